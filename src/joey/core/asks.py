@@ -1,0 +1,47 @@
+"""The kinds of question a task puts to a person, and what may answer them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class AskKind(StrEnum):
+    FOLLOWUP = "followup"
+    COMMAND = "command"
+    TOOL = "tool"
+    USE_MCP_SERVER = "use_mcp_server"
+    COMPLETION_RESULT = "completion_result"
+    API_REQ_FAILED = "api_req_failed"
+    RESUME_TASK = "resume_task"
+    RESUME_COMPLETED_TASK = "resume_completed_task"
+    MISTAKE_LIMIT_REACHED = "mistake_limit_reached"
+    LIMIT_REACHED = "auto_approval_max_req_reached"
+
+
+class Response(StrEnum):
+    YES = "yesButtonClicked"
+    NO = "noButtonClicked"
+    MESSAGE = "messageResponse"
+
+
+class Answer(Struct, frozen=True, omit_defaults=True):
+    response: Response
+    text: str = ""
+    images: tuple[str, ...] = ()
+    """Data URIs."""
+
+    @property
+    def approves(self) -> bool:
+        return self.response is Response.YES
+
+
+INTERACTIVE = frozenset(
+    {AskKind.FOLLOWUP, AskKind.COMMAND, AskKind.TOOL, AskKind.USE_MCP_SERVER}
+)
+RESUMABLE = frozenset({AskKind.RESUME_TASK})
+IDLE = frozenset(AskKind) - INTERACTIVE - RESUMABLE
+
+APPROVALS = frozenset({AskKind.COMMAND, AskKind.TOOL, AskKind.USE_MCP_SERVER})
+"""Asks where anything but *yes* means: do not run it."""

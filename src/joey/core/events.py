@@ -1,0 +1,309 @@
+"""What a task says outward: the one vocabulary between the engine and the world.
+
+Every event carries `ts`, a rising number of milliseconds that names it within its task (and the
+row it belongs to, where it makes one). There are two kinds:
+
+- *durable* events are numbered, written to the journal before anybody acts on them, and enough
+  to rebuild both histories and everything else a task remembers;
+- *passing* events (`RowOpened`, `RowGrew`, `CallGrew`, `CommandGrew`, `Countdown`,
+  `UsageChanged`) show work in progress. What they announced arrives again, whole, in a durable
+  event; a client that missed them has missed nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from joey.core.asks import Answer, AskKind
+from joey.core.messages import Message, Part, Usage, UserBlock
+from joey.core.protocol import ToolProtocol
+from joey.core.todos import Todo
+
+
+class TokenUsage(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Totals of a task, in the words of the WebSocket API."""
+
+    total_tokens_in: int = 0
+    total_tokens_out: int = 0
+    total_cache_writes: int = 0
+    total_cache_reads: int = 0
+    total_cost: float = 0.0
+    context_tokens: int = 0
+    """Tokens of the latest request and its reply: what the window holds now."""
+
+
+class ToolTally(Struct, frozen=True):
+    attempts: int = 0
+    failures: int = 0
+
+
+class Placed(Struct, frozen=True):
+    """A part of a reply with the `ts` of the row that shows it."""
+
+    ts: int
+    part: Part
+
+
+class _Event(Struct, frozen=True, omit_defaults=True, tag_field="event", kw_only=True):
+    ts: int
+
+
+# Life of a task ------------------------------------------------------------------------------
+
+
+class TaskCreated(_Event, frozen=True, tag="taskCreated"):
+    """First event of every task that joey itself started."""
+
+    task_id: str
+    workspace: str
+    mode: str
+    protocol: ToolProtocol
+    profile: str = "default"
+    model: str = ""
+    parent_id: str | None = None
+    root_id: str | None = None
+
+
+class TaskAdopted(_Event, frozen=True, tag="taskAdopted"):
+    """First event of a task whose folder was written by somebody else."""
+
+    task_id: str
+    workspace: str
+    mode: str
+    protocol: ToolProtocol
+    rows: tuple[dict[str, Any], ...]
+    messages: tuple[Message, ...]
+
+
+class TaskStarted(_Event, frozen=True, tag="taskStarted"):
+    """The loop begins to work, for the first time or again."""
+
+    resumed: bool = False
+
+
+class TaskCompleted(_Event, frozen=True, tag="taskCompleted"):
+    """A result passed its checks and is presented; it may still be answered with feedback."""
+
+    result: str
+    usage: TokenUsage
+    tool_usage: dict[str, ToolTally]
+
+
+class TaskFinished(_Event, frozen=True, tag="taskFinished"):
+    """The result was accepted; the loop has ended."""
+
+
+class TaskAborted(_Event, frozen=True, tag="taskAborted"):
+    reason: str = "user_cancelled"
+
+
+class TaskFailed(_Event, frozen=True, tag="taskFailed"):
+    """The task cannot go on by itself; it may be resumed."""
+
+    code: str
+    """`provider`, `limit`, `mistakes`, `budget`, `turns`, `internal`…"""
+    message: str
+
+
+# Requests and replies ------------------------------------------------------------------------
+
+
+class UserSaid(_Event, frozen=True, tag="userSaid"):
+    """Words of the person: the task itself (`first`), or feedback later on."""
+
+    text: str
+    images: tuple[str, ...] = ()
+    first: bool = False
+
+
+class RequestStarted(_Event, frozen=True, tag="requestStarted"):
+    """A request goes out. `content` is what it adds after the results of the turn before."""
+
+    api_protocol: str
+    content: tuple[UserBlock, ...] = ()
+
+
+class RequestEnded(_Event, frozen=True, tag="requestEnded"):
+    request_ts: int
+    usage: Usage | None = None
+    cost: float | None = None
+    cancel_reason: str | None = None
+    """`user_cancelled` or `streaming_failed`."""
+    error: str | None = None
+
+
+class ReplyReceived(_Event, frozen=True, tag="replyReceived"):
+    """The model's reply, committed before any of its calls runs."""
+
+    parts: tuple[Placed, ...]
+    raw: str | None = None
+    response_id: str | None = None
+    stop_reason: str | None = None
+    interrupted: bool = False
+
+
+# Tools and asks ------------------------------------------------------------------------------
+
+
+class ToolAnnounced(_Event, frozen=True, tag="toolAnnounced"):
+    """A call that the rules allow is about to run; `ts` is that of its row."""
+
+    call_id: str
+    tool: str
+    text: str
+    """What Roo's clients read: the row's JSON."""
+    path: str | None = None
+    diff: str | None = None
+    rule: str | None = None
+
+
+class AskOpened(_Event, frozen=True, tag="askOpened"):
+    """The task waits for a person. `ts` is the ask's identity."""
+
+    ask: AskKind
+    text: str = ""
+    call_id: str | None = None
+    tool: str | None = None
+    path: str | None = None
+    diff: str | None = None
+    protected: bool = False
+    reason: str | None = None
+    """Which rule wants a person to look."""
+
+
+class AskAnswered(_Event, frozen=True, tag="taskAskResponded"):
+    ask_ts: int
+    answer: Answer
+    by: str = "person"
+    """`person`, or the name of the policy that answered in their place."""
+
+
+class AskWithdrawn(_Event, frozen=True, tag="askWithdrawn"):
+    """The task no longer waits for this ask (it was cancelled)."""
+
+    ask_ts: int
+
+
+class ToolFinished(_Event, frozen=True, tag="toolFinished"):
+    """The outcome of a call; joins its turn in the API history."""
+
+    call_id: str
+    tool: str
+    content: str
+    images: tuple[str, ...] = ()
+    is_error: bool = False
+    row_ts: int | None = None
+
+
+class ToolFailed(_Event, frozen=True, tag="taskToolFailed"):
+    tool: str
+    error: str
+
+
+class Said(_Event, frozen=True, tag="said"):
+    """A row of any other kind: `error`, `completion_result`, `command_output`, `diff_error`…"""
+
+    say: str
+    text: str = ""
+    images: tuple[str, ...] = ()
+
+
+class TodosChanged(_Event, frozen=True, tag="todosChanged"):
+    todos: tuple[Todo, ...]
+
+
+class ModeSwitched(_Event, frozen=True, tag="taskModeSwitched"):
+    mode: str
+
+
+class MessageQueued(_Event, frozen=True, tag="messageQueued"):
+    """Words that arrived while the task was busy; the model sees them at its next turn."""
+
+    id: str
+    text: str
+    images: tuple[str, ...] = ()
+
+
+class MessageUnqueued(_Event, frozen=True, tag="messageUnqueued"):
+    id: str
+
+
+# Passing events ------------------------------------------------------------------------------
+
+
+class RowOpened(_Event, frozen=True, tag="rowOpened"):
+    """A row begins to stream: `say` is `text`, `reasoning` or `tool`."""
+
+    say: str
+    tool: str | None = None
+    call_id: str | None = None
+
+
+class RowGrew(_Event, frozen=True, tag="rowGrew"):
+    """More text for the open row `ts`."""
+
+    delta: str
+
+
+class CallGrew(_Event, frozen=True, tag="callGrew"):
+    """More raw arguments for the open call whose row is `ts`."""
+
+    delta: str
+
+
+class CommandGrew(_Event, frozen=True, tag="commandGrew"):
+    """More output of the command whose row is `ts`."""
+
+    output: str
+
+
+class Countdown(_Event, frozen=True, tag="countdown"):
+    """Seconds until a failed request is tried again; `seconds` 0 ends the wait."""
+
+    seconds: int
+    message: str
+    attempt: int = 1
+
+
+class UsageChanged(_Event, frozen=True, tag="taskTokenUsageUpdated"):
+    usage: TokenUsage
+
+
+Passing = RowOpened | RowGrew | CallGrew | CommandGrew | Countdown | UsageChanged
+Durable = (
+    TaskCreated
+    | TaskAdopted
+    | TaskStarted
+    | TaskCompleted
+    | TaskFinished
+    | TaskAborted
+    | TaskFailed
+    | UserSaid
+    | RequestStarted
+    | RequestEnded
+    | ReplyReceived
+    | ToolAnnounced
+    | AskOpened
+    | AskAnswered
+    | AskWithdrawn
+    | ToolFinished
+    | ToolFailed
+    | Said
+    | TodosChanged
+    | ModeSwitched
+    | MessageQueued
+    | MessageUnqueued
+)
+Event = Durable | Passing
+PASSING: frozenset[type[_Event]] = frozenset(
+    {RowOpened, RowGrew, CallGrew, CommandGrew, Countdown, UsageChanged}
+)
+
+
+class Record(Struct, frozen=True):
+    """A line of the journal."""
+
+    seq: int
+    event: Durable

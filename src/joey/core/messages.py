@@ -1,0 +1,169 @@
+"""What is said to and by a model, in the shape of Roo's API history (Anthropic's, plus extras)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+
+class TextBlock(Struct, frozen=True, tag_field="type", tag="text"):
+    text: str
+
+
+class ImageSource(Struct, frozen=True):
+    media_type: str
+    data: str
+    """Base64."""
+    type: Literal["base64"] = "base64"
+
+
+class ImageBlock(Struct, frozen=True, tag_field="type", tag="image"):
+    source: ImageSource
+
+
+class ThinkingBlock(Struct, frozen=True, tag_field="type", tag="thinking"):
+    """Anthropic's signed thinking; must go back exactly as it came."""
+
+    thinking: str
+    signature: str
+
+
+class RedactedThinkingBlock(Struct, frozen=True, tag_field="type", tag="redacted_thinking"):
+    data: str
+
+
+class ReasoningBlock(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="reasoning"):
+    """Unsigned reasoning, kept for the record; sent back only where a provider wants it."""
+
+    text: str = ""
+    summary: tuple[Any, ...] = ()
+    encrypted_content: str | None = None
+    id: str | None = None
+
+
+class ToolUseBlock(Struct, frozen=True, tag_field="type", tag="tool_use"):
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class ToolResultBlock(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="tool_result"):
+    tool_use_id: str
+    content: str | list[TextBlock | ImageBlock] = ""
+    is_error: bool = False
+
+
+UserBlock = TextBlock | ImageBlock
+Block = (
+    TextBlock
+    | ImageBlock
+    | ThinkingBlock
+    | RedactedThinkingBlock
+    | ReasoningBlock
+    | ToolUseBlock
+    | ToolResultBlock
+)
+
+
+class Message(Struct, frozen=True, eq=False, weakref=True, omit_defaults=True):
+    """One row of the API history.
+
+    Compared by identity: a message never changes once rendered, so whoever serialises it may
+    keep the bytes for as long as the message lives.
+    """
+
+    role: Literal["user", "assistant"]
+    content: str | tuple[Block, ...]
+    ts: int | UnsetType = UNSET
+    id: str | UnsetType = UNSET
+    """The provider's id of the response (assistant messages)."""
+    reasoning_details: tuple[Any, ...] | UnsetType = UNSET
+    """OpenRouter's reasoning items, sent back as they came."""
+    reasoning_content: str | UnsetType = UNSET
+    """Reasoning that DeepSeek and Z.ai want back next to their tool calls."""
+
+
+class Usage(Struct, frozen=True, omit_defaults=True):
+    """Tokens of one request. `input` counts all prompt tokens, cached ones included."""
+
+    input: int = 0
+    output: int = 0
+    cache_writes: int = 0
+    cache_reads: int = 0
+    cost: float | None = None
+    """US dollars, where the provider states it or the catalogue knows the price."""
+
+
+class ToolCall(Struct, frozen=True, omit_defaults=True):
+    """A call as the model made it, whichever protocol carried it."""
+
+    id: str
+    """Unique within the task."""
+    name: str
+    """The name the model used; aliases are resolved by the registry."""
+    input: dict[str, Any] = {}
+    """Typed JSON from native calls; strings (or nested dicts) from XML."""
+    problem: str | None = None
+    """Why the call cannot be executed (malformed or cut off); it gets an error result."""
+
+
+class TextPart(Struct, frozen=True, tag="text"):
+    text: str
+
+
+class ReasoningPart(Struct, frozen=True, omit_defaults=True, tag="reasoning"):
+    text: str
+    signature: str | None = None
+    redacted: str | None = None
+    """Opaque data of a redacted thinking block (then `text` is empty)."""
+    details: tuple[Any, ...] = ()
+    """The provider's own reasoning items, to be sent back as they came."""
+
+
+class CallPart(Struct, frozen=True, tag="call"):
+    call: ToolCall
+
+
+Part = TextPart | ReasoningPart | CallPart
+
+
+class Reply(Struct, frozen=True, omit_defaults=True):
+    """One answer of the model, complete or cut off, in the order it was streamed."""
+
+    parts: tuple[Part, ...] = ()
+    raw: str | None = None
+    """XML protocol: the assistant's text exactly as it came, tags and all."""
+    usage: Usage | None = None
+    response_id: str | None = None
+    stop_reason: str | None = None
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        return tuple(part.call for part in self.parts if isinstance(part, CallPart))
+
+    @property
+    def text(self) -> str:
+        return "\n".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def is_empty(self) -> bool:
+        """No words for the person and nothing to do: such a reply is asked for again."""
+        return not any(
+            isinstance(part, CallPart) or (isinstance(part, TextPart) and part.text.strip())
+            for part in self.parts
+        )
+
+
+def image_block(data_uri: str) -> ImageBlock:
+    """``data:image/png;base64,…`` as the block that goes to the model."""
+    header, _, data = data_uri.partition(",")
+    media_type = header.removeprefix("data:").partition(";")[0] or "image/png"
+    return ImageBlock(ImageSource(media_type=media_type, data=data))
+
+
+def plain_text(blocks: str | tuple[Block, ...] | list[TextBlock | ImageBlock]) -> str:
+    """The text in a message's content, blocks joined by newlines."""
+    if isinstance(blocks, str):
+        return blocks
+    return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))

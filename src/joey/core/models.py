@@ -1,0 +1,73 @@
+"""What a model can do and what it costs, and what is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from joey.core.messages import Message, Usage
+from joey.core.protocol import ToolProtocol
+
+
+class Prices(Struct, frozen=True, omit_defaults=True):
+    """US dollars per million tokens."""
+
+    input: float = 0.0
+    output: float = 0.0
+    cache_writes: float = 0.0
+    cache_reads: float = 0.0
+
+
+class ModelInfo(Struct, frozen=True, omit_defaults=True):
+    id: str
+    context_window: int = 128_000
+    max_output: int = 8192
+    images: bool = True
+    native_tools: bool = True
+    prompt_cache: bool = False
+    thinking: bool = False
+    """Has extended thinking that can be switched on with a budget."""
+    temperature: bool = True
+    """Accepts a temperature."""
+    preserve_reasoning: bool = False
+    """Wants its plain-text reasoning back (`reasoning_content`)."""
+    prices: Prices | None = None
+    known: bool = True
+    """False when the catalogue has only its stated defaults for this id."""
+
+    def cost(self, usage: Usage) -> float | None:
+        """What a request cost: the provider's own figure, else by the catalogue's prices."""
+        if usage.cost is not None:
+            return usage.cost
+        if self.prices is None:
+            return None
+        fresh = max(0, usage.input - usage.cache_writes - usage.cache_reads)
+        return (
+            fresh * self.prices.input
+            + usage.output * self.prices.output
+            + usage.cache_writes * self.prices.cache_writes
+            + usage.cache_reads * self.prices.cache_reads
+        ) / 1_000_000
+
+
+class ToolSpec(Struct, frozen=True):
+    """A tool as it is offered to the model."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """JSON Schema of the arguments."""
+    strict: bool = True
+    """All properties are listed as required, optional ones nullable (OpenAI's strict form)."""
+
+
+class ModelRequest(Struct, frozen=True):
+    """One request. `messages` keep their identity from turn to turn (see `Message`)."""
+
+    system: str
+    messages: Sequence[Message]
+    tools: tuple[ToolSpec, ...] = ()
+    protocol: ToolProtocol = ToolProtocol.NATIVE
+    task_id: str | None = None

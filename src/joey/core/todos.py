@@ -1,0 +1,42 @@
+"""The todo list, as the model writes it (a Markdown checklist) and as clients read it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+Status = Literal["pending", "in_progress", "completed"]
+_LINE = re.compile(r"^\s*(?:-\s*)?\[\s*([ xX\-~]?)\s*\]\s+(.+?)\s*$")
+_STATUS: dict[str, Status] = {
+    "": "pending",
+    " ": "pending",
+    "x": "completed",
+    "X": "completed",
+    "-": "in_progress",
+    "~": "in_progress",
+}
+_MARK = {"pending": " ", "in_progress": "-", "completed": "x"}
+
+
+class Todo(Struct, frozen=True):
+    id: str
+    content: str
+    status: Status
+
+
+def parse_todos(markdown: str) -> tuple[Todo, ...]:
+    """The items of a checklist; lines that are not items are passed over."""
+    todos: list[Todo] = []
+    for line in markdown.splitlines():
+        if match := _LINE.match(line):
+            status = _STATUS[match[1]]
+            digest = hashlib.md5(f"{match[2]}{status}".encode(), usedforsecurity=False)
+            todos.append(Todo(id=digest.hexdigest(), content=match[2], status=status))
+    return tuple(todos)
+
+
+def render_todos(todos: tuple[Todo, ...]) -> str:
+    return "\n".join(f"[{_MARK[todo.status]}] {todo.content}" for todo in todos)

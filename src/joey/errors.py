@@ -1,0 +1,109 @@
+"""Every error joey raises on purpose, by who must hear it.
+
+    JoeyError
+    ├── ToolError              the model: becomes the result of its call
+    │   └── ArgumentError      the call's arguments do not fit the tool
+    ├── UserError              the person: printed as it is, never as a traceback
+    │   ├── ConfigError        settings, profiles, keys (exit 78)
+    │   ├── WorkspaceError     the folder to work in cannot be used
+    │   ├── StoreError         task folders: missing, locked, unreadable, disk full
+    │   │   ├── TaskNotFoundError
+    │   │   └── TaskLockedError
+    │   └── ProviderError      the model's service; see `Trouble` for the kinds
+    └── TaskStateError         the developer: the engine was asked for what its state forbids
+
+Foreign errors are translated once, at the edge that meets them, with ``raise ... from``.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class JoeyError(Exception):
+    """Base of all errors that joey raises on purpose."""
+
+
+class ToolError(JoeyError):
+    """A tool could not do what was asked; the text is written for the model to read."""
+
+
+class ArgumentError(ToolError):
+    """The arguments of a call do not fit its tool."""
+
+    def __init__(self, message: str, parameter: str | None = None) -> None:
+        super().__init__(message)
+        self.parameter = parameter
+
+
+class UserError(JoeyError):
+    """Something the person must know or decide; the text says what to do next."""
+
+
+class ConfigError(UserError):
+    """A setting, profile or key is missing or wrong."""
+
+
+class WorkspaceError(UserError):
+    """The folder to work in is missing, unreadable or not a folder."""
+
+
+class StoreError(UserError):
+    """A task folder could not be read or written."""
+
+
+class TaskNotFoundError(StoreError):
+    """No task has this id."""
+
+
+class TaskLockedError(StoreError):
+    """Another live process holds the task."""
+
+
+class Trouble(StrEnum):
+    """What kind of failure a provider reported; decides retry, wording and exit code."""
+
+    AUTH = "auth"
+    """401/403: the key is missing, wrong or not allowed."""
+    NOT_FOUND = "not_found"
+    """404: the model or the address does not exist."""
+    INVALID = "invalid"
+    """400/413/422: the request itself was refused."""
+    OVERFLOW = "overflow"
+    """The conversation is longer than the model's window."""
+    QUOTA = "quota"
+    """402 or an exhausted plan: waiting does not help."""
+    RATE = "rate"
+    """429: too many requests; waiting helps."""
+    OVERLOAD = "overload"
+    """500, 502, 503, 529: the service is in trouble."""
+    NETWORK = "network"
+    """No connection, a time-out, or a connection lost."""
+    MALFORMED = "malformed"
+    """The stream was not what the protocol promises."""
+    EMPTY = "empty"
+    """The stream ended without text, reasoning or a call."""
+
+
+class ProviderError(UserError):
+    """The model's service failed."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        trouble: Trouble,
+        status: int | None = None,
+        code: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.trouble = trouble
+        self.status = status
+        self.code = code
+        self.retry_after = retry_after
+        """Seconds the service asked us to wait."""
+
+
+class TaskStateError(JoeyError):
+    """A call that the state of the task does not allow."""
