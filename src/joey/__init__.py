@@ -1,0 +1,79 @@
+"""joey: a coding agent that runs without an editor.
+
+Everything here is imported when it is first used, so that `import joey` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from joey.app import make_options, open_engine
+    from joey.core.asks import Answer, AskKind, Response
+    from joey.core.events import Event
+    from joey.core.settings import Limits, Profile, Settings
+    from joey.engine.endings import Aborted, Completed, Ending, Failed
+    from joey.engine.engine import Engine, TaskOptions
+    from joey.engine.task import Task
+    from joey.engine.unattended import Unattended
+    from joey.errors import ConfigError, JoeyError, ProviderError, StoreError, UserError
+
+_HOMES = {
+    "Aborted": "joey.engine.endings",
+    "Answer": "joey.core.asks",
+    "AskKind": "joey.core.asks",
+    "Completed": "joey.engine.endings",
+    "ConfigError": "joey.errors",
+    "Ending": "joey.engine.endings",
+    "Engine": "joey.engine.engine",
+    "Event": "joey.core.events",
+    "Failed": "joey.engine.endings",
+    "JoeyError": "joey.errors",
+    "Limits": "joey.core.settings",
+    "Profile": "joey.core.settings",
+    "ProviderError": "joey.errors",
+    "Response": "joey.core.asks",
+    "Settings": "joey.core.settings",
+    "StoreError": "joey.errors",
+    "Task": "joey.engine.task",
+    "TaskOptions": "joey.engine.engine",
+    "Unattended": "joey.engine.unattended",
+    "UserError": "joey.errors",
+    "make_options": "joey.app",
+    "open_engine": "joey.app",
+}
+
+__all__ = [
+    "Aborted",
+    "Answer",
+    "AskKind",
+    "Completed",
+    "ConfigError",
+    "Ending",
+    "Engine",
+    "Event",
+    "Failed",
+    "JoeyError",
+    "Limits",
+    "Profile",
+    "ProviderError",
+    "Response",
+    "Settings",
+    "StoreError",
+    "Task",
+    "TaskOptions",
+    "Unattended",
+    "UserError",
+    "__version__",
+    "make_options",
+    "open_engine",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'joey' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -34,6 +34,7 @@ class ArgumentError(ToolError):
     def __init__(self, message: str, parameter: str | None = None) -> None:
         super().__init__(message)
         self.parameter = parameter
+        """The required parameter that has no value, when that is what is wrong."""
 
 
 class UserError(JoeyError):

@@ -16,6 +16,7 @@ from joey.core.chunks import Chunk
 from joey.core.events import Record
 from joey.core.models import ModelInfo, ModelRequest
 from joey.core.modes import Mode
+from joey.core.places import Place as Place  # noqa: PLC0414 (a name of this module too)
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.todos import Todo
@@ -59,29 +60,13 @@ class Clock(Protocol):
 # Files ----------------------------------------------------------------------------------------
 
 
-class Place(Struct, frozen=True):
-    """A path that a model named, resolved once; every reader and writer goes through one."""
-
-    given: str
-    """As the model wrote it."""
-    path: Path
-    """Absolute, links resolved."""
-    shown: str
-    """For people and results: relative to the workspace with `/`, absolute when outside."""
-    inside: bool
-    ignored: bool = False
-    """Hidden from the model by `.rooignore`."""
-    protected: bool = False
-    """Configures the agent or its host: writes always need a person."""
-
-
 class Files(Protocol):
     root: Path
 
     def resolve(self, path: str) -> Place: ...
 
-    async def read(self, place: Place, limit: int | None = None) -> bytes:
-        """The bytes of a regular file, at most `limit` of them.
+    async def read(self, place: Place, limit: int | None = None, offset: int = 0) -> bytes:
+        """The bytes of a regular file from `offset` on, at most `limit` of them.
 
         Raises:
             ToolError: missing, a directory, special, or not readable; the text says which.
@@ -138,6 +123,8 @@ class CommandEnd(Struct, frozen=True):
     exit_code: int | None
     signal: str | None = None
     timed_out: bool = False
+    left_running: bool = False
+    """The shell has ended, but processes that it put in the background have not."""
 
 
 class RunningCommand(Protocol):
@@ -291,6 +278,10 @@ class Environment(Protocol):
 
     def system_facts(self) -> Mapping[str, str]:
         """`os`, `shell`, `home`, `workspace`."""
+        ...
+
+    def time_zone(self) -> str:
+        """`Europe/Berlin, UTC+2:00`."""
         ...
 
     async def workspace_listing(self, limit: int) -> Listing: ...

@@ -37,9 +37,7 @@ class Answer(Struct, frozen=True, omit_defaults=True):
         return self.response is Response.YES
 
 
-INTERACTIVE = frozenset(
-    {AskKind.FOLLOWUP, AskKind.COMMAND, AskKind.TOOL, AskKind.USE_MCP_SERVER}
-)
+INTERACTIVE = frozenset({AskKind.FOLLOWUP, AskKind.COMMAND, AskKind.TOOL, AskKind.USE_MCP_SERVER})
 RESUMABLE = frozenset({AskKind.RESUME_TASK})
 IDLE = frozenset(AskKind) - INTERACTIVE - RESUMABLE
 

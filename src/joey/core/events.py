@@ -123,6 +123,8 @@ class RequestStarted(_Event, frozen=True, tag="requestStarted"):
 
     api_protocol: str
     content: tuple[UserBlock, ...] = ()
+    dequeued: tuple[str, ...] = ()
+    """Queued messages whose words are in `content`: from here on the model has them."""
 
 
 class RequestEnded(_Event, frozen=True, tag="requestEnded"):
@@ -194,6 +196,8 @@ class ToolFinished(_Event, frozen=True, tag="toolFinished"):
     content: str
     images: tuple[str, ...] = ()
     is_error: bool = False
+    header: str | None = None
+    """XML protocol: the line that names the call before its result."""
     row_ts: int | None = None
 
 

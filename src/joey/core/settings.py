@@ -64,6 +64,15 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """XML tasks: also take fenced `tool_code` JSON and `<tool_call>` JSON as calls (D9)."""
 
 
+class Limits(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """How far one run may go; reaching a limit ends it with a result."""
+
+    max_turns: int | None = None
+    max_cost: float | None = None
+    """US dollars."""
+    max_seconds: float | None = None
+
+
 class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """How to reach one model."""
 
@@ -79,7 +88,7 @@ class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=T
     """Tokens of extended thinking; None leaves it off."""
     reasoning_effort: str | None = None
     legacy_headers: bool | None = None
-    """Anthropic: `x-api-key` and `2023-06-01` as older servers want; None: when a base URL is set."""
+    """Anthropic: `x-api-key` and `2023-06-01`, as older servers want; None: with a base URL."""
     protocol: ToolProtocol | None = None
     native_tools: bool | None = None
     request_timeout: float = 600.0

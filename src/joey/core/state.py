@@ -47,9 +47,7 @@ TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
     TaskState.FAILED: frozenset({TaskState.RUNNING, TaskState.ABORTED}),
 }
 
-AT_REST = frozenset(
-    {TaskState.CREATED, TaskState.COMPLETED, TaskState.ABORTED, TaskState.FAILED}
-)
+AT_REST = frozenset({TaskState.CREATED, TaskState.COMPLETED, TaskState.ABORTED, TaskState.FAILED})
 
 
 def check_transition(old: TaskState, new: TaskState) -> None:

@@ -1,0 +1,1 @@
+"""Adapters to the services that models are reached through."""

@@ -1,0 +1,6 @@
+"""Doubles for tests and demos, public on purpose: a scripted model, in process or on loopback.
+
+from joey.testing.script import Turn, call, say
+from joey.testing.scripted import ScriptedProvider
+from joey.testing.server import ModelServer
+"""

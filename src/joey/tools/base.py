@@ -7,7 +7,6 @@ reaches the engine: what it wants of the task itself it returns as a directive.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 from typing import Any, ClassVar, Generic, TypeVar
@@ -16,27 +15,10 @@ from msgspec import Struct
 
 from joey.core.asks import Answer, AskKind
 from joey.core.modes import Group
+from joey.core.permissions.claims import Access as Access  # noqa: PLC0414 (a name of this module too)
+from joey.core.permissions.claims import Claim as Claim  # noqa: PLC0414
 from joey.core.todos import Todo
-from joey.ports import Place, ToolContext
-
-
-class Access(StrEnum):
-    NONE = "none"
-    """Touches nothing but the task itself; never asks."""
-    READ = "read"
-    WRITE = "write"
-    EXECUTE = "execute"
-    SWITCH_MODE = "switch_mode"
-    QUESTION = "question"
-    """The tool *is* a question: a person always answers."""
-
-
-class Claim(Struct, frozen=True):
-    """One thing that a call is going to do, stated before it does it."""
-
-    access: Access
-    place: Place | None = None
-    command: str | None = None
+from joey.ports import ToolContext
 
 
 class Prepared(Struct, frozen=True, kw_only=True):
@@ -94,6 +76,8 @@ class Tool(ABC, Generic[P, R]):
     parallel: ClassVar[bool] = False
     """Only reads, so it may run beside its neighbours."""
     strict: ClassVar[bool] = True
+    xml_params: ClassVar[tuple[str, ...]] = ()
+    """Tags beside the fields of `params` that XML calls may use: old names and wrappers."""
 
     @abstractmethod
     def parse(self, arguments: dict[str, Any]) -> P:
@@ -121,9 +105,17 @@ class Tool(ABC, Generic[P, R]):
     @property
     def description(self) -> str:
         """What the model is told about the tool: the Markdown file beside its module."""
-        return _description(self.name)
+        return _description(self.name)[0]
+
+    @property
+    def xml_usage(self) -> str | None:
+        """A hand-written example of the call as XML, where one made from the schema won't do."""
+        return _description(self.name)[1]
 
 
 @cache
-def _description(name: str) -> str:
-    return files("joey.tools").joinpath(f"{name}.md").read_text(encoding="utf-8").strip()
+def _description(name: str) -> tuple[str, str | None]:
+    """The Markdown file of a tool, cut in two at the line ``---xml---`` if it has one."""
+    text = files("joey.tools").joinpath(f"{name}.md").read_text(encoding="utf-8")
+    description, marker, usage = text.partition("\n---xml---\n")
+    return description.strip(), usage.strip() if marker else None

@@ -1,0 +1,52 @@
+# Every command sets up .venv by itself; all it needs is Python 3.11 to 3.13, git and a package index.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench soak lock
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## prepare .venv with everything the other commands use
+
+demo: $(READY) ## watch a task run: no key, no network, a scripted model
+	@$(BIN)/joey demo
+
+test: $(READY) ## run all tests
+	@$(BIN)/python -m pytest -n $(WORKERS)
+
+check: $(READY) ## lint, formatting and types, without changing anything
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+
+format: $(READY) ## repair what can be repaired: imports, layout
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+bench: $(READY) ## measure joey against its goals and a bare loop
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench
+
+soak: $(READY) ## kill, cancel and resume tasks at random for a few minutes
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.soak
+
+lock: ## renew both requirement locks (needs uv)
+	uv pip compile pyproject.toml -o requirements.lock --custom-compile-command 'make lock' \
+		--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links -q
+	uv pip compile pyproject.toml --group dev -o requirements-dev.lock --custom-compile-command 'make lock' \
+		--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links -q
+
+$(READY): pyproject.toml requirements-dev.lock
+	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info < (3, 14); \
+		sys.exit(None if ok else "joey needs Python 3.11 to 3.13; name one: make PYTHON=python3.12 …")'
+	@echo "Setting up $(VENV) with $$($(PYTHON) --version): installing the locked requirements (about a minute)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@echo "Setting up $(VENV): installing joey from this folder"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,29 @@
+"""`python -m bench [parsers] [harness] [growth] [crowd]`: measures, beside their goals.
+
+Nothing here fails when a goal is missed: a busy machine is no defect. Read the figures.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from bench import crowd, growth, harness, parsers
+
+PARTS = {
+    "parsers": parsers.main,
+    "harness": harness.main,
+    "growth": growth.main,
+    "crowd": crowd.main,
+}
+
+
+def main(names: list[str]) -> None:
+    unknown = [name for name in names if name not in PARTS]
+    if unknown:
+        sys.exit(f"no benchmark is called {unknown[0]!r}; there are: {', '.join(PARTS)}")
+    for name in names or PARTS:
+        PARTS[name]()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

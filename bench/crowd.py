@@ -1,0 +1,87 @@
+"""A hundred tasks at once in one process, twenty turns each."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench.runs import environment, running_model
+from bench.scenarios import make_workspace, prompt
+from bench.tables import table
+from joey import Completed, Engine, TaskOptions, Unattended, make_options, open_engine
+
+TASKS = 100
+TURNS = 20
+
+
+def main() -> None:
+    with running_model() as model, TemporaryDirectory(prefix="joey-bench-") as folder:
+        asyncio.run(run(model.url, Path(folder)))
+
+
+async def run(url: str, folder: Path) -> None:
+    make_workspace(folder)
+    env = environment()
+    options = make_options(
+        workspace=folder,
+        home=folder / "home",
+        env=env,
+        provider="anthropic",
+        model="test-model",
+        base_url=url,
+        yes=True,
+        policy=Unattended(),
+    )
+    async with open_engine(home=folder / "home", env=env) as engine:
+        pulse = Pulse()
+        started, cpu = time.perf_counter(), time.process_time()
+        await asyncio.gather(*(one(engine, options) for _ in range(TASKS)))
+        seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+        pulse.stop()
+    turns = TASKS * (TURNS + 1)
+    unit = 1024 if sys.platform == "linux" else 1024 * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+    rows = [
+        ["", "measured"],
+        ["seconds for all", f"{seconds:.1f}"],
+        ["turns a second", f"{turns / seconds:.0f}"],
+        ["CPU ms a turn", f"{cpu / turns * 1000:.1f}"],
+        ["longest silence of the event loop, ms", f"{pulse.longest * 1000:.0f}"],
+        ["memory MB", f"{peak:.0f}"],
+    ]
+    table(f"{TASKS} tasks at once, {TURNS} turns each", rows)
+
+
+async def one(engine: Engine, options: TaskOptions) -> None:
+    task = await engine.start(prompt("read", TURNS), options=options)
+    ending = await task.wait()
+    if not isinstance(ending, Completed):
+        raise RuntimeError(f"task {task.id} ended with {ending}")
+    await engine.release(task)
+
+
+class Pulse:
+    """Measures how long the event loop is busy with one thing."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        self._last = time.perf_counter()
+        self._loop = asyncio.get_running_loop()
+        self._next = self._loop.call_soon(self._beat)
+
+    def _beat(self) -> None:
+        now = time.perf_counter()
+        self.longest = max(self.longest, now - self._last)
+        self._last = now
+        self._next = self._loop.call_soon(self._beat)
+
+    def stop(self) -> None:
+        self._next.cancel()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""How cost grows: each measure at two sizes. Twice the work may cost at most 2.3 times the CPU."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from rapidfuzz.distance import Levenshtein
+
+from bench.runs import Model, environment, measure, running_model
+from bench.scenarios import make_workspace, prompt
+from bench.tables import table, verdict
+from joey import Unattended, make_options, open_engine
+from joey.core.edits.search_replace import Applied, apply_blocks
+from joey.core.events import RequestStarted
+
+DOUBLED = 2.3
+LATE = 1.5
+BLOCKS = 20
+
+
+def main() -> None:
+    rows = [["CPU s", "small", "large", "ratio", "goal", ""]]
+    with running_model() as model:
+        empty = median(measure(model, "joey", "done").cpu for _ in range(3))
+        for name, scenario, size in (
+            ("streamed arguments, 200 and 400 KB", "write", 200_000),
+            ("streamed text, 5,000 and 10,000 chunks", "text", 5_000),
+        ):
+            small, large = (streamed(model, scenario, n, empty) for n in (size, 2 * size))
+            rows.append(row(name, small, large, DOUBLED))
+        costs = asyncio.run(turn_costs(model.url, 1000))
+    rows.append(row("a task of 250 and 500 turns", sum(costs[:250]), sum(costs[:500]), DOUBLED))
+    for name, change in (("exact", unchanged), ("approximate", misspelt)):
+        small, large = (edited(lines, change) for lines in (10_000, 20_000))
+        rows.append(row(f"{BLOCKS} {name} edits, 10,000 and 20,000 lines", small, large, DOUBLED))
+    early, late = median(costs[8:28]), median(costs[-20:])
+    rows.append(row("a turn at message 20 and 2,000", early, late, LATE))
+    table("How cost grows", rows)
+
+
+def row(name: str, small: float, large: float, goal: float) -> list[str]:
+    ratio = large / small
+    return [
+        *(name, f"{small:.4f}", f"{large:.4f}"),
+        *(f"{ratio:.2f}x", f"{goal}x", verdict(ratio, goal)),
+    ]
+
+
+def streamed(model: Model, scenario: str, size: int, empty: float) -> float:
+    return median(measure(model, "joey", scenario, size).cpu for _ in range(3)) - empty
+
+
+async def turn_costs(url: str, turns: int) -> list[float]:
+    """CPU seconds of each turn of one long task: saving, composing and sending included."""
+    with TemporaryDirectory(prefix="joey-bench-") as name:
+        folder, env = Path(name), environment()
+        make_workspace(folder)
+        options = make_options(
+            workspace=folder,
+            home=folder / "home",
+            env=env,
+            provider="anthropic",
+            model="test-model",
+            base_url=url,
+            yes=True,
+            policy=Unattended(),
+        )
+        stamps: list[float] = []
+        async with open_engine(home=folder / "home", env=env) as engine:
+            task = await engine.start(prompt("read", turns), options=options)
+            async for event in task.events():
+                if isinstance(event, RequestStarted):
+                    stamps.append(time.process_time())
+    return [after - before for before, after in pairwise(stamps)]
+
+
+def edited(lines: int, change: Callable[[str], str]) -> float:
+    """CPU seconds of edits without line hints, spread over a file."""
+    text = [f"    value_{line} = compute(previous, {line * 7919 % 1000})" for line in range(lines)]
+    blocks = []
+    for number in range(BLOCKS):
+        at = (number * 2 + 1) * lines // (2 * BLOCKS)
+        search = "\n".join(map(change, text[at : at + 6]))
+        blocks.append(f"<<<<<<< SEARCH\n{search}\n=======\nnew_{number} = 1\n>>>>>>> REPLACE\n")
+    source, diff = "\n".join(text), "\n".join(blocks)
+    started = time.process_time()
+    result = apply_blocks(source, diff, similarity=Levenshtein.normalized_similarity, threshold=0.9)
+    cost = time.process_time() - started
+    assert isinstance(result, Applied)
+    assert result.applied == BLOCKS
+    return cost
+
+
+def unchanged(line: str) -> str:
+    return line
+
+
+def misspelt(line: str) -> str:
+    return line.replace("compute", "compvte") if "7" in line else line
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""One run of a program against the scripted model, measured from outside."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from msgspec import Struct
+
+from bench.scenarios import make_workspace, prompt
+
+FLOOR = Path(__file__).parent / "floor.py"
+SAMPLE_SECONDS = 0.01
+
+
+class Run(Struct, frozen=True):
+    started: float
+    ended: float
+    cpu: float
+    """Seconds, of the process and those it waited for."""
+    peak: float
+    """Megabytes of memory."""
+    arrived: tuple[float, ...]
+    answered: tuple[float, ...]
+
+    @property
+    def cold(self) -> float:
+        return self.arrived[0] - self.started
+
+    @property
+    def exit(self) -> float:
+        return self.ended - self.answered[-1]
+
+    @property
+    def turns(self) -> list[float]:
+        """Seconds from the last byte of each answer to the next request."""
+        return [
+            after - before for before, after in zip(self.answered, self.arrived[1:], strict=False)
+        ]
+
+
+class Model:
+    """The scripted model's process, as seen from the harness."""
+
+    def __init__(self, url: str, log: Path) -> None:
+        self.url = url
+        self._log = log
+        self._read = 0
+
+    def take(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Times of arrivals and answers since the last call."""
+        lines = self._log.read_text(encoding="utf-8").splitlines()
+        fresh, self._read = lines[self._read :], len(lines)
+        times: dict[str, list[float]] = {"arrived": [], "answered": []}
+        for line in fresh:
+            kind, value = line.split()
+            times[kind].append(float(value))
+        return tuple(times["arrived"]), tuple(times["answered"])
+
+
+@contextmanager
+def running_model() -> Iterator[Model]:
+    with TemporaryDirectory(prefix="joey-bench-") as folder:
+        log = Path(folder, "log")
+        log.touch()
+        command = [sys.executable, "-m", "bench.model", str(log)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
+        assert process.stdout is not None
+        try:
+            yield Model(process.stdout.readline().strip(), log)
+        finally:
+            process.terminate()
+            process.wait()
+            process.stdout.close()
+
+
+def joey_command(url: str, scenario: str, size: int) -> list[str]:
+    joey = str(Path(sys.executable).with_name("joey"))
+    flags = ["-y", "--provider", "anthropic", "--base-url", url, "-m", "test-model"]
+    return [joey, "-p", prompt(scenario, size), *flags, "--output-format", "json"]
+
+
+def floor_command(url: str, scenario: str, size: int) -> list[str]:
+    host, port = url.removeprefix("http://").split(":")
+    return [sys.executable, str(FLOOR), host, port, prompt(scenario, size)]
+
+
+COMMANDS = {"floor": floor_command, "joey": joey_command}
+
+
+def measure(model: Model, who: str, scenario: str, size: int = 0) -> Run:
+    """Raises RuntimeError when the program fails: nothing else it does would mean anything."""
+    with TemporaryDirectory(prefix="joey-bench-") as folder:
+        workspace = Path(folder, "workspace")
+        workspace.mkdir()
+        make_workspace(workspace)
+        env = environment() | {"HOME": folder, "JOEY_HOME": f"{folder}/home"}
+        model.take()
+        return _watch(model, COMMANDS[who](model.url, scenario, size), workspace, env)
+
+
+def _watch(model: Model, command: Sequence[str], cwd: Path, env: dict[str, str]) -> Run:
+    with (cwd.parent / "output").open("w+b") as output:
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
+        memory = _Memory(process.pid)
+        _, status, usage = os.wait4(process.pid, 0)
+        ended = time.perf_counter()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        memory.stop()
+        if process.returncode != 0:
+            output.seek(0)
+            said = output.read().decode(errors="replace")[-2000:]
+            raise RuntimeError(f"{' '.join(command)} exited with {process.returncode}:\n{said}")
+    arrived, answered = model.take()
+    return Run(
+        started=started,
+        ended=ended,
+        cpu=usage.ru_utime + usage.ru_stime,
+        peak=memory.peak,
+        arrived=arrived,
+        answered=answered,
+    )
+
+
+class _Memory:
+    """Watches how much memory a process has had at most."""
+
+    def __init__(self, pid: int) -> None:
+        self.peak = 0.0
+        self._status = Path(f"/proc/{pid}/status")
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._sample)
+        self._thread.start()
+
+    def _sample(self) -> None:
+        while not self._stopped.wait(SAMPLE_SECONDS):
+            try:
+                status = self._status.read_text(encoding="utf-8")
+            except OSError:
+                return
+            for line in status.splitlines():
+                if line.startswith("VmHWM:"):
+                    self.peak = max(self.peak, int(line.split()[1]) / 1024)
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+
+def environment() -> dict[str, str]:
+    """The caller's, but with bytecode kept, as on a machine where joey is installed."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("JOEY_")}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    env["ANTHROPIC_API_KEY"] = "bench"
+    return env

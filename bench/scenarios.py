@@ -1,0 +1,66 @@
+"""What the scripted model does in each scenario, and the files it does it with.
+
+A prompt names its scenario and a size: `bench read 20` reads a file in each of twenty turns.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from joey.testing.script import Turn, call, say
+from joey.testing.server import Request
+
+NAME = re.compile(r"bench (\w+) (\d+)")
+CHUNK = 20
+LINE = "0123456789abcde\n"
+FILES = 10
+PACE = 2000
+"""Chunks a second, as a fast model streams them."""
+
+
+def prompt(scenario: str, size: int) -> str:
+    return f"bench {scenario} {size}"
+
+
+def make_workspace(folder: Path) -> None:
+    for number in range(FILES):
+        lines = [f"line {line} of file {number}\n" for line in range(20)]
+        (folder / f"file{number}.txt").write_text("".join(lines), encoding="utf-8")
+
+
+def choose(request: Request) -> Turn:
+    """The next turn of the scenario that a conversation is about."""
+    messages = request.body["messages"]
+    named = NAME.search(first_text(messages[0]))
+    if named is None:
+        raise ValueError("the first message names no scenario")
+    done = sum(1 for message in messages if message["role"] == "assistant")
+    return turn(named[1], int(named[2]), done)
+
+
+def first_text(message: dict[str, Any]) -> str:
+    content = message["content"]
+    return content if isinstance(content, str) else str(content[0]["text"])
+
+
+@cache
+def turn(scenario: str, size: int, done: int) -> Turn:
+    match scenario:
+        case "read" if done < size:
+            return Turn(call("read_file", {"path": f"file{done % FILES}.txt"}), coalesce=True)
+        case "shell" if done < size:
+            return Turn(call("execute_command", {"command": f"echo {done}"}), coalesce=True)
+        case "write" | "paced" if done == 0:
+            lines = size // len(json.dumps(LINE)[1:-1])
+            arguments = {"path": "big.txt", "content": LINE * lines}
+            pace = PACE if scenario == "paced" else None
+            return Turn(call("write_to_file", arguments, chunk=CHUNK), pace=pace)
+        case "text" if done == 0:
+            words = say("fifteen letters \n" * size, chunk=len("fifteen letters \n"))
+            return Turn(words, call("attempt_completion", {"result": "Said."}))
+        case _:
+            return Turn(call("attempt_completion", {"result": "Done."}), coalesce=True)

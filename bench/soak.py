@@ -1,0 +1,139 @@
+"""Tasks that are killed and interrupted at random, and resumed until they are done.
+
+After each death the journal must hold everything it held before, the API history that is replayed
+from it must be valid, and the history files must be whole JSON. `python -m bench.soak [SECONDS]`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench.runs import environment, joey_command, running_model
+from bench.scenarios import make_workspace
+from joey.core.messages import Message, ToolResultBlock, ToolUseBlock
+from joey.engine.recorder import Recorder
+from joey.stores.json_files import JsonFileStore
+from joey.stores.layout import API, JOURNAL, UI
+
+SECONDS = 180.0
+WORKERS = 2
+SCENARIOS = (("read", 40), ("shell", 20), ("write", 60_000), ("text", 2_000))
+
+
+def main(seconds: float) -> None:
+    until, counts = time.monotonic() + seconds, Counter[str]()
+    failures: list[str] = []
+    with running_model() as model:
+        workers = [
+            threading.Thread(target=work, args=(model.url, until, counts, failures))
+            for _ in range(WORKERS)
+        ]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    print(", ".join(f"{count} {name}" for name, count in sorted(counts.items())))
+    if failures:
+        sys.exit("\n".join(failures))
+
+
+def work(url: str, until: float, counts: Counter[str], failures: list[str]) -> None:
+    while time.monotonic() < until and not failures:
+        seed = random.randrange(2**32)
+        try:
+            live_and_die(url, random.Random(seed), counts)
+        except Exception as error:
+            failures.append(f"seed {seed}: {type(error).__name__}: {error}")
+
+
+def live_and_die(url: str, chance: random.Random, counts: Counter[str]) -> None:
+    """One task, from its start through a few deaths to its completion."""
+    scenario, size = chance.choice(SCENARIOS)
+    with TemporaryDirectory(prefix="joey-soak-") as name:
+        folder = Path(name)
+        workspace, home = folder / "workspace", folder / "home"
+        workspace.mkdir()
+        make_workspace(workspace)
+        command = joey_command(url, scenario, size)
+        before = b""
+        for _ in range(chance.randrange(4)):
+            how = chance.choice((signal.SIGKILL, signal.SIGINT, signal.SIGTERM))
+            code = run(command, workspace, home, chance.uniform(0.05, 1.2), how)
+            if code == 0:
+                break
+            counts[how.name] += 1
+            before = check(home, before)
+            if before:
+                command = [*joey_command(url, scenario, size)[:1], "-p", "go on", "-c"]
+                command += joey_command(url, scenario, size)[3:]
+        code = run(command, workspace, home, None, signal.SIGKILL)
+        if code != 0:
+            raise AssertionError(f"{scenario} {size}: the last run exited with {code}")
+        check(home, before)
+        counts["tasks done"] += 1
+
+
+def run(
+    command: list[str], cwd: Path, home: Path, seconds: float | None, how: signal.Signals
+) -> int:
+    env = environment() | {"HOME": str(home.parent), "JOEY_HOME": str(home)}
+    with (home.parent / "output").open("ab") as output:
+        process = subprocess.Popen(
+            command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(how)
+            return process.wait(30) or 1
+
+
+def check(home: Path, before: bytes) -> bytes:
+    """The journal now, which begins with what it was before."""
+    folders = list((home / "tasks").glob("task_*")) if (home / "tasks").exists() else []
+    if not folders:
+        return b""
+    (folder,) = folders
+    journal = folder / JOURNAL
+    if not journal.exists():
+        return b""
+    now = journal.read_bytes()
+    whole = before[: before.rfind(b"\n") + 1]
+    assert now.startswith(whole), "the journal lost what it had"
+    for file in (UI, API):
+        if (folder / file).exists():
+            json.loads((folder / file).read_bytes())
+    if b"\n" not in now:
+        return b""
+    log, records = JsonFileStore(home).open(folder.name.removeprefix("task_"))
+    try:
+        check_pairs(Recorder(log, records).api.rendered())
+    finally:
+        log.close()
+    return journal.read_bytes()
+
+
+def check_pairs(messages: Sequence[Message]) -> None:
+    """Each call is answered, once, in the next message; only the last reply may be open."""
+    for number, message in enumerate(messages[:-1]):
+        calls = [block.id for block in message.content if isinstance(block, ToolUseBlock)]
+        answers = [
+            block.tool_use_id
+            for block in messages[number + 1].content
+            if isinstance(block, ToolResultBlock)
+        ]
+        assert calls == answers, f"message {number}: calls {calls}, results {answers}"
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS)

@@ -1,0 +1,187 @@
+"""The composition root: settings become adapters, adapters become a workbench, and the engine
+puts tasks on it. The one module that knows everybody."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import structs
+
+from joey.config.choose import choose_profile
+from joey.config.home import joey_home
+from joey.config.profiles import load_profiles
+from joey.config.settings import load_settings
+from joey.core.modes import BUILT_IN, find_mode
+from joey.core.protocol import ToolProtocol
+from joey.core.settings import Limits, Settings
+from joey.engine.asks import AnswerPolicy
+from joey.engine.engine import Engine, TaskOptions
+from joey.engine.workbench import Workbench
+from joey.errors import ConfigError, WorkspaceError
+from joey.ports import Store
+from joey.providers.http import HttpClient
+from joey.providers.kinds import KINDS
+from joey.providers.select import make_provider
+from joey.stores.json_files import JsonFileStore
+from joey.stores.memory import MemoryStore
+from joey.terminals.local import LocalTerminal
+from joey.tools.registry import Registry, default_tools
+from joey.workspace.clock import SystemClock
+from joey.workspace.environment import LocalEnvironment
+from joey.workspace.files import LocalFiles
+from joey.workspace.search import LocalSearch
+
+ALLOW_EVERYTHING = "*"
+
+
+def open_engine(
+    *,
+    home: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    ephemeral: bool = False,
+) -> Engine:
+    """An engine that keeps its tasks under `home` (`JOEY_HOME`, else `~/.roo`).
+
+    With `ephemeral`, tasks live in memory and are gone with the process.
+    """
+    env = os.environ if env is None else env
+    home = home or joey_home(env)
+    store: Store = MemoryStore() if ephemeral else open_store(home, env)
+    registry = Registry(default_tools())
+
+    def make_bench(options: TaskOptions) -> Workbench:
+        return _make_bench(options, registry, home, env)
+
+    return Engine(store, SystemClock(), make_bench)
+
+
+def open_store(home: Path | None = None, env: Mapping[str, str] | None = None) -> Store:
+    """The tasks on disk."""
+    return JsonFileStore(home or joey_home(os.environ if env is None else env))
+
+
+def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
+    *,
+    workspace: Path,
+    home: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    provider: str | None = None,
+    model: str | None = None,
+    base_url: str | None = None,
+    profile: str | None = None,
+    mode: str | None = None,
+    protocol: ToolProtocol | None = None,
+    yes: bool = False,
+    require_approval: bool = False,
+    allow: tuple[str, ...] = (),
+    deny: tuple[str, ...] = (),
+    limits: Limits | None = None,
+    policy: AnswerPolicy | None = None,
+    system_prompt: str | None = None,
+) -> TaskOptions:
+    """What a person's flags and files ask for.
+
+    Raises:
+        ConfigError: settings, profiles, keys or the mode's name.
+        WorkspaceError: the folder cannot be worked in.
+    """
+    env = os.environ if env is None else env
+    home = home or joey_home(env)
+    settings = load_settings(home)
+    if mode is not None and find_mode(mode) is None:
+        known = ", ".join(known.slug for known in BUILT_IN)
+        raise ConfigError(f"There is no mode {mode!r}. Known ones: {known}.")
+    chosen = choose_profile(
+        profiles=load_profiles(home),
+        env=env,
+        kinds=KINDS,
+        provider=provider,
+        model=model,
+        base_url=base_url,
+        profile=profile,
+    )
+    return TaskOptions(
+        workspace=_usable(workspace),
+        profile=chosen,
+        settings=_permissions(settings, yes, require_approval, allow, deny),
+        mode=mode,
+        protocol=protocol or chosen.protocol,
+        limits=limits or Limits(),
+        policy=policy,
+        system_prompt=system_prompt,
+    )
+
+
+def _permissions(
+    settings: Settings,
+    yes: bool,
+    require_approval: bool,
+    allow: tuple[str, ...],
+    deny: tuple[str, ...],
+) -> Settings:
+    """Flags over settings: `--deny` always counts, `--require-approval` beats `--yes`."""
+    settings = structs.replace(settings, denied_commands=(*settings.denied_commands, *deny))
+    if require_approval:
+        return structs.replace(settings, auto_approval_enabled=False)
+    if yes:
+        return structs.replace(
+            settings,
+            auto_approval_enabled=True,
+            always_allow_read_only=True,
+            always_allow_read_only_outside_workspace=True,
+            always_allow_write=True,
+            always_allow_write_outside_workspace=True,
+            always_allow_write_protected=True,
+            always_allow_execute=True,
+            always_allow_mode_switch=True,
+            allowed_commands=(ALLOW_EVERYTHING,),
+        )
+    if allow:
+        return structs.replace(
+            settings,
+            auto_approval_enabled=True,
+            always_allow_execute=True,
+            allowed_commands=(*settings.allowed_commands, *allow),
+        )
+    return settings
+
+
+def _usable(workspace: Path) -> Path:
+    resolved = workspace.expanduser().absolute()
+    if not resolved.is_dir():
+        reason = "is not a folder" if resolved.exists() else "does not exist"
+        raise WorkspaceError(f"The workspace {resolved} {reason}.")
+    if not os.access(resolved, os.R_OK | os.X_OK):
+        raise WorkspaceError(f"The workspace {resolved} cannot be read. Check its permissions.")
+    return resolved.resolve()
+
+
+def _make_bench(
+    options: TaskOptions, registry: Registry, home: Path, env: Mapping[str, str]
+) -> Workbench:
+    if options.profile is None or options.workspace is None or options.settings is None:
+        made = make_options(workspace=options.workspace or Path.cwd(), home=home, env=env)
+        options = structs.replace(
+            options,
+            workspace=made.workspace,
+            profile=options.profile or made.profile,
+            settings=options.settings or made.settings,
+        )
+    assert options.profile and options.workspace and options.settings
+    files = LocalFiles(options.workspace)
+    search = LocalSearch(files)
+    return Workbench(
+        provider=make_provider(options.profile, HttpClient(environ=env)),
+        registry=registry,
+        files=files,
+        search=search,
+        terminal=LocalTerminal(env),
+        environment=LocalEnvironment(files, search),
+        clock=SystemClock(),
+        settings=options.settings,
+        modes=BUILT_IN,
+        limits=options.limits,
+        system_prompt=options.system_prompt,
+    )

@@ -1,0 +1,101 @@
+"""Questions of a task as a person reads them, and what a typed line means as an answer."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from joey.cli.sanitise import sanitise
+from joey.core.asks import APPROVALS, Answer, AskKind, Response
+from joey.core.events import AskOpened
+
+_YES = frozenset({"y", "yes"})
+_NO = frozenset({"n", "no"})
+_HINTS = {
+    AskKind.FOLLOWUP: "Your answer",
+    AskKind.COMPLETION_RESULT: "Enter accepts, or say what to change",
+    AskKind.API_REQ_FAILED: "Try again? [y]es / [n]o",
+    AskKind.MISTAKE_LIMIT_REACHED: "[y] lets it try again / [n]o stops / or say how to go on",
+    AskKind.LIMIT_REACHED: "Go on? [y]es / [n]o",
+    AskKind.RESUME_TASK: "Enter goes on / [n]o / or say what to do",
+    AskKind.RESUME_COMPLETED_TASK: "Say what to do next, or [n]o",
+}
+
+
+class Suggestion(Struct, frozen=True):
+    answer: str
+
+
+class FollowUp(Struct, frozen=True):
+    question: str = ""
+    suggest: tuple[Suggestion, ...] = ()
+
+
+class _Limit(Struct, frozen=True):
+    count: int | str = 0
+    type: str = "requests"
+
+
+def follow_up(text: str) -> FollowUp:
+    """A question with its suggestions; text of another shape is the question itself."""
+    try:
+        return msgspec.json.decode(text, type=FollowUp)
+    except msgspec.DecodeError:
+        return FollowUp(question=text)
+
+
+def question_of(ask: AskOpened) -> str:
+    """The words above the hint; nothing when the row that was shown says it all."""
+    match ask.ask:
+        case AskKind.FOLLOWUP:
+            asked = follow_up(ask.text)
+            numbered = (f"  {n}. {one.answer}" for n, one in enumerate(asked.suggest, 1))
+            return sanitise("\n".join([asked.question, *numbered]))
+        case AskKind.LIMIT_REACHED:
+            limit = msgspec.json.decode(ask.text or "{}", type=_Limit)
+            return f"The limit of {limit.count} {limit.type} is reached."
+        case kind if kind in APPROVALS:
+            return ""
+        case _:
+            return sanitise(ask.text)
+
+
+def hint_of(ask: AskOpened) -> str:
+    """What may be typed."""
+    if ask.ask in APPROVALS:
+        return "Allow? [y]es / [n]o / or say what to do instead"
+    if ask.ask is AskKind.FOLLOWUP and (suggested := len(follow_up(ask.text).suggest)):
+        numbers = "1" if suggested == 1 else f"1-{suggested}"
+        return f"{numbers}, or your own answer"
+    return _HINTS[ask.ask]
+
+
+def answer_of(ask: AskOpened, line: str) -> Answer | None:
+    """The answer that a line means; None when it means nothing here, and is asked for again.
+
+    Permission is given by a plain *yes* alone: any other words are taken as words.
+    """
+    text = line.strip()
+    word = text.lower()
+    match ask.ask:
+        case AskKind.FOLLOWUP:
+            return Answer(Response.MESSAGE, text=_suggested(ask, text)) if text else None
+        case AskKind.COMPLETION_RESULT:
+            accepted = not text or word in _YES
+            return Answer(Response.YES) if accepted else Answer(Response.MESSAGE, text=text)
+        case AskKind.RESUME_TASK if not text:
+            return Answer(Response.YES)
+    if word in _YES:
+        return Answer(Response.YES)
+    if word in _NO:
+        return Answer(Response.NO)
+    if not text or ask.ask in (AskKind.API_REQ_FAILED, AskKind.LIMIT_REACHED):
+        return None
+    return Answer(Response.MESSAGE, text=text)
+
+
+def _suggested(ask: AskOpened, text: str) -> str:
+    suggestions = follow_up(ask.text).suggest
+    if text.isdecimal() and 1 <= int(text) <= len(suggestions):
+        return suggestions[int(text) - 1].answer
+    return text

@@ -1,0 +1,110 @@
+"""What a tool is about to do, as a person must see it to decide: a headline and the change."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from rich.text import Text
+
+from joey.cli.sanitise import one_line, sanitise
+from joey.core.text import split_lines
+
+COMMAND_TOOL = "execute_command"
+SHOWN_LINES = 40
+"""Of a change that the rules allow."""
+ASKED_LINES = 400
+"""Of a change that a person is asked about."""
+OUTPUT_HEAD = 20
+OUTPUT_TAIL = 5
+_DETAILS = ("path", "regex", "query", "mode", "command", "skill")
+
+
+def card(tool: str, text: str, path: str | None, diff: str | None, *, asked: bool) -> Text:
+    """A headline, and below it the change if there is one. A command is always shown whole."""
+    if tool == COMMAND_TOOL:
+        return Text.assemble(("$ ", "bold cyan"), (sanitise(text), "bold"))
+    row = _row(text)
+    headline = Text.assemble(("● ", "cyan"), (sanitise(tool), "bold"))
+    if detail := _detail(row, path):
+        headline.append(f" {detail}", "cyan")
+    change = diff or _change(row)
+    if change:
+        limit = ASKED_LINES if asked else SHOWN_LINES
+        headline.append("\n").append_text(coloured_diff(change, limit))
+    return headline
+
+
+def coloured_diff(diff: str, limit: int) -> Text:
+    """At most `limit` lines of a diff, then how many more there are."""
+    lines = split_lines(sanitise(diff))
+    shown = Text("\n").join(Text(f"  {line}", _style(line)) for line in lines[:limit])
+    if len(lines) > limit:
+        shown.append(f"\n  … {len(lines) - limit} more lines", "dim")
+    return shown
+
+
+def _style(line: str) -> str:
+    if line.startswith(("+++", "---", "diff ", "index ")):
+        return "dim"
+    match line[:1]:
+        case "+":
+            return "green"
+        case "-":
+            return "red"
+        case "@":
+            return "cyan"
+        case _:
+            return ""
+
+
+def _row(text: str) -> dict[str, Any]:
+    try:
+        row = msgspec.json.decode(text or "{}")
+    except msgspec.DecodeError:
+        return {}
+    return row if isinstance(row, dict) else {}
+
+
+def _detail(row: dict[str, Any], path: str | None) -> str:
+    named = {"path": path} | row if path else row
+    values = (str(named[key]) for key in _DETAILS if named.get(key))
+    return one_line("  ".join(values), 160)
+
+
+def _change(row: dict[str, Any]) -> str:
+    if row.get("tool") not in ("editedExistingFile", "newFileCreated", "appliedDiff"):
+        return ""
+    return str(row.get("diff") or row.get("content") or "")
+
+
+class CommandOutput:
+    """Output as it comes, in whole lines: the first ones at once, of the rest the last ones."""
+
+    def __init__(self) -> None:
+        self._unfinished = ""
+        self._shown = 0
+        self._tail: deque[str] = deque(maxlen=OUTPUT_TAIL)
+        self._left_out = 0
+
+    def feed(self, output: str) -> Iterator[str]:
+        """The lines to show now."""
+        *lines, self._unfinished = (self._unfinished + sanitise(output)).split("\n")
+        self._unfinished = self._unfinished[-10_000:]
+        for line in lines:
+            if self._shown < OUTPUT_HEAD:
+                self._shown += 1
+                yield line
+            else:
+                self._left_out += len(self._tail) == OUTPUT_TAIL
+                self._tail.append(line)
+
+    def close(self) -> Iterator[str]:
+        """The lines that were held back, once nothing more can come."""
+        if self._unfinished:
+            yield from self.feed("\n")
+        if self._left_out:
+            yield f"… {self._left_out} lines left out …"
+        yield from self._tail

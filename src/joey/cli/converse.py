@@ -1,0 +1,235 @@
+"""`joey` on a terminal: a conversation, line by line.
+
+At any moment the conversation does one of three things: it waits for words at the prompt, it
+draws what a task says, or it waits for the answer to a question of the task. Ctrl-C stops a task
+at work (the next line goes on with it); at the prompt, twice leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import Coroutine
+from typing import Any
+
+from rich.console import Console
+
+from joey.app import open_engine
+from joey.cli.answers import answer_of
+from joey.cli.exit_codes import ExitCode
+from joey.cli.keyboard import Interrupted, Keyboard
+from joey.cli.launch import earlier_task, launch
+from joey.cli.progress import describe_cost
+from joey.cli.prompt import gather_prompt, load_images
+from joey.cli.render import Renderer
+from joey.cli.signals import interruptible
+from joey.client.local import Engine, Task
+from joey.core.asks import APPROVALS
+from joey.core.events import AskOpened, TaskAborted, TaskFailed, TaskFinished
+from joey.errors import UserError
+
+HELP = """\
+Write what you want and press Enter; a line that ends with \\ goes on in the next one.
+While joey works you may write too: it reads your words before its next step.
+  /new    begin another task        /cost   what this task has cost so far
+  /help   this text                 /exit   leave (or Ctrl-D)
+Ctrl-C stops joey at work; your next line goes on with the task."""
+
+
+class Leave(Exception):
+    """The person wants to go."""
+
+    def __init__(self, code: ExitCode = ExitCode.DONE) -> None:
+        self.code = code
+
+
+def run_conversation(arguments: Namespace) -> ExitCode:
+    prompt = gather_prompt(arguments.prompt, arguments.prompt_file, sys.stdin)
+    images = load_images(arguments.image)
+    return asyncio.run(_run(arguments, prompt, images))
+
+
+async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> ExitCode:
+    renderer = Renderer(Console())
+    with interruptible(signal.SIGTERM, signal.SIGHUP) as interruption:
+        async with open_engine(ephemeral=arguments.ephemeral) as engine:
+            conversation = Conversation(engine, arguments, renderer, images)
+            with Keyboard(sys.stdin.fileno(), conversation.hear_unasked) as keyboard:
+                try:
+                    await conversation.run(keyboard, prompt)
+                except Leave as leave:
+                    return leave.code
+                except asyncio.CancelledError:
+                    if interruption.code is None:
+                        raise
+                    return interruption.code
+    return ExitCode.DONE
+
+
+class Conversation:
+    def __init__(
+        self, engine: Engine, arguments: Namespace, renderer: Renderer, images: tuple[str, ...]
+    ) -> None:
+        self._engine = engine
+        self._arguments = arguments
+        self._renderer = renderer
+        self._images = images
+        self._task: Task | None = None
+        self._jobs: set[asyncio.Task[None]] = set()
+        """Things that were begun by a key and go on beside the drawing."""
+        self._stopping = False
+        self._leaving = False
+
+    async def run(self, keyboard: Keyboard, prompt: str) -> None:
+        """Talk until the person leaves.
+
+        Raises:
+            Leave
+        """
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._interrupt, keyboard)
+        try:
+            self._greet(prompt)
+            await self._talk(keyboard, prompt)
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            await asyncio.gather(*self._jobs)
+
+    def hear_unasked(self, line: str | None) -> None:
+        """A line that was typed while the task works."""
+        if line is None:
+            self._leaving = True
+            self._stop()
+        elif line.strip() and self._task is not None:
+            self._begin(self._task.send(line))
+            self._renderer.note("(joey reads this before its next step)")
+
+    def _greet(self, prompt: str) -> None:
+        earlier = earlier_task(self._engine.history(), self._arguments)
+        if earlier is not None:
+            self._renderer.note(f"going on with task {earlier.id}: {earlier.title[:200]}")
+        if prompt:
+            self._renderer.echo(prompt)
+        else:
+            self._renderer.note("What shall be done? (/help for help, Ctrl-D leaves)")
+
+    async def _talk(self, keyboard: Keyboard, prompt: str) -> None:
+        words = prompt or await self._next_words(keyboard)
+        while True:
+            try:
+                await self._work_on(keyboard, words)
+            except UserError as error:
+                if self._task is None and prompt:
+                    raise
+                self._renderer.error(str(error))
+            if self._leaving:
+                raise Leave
+            words = await self._next_words(keyboard)
+
+    async def _work_on(self, keyboard: Keyboard, words: str) -> None:
+        """Say these words to the task, or begin one with them, and see it through."""
+        if self._task is None:
+            self._task = await launch(self._engine, self._arguments, words, self._images)
+            self._images = ()
+            subscription = self._task.subscribe()
+        else:
+            subscription = self._task.subscribe()
+            await self._task.send(words)
+        with subscription:
+            async for heard in subscription:
+                self._renderer.show(heard.event)
+                match heard.event:
+                    case AskOpened() as ask:
+                        await self._answer(keyboard, self._task, ask)
+                    case TaskFinished() | TaskAborted() | TaskFailed():
+                        break
+        await self._task.wait()
+        self._stopping = False
+
+    async def _answer(self, keyboard: Keyboard, task: Task, ask: AskOpened) -> None:
+        if ask.ask in APPROVALS:
+            keyboard.discard()
+        while task.pending is not None and task.pending.ts == ask.ts:
+            try:
+                line = await keyboard.read_line()
+            except Interrupted:
+                self._stop()
+                return
+            except EOFError:
+                raise Leave from None
+            if line.strip() == "/exit":
+                raise Leave
+            answer = answer_of(ask, line)
+            if answer is not None:
+                await task.answer(ask.ts, answer)
+                return
+            self._renderer.ask(ask)
+
+    # At the prompt
+
+    async def _next_words(self, keyboard: Keyboard) -> str:
+        """What the person says next; small commands are carried out on the way."""
+        interrupted = False
+        while True:
+            self._renderer.prompt("\n")
+            try:
+                words = await keyboard.read_message()
+            except Interrupted:
+                if interrupted:
+                    raise Leave(ExitCode.INTERRUPTED) from None
+                interrupted = True
+                self._renderer.note("\n(Ctrl-C again, or Ctrl-D, to leave)")
+                continue
+            except EOFError:
+                raise Leave from None
+            interrupted = False
+            if words.startswith("/"):
+                words = await self._command(words.strip())
+            if words.strip():
+                return words
+
+    async def _command(self, words: str) -> str:
+        """Carry out a small command; words that are none are handed back."""
+        match words:
+            case "/exit" | "/quit":
+                raise Leave
+            case "/help":
+                self._renderer.note(HELP)
+            case "/new":
+                if self._task is not None:
+                    await self._engine.release(self._task)
+                self._task = None
+                self._arguments.continue_, self._arguments.resume = False, None
+                self._renderer.note("a new task; what shall be done?")
+            case "/cost":
+                cost = describe_cost(self._task.usage) if self._task else "nothing yet"
+                self._renderer.note(cost)
+            case _ if " " not in words and "/" not in words[1:]:
+                self._renderer.note(f"there is no command {words}; see /help")
+            case _:
+                return words
+        return ""
+
+    # Ctrl-C
+
+    def _interrupt(self, keyboard: Keyboard) -> None:
+        if keyboard.is_waiting:
+            keyboard.interrupt()
+        elif self._stopping:
+            # The journal is written as things happen: nothing that was acknowledged is lost.
+            os._exit(ExitCode.INTERRUPTED)
+        else:
+            self._stop()
+
+    def _stop(self) -> None:
+        if self._task is not None and self._task.running:
+            self._stopping = True
+            self._begin(self._task.cancel())
+
+    def _begin(self, job: Coroutine[Any, Any, None]) -> None:
+        begun = asyncio.ensure_future(job)
+        self._jobs.add(begun)
+        begun.add_done_callback(self._jobs.discard)

@@ -1,0 +1,81 @@
+"""How a run is told to whoever started it: one number, from one table."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from joey.errors import ConfigError, ProviderError, Trouble, UserError, WorkspaceError
+
+if TYPE_CHECKING:
+    from joey.client.local import Ending
+
+
+class ExitCode(IntEnum):
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    NEEDS_PERSON = 3
+    """The model gave up, or something had to be refused because nobody was there to allow it."""
+    TURNS = 53
+    BUDGET = 55
+    """The limit of money or of time."""
+    TRY_AGAIN = 75
+    CONFIGURATION = 78
+    HANGUP = 129
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+    TERMINATED = 143
+
+
+class UsageError(UserError):
+    """The command line itself is wrong."""
+
+
+_OF_FAILURE = {
+    "mistakes": ExitCode.NEEDS_PERSON,
+    "declined": ExitCode.NEEDS_PERSON,
+    "turns": ExitCode.TURNS,
+    "budget": ExitCode.BUDGET,
+    "time": ExitCode.BUDGET,
+}
+_OF_TROUBLE: dict[str, ExitCode] = {
+    Trouble.AUTH: ExitCode.CONFIGURATION,
+    Trouble.NOT_FOUND: ExitCode.CONFIGURATION,
+    Trouble.QUOTA: ExitCode.CONFIGURATION,
+    Trouble.RATE: ExitCode.TRY_AGAIN,
+    Trouble.OVERLOAD: ExitCode.TRY_AGAIN,
+    Trouble.NETWORK: ExitCode.TRY_AGAIN,
+    Trouble.MALFORMED: ExitCode.TRY_AGAIN,
+    Trouble.EMPTY: ExitCode.TRY_AGAIN,
+}
+
+
+def exit_code_of(ending: Ending, *, refused: bool = False) -> ExitCode:
+    """The code of a run that came to its end; `refused`: something would have needed a person."""
+    from joey.client.local import Aborted, Completed, Failed
+
+    match ending:
+        case Completed():
+            return ExitCode.NEEDS_PERSON if refused else ExitCode.DONE
+        case Aborted():
+            return ExitCode.INTERRUPTED
+        case Failed(code):
+            if code.startswith("provider:"):
+                return _OF_TROUBLE.get(code.removeprefix("provider:"), ExitCode.FAILED)
+            return _OF_FAILURE.get(code, ExitCode.FAILED)
+
+
+def exit_code_of_error(error: BaseException) -> ExitCode:
+    """The code of a run that could not even come to an end."""
+    match error:
+        case UsageError() | WorkspaceError():
+            return ExitCode.USAGE
+        case ConfigError():
+            return ExitCode.CONFIGURATION
+        case ProviderError(trouble=trouble):
+            return _OF_TROUBLE.get(trouble, ExitCode.FAILED)
+        case KeyboardInterrupt():
+            return ExitCode.INTERRUPTED
+        case _:
+            return ExitCode.FAILED

@@ -1,0 +1,109 @@
+"""Lines from a terminal, without a thread and without holding up the loop.
+
+The terminal itself does the editing of a line; we read whole lines when they are there. A line
+that nobody waits for goes to `unasked`, so that one may type while the task works; None is the
+end of the input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import termios
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+PASTE_GAP = 0.03
+"""Seconds within which further lines belong to the same paste; nobody types so fast."""
+
+
+class Interrupted(Exception):
+    """Ctrl-C while waiting for a line."""
+
+
+class Keyboard:
+    def __init__(self, fd: int, unasked: Callable[[str | None], None]) -> None:
+        self._fd = fd
+        self._unasked = unasked
+        self._loop = asyncio.get_running_loop()
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._text = ""
+        self._lines: deque[str] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self.is_closed = False
+        """Ctrl-D on an empty line, or the terminal is gone."""
+
+    def __enter__(self) -> Self:
+        self._loop.add_reader(self._fd, self._read)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._loop.remove_reader(self._fd)
+
+    @property
+    def is_waiting(self) -> bool:
+        return self._waiter is not None and not self._waiter.done()
+
+    def interrupt(self) -> None:
+        """Ctrl-C: whoever waits for a line gets `Interrupted`."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(Interrupted())
+
+    def discard(self) -> None:
+        """Forget what was typed ahead: it was not typed as an answer to what is asked now."""
+        self._lines.clear()
+        self._text = ""
+        if os.isatty(self._fd):
+            termios.tcflush(self._fd, termios.TCIFLUSH)
+
+    async def read_line(self) -> str:
+        """Raises EOFError, Interrupted."""
+        while not self._lines:
+            if self.is_closed:
+                raise EOFError
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        return self._lines.popleft()
+
+    async def read_message(self) -> str:
+        """A line with all that was pasted behind it; a backslash at its end asks for another."""
+        lines = [await self.read_line()]
+        while True:
+            if lines[-1].endswith("\\"):
+                lines[-1] = lines[-1].removesuffix("\\")
+                lines.append(await self.read_line())
+                continue
+            try:
+                async with asyncio.timeout(PASTE_GAP):
+                    lines.append(await self.read_line())
+            except (TimeoutError, EOFError):
+                return "\n".join(lines)
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._fd, 65536)
+        except OSError:
+            data = b""
+        *lines, self._text = (self._text + self._decoder.decode(data)).split("\n")
+        if not data:
+            self.is_closed = True
+            self._loop.remove_reader(self._fd)
+        if self._waiter is None or self._waiter.done():
+            for line in lines:
+                self._unasked(line)
+            if self.is_closed:
+                self._unasked(None)
+        elif lines or self.is_closed:
+            self._lines.extend(lines)
+            self._waiter.set_result(None)

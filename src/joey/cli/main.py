@@ -1,0 +1,85 @@
+"""`joey`: from the command line to a command, and from an error to a line and an exit code.
+
+Everything that takes time to import is imported by the command that needs it: `joey --help`
+loads none of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from joey.cli.arguments import parse
+from joey.cli.exit_codes import ExitCode, exit_code_of_error
+from joey.errors import UserError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    argv = sys.argv[1:] if argv is None else argv
+    debug = "--debug" in argv
+    try:
+        return int(_run(parse(argv)))
+    except UserError as error:
+        _complain(str(error), debug)
+        return exit_code_of_error(error)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        from joey.cli.outputs import leave_stdout
+
+        leave_stdout()
+        return ExitCode.BROKEN_PIPE
+    except Exception as error:
+        _complain(
+            f"an unexpected error, which is a defect of joey: {type(error).__name__}: {error}\n"
+            "Please report it with what `--debug` adds to this.",
+            debug,
+        )
+        return ExitCode.FAILED
+
+
+def _run(arguments: argparse.Namespace) -> ExitCode:
+    if arguments.debug:
+        import logging
+
+        logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
+    match arguments.command:
+        case "tasks":
+            from joey.cli.tasks import run_tasks
+
+            return run_tasks(arguments)
+        case "doctor":
+            from joey.cli.doctor import run_doctor
+
+            return run_doctor(arguments)
+        case "demo":
+            from joey.cli.demo import run_demo
+
+            return run_demo(arguments)
+        case _ if _is_conversation(arguments):
+            from joey.cli.converse import run_conversation
+
+            return run_conversation(arguments)
+        case _:
+            from joey.cli.run import run_print
+
+            return run_print(arguments)
+
+
+def _is_conversation(arguments: argparse.Namespace) -> bool:
+    """A person is there, and has not asked for the answer alone."""
+    if arguments.print or arguments.output_format != "text":
+        return False
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _complain(message: str, debug: bool) -> None:
+    if debug:
+        import traceback
+
+        traceback.print_exc()
+    from joey.cli.sanitise import sanitise
+
+    print(f"joey: {sanitise(message)}", file=sys.stderr)

@@ -1,0 +1,120 @@
+"""`joey -p`: one task without a person. Always ends with a result and an exit code (D12)."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+from argparse import Namespace
+
+from joey.app import open_engine
+from joey.cli.exit_codes import ExitCode, UsageError, exit_code_of, exit_code_of_error
+from joey.cli.launch import launch
+from joey.cli.outputs import OUTPUTS, Output, leave_stdout
+from joey.cli.progress import COMMAND_TOOL, Progress, describe_call, describe_cost
+from joey.cli.prompt import gather_prompt, load_images
+from joey.cli.signals import Interruption, interruptible
+from joey.cli.stream_json import RunResult
+from joey.client.local import Aborted, Completed, Failed, Task, Unattended
+from joey.core.events import AskOpened
+from joey.errors import UserError
+
+
+def run_print(arguments: Namespace) -> ExitCode:
+    """Run the task that the flags describe, and say how it went."""
+    output = OUTPUTS[arguments.output_format]()
+    try:
+        prompt = gather_prompt(arguments.prompt, arguments.prompt_file, sys.stdin)
+        if not prompt.strip() and not arguments.continue_ and not arguments.resume:
+            raise UsageError("say what to do: joey -p 'fix the failing test'")
+        images = load_images(arguments.image)
+        return asyncio.run(_run(arguments, prompt, images, output))
+    except BrokenPipeError:
+        leave_stdout()
+        return ExitCode.BROKEN_PIPE
+    except UserError as error:
+        code = exit_code_of_error(error)
+        output.end(RunResult(exit_code=code, code=code.name.lower(), reason=str(error)))
+        raise
+
+
+async def _run(
+    arguments: Namespace, prompt: str, images: tuple[str, ...], output: Output
+) -> ExitCode:
+    policy, progress = Unattended(), Progress()
+    with interruptible() as interruption:
+        async with open_engine(ephemeral=arguments.ephemeral) as engine:
+            try:
+                task = await launch(engine, arguments, prompt, images, policy)
+            except asyncio.CancelledError:
+                return _must_have(interruption)
+            output.begin(task.id)
+            try:
+                async for event in task.events(_first_event(task, arguments)):
+                    output.hear(event)
+                    progress.hear(event)
+            except asyncio.CancelledError:
+                progress.line("joey: stopping…")
+                await task.cancel()
+            run = await _result(task, policy, interruption)
+            output.end(run)
+    _tell(run, policy.refused, progress)
+    return ExitCode(run.exit_code)
+
+
+def _must_have(interruption: Interruption) -> ExitCode:
+    if interruption.code is None:
+        raise asyncio.CancelledError
+    return interruption.code
+
+
+def _first_event(task: Task, arguments: Namespace) -> int:
+    """A task that goes on has said much before; only this run is told."""
+    return task.bus.seq if arguments.continue_ or arguments.resume else 0
+
+
+async def _result(task: Task, policy: Unattended, interruption: Interruption) -> RunResult:
+    ending = await task.wait()
+    exit_code = exit_code_of(ending, refused=bool(policy.refused))
+    code, reason = "completed", ""
+    match ending:
+        case Completed() if policy.refused:
+            code, reason = "needs_person", "Something was not allowed, and nobody was there to ask."
+        case Failed(code, reason):
+            pass
+        case Aborted():
+            code, reason = "aborted", "The run was interrupted."
+            exit_code = interruption.code or exit_code
+    return RunResult(
+        exit_code=exit_code,
+        code=code,
+        reason=reason,
+        result=ending.result if isinstance(ending, Completed) else None,
+        usage=task.usage,
+        task_id=task.id,
+    )
+
+
+def _tell(run: RunResult, refused: list[AskOpened], progress: Progress) -> None:
+    """The last lines on standard error: what went wrong, what to do, what it cost."""
+    if run.code == "needs_person":
+        for line in refusals(refused):
+            progress.line(line)
+    elif run.exit_code != ExitCode.DONE:
+        progress.line(f"joey: {run.reason}")
+        progress.line(f"joey: to go on with this task: joey -r {run.task_id}")
+    progress.line(f"joey: {run.code} · {describe_cost(run.usage)}")
+
+
+def refusals(refused: list[AskOpened]) -> list[str]:
+    """What had to be refused, and how to allow it."""
+    lines = ["joey: not done, because nobody was there to allow it:"]
+    programs: list[str] = []
+    for ask in refused:
+        lines.append(f"  {describe_call(ask.tool or str(ask.ask), ask.path, ask.text)}")
+        if ask.tool == COMMAND_TOOL:
+            programs += ask.text.split()[:1]
+    advice = "-y allows everything"
+    if programs:
+        advice = f"--allow {shlex.quote(programs[0])} allows commands that begin so, {advice}"
+    return [*lines, f"joey: {advice}; without -p, joey asks"]

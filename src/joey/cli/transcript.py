@@ -1,0 +1,107 @@
+"""A task as a document: its facts, then the conversation, in Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from joey.cli.answers import follow_up
+from joey.ports import TaskMetadata
+
+_FENCE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
+_CHANGES = ("editedExistingFile", "newFileCreated", "appliedDiff")
+
+
+def as_markdown(task: TaskMetadata, rows: Sequence[dict[str, Any]]) -> str:
+    title = task.title.strip().split("\n")[0][:120] or task.id
+    sections = [f"# {title}", _facts(task)]
+    for number, row in enumerate(rows):
+        sections += _section(row, first=number == 0)
+    return "\n\n".join(sections) + "\n"
+
+
+def _facts(task: TaskMetadata) -> str:
+    facts = {
+        "Task": task.id,
+        "Workspace": task.workspace,
+        "Model": task.model,
+        "Mode": task.mode,
+        "Protocol": task.protocol,
+        "Status": task.status,
+        "Begun": _time(task.created),
+        "Tokens": f"{task.tokens_in} in, {task.tokens_out} out",
+        "Cost": f"${task.total_cost:.4f}" if task.total_cost else "",
+    }
+    return "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
+
+
+def _section(row: dict[str, Any], *, first: bool) -> Iterator[str]:
+    """One row; rows about bookkeeping are left out."""
+    kind, text = str(row.get("ask") or row.get("say")), str(row.get("text") or "")
+    if first:
+        kind = "user_feedback"
+    match kind:
+        case "user_feedback":
+            yield f"## User\n\n{text}"
+            yield from (f"({len(images)} images)" for images in [row.get("images")] if images)
+        case "text" if text.strip():
+            yield f"## Assistant\n\n{text}"
+        case "reasoning" if text.strip():
+            quoted = "\n".join(f"> {line}" for line in text.split("\n"))
+            yield f"> *Reasoning*\n>\n{quoted}"
+        case "tool":
+            yield from _tool(row, text)
+        case "command":
+            yield f"### Command{_verdict(row)}\n\n{fenced(text, 'sh')}"
+        case "command_output" if text:
+            yield f"Output:\n\n{fenced(text)}"
+        case "followup":
+            asked = follow_up(text)
+            suggested = "".join(f"\n- {one.answer}" for one in asked.suggest)
+            yield f"## Question\n\n{asked.question}\n{suggested}".rstrip()
+        case "completion_result" if text:
+            yield f"## Result\n\n{text}"
+        case "error" | "diff_error":
+            yield f"**Error:** {text}"
+
+
+def _tool(row: dict[str, Any], text: str) -> Iterator[str]:
+    try:
+        details = msgspec.json.decode(text or "{}")
+    except msgspec.DecodeError:
+        details = {}
+    if not isinstance(details, dict):
+        details = {}
+    tool = str(row.get("tool") or details.get("tool") or "tool")
+    if tool == "execute_command":
+        yield f"### Command\n\n{fenced(text, 'sh')}"
+        return
+    path = row.get("path") or details.get("path") or details.get("regex") or ""
+    yield f"### {tool} {f'`{path}`' if path else ''}".rstrip() + _verdict(row)
+    change = row.get("diff") or details.get("diff")
+    if not change and details.get("tool") in _CHANGES:
+        change = details.get("content")
+    if change:
+        yield fenced(str(change), "diff")
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    state = row.get("approvalState")
+    return f" ({state})" if row.get("type") == "ask" and state else ""
+
+
+def fenced(text: str, language: str = "") -> str:
+    """A code block whose fence is longer than any in the text."""
+    longest = max((len(match[1]) for match in _FENCE.finditer(text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def _time(milliseconds: int) -> str:
+    if not milliseconds:
+        return ""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,0 +1,22 @@
+"""Sessions with tasks of this very process: a task is already all that a session must be."""
+
+from __future__ import annotations
+
+from joey.client.session import Session
+from joey.engine.endings import Aborted, Completed, Ending, Failed
+from joey.engine.engine import Engine, TaskOptions
+from joey.engine.task import Task
+from joey.engine.unattended import Unattended
+
+_fits: type[Session] = Task
+
+__all__ = [
+    "Aborted",
+    "Completed",
+    "Ending",
+    "Engine",
+    "Failed",
+    "Task",
+    "TaskOptions",
+    "Unattended",
+]

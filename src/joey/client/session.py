@@ -1,0 +1,36 @@
+"""What every front end speaks to: one task, here in the process or far away."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Protocol
+
+from joey.core.asks import Answer
+from joey.core.events import AskOpened, Event, TokenUsage
+from joey.core.history.ui import Row
+
+
+class Session(Protocol):
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def pending(self) -> AskOpened | None:
+        """The question that waits for an answer, if one does."""
+        ...
+
+    @property
+    def usage(self) -> TokenUsage: ...
+
+    @property
+    def rows(self) -> Sequence[Row | dict[str, Any]]: ...
+
+    def events(self, since: int | None = None) -> AsyncIterator[Event]:
+        """Events until the task comes to rest; by default from its beginning."""
+        ...
+
+    async def send(self, text: str, images: tuple[str, ...] = ()) -> None: ...
+
+    async def answer(self, ask_ts: int, answer: Answer) -> bool: ...
+
+    async def cancel(self) -> None: ...

@@ -1,0 +1,165 @@
+"""Which model a run talks to, and with which key.
+
+Flags come before a profile named on the command line, that before the active profile, that
+before the first key found in the usual variables. A key goes only where it belongs: changing the
+provider of a profile leaves its key and address behind, and an address from a variable is used
+only with a key from a variable. Nothing is read but the environment of the process; a `.env`
+file in the workspace belongs to the project, not to us.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from msgspec import structs
+
+from joey.config.profiles import Profiles
+from joey.core.settings import Profile
+from joey.errors import ConfigError
+
+_HOST = re.compile(r"(?P<name>\[[^\]]*\]|[^:/\[\]]*)(?P<port>:\d+)?(?P<path>(/.*)?)")
+
+
+class ProviderKind(Protocol):
+    """What has to be known about a provider to choose it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def key_variables(self) -> Sequence[str]: ...
+
+    @property
+    def base_url_variable(self) -> str | None: ...
+
+    @property
+    def default_model(self) -> str: ...
+
+    @property
+    def is_local(self) -> bool:
+        """A server of the person's own, which needs no key."""
+        ...
+
+
+def choose_profile(
+    *,
+    profiles: Profiles,
+    env: Mapping[str, str],
+    kinds: Sequence[ProviderKind],
+    provider: str | None = None,
+    model: str | None = None,
+    base_url: str | None = None,
+    profile: str | None = None,
+) -> Profile:
+    """A profile with everything that is needed to talk to a model.
+
+    Raises:
+        ConfigError: something named does not exist, or nothing usable was found.
+    """
+    start = _start(profiles, env, kinds, provider, base_url, profile)
+    kind = _find_kind(start.provider, kinds)
+    url = base_url or start.base_url
+    if url is None and start.api_key is None:
+        url = _address(kind, env)
+    chosen = structs.replace(
+        start,
+        model=model or start.model or kind.default_model,
+        base_url=url,
+        api_key=start.api_key or _key(kind, env),
+    )
+    _check(chosen, kind)
+    return chosen
+
+
+def _start(
+    profiles: Profiles,
+    env: Mapping[str, str],
+    kinds: Sequence[ProviderKind],
+    provider: str | None,
+    base_url: str | None,
+    profile: str | None,
+) -> Profile:
+    """The profile that the flags are laid over."""
+    if profile is not None and profile not in profiles.profiles:
+        raise ConfigError(f"There is no profile {profile!r}. {_known_profiles(profiles)}")
+    known = profiles.profiles.get(profile or profiles.active)
+    if provider is not None:
+        return known if known and known.provider == provider else Profile(provider=provider)
+    if known is not None:
+        return known
+    kind = _found_in(env, kinds)
+    if kind is not None:
+        return Profile(provider=kind.name)
+    if base_url is not None and any(kind.name == "openai" for kind in kinds):
+        # Nearly every server that one can point to speaks this.
+        return Profile(provider="openai")
+    raise ConfigError(_nothing_found(kinds))
+
+
+def _found_in(env: Mapping[str, str], kinds: Sequence[ProviderKind]) -> ProviderKind | None:
+    """The first kind with a key in the environment, else the first with an address there."""
+    with_key = (kind for kind in kinds if _key(kind, env))
+    with_address = (kind for kind in kinds if _address(kind, env))
+    return next(with_key, None) or next(with_address, None)
+
+
+def _key(kind: ProviderKind, env: Mapping[str, str]) -> str | None:
+    values = (env.get(variable, "").strip() for variable in kind.key_variables)
+    return next(filter(None, values), None)
+
+
+def _address(kind: ProviderKind, env: Mapping[str, str]) -> str | None:
+    if kind.base_url_variable is None:
+        return None
+    value = env.get(kind.base_url_variable, "").strip()
+    if not value:
+        return None
+    return _ollama_url(value) if kind.base_url_variable == "OLLAMA_HOST" else value
+
+
+def _ollama_url(host: str) -> str:
+    """`OLLAMA_HOST` says where Ollama listens: scheme, name and port may be missing, and it may
+    name every interface, which is no address to call."""
+    scheme, separator, rest = host.rpartition("://")
+    match = _HOST.fullmatch(rest)
+    if match is None:
+        return host
+    name = "127.0.0.1" if match["name"] in ("", "0.0.0.0", "[::]") else match["name"]
+    port = match["port"] or ("" if separator else ":11434")
+    return f"{scheme or 'http'}://{name}{port}{match['path'].rstrip('/')}"
+
+
+def _find_kind(name: str, kinds: Sequence[ProviderKind]) -> ProviderKind:
+    for kind in kinds:
+        if kind.name == name:
+            return kind
+    known = ", ".join(kind.name for kind in kinds)
+    raise ConfigError(f"There is no provider {name!r}. Known ones: {known}.")
+
+
+def _check(chosen: Profile, kind: ProviderKind) -> None:
+    if not chosen.model:
+        raise ConfigError(f"Say which model of {kind.name} to use, with --model.")
+    if chosen.api_key is None and chosen.base_url is None and not kind.is_local:
+        where = " or ".join(kind.key_variables) or "a key"
+        raise ConfigError(
+            f"There is no key for {kind.name}. Set {where}, or put `apiKey` into the profile."
+        )
+
+
+def _known_profiles(profiles: Profiles) -> str:
+    if not profiles.profiles:
+        return "There are none yet; they live in profiles.json."
+    return f"Known ones: {', '.join(sorted(profiles.profiles))}."
+
+
+def _nothing_found(kinds: Sequence[ProviderKind]) -> str:
+    variables = ", ".join(kind.key_variables[0] for kind in kinds if kind.key_variables)
+    return (
+        "No model to talk to was found. There are three ways to go on:\n"
+        f"  1. set a key in the environment ({variables});\n"
+        "  2. start a model server on this machine, such as Ollama, and name it with --provider;\n"
+        "  3. run `joey demo`, which needs neither key nor network."
+    )

@@ -1,0 +1,17 @@
+"""Where joey keeps what belongs to the person: tasks, settings, profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def joey_home(env: Mapping[str, str]) -> Path:
+    """`JOEY_HOME`, else `.roo` in the home folder."""
+    home = Path(env["HOME"]) if env.get("HOME") else Path.home()
+    chosen = env.get("JOEY_HOME", "").strip()
+    if not chosen:
+        return home / ".roo"
+    if chosen == "~" or chosen.startswith("~/"):
+        return home / chosen[2:]
+    return Path(chosen).absolute()

@@ -1,0 +1,128 @@
+"""A text that is being edited line by line, with two ways of finding lines in it.
+
+*Exact* compares the lines as they are. *Loose* compares them with runs of white space counted as
+one space, typographic characters as plain ones and blank lines as nothing: what a model copies
+from memory differs from the file in these things first. Both are string searches over the joined
+lines, so their cost is that of reading the text once.
+
+Every line keeps its own line end, and whether the text ends with one stays as it was.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import NamedTuple
+
+_PLAIN = str.maketrans(
+    {
+        "\u2018": "'",
+        "\u2019": "'",
+        "\u201c": '"',
+        "\u201d": '"',
+        "\u2026": "...",
+        "\u2013": "-",
+        "\u2014": "-",
+        "\u00a0": " ",
+    }
+)
+
+
+class Span(NamedTuple):
+    """Lines `start` up to but not including `stop`, counted from 0."""
+
+    start: int
+    stop: int
+
+
+def normalise(text: str) -> str:
+    if not text.isascii():
+        text = text.translate(_PLAIN)
+    return " ".join(text.split())
+
+
+class Document:
+    def __init__(self, text: str) -> None:
+        *whole, rest = text.split("\n")
+        self.lines = [line.removesuffix("\r") for line in whole]
+        self._ends = ["\r\n" if line.endswith("\r") else "\n" for line in whole]
+        self._newline = "\r\n" if "\r\n" in self._ends else "\n"
+        self._ends_with_newline = not rest
+        if rest:
+            self.lines.append(rest)
+            self._ends.append("")
+        self._normal: list[str] | None = None
+
+    @property
+    def text(self) -> str:
+        if not self.lines:
+            return ""
+        last = (self._ends[-1] or self._newline) if self._ends_with_newline else ""
+        ends = [*self._ends[:-1], last]
+        return "".join([part for pair in zip(self.lines, ends, strict=True) for part in pair])
+
+    @property
+    def normal(self) -> list[str]:
+        """The lines as the loose comparison sees them; blank ones are empty."""
+        if self._normal is None:
+            self._normal = [normalise(line) for line in self.lines]
+        return self._normal
+
+    def replace(self, span: Span, lines: list[str]) -> None:
+        """New lines end as the first line that they replace does."""
+        end = self._ends[span.start] or self._newline
+        self.lines[span.start : span.stop] = lines
+        self._ends[span.start : span.stop] = [end] * len(lines)
+        if self._normal is not None:
+            self._normal[span.start : span.stop] = [normalise(line) for line in lines]
+
+    def find_exact(self, search: list[str], within: Span) -> list[Span]:
+        """Every place within these lines where the searched lines stand as they are."""
+        text = "\n".join(["", *self.lines[within.start : within.stop], ""])
+        wanted = "\n".join(["", *search, ""])
+        spans: list[Span] = []
+        line, counted = within.start, 0
+        position = text.find(wanted)
+        while position >= 0:
+            line += text.count("\n", counted, position)
+            counted = position
+            spans.append(Span(line, line + len(search)))
+            position = text.find(wanted, position + 1)
+        return spans
+
+    def find_loose(self, search: list[str], within: Span) -> list[Span]:
+        """Every place where the lines say the same but for white space and typography."""
+        normal = self.normal
+        numbers = [number for number in range(within.start, within.stop) if normal[number]]
+        lines = [normal[number] for number in numbers]
+        text = " ".join(lines)
+        wanted = normalise("\n".join(search))
+        starts = accumulate((len(line) + 1 for line in lines), initial=0)
+        ordinals = {start: ordinal for ordinal, start in enumerate(starts)}
+        blank_before = _blank_run(search)
+        blank_after = _blank_run(search[::-1])
+        spans: list[Span] = []
+        position = text.find(wanted)
+        while position >= 0:
+            first = ordinals.get(position)
+            after = ordinals.get(position + len(wanted) + 1)
+            if first is not None and after is not None:
+                span = Span(numbers[first], numbers[after - 1] + 1)
+                spans.append(self._widen(span, blank_before, blank_after, within))
+            position = text.find(wanted, position + 1)
+        return spans
+
+    def _widen(self, span: Span, before: int, after: int, within: Span) -> Span:
+        """Take in the blank lines around a span, as many as the search has and the text offers."""
+        start, stop = span
+        while before and start > within.start and not self.normal[start - 1]:
+            start, before = start - 1, before - 1
+        while after and stop < within.stop and not self.normal[stop]:
+            stop, after = stop + 1, after - 1
+        return Span(start, stop)
+
+
+def _blank_run(lines: list[str]) -> int:
+    for count, line in enumerate(lines):
+        if line.strip():
+            return count
+    return len(lines)

@@ -1,0 +1,236 @@
+"""Applying SEARCH/REPLACE blocks to a text.
+
+Blocks are applied in the order of their start lines; each start line is counted in the text as
+the model knew it, so earlier edits move it. A block with a start line is looked for there, then
+up to `NEARBY` lines around; one without, in the whole text from the middle outwards. A block that
+does not fit fails alone: the others are applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from joey.core.edits.blocks import Block, Malformed, parse_blocks
+from joey.core.edits.document import Document, Span
+from joey.core.edits.similar import Likeness, Similarity, most_similar
+from joey.core.text import first_line_number, has_line_numbers, number_lines, strip_line_numbers
+
+NEARBY = 40
+_SHOWN_LINES = 100
+_SHOWN_CHARACTERS = 8_000
+
+
+class PartFailure(Struct, frozen=True):
+    summary: str
+    """What is wrong, without anything from the text."""
+    evidence: str = ""
+    """Lines of the text that help to put it right."""
+
+
+class Applied(Struct, frozen=True):
+    text: str
+    applied: int
+    total: int
+    failures: tuple[PartFailure, ...] = ()
+
+
+class Failed(Struct, frozen=True):
+    failures: tuple[PartFailure, ...]
+
+
+class _Moved(Struct, frozen=True):
+    """An edit that was made: lines from `stop` on are now `by` lines further down."""
+
+    stop: int
+    by: int
+
+
+def apply_blocks(
+    original: str, diff: str, *, similarity: Similarity, threshold: float = 1.0
+) -> Applied | Failed:
+    """The text after every block that fits, or why none does.
+
+    With the threshold at 1 a block must be found as it is but for white space and typography;
+    below, the most similar place will do if it is at least that similar.
+    """
+    blocks = parse_blocks(diff)
+    if isinstance(blocks, Malformed):
+        return Failed((PartFailure(blocks.message),))
+    editor = _Editor(Document(original), similarity, threshold)
+    failures = [
+        failure
+        for block in sorted(blocks, key=lambda block: block.start_line or 0)
+        if (failure := editor.apply(block)) is not None
+    ]
+    if len(failures) == len(blocks):
+        return Failed(tuple(failures))
+    applied = len(blocks) - len(failures)
+    return Applied(editor.document.text, applied, len(blocks), tuple(failures))
+
+
+class _Editor:
+    def __init__(self, document: Document, similarity: Similarity, threshold: float) -> None:
+        self.document = document
+        self._similarity = similarity
+        self._threshold = threshold
+        self._moves: list[_Moved] = []
+
+    def apply(self, block: Block) -> PartFailure | None:
+        block = _without_line_numbers(block)
+        if not block.search.strip():
+            return PartFailure(
+                "Empty search content is not allowed: a block must quote the lines it replaces."
+                " To insert, quote a neighbouring line and repeat it in REPLACE."
+            )
+        if block.search == block.replace:
+            return PartFailure(
+                "Search and replace content are identical, so the block changes nothing. Write"
+                " what the file has now into SEARCH and what it shall have into REPLACE."
+            )
+        bare = Block(
+            strip_line_numbers(block.search, bare_bars=True),
+            strip_line_numbers(block.replace, bare_bars=True),
+            block.start_line,
+        )
+        if self._place(block) or (bare.search.strip() and bare != block and self._place(bare)):
+            return None
+        return self._failure(block)
+
+    def _place(self, block: Block) -> bool:
+        """Put the block where it fits, if it does."""
+        search = block.search.split("\n")
+        replace = block.replace.split("\n") if block.replace else []
+        span = self._find(search, self._now_at(block.start_line))
+        if span is None:
+            return False
+        matched = self.document.lines[span.start : span.stop]
+        if matched != search:
+            replace = _reindent(replace, search, matched)
+        self.document.replace(span, replace)
+        self._moves.append(_Moved(span.stop, len(replace) - len(matched)))
+        return True
+
+    def _find(self, search: list[str], hint: int | None) -> Span | None:
+        within = self._range(search, hint)
+        exact = self.document.find_exact(search, within)
+        if hint is not None and (at := [span for span in exact if span.start == hint]):
+            return at[0]
+        loose = self.document.find_loose(search, within) if hint is not None or not exact else []
+        if hint is not None and (at := [span for span in loose if span.start == hint]):
+            return at[0]
+        distance = _distance(within, hint)
+        if spans := exact or loose:
+            return min(spans, key=lambda span: distance(span.start))
+        if self._threshold < 1 and (likeness := self._most_similar(search, hint)):
+            return likeness.span if likeness.score >= self._threshold else None
+        return None
+
+    def _most_similar(self, search: list[str], hint: int | None) -> Likeness | None:
+        within = self._range(search, hint)
+        distance = _distance(within, hint)
+        return most_similar(self.document, search, within, self._similarity, distance)
+
+    def _range(self, search: list[str], hint: int | None) -> Span:
+        count = len(self.document.lines)
+        if hint is None:
+            return Span(0, count)
+        stop = min(count, hint + len(search) + NEARBY)
+        return Span(min(max(0, hint - NEARBY), stop), stop)
+
+    def _now_at(self, start_line: int | None) -> int | None:
+        """The index of a line that the model counted from 1 before anything was edited."""
+        if start_line is None:
+            return None
+        index = start_line - 1
+        for move in self._moves:
+            if index >= move.stop:
+                index += move.by
+        return index
+
+    def _failure(self, block: Block) -> PartFailure:
+        search = block.search.split("\n")
+        hint = self._now_at(block.start_line)
+        within = self._range(search, hint)
+        likeness = self._most_similar(search, hint)
+        score = likeness.score if likeness else 0.0
+        place, where = "", "the whole file"
+        if hint is not None:
+            place = f" at line {block.start_line}"
+            where = f"lines {within.start + 1}-{within.stop}"
+        summary = (
+            f"No sufficiently similar match found{place}: the best is {_percent(score)} similar,"
+            f" {_percent(self._threshold)} is needed."
+            f" Searched: {where} of {len(self.document.lines)} lines."
+            " Read the file again and copy the lines exactly as they are now."
+        )
+        return PartFailure(summary, self._evidence(search, hint, likeness))
+
+    def _evidence(self, search: list[str], hint: int | None, likeness: Likeness | None) -> str:
+        searched = "\n".join(search)
+        parts = [f"Search Content:\n{_cut(searched)}"]
+        everywhere = Span(0, len(self.document.lines))
+        elsewhere = self.document.find_loose(search, everywhere) if hint is not None else []
+        if elsewhere:
+            lines = ", ".join(str(span.start + 1) for span in elsewhere[:5])
+            parts.append(f"The same text is at line {lines}: correct :start_line: if it is meant.")
+        if likeness is None:
+            parts.append("Best Match Found:\n(no line of the search is in this range)")
+            return "\n\n".join(parts)
+        parts.append(f"Best Match Found:\n{self._numbered(likeness.span)}")
+        around = Span(max(0, likeness.span.start - 10), likeness.span.stop + 10)
+        parts.append(f"Original Content:\n{self._numbered(around)}")
+        return "\n\n".join(parts)
+
+    def _numbered(self, span: Span) -> str:
+        lines = self.document.lines[span.start : min(span.stop, span.start + _SHOWN_LINES)]
+        return _cut(number_lines("\n".join(lines) + "\n", span.start + 1)).rstrip("\n")
+
+
+def _distance(within: Span, hint: int | None) -> Callable[[int], float]:
+    """How far a line is from where it is looked for: 0, then right and left of it by turns."""
+    middle = (within.start + within.stop) // 2 if hint is None else hint
+    return lambda start: middle - start if start <= middle else start - middle - 0.5
+
+
+def _without_line_numbers(block: Block) -> Block:
+    """A block copied from numbered lines, without the numbers."""
+    if not has_line_numbers(block.search):
+        return block
+    if block.replace.strip() and not has_line_numbers(block.replace):
+        return block
+    return Block(
+        strip_line_numbers(block.search),
+        strip_line_numbers(block.replace),
+        block.start_line or first_line_number(block.search),
+    )
+
+
+def _reindent(replace: list[str], search: list[str], matched: list[str]) -> list[str]:
+    """Shift lines as far as the matched text is shifted from the searched text."""
+    searched = _indent(next(line for line in search if line.strip()))
+    base = _indent(next(line for line in matched if line.strip()))
+
+    def shift(line: str) -> str:
+        indent = _indent(line)
+        level = len(indent) - len(searched)
+        new = base[: max(0, len(base) + level)] if level < 0 else base + indent[len(searched) :]
+        return new + line[len(indent) :]
+
+    return [shift(line) if line.strip() else line for line in replace]
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _percent(share: float) -> str:
+    """Rounded down: what is not quite equal must not read as 100%."""
+    return f"{int(share * 100)}%"
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _SHOWN_CHARACTERS:
+        return text
+    return f"{text[:_SHOWN_CHARACTERS]}\n[...{len(text) - _SHOWN_CHARACTERS} characters omitted...]"

@@ -1,0 +1,204 @@
+"""The API history: what the model is shown, rendered from turns.
+
+A turn is one reply of the model and, by call id, the outcomes of its calls. Outcomes may arrive in
+any order and at any time; the history is valid at every moment, because it is *rendered*: a reply
+is followed by one user message that holds exactly one result for each of its calls (a call
+without an outcome reads as interrupted), then whatever the next request adds.
+
+One exception, after the seeds: a turn whose only open call is a completion ends the history with
+the assistant's message. Its result is written when the task is continued.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import UNSET, Struct
+
+from joey.core.events import (
+    Durable,
+    ReplyReceived,
+    RequestStarted,
+    TaskAdopted,
+    ToolFinished,
+)
+from joey.core.messages import (
+    Block,
+    CallPart,
+    Message,
+    ReasoningBlock,
+    ReasoningPart,
+    RedactedThinkingBlock,
+    TextBlock,
+    TextPart,
+    ThinkingBlock,
+    ToolCall,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserBlock,
+    image_block,
+)
+from joey.core.prompts.environment import strip_environment
+from joey.core.prompts.replies import empty_result, interrupted, result_header
+from joey.core.protocol import ToolProtocol
+
+COMPLETION = "attempt_completion"
+CUT_OFF = "[Response interrupted by the user]"
+
+
+class Turn(Struct):
+    """The latest reply, while its calls may still be answered."""
+
+    ts: int
+    calls: tuple[ToolCall, ...]
+    outcomes: dict[str, ToolFinished]
+
+    @property
+    def awaits_only_completion(self) -> bool:
+        return not self.outcomes and all(call.name == COMPLETION for call in self.calls)
+
+
+class ApiHistory:
+    """Folds durable events into messages. Closed messages keep their identity for good."""
+
+    def __init__(self, protocol: ToolProtocol = ToolProtocol.NATIVE) -> None:
+        self.protocol = protocol
+        self._closed: list[Message] = []
+        self._turn: Turn | None = None
+        self._call_ids: set[str] = set()
+
+    def apply(self, event: Durable) -> None:
+        match event:
+            case RequestStarted():
+                self._close_turn(event.ts, event.content)
+            case ReplyReceived():
+                self._open_turn(event)
+            case ToolFinished() if self._turn is not None:
+                self._turn.outcomes[event.call_id] = event
+            case TaskAdopted():
+                self._adopt(event)
+
+    def knows_call(self, call_id: str) -> bool:
+        """Whether a call of this id was ever made in this task."""
+        return call_id in self._call_ids
+
+    @property
+    def open_calls(self) -> tuple[ToolCall, ...]:
+        """Calls of the latest reply that have no outcome yet."""
+        if self._turn is None:
+            return ()
+        return tuple(call for call in self._turn.calls if call.id not in self._turn.outcomes)
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """What the next request carries: all that is closed."""
+        return self._closed
+
+    def rendered(self) -> list[Message]:
+        """The history as it would be found if the process ended now."""
+        messages = list(self._closed)
+        turn = self._turn
+        if turn is not None and turn.calls and not turn.awaits_only_completion:
+            messages.append(_message("user", tuple(self._results(turn)), turn.ts))
+        return messages
+
+    def _open_turn(self, event: ReplyReceived) -> None:
+        calls = tuple(p.part.call for p in event.parts if isinstance(p.part, CallPart))
+        content = tuple(self._reply_blocks(event))
+        if not content:
+            return
+        details = tuple(
+            item
+            for placed in event.parts
+            if isinstance(placed.part, ReasoningPart)
+            for item in placed.part.details
+        )
+        self._closed.append(
+            Message(
+                role="assistant",
+                content=content,
+                ts=event.ts,
+                id=event.response_id or UNSET,
+                reasoning_details=details or UNSET,
+            )
+        )
+        self._call_ids.update(call.id for call in calls)
+        self._turn = Turn(event.ts, calls, {})
+
+    def _reply_blocks(self, event: ReplyReceived) -> Iterator[Block]:
+        for placed in event.parts:
+            match placed.part:
+                case ReasoningPart() as reasoning:
+                    yield from _reasoning_blocks(reasoning)
+                case TextPart(text=text) if self.protocol is ToolProtocol.NATIVE and text.strip():
+                    yield TextBlock(text)
+                case CallPart(call=call) if self.protocol is ToolProtocol.NATIVE:
+                    yield ToolUseBlock(id=call.id, name=call.name, input=call.input)
+        if self.protocol is ToolProtocol.XML and event.raw and event.raw.strip():
+            yield TextBlock(event.raw)
+        if event.interrupted and event.parts:
+            yield TextBlock(CUT_OFF)
+
+    def _close_turn(self, ts: int, content: tuple[UserBlock, ...]) -> None:
+        turn, self._turn = self._turn, None
+        blocks: list[Block] = list(self._results(turn)) if turn is not None else []
+        last = self._closed[-1] if self._closed else None
+        if last is not None and last.role == "user" and content:
+            # The model never answered the message before: say both at once.
+            self._closed.pop()
+            blocks = [*strip_environment(_blocks(last)), *blocks]
+        blocks.extend(content)
+        if blocks:
+            self._closed.append(_message("user", tuple(blocks), ts))
+
+    def _results(self, turn: Turn) -> Iterator[Block]:
+        """One result for each call, in the order of the calls; then their images."""
+        images: list[Block] = []
+        for call in turn.calls:
+            outcome = turn.outcomes.get(call.id)
+            text = interrupted() if outcome is None else outcome.content or empty_result()
+            if self.protocol is ToolProtocol.NATIVE:
+                failed = outcome is not None and outcome.is_error
+                yield ToolResultBlock(tool_use_id=call.id, content=text, is_error=failed)
+            else:
+                header = outcome.header if outcome is not None else None
+                yield TextBlock(header or result_header(f"[{call.name}]"))
+                yield TextBlock(text)
+            if outcome is not None:
+                images.extend(image_block(uri) for uri in outcome.images)
+        yield from images
+
+    def _adopt(self, event: TaskAdopted) -> None:
+        """Take over a history written by somebody else: its last reply may still be open."""
+        self.protocol = event.protocol
+        self._closed = list(event.messages)
+        for message in self._closed:
+            self._call_ids.update(
+                block.id for block in _blocks(message) if isinstance(block, ToolUseBlock)
+            )
+        last = self._closed[-1] if self._closed else None
+        if last is not None and last.role == "assistant":
+            calls = tuple(
+                ToolCall(id=block.id, name=block.name, input=block.input)
+                for block in _blocks(last)
+                if isinstance(block, ToolUseBlock)
+            )
+            self._turn = Turn(event.ts, calls, {})
+
+
+def _reasoning_blocks(part: ReasoningPart) -> Iterator[Block]:
+    if part.redacted is not None:
+        yield RedactedThinkingBlock(part.redacted)
+    elif part.signature is not None:
+        yield ThinkingBlock(thinking=part.text, signature=part.signature)
+    elif part.text and not part.details:
+        yield ReasoningBlock(text=part.text)
+
+
+def _blocks(message: Message) -> tuple[Block, ...]:
+    content = message.content
+    return (TextBlock(content),) if isinstance(content, str) else content
+
+
+def _message(role: str, content: tuple[Block, ...], ts: int) -> Message:
+    return Message(role="user" if role == "user" else "assistant", content=content, ts=ts)

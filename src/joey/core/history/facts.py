@@ -1,0 +1,165 @@
+"""Everything else a task remembers, folded from the same events as its histories."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from joey.core.asks import Answer
+from joey.core.events import (
+    AskAnswered,
+    AskOpened,
+    AskWithdrawn,
+    Durable,
+    MessageQueued,
+    MessageUnqueued,
+    ModeSwitched,
+    ReplyReceived,
+    RequestEnded,
+    RequestStarted,
+    TaskAborted,
+    TaskAdopted,
+    TaskCompleted,
+    TaskCreated,
+    TaskFailed,
+    TaskFinished,
+    TaskStarted,
+    TodosChanged,
+    TokenUsage,
+    ToolFailed,
+    ToolFinished,
+    ToolTally,
+    UserSaid,
+)
+from joey.core.messages import Usage
+from joey.core.protocol import ToolProtocol
+from joey.core.state import TaskState, check_transition
+from joey.core.todos import Todo
+
+STATE_AFTER: dict[type[object], TaskState] = {
+    TaskStarted: TaskState.RUNNING,
+    AskOpened: TaskState.WAITING,
+    AskAnswered: TaskState.RUNNING,
+    AskWithdrawn: TaskState.RUNNING,
+    TaskFinished: TaskState.COMPLETED,
+    TaskAborted: TaskState.ABORTED,
+    TaskFailed: TaskState.FAILED,
+}
+
+
+class TaskFacts:
+    """Who the task is, where it stands, and what it has used."""
+
+    def __init__(self) -> None:
+        self.task_id = ""
+        self.prompt: UserSaid | None = None
+        self.workspace = ""
+        self.mode = ""
+        self.protocol = ToolProtocol.NATIVE
+        self.profile = "default"
+        self.model = ""
+        self.parent_id: str | None = None
+        self.created = 0
+        self.updated = 0
+        self.state = TaskState.CREATED
+        self.pending: AskOpened | None = None
+        self.unheard: tuple[Answer, ...] = ()
+        """Answers with words that no result and no request has carried to the model yet."""
+        self.result: str | None = None
+        self.failure: TaskFailed | None = None
+        self.todos: tuple[Todo, ...] = ()
+        self.queue: dict[str, MessageQueued] = {}
+        self.usage = TokenUsage()
+        self.tools: dict[str, ToolTally] = {}
+        self.requests = 0
+        self.replies = 0
+
+    def apply(self, event: Durable) -> None:
+        self.updated = max(self.updated, event.ts)
+        match event:
+            case TaskCreated() | TaskAdopted():
+                self._identify(event)
+            case UserSaid(first=True):
+                self.prompt = event
+            case TodosChanged():
+                self.todos = event.todos
+            case ModeSwitched():
+                self.mode = event.mode
+            case MessageQueued():
+                self.queue[event.id] = event
+            case MessageUnqueued():
+                self.queue.pop(event.id, None)
+            case RequestStarted():
+                self.requests += 1
+                self.unheard = ()
+                for message_id in event.dequeued:
+                    self.queue.pop(message_id, None)
+            case ReplyReceived():
+                self.replies += 1
+            case RequestEnded(usage=Usage() as usage):
+                self._add_usage(usage, event.cost or 0.0)
+            case ToolFinished():
+                self.unheard = ()
+                self._tally(event.tool, failed=False)
+            case ToolFailed():
+                self._tally(event.tool, failed=True)
+            case _:
+                self._move(event)
+
+    def _identify(self, event: TaskCreated | TaskAdopted) -> None:
+        self.task_id, self.workspace = event.task_id, event.workspace
+        self.mode, self.protocol = event.mode, event.protocol
+        self.created = event.ts
+        match event:
+            case TaskCreated():
+                self.profile, self.model = event.profile, event.model
+                self.parent_id = event.parent_id
+            case TaskAdopted(rows=rows):
+                text = str(rows[0].get("text") or "") if rows else ""
+                self.prompt = UserSaid(ts=event.ts, text=text, first=True)
+                self.state = TaskState.ABORTED
+
+    @property
+    def title(self) -> str:
+        return self.prompt.text.strip() if self.prompt is not None else ""
+
+    def check(self, event: Durable) -> None:
+        """Raise unless the task's state allows this event now."""
+        if (state := STATE_AFTER.get(type(event))) is not None:
+            check_transition(self.state, state)
+
+    def _move(self, event: Durable) -> None:
+        self.state = STATE_AFTER.get(type(event), self.state)
+        match event:
+            case TaskStarted():
+                self.result, self.failure = None, None
+            case AskOpened():
+                self.pending = event
+            case AskAnswered():
+                self.pending = None
+                if event.answer.text or event.answer.images:
+                    self.unheard += (event.answer,)
+            case AskWithdrawn():
+                self.pending = None
+            case TaskCompleted():
+                self.result = event.result
+            case TaskFailed():
+                self.failure = event
+
+    def _add_usage(self, usage: Usage, cost: float) -> None:
+        total = self.usage
+        self.usage = TokenUsage(
+            total_tokens_in=total.total_tokens_in + usage.input,
+            total_tokens_out=total.total_tokens_out + usage.output,
+            total_cache_writes=total.total_cache_writes + usage.cache_writes,
+            total_cache_reads=total.total_cache_reads + usage.cache_reads,
+            total_cost=total.total_cost + cost,
+            context_tokens=(usage.input + usage.output) or total.context_tokens,
+        )
+
+    def _tally(self, tool: str, *, failed: bool) -> None:
+        tally = self.tools.get(tool, ToolTally())
+        self.tools[tool] = (
+            structs.replace(tally, failures=tally.failures + 1)
+            if failed
+            else structs.replace(tally, attempts=tally.attempts + 1)
+        )

@@ -1,0 +1,196 @@
+"""One reply of the model, assembled from a provider's chunks while they stream in.
+
+Chunks go in, events about the parts of the reply come out; `close` settles what is open, and then
+`reply` is the whole. What each chunk costs depends on its own length, never on what came before.
+
+In the native protocol text is text and calls are structured. In the XML protocol calls are found
+in the text; structured calls that a server sends anyway are understood too. In both, a `<think>`
+section that opens the text is reasoning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from joey.core.chunks import (
+    CallChunk,
+    CallEndChunk,
+    Chunk,
+    ReasoningChunk,
+    StopChunk,
+    TextChunk,
+    UsageChunk,
+)
+from joey.core.messages import Reply, ToolCall, Usage
+from joey.core.parsing.call_ids import CallIds
+from joey.core.parsing.native_calls import NativeCalls
+from joey.core.parsing.parts import PartEnded, PartEvent, PartGrew, Parts, PartStarted
+from joey.core.parsing.problems import ReplyEnd, unclosed_tag
+from joey.core.parsing.think_tags import ThinkTags
+from joey.core.parsing.xml_stream import (
+    XmlCallEnded,
+    XmlCallGrew,
+    XmlCallStarted,
+    XmlEvent,
+    XmlStream,
+    XmlText,
+)
+from joey.core.protocol import ToolProtocol
+from joey.errors import TaskStateError
+
+__all__ = ["Assembler", "PartEnded", "PartEvent", "PartGrew", "PartStarted"]
+
+
+class Assembler:
+    """Assembles one reply; a new reply needs a new one."""
+
+    def __init__(
+        self,
+        *,
+        protocol: ToolProtocol,
+        tools: Mapping[str, frozenset[str]],
+        taken_ids: Callable[[str], bool],
+        make_id: Callable[[], str],
+        understand_text_calls: bool = True,
+    ) -> None:
+        """`tools`: names and aliases, with the parameters that XML calls of them may have."""
+        self._parts = Parts()
+        self._ids = CallIds(taken_ids, make_id)
+        self._calls = NativeCalls(self._parts, self._ids)
+        self._think = ThinkTags()
+        self._xml: _XmlCalls | None = None
+        if protocol is ToolProtocol.XML:
+            stream = XmlStream(tools, understand_text_calls=understand_text_calls)
+            self._xml = _XmlCalls(stream, self._parts, self._ids)
+        self._usage: Usage | None = None
+        self._response_id: str | None = None
+        self._stop_reason: str | None = None
+        self._reply: Reply | None = None
+
+    def feed(self, chunk: Chunk) -> list[PartEvent]:
+        match chunk:
+            case CallChunk():
+                self._calls.feed(chunk)
+            case TextChunk():
+                self._feed_text(chunk.text)
+            case ReasoningChunk():
+                self._feed_reasoning(chunk)
+            case CallEndChunk():
+                self._calls.end(chunk.index)
+            case UsageChunk():
+                self._usage = chunk.usage
+            case StopChunk():
+                self._stop_reason = chunk.reason or self._stop_reason
+                self._response_id = chunk.response_id or self._response_id
+        return self._parts.take_events()
+
+    def close(self, complete: bool) -> list[PartEvent]:
+        """The stream is over; `complete` is False when it broke or was cancelled.
+
+        Only the first call counts: later ones change nothing.
+        """
+        if self._reply is not None:
+            return []
+        end = ReplyEnd(complete, self._stop_reason)
+        for kind, text in self._think.close():
+            self._take(kind, text)
+        if self._xml is not None:
+            self._xml.close(end)
+        self._parts.end_prose()
+        self._calls.close(end)
+        self._parts.finish()
+        self._reply = Reply(
+            parts=self._parts.ended(),
+            raw=self._xml.raw if self._xml is not None else None,
+            usage=self._usage,
+            response_id=self._response_id,
+            stop_reason=self._stop_reason,
+        )
+        return self._parts.take_events()
+
+    @property
+    def reply(self) -> Reply:
+        if self._reply is None:
+            raise TaskStateError("The reply is not complete: close the assembler first.")
+        return self._reply
+
+    def partial(self, index: int) -> dict[str, Any]:
+        """The arguments of the call at `index`, as far as they can be read by now."""
+        if self._xml is not None and self._xml.open_part == index:
+            return self._xml.partial()
+        partial = self._calls.partial(index)
+        return self._parts.input_of(index) if partial is None else partial
+
+    def _feed_text(self, text: str) -> None:
+        if self._think.settled:
+            self._take("text", text)
+            return
+        for kind, piece in self._think.feed(text):
+            self._take(kind, piece)
+
+    def _take(self, kind: Literal["text", "reasoning"], text: str) -> None:
+        if kind == "text" and self._xml is not None:
+            self._xml.feed(text)
+        else:
+            self._parts.say(kind, text)
+
+    def _feed_reasoning(self, chunk: ReasoningChunk) -> None:
+        self._parts.add_details(chunk.details)
+        self._parts.say("reasoning", chunk.text)
+        if chunk.signature is not None:
+            self._parts.seal(chunk.signature)
+        if chunk.redacted is not None:
+            self._parts.redact(chunk.redacted)
+
+
+class _XmlCalls:
+    """Text of an XML task, as parts of the reply."""
+
+    def __init__(self, stream: XmlStream, parts: Parts, ids: CallIds) -> None:
+        self.open_part: int | None = None
+        self._stream = stream
+        self._parts = parts
+        self._ids = ids
+        self._raw: list[str] = []
+        self._id = ""
+        self._name = ""
+
+    @property
+    def raw(self) -> str:
+        return "".join(self._raw)
+
+    def feed(self, text: str) -> None:
+        self._raw.append(text)
+        for event in self._stream.feed(text):
+            self._handle(event, None)
+
+    def close(self, end: ReplyEnd) -> None:
+        for event in self._stream.close():
+            self._handle(event, end)
+
+    def partial(self) -> dict[str, Any]:
+        return self._stream.partial()
+
+    def _handle(self, event: XmlEvent, end: ReplyEnd | None) -> None:
+        match event:
+            case XmlCallGrew():
+                assert self.open_part is not None
+                self._parts.grow(self.open_part, event.delta)
+            case XmlText():
+                self._parts.say("text", event.text)
+            case XmlCallStarted():
+                self._id, self._name = self._ids.claim(None), event.name
+                self.open_part = self._parts.start_call(self._id, self._name)
+            case XmlCallEnded():
+                assert self.open_part is not None
+                problem = self._problem(event, end)
+                call = ToolCall(self._id, self._name, event.input, problem)
+                self._parts.end_call(self.open_part, call)
+                self.open_part = None
+
+    def _problem(self, event: XmlCallEnded, end: ReplyEnd | None) -> str | None:
+        if event.unclosed is None:
+            return None
+        cut_off = end.cut_off if end is not None else None
+        return cut_off or unclosed_tag(self._name, event.unclosed)

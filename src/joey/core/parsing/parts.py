@@ -1,0 +1,152 @@
+"""The parts of a reply in the order in which they began, and the events that tell of them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from joey.core.messages import CallPart, Part, ReasoningPart, TextPart, ToolCall
+
+PartKind = Literal["text", "reasoning", "call"]
+
+
+class PartStarted(Struct, frozen=True, gc=False):
+    """A part begins; `index` is its position in `Reply.parts`."""
+
+    index: int
+    kind: PartKind
+    call_id: str | None = None
+    name: str | None = None
+
+
+class PartGrew(Struct, frozen=True, gc=False):
+    """More of an open part. For a call `delta` is JSON text of its arguments."""
+
+    index: int
+    delta: str
+
+
+class PartEnded(Struct, frozen=True):
+    """The part is final; it stands so in the reply."""
+
+    index: int
+    part: Part
+
+
+PartEvent = PartStarted | PartGrew | PartEnded
+
+
+class _Prose:
+    """Text or reasoning that is being written; it is a part once it holds more than space."""
+
+    def __init__(self, kind: Literal["text", "reasoning"]) -> None:
+        self.kind = kind
+        self.index: int | None = None
+        self.pieces: list[str] = []
+
+
+class Parts:
+    """At most one piece of prose is open at a time; calls may be open beside it."""
+
+    def __init__(self) -> None:
+        self._parts: list[Part | None] = []
+        self._events: list[PartEvent] = []
+        self._prose: _Prose | None = None
+        self._details: list[Any] = []
+        """Provider items that belong to the next reasoning that ends."""
+
+    def take_events(self) -> list[PartEvent]:
+        events = self._events
+        self._events = []
+        return events
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def ended(self) -> tuple[Part, ...]:
+        return tuple(part for part in self._parts if part is not None)
+
+    def input_of(self, index: int) -> dict[str, Any]:
+        """The arguments of a call that has ended; nothing for anything else."""
+        part = self._parts[index] if 0 <= index < len(self._parts) else None
+        return part.call.input if isinstance(part, CallPart) else {}
+
+    # Prose
+
+    def say(self, kind: Literal["text", "reasoning"], text: str) -> None:
+        if not text:
+            return
+        prose = self._open_prose(kind)
+        prose.pieces.append(text)
+        if prose.index is not None:
+            self._events.append(PartGrew(prose.index, text))
+        elif not text.isspace():
+            self._show(prose)
+
+    def add_details(self, details: tuple[Any, ...]) -> None:
+        self._details.extend(details)
+
+    def seal(self, signature: str) -> None:
+        """The reasoning so far, even if it was kept from us, is signed."""
+        prose = self._open_prose("reasoning")
+        if prose.index is None:
+            self._show(prose)
+        self.end_prose(signature)
+
+    def redact(self, data: str) -> None:
+        self.end_prose()
+        self._end(self._start("reasoning"), ReasoningPart("", redacted=data))
+
+    def end_prose(self, signature: str | None = None) -> None:
+        prose, self._prose = self._prose, None
+        if prose is None or prose.index is None:
+            return
+        text = "".join(prose.pieces)
+        if prose.kind == "text":
+            self._end(prose.index, TextPart(text))
+        else:
+            self._end(prose.index, ReasoningPart(text, signature, details=self._take_details()))
+
+    def finish(self) -> None:
+        self.end_prose()
+        if self._details:
+            self._end(self._start("reasoning"), ReasoningPart("", details=self._take_details()))
+
+    # Calls
+
+    def start_call(self, call_id: str, name: str) -> int:
+        self.end_prose()
+        return self._start("call", call_id, name)
+
+    def grow(self, index: int, delta: str) -> None:
+        self._events.append(PartGrew(index, delta))
+
+    def end_call(self, index: int, call: ToolCall) -> None:
+        self._end(index, CallPart(call))
+
+    def _open_prose(self, kind: Literal["text", "reasoning"]) -> _Prose:
+        if self._prose is None or self._prose.kind != kind:
+            self.end_prose()
+            self._prose = _Prose(kind)
+        return self._prose
+
+    def _show(self, prose: _Prose) -> None:
+        prose.index = self._start(prose.kind)
+        if text := "".join(prose.pieces):
+            self.grow(prose.index, text)
+
+    def _take_details(self) -> tuple[Any, ...]:
+        details = tuple(self._details)
+        self._details.clear()
+        return details
+
+    def _start(self, kind: PartKind, call_id: str | None = None, name: str | None = None) -> int:
+        index = len(self._parts)
+        self._parts.append(None)
+        self._events.append(PartStarted(index, kind, call_id, name))
+        return index
+
+    def _end(self, index: int, part: Part) -> None:
+        self._parts[index] = part
+        self._events.append(PartEnded(index, part))

@@ -1,0 +1,231 @@
+"""Calls written as XML in the model's text, found while the text streams in.
+
+A call is `<tool>`, its parameters as `<name>value</name>`, and `</tool>`; only tools and
+parameters that are known count, and only when the tag is written exactly so. Everything else is
+text, or inside a call nothing. What decides where things end:
+
+- a value ends at its closing tag. Until then every other tag is part of it, `</tool>` too;
+- a *body* (file content, a diff, a command, a result…) may contain its own closing tag: it
+  reaches to the last one before the next parameter or the end of the call. So once a body has
+  been closed for the first time, `</tool>` ends the call; a text that quotes a body's closing tag
+  *and* the end of the call cannot be told from the end of the call;
+- a parameter given twice keeps its first value, and the second is nothing;
+- a tool's tag right behind a backtick is a mention of the tool, not a call;
+- a call that the text ends in is reported as unclosed, and is never a complete one.
+
+How values are trimmed is in `xml_call`; `args` is handed on raw, for `xml_args` to read. Text
+between calls is trimmed, and stray `<thinking>` tags are taken out of it. Whatever may be the
+beginning of a tag is held back until the next chunk decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from joey.core.parsing.tags import tags_of
+from joey.core.parsing.text_calls import CLOSINGS, TextCallBlock
+from joey.core.parsing.xml_call import BODIES, Trimmed, XmlCall
+
+_STRAY_TAGS = ("<thinking>", "</thinking>")
+_SPACE = re.compile(r"\s*+")
+
+
+class XmlText(Struct, frozen=True, gc=False):
+    text: str
+
+
+class XmlCallStarted(Struct, frozen=True, gc=False):
+    name: str
+
+
+class XmlCallGrew(Struct, frozen=True, gc=False):
+    delta: str
+    """JSON text; all deltas of a closed call together are its arguments."""
+
+
+class XmlCallEnded(Struct, frozen=True):
+    input: dict[str, Any]
+    unclosed: str | None = None
+    """The tag that was still open when the text ended."""
+
+
+XmlEvent = XmlText | XmlCallStarted | XmlCallGrew | XmlCallEnded
+
+
+class XmlStream:
+    """Text in, text and calls out. One stream reads one reply."""
+
+    def __init__(
+        self, tools: Mapping[str, frozenset[str]], *, understand_text_calls: bool = True
+    ) -> None:
+        self._tools = tools
+        self._openings = {f"<{name}>": name for name in tools}
+        blocks = CLOSINGS if understand_text_calls else ()
+        mentions = (f"`{opening}" for opening in self._openings)
+        self._tags = tags_of(frozenset({*self._openings, *mentions, *blocks, *_STRAY_TAGS}))
+        self._held = ""
+        self._events: list[XmlEvent] = []
+        self._text = Trimmed(verbatim=False)
+        self._call: XmlCall | None = None
+        self._paused: list[str] = []
+        """The closing tag of a body and what came behind it, until it is known what they are."""
+        self._block: TextCallBlock | None = None
+        self._expect: Callable[[str, int], int] = self._in_text
+
+    def feed(self, text: str) -> list[XmlEvent]:
+        text = self._held + text
+        self._held = ""
+        pos = 0
+        while pos < len(text):
+            pos = self._expect(text, pos)
+        return self._take_events()
+
+    def close(self) -> list[XmlEvent]:
+        """What is left when no more text comes."""
+        if self._call is not None:
+            self._end_unclosed(self._call)
+        elif self._expect == self._in_block and self._block is not None:
+            self._say(self._block.text)
+        else:
+            self._say(self._held)
+        return self._take_events()
+
+    def partial(self) -> dict[str, Any]:
+        """The arguments so far of the call that is being written."""
+        return self._call.partial() if self._call is not None else {}
+
+    def _take_events(self) -> list[XmlEvent]:
+        events = self._events
+        self._events = []
+        return events
+
+    # Each expectation takes text from `pos` and returns where the next one goes on.
+
+    def _in_text(self, text: str, pos: int) -> int:
+        at, tag = self._tags.find(text, pos)
+        self._say(text[pos:at])
+        if not tag:
+            self._held = text[at:]
+            return len(text)
+        if tag in self._openings:
+            tool = self._openings[tag]
+            self._start_call(tool)
+            self._call = XmlCall(tool, self._tools[tool])
+            self._expect = self._in_call
+        elif tag in CLOSINGS:
+            self._block = TextCallBlock(tag, self._tools)
+            self._expect = self._in_block
+        elif tag not in _STRAY_TAGS:
+            self._say(tag)
+        return at + len(tag)
+
+    def _in_call(self, text: str, pos: int) -> int:
+        """Between parameters."""
+        call = self._the_call()
+        at, tag = call.tags.find(text, pos)
+        if not tag:
+            self._held = text[at:]
+            return len(text)
+        self._open_value_or_end_call(call, tag)
+        return at + len(tag)
+
+    def _in_value(self, text: str, pos: int) -> int:
+        call = self._the_call()
+        at, tag = call.tags.find(text, pos)
+        self._grow(call.grow(text[pos:at]))
+        if not tag:
+            self._held = text[at:]
+            return len(text)
+        if tag[2:-1] in BODIES:
+            call.pause_value()
+            self._paused = [tag]
+            self._expect = self._behind_body
+        else:
+            self._grow(call.end_value())
+            self._expect = self._in_call
+        return at + len(tag)
+
+    def _behind_body(self, text: str, pos: int) -> int:
+        """Behind a body's closing tag, which may turn out to be part of the body."""
+        call = self._the_call()
+        at, tag = call.tags.find(text, pos)
+        self._paused.append(text[pos:at])
+        if not tag:
+            self._held = text[at:]
+            return len(text)
+        if tag == self._paused[0]:
+            self._grow(call.grow("".join(self._paused)))
+            self._paused = [tag]
+        else:
+            self._open_value_or_end_call(call, tag)
+        return at + len(tag)
+
+    def _in_block(self, text: str, pos: int) -> int:
+        assert self._block is not None
+        taken = self._block.feed(text[pos:])
+        if taken is None:
+            return len(text)
+        call = self._block.call
+        if call is None:
+            self._say(self._block.text)
+            self._expect = self._in_text
+        else:
+            self._start_call(call.name)
+            self._grow(msgspec.json.encode(call.arguments).decode())
+            self._events.append(XmlCallEnded(call.arguments))
+            self._expect = self._behind_block
+        return pos + taken
+
+    def _behind_block(self, text: str, pos: int) -> int:
+        """Behind the JSON of a call: what closes the block, if the model wrote it."""
+        assert self._block is not None
+        closing = self._block.closing
+        match = _SPACE.match(text, pos)
+        pos = match.end() if match else pos
+        begun = text[pos : pos + len(closing)]
+        if begun != closing and closing.startswith(begun):
+            self._held = begun
+            return len(text)
+        self._expect = self._in_text
+        return pos + len(closing) if begun == closing else pos
+
+    # What the expectations do
+
+    def _the_call(self) -> XmlCall:
+        assert self._call is not None
+        return self._call
+
+    def _say(self, text: str) -> None:
+        if shown := self._text.grow(text):
+            self._events.append(XmlText(shown))
+
+    def _grow(self, delta: str) -> None:
+        if delta:
+            self._events.append(XmlCallGrew(delta))
+
+    def _start_call(self, name: str) -> None:
+        self._text = Trimmed(verbatim=False)
+        self._events.append(XmlCallStarted(name))
+
+    def _open_value_or_end_call(self, call: XmlCall, tag: str) -> None:
+        if tag != call.closing:
+            self._grow(call.open(tag[1:-1]))
+            self._expect = self._in_value
+            return
+        self._grow(call.end())
+        self._events.append(XmlCallEnded(call.values))
+        self._call = None
+        self._expect = self._in_text
+
+    def _end_unclosed(self, call: XmlCall) -> None:
+        unclosed = call.tool
+        if call.value is not None and self._expect == self._in_value:
+            self._grow(call.grow(self._held))
+            unclosed = call.value.name
+        self._events.append(XmlCallEnded(call.partial(), unclosed))
+        self._call = None

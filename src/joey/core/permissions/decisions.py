@@ -1,0 +1,23 @@
+"""What may become of a call: it runs, a person is asked, or it is refused."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Allow(Struct, frozen=True):
+    rule: str
+    """The setting or command rule that allows it, as the user wrote it."""
+
+
+class Ask(Struct, frozen=True):
+    reason: str
+    """Why a person has to look, naming the setting and the path or command."""
+
+
+class Deny(Struct, frozen=True):
+    rule: str
+    reason: str
+
+
+Decision = Allow | Ask | Deny

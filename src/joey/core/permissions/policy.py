@@ -1,0 +1,108 @@
+"""May this call run? Every claim is judged by the settings, and the strictest answer counts.
+
+What no rule covers is asked. Paths that `.rooignore` hides and commands that a deny rule names
+are refused whatever else is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from joey.core.permissions.claims import Access, Claim
+from joey.core.permissions.commands import ANYTHING, judge_command
+from joey.core.permissions.decisions import Allow, Ask, Decision, Deny
+from joey.core.places import Place
+from joey.core.settings import Settings
+
+__all__ = ["Allow", "Ask", "Decision", "Deny", "decide"]
+
+
+def decide(claims: Sequence[Claim], settings: Settings) -> Decision:
+    if not claims:
+        return Ask("the call does not say what it is going to do")
+    decisions = [_judge(claim, settings) for claim in claims]
+    for decision in decisions:
+        if isinstance(decision, Deny):
+            return decision
+    reasons = [decision.reason for decision in decisions if isinstance(decision, Ask)]
+    if reasons:
+        return Ask("; ".join(dict.fromkeys(reasons)))
+    rules = [decision.rule for decision in decisions if isinstance(decision, Allow)]
+    return Allow(", ".join(dict.fromkeys(rules)))
+
+
+def _judge(claim: Claim, settings: Settings) -> Decision:
+    match claim.access:
+        case Access.NONE:
+            return Allow("touches nothing outside the task")
+        case Access.QUESTION:
+            return Ask("the call is a question to you")
+        case Access.READ:
+            return _judge_read(claim.place, settings)
+        case Access.WRITE:
+            return _judge_write(claim.place, settings)
+        case Access.EXECUTE:
+            return _judge_execute(claim, settings)
+        case Access.SWITCH_MODE:
+            return _by_switches(
+                {"alwaysAllowModeSwitch": settings.always_allow_mode_switch},
+                "switching the mode",
+                settings,
+            )
+
+
+def _judge_read(place: Place | None, settings: Settings) -> Decision:
+    if place is None:
+        return Ask("the call does not say what it reads")
+    if place.ignored:
+        return _hidden(place)
+    switches = {"alwaysAllowReadOnly": settings.always_allow_read_only}
+    if not place.inside:
+        switches["alwaysAllowReadOnlyOutsideWorkspace"] = (
+            settings.always_allow_read_only_outside_workspace
+        )
+    return _by_switches(switches, f"reading {place.shown}", settings)
+
+
+def _judge_write(place: Place | None, settings: Settings) -> Decision:
+    if place is None:
+        return Ask("the call does not say what it writes")
+    if place.ignored:
+        return _hidden(place)
+    switches = {"alwaysAllowWrite": settings.always_allow_write}
+    if not place.inside:
+        switches["alwaysAllowWriteOutsideWorkspace"] = settings.always_allow_write_outside_workspace
+    if place.protected:
+        switches["alwaysAllowWriteProtected"] = settings.always_allow_write_protected
+    return _by_switches(switches, f"writing {place.shown}", settings)
+
+
+def _judge_execute(claim: Claim, settings: Settings) -> Decision:
+    command = claim.command
+    if command is None:
+        return Ask("the call does not say what it runs")
+    verdict = judge_command(command, settings.allowed_commands, settings.denied_commands)
+    if isinstance(verdict, Deny):
+        return verdict
+    action = f"running `{command}`"
+    switched = _by_switches({"alwaysAllowExecute": settings.always_allow_execute}, action, settings)
+    if isinstance(switched, Ask):
+        return switched
+    if isinstance(verdict, Ask):
+        return Ask(f"{action}: {verdict.reason}")
+    if claim.place is not None and not claim.place.inside and verdict.rule != ANYTHING:
+        return Ask(f"{action} in {claim.place.shown}, which is outside the workspace")
+    return verdict
+
+
+def _by_switches(switches: dict[str, bool], action: str, settings: Settings) -> Decision:
+    """Allow when every switch that the action needs is on; else name the first that is off."""
+    needed = {"autoApprovalEnabled": settings.auto_approval_enabled, **switches}
+    missing = next((name for name, is_on in needed.items() if not is_on), None)
+    if missing is not None:
+        return Ask(f"{action}: {missing} is off")
+    return Allow(" + ".join(switches))
+
+
+def _hidden(place: Place) -> Deny:
+    return Deny(".rooignore", f"{place.shown} is hidden by .rooignore")

@@ -1,0 +1,234 @@
+"""What the model reads back when something other than a plain result has to be said.
+
+Each text exists in two forms: native tasks get a small JSON envelope with a `status`, XML tasks
+get a sentence, with the person's words or the error in tags. Texts without a protocol argument
+read the same in both.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from joey.core.protocol import ToolProtocol
+
+NO_TOOL_HEADER = (
+    "[ERROR] You did not use a tool in your previous response! Please retry with a tool use."
+)
+
+_XML_REMINDER = """\
+# Reminder: Instructions for Tool Use
+
+Tool uses are formatted using XML-style tags. The name of the tool is the outer tag, and each \
+parameter has a tag of its own inside it:
+
+<tool_name>
+<first_parameter>its value</first_parameter>
+<second_parameter>its value</second_parameter>
+</tool_name>
+
+Finishing a task, for example, looks like this:
+
+<attempt_completion>
+<result>
+What was done, and what came of it.
+</result>
+</attempt_completion>
+
+Write the tags as they are: not inside a code block, not as JSON."""
+
+_NATIVE_REMINDER = """\
+# Reminder: Instructions for Tool Use
+
+Call tools through the tool-calling interface of this API, with a value for every required \
+parameter. A call that is only written out in your text is not seen."""
+
+_NEXT_STEPS = """\
+# Next Steps
+
+- The task is done: call attempt_completion with the result.
+- Something is missing that only the user can tell: call ask_followup_question.
+- Otherwise: call the tool for your next step.
+
+(This message was written by the program, not by the user; do not answer it in words.)"""
+
+
+# Answers of the person ------------------------------------------------------------------------
+
+
+def denied(protocol: ToolProtocol, feedback: str = "") -> str:
+    sentence = "The user did not allow this call; it was not carried out."
+    if protocol is ToolProtocol.NATIVE:
+        said = {"feedback": feedback} if feedback else {"message": sentence}
+        return _envelope(status="denied", **said)
+    if not feedback:
+        return sentence
+    return f"{sentence} They said:\n{_tagged('feedback', feedback)}"
+
+
+def approved_with_feedback(protocol: ToolProtocol, feedback: str) -> str:
+    """Goes in front of the call's result."""
+    if protocol is ToolProtocol.NATIVE:
+        return _envelope(status="approved", feedback=feedback)
+    return f"The user allowed this call and added:\n{_tagged('feedback', feedback)}"
+
+
+def guidance(protocol: ToolProtocol, feedback: str) -> str:
+    """The person's advice after too many mistakes in a row."""
+    if protocol is ToolProtocol.NATIVE:
+        return _envelope(status="guidance", feedback=feedback)
+    return (
+        "Several attempts in a row went wrong. The user has advice on how to go on:\n"
+        f"{_tagged('feedback', feedback)}"
+    )
+
+
+def completion_feedback(text: str) -> str:
+    return (
+        "The user has provided feedback on the results. Consider their input to continue the"
+        f" task:\n{_tagged('feedback', text)}"
+    )
+
+
+def unattended_denial() -> str:
+    """Feedback for a call that needs a person in a run where there is none."""
+    return (
+        "Nobody is there to approve this call, and no rule allows it. Do not try it again: reach"
+        " the goal in a way that the rules allow, or finish and say what is left to do."
+    )
+
+
+# Words of the person --------------------------------------------------------------------------
+
+
+def task_message(protocol: ToolProtocol, text: str) -> str:
+    """The request that starts a task."""
+    return _tagged("task", text) if protocol is ToolProtocol.XML else text
+
+
+def user_message(text: str) -> str:
+    """Anything that the person says later on."""
+    return _tagged("user_message", text)
+
+
+def resumption(minutes_ago: int | None, had_interrupted_call: bool) -> str:
+    """Opens the first request after a task was interrupted and taken up again."""
+    when = "" if minutes_ago is None else f" {_age(minutes_ago)} ago"
+    text = (
+        f"[TASK RESUMPTION] This task was interrupted{when} and goes on now. It may or may not be"
+        " complete, and files may have changed meanwhile: look again before you rely on what you"
+        " knew."
+    )
+    if had_interrupted_call:
+        text += (
+            " The last call did not report back: find out what it did, and make it again only if"
+            " it is still needed."
+        )
+    return text
+
+
+# Errors ---------------------------------------------------------------------------------------
+
+
+def tool_error(protocol: ToolProtocol, message: str) -> str:
+    sentence = "The call failed; the error says why."
+    if protocol is ToolProtocol.NATIVE:
+        return _envelope(status="error", message=sentence, error=message)
+    return f"{sentence}\n{_tagged('error', message)}"
+
+
+def missing_parameter(protocol: ToolProtocol, tool: str, parameter: str) -> str:
+    message = (
+        f"Missing value for required parameter '{parameter}' of {tool}. Make the call again,"
+        f" complete.\n\n{_reminder(protocol)}"
+    )
+    return tool_error(protocol, message)
+
+
+def rooignore(protocol: ToolProtocol, path: str) -> str:
+    message = f"{path} is hidden by .rooignore and cannot be used."
+    suggestion = (
+        "Go on without this file, or ask the user to change .rooignore if it cannot be done"
+        " without."
+    )
+    if protocol is ToolProtocol.NATIVE:
+        return _envelope(
+            status="error",
+            type="access_denied",
+            message=message,
+            path=path,
+            suggestion=suggestion,
+        )
+    return f"{message} {suggestion}"
+
+
+def no_tool_used(protocol: ToolProtocol) -> str:
+    return f"{NO_TOOL_HEADER}\n\n{_reminder(protocol)}\n\n{_NEXT_STEPS}"
+
+
+def skipped_after_rejection(tool: str) -> str:
+    return f"Skipped: {tool} was not run because the user rejected an earlier call of this reply."
+
+
+def interrupted() -> str:
+    """Result of a call that never got one: the task was cancelled, or the process died."""
+    return (
+        "The task was interrupted before this call reported back. It may have done all, some or"
+        " none of its work."
+    )
+
+
+def repetition_limit(tool: str) -> str:
+    return (
+        f"{tool} was called with the same arguments several times in a row and was not run"
+        " again: the repetition limit is reached. Its result will not change by itself, so try"
+        " another way."
+    )
+
+
+def tool_failed_before_completion() -> str:
+    return (
+        "The task cannot be completed in a reply in which a call failed. Look at the failure,"
+        " put it right, then call attempt_completion again."
+    )
+
+
+def open_todos() -> str:
+    return (
+        "The todo list still has open items. Finish them, or update the list if they are done or"
+        " no longer needed, then call attempt_completion again."
+    )
+
+
+# Results --------------------------------------------------------------------------------------
+
+
+def empty_result() -> str:
+    return "(tool did not return anything)"
+
+
+def result_header(description: str) -> str:
+    """XML tasks: the line above a result, e.g. ``[read_file for 'a.py'] Result:``."""
+    return f"{description} Result:"
+
+
+def _reminder(protocol: ToolProtocol) -> str:
+    return _NATIVE_REMINDER if protocol is ToolProtocol.NATIVE else _XML_REMINDER
+
+
+def _envelope(**fields: str) -> str:
+    return msgspec.json.encode(fields).decode()
+
+
+def _tagged(tag: str, text: str) -> str:
+    return f"<{tag}>\n{text}\n</{tag}>"
+
+
+def _age(minutes: int) -> str:
+    for unit, size in (("day", 1440), ("hour", 60)):
+        if minutes >= size:
+            return _count(minutes // size, unit)
+    return _count(minutes, "minute") if minutes > 0 else "moments"
+
+
+def _count(number: int, unit: str) -> str:
+    return f"{number} {unit}" if number == 1 else f"{number} {unit}s"

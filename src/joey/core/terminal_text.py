@@ -1,0 +1,89 @@
+"""What a terminal would show of the bytes a program printed, made short for a reader.
+
+Programs that draw progress bars return to the start of the line and write over it. A person sees
+only the last state; so shall the model. Then lines that repeat are counted instead of shown.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+
+_ERASE = re.compile(r"\x1b\[[02]?K")
+_ESCAPE = re.compile(
+    r"(?!\x1b\[[02]?K)\x1b(?:"
+    r"\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
+    r"|\][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC: titles, links
+    r"|[PX^_][^\x1b]*\x1b\\"  # strings for the terminal itself
+    r"|[ -/]+[0-~]"  # character sets
+    r"|[0-~])"
+)
+_CONTROLS = {code: "\ufffd" for code in (*range(0x20), 0x7F) if code not in (0x09, 0x0A)}
+
+
+def as_shown(text: str) -> str:
+    """`text` as it would stand on a screen, with runs of equal lines counted."""
+    text = _ESCAPE.sub("", text).replace("\r\n", "\n")
+    if "\r" in text or "\b" in text or "\x1b" in text:
+        text = "\n".join(map(_draw, text.split("\n")))
+    return count_repeats(text.translate(_CONTROLS))
+
+
+def count_repeats(text: str) -> str:
+    """Equal lines in a row become one and a note, where that is shorter."""
+    shown: list[str] = []
+    for line, run in groupby(text.split("\n")):
+        repeats = sum(1 for _ in run) - 1
+        note = f"<previous line repeated {repeats} additional times>"
+        shown.append(line)
+        if len(note) + 1 < repeats * (len(line) + 1):
+            shown.append(note)
+        else:
+            shown.extend([line] * repeats)
+    return "\n".join(shown)
+
+
+def format_size(count: int, unit: str = "B") -> str:
+    """`512B`, `1.5KB`, `3.0MB`; `unit` is what follows a plain number of bytes."""
+    if count < 1024:
+        return f"{count}{unit}"
+    if count < 1024 * 1024:
+        return f"{count / 1024:.1f}KB"
+    return f"{count / (1024 * 1024):.1f}MB"
+
+
+def incomplete_end(data: bytes) -> int:
+    """How many bytes at the end of `data` are the beginning of a UTF-8 character."""
+    for back in range(1, min(3, len(data)) + 1):
+        byte = data[-back]
+        if byte & 0xC0 == 0x80:
+            continue
+        size = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
+        return back if back < size else 0
+    return 0
+
+
+def _draw(line: str) -> str:
+    """One line after all that its carriage returns, erasures and backspaces did."""
+    screen = ""
+    for stroke in line.split("\r"):
+        column = 0
+        for number, piece in enumerate(_ERASE.split(stroke)):
+            if number:
+                screen = screen[:column]
+            typed = _rub_out(piece)
+            screen = screen[:column] + typed + screen[column + len(typed) :]
+            column += len(typed)
+    return screen
+
+
+def _rub_out(text: str) -> str:
+    if "\b" not in text:
+        return text
+    kept: list[str] = []
+    for character in text:
+        if character != "\b":
+            kept.append(character)
+        elif kept:
+            kept.pop()
+    return "".join(kept)

@@ -1,0 +1,67 @@
+"""Text as models read and write it: lines, line numbers, entities.
+
+Lines end at `\\n` only (a `\\r` before it belongs to the end); `str.splitlines` would also break
+at form feeds and other characters that editors and compilers do not count as line ends.
+"""
+
+from __future__ import annotations
+
+import re
+
+_NUMBERED = re.compile(r"[ \t]*(\d{1,9})[ \t]+\|(?!\|) ?")
+_NUMBERED_OR_BARE = re.compile(r"[ \t]*(?:\d{1,9}[ \t]+)?\|(?!\|) ?")
+_ENTITIES = {
+    "lt": "<",
+    "gt": ">",
+    "quot": '"',
+    "#39": "'",
+    "apos": "'",
+    "#91": "[",
+    "#93": "]",
+    "lsqb": "[",
+    "rsqb": "]",
+    "amp": "&",
+}
+_ENTITY = re.compile(f"&({'|'.join(_ENTITIES)});")
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines of a text without their ends; a final newline does not open another line."""
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if "\r" not in text:
+        return lines
+    return [line.removesuffix("\r") for line in lines]
+
+
+def number_lines(text: str, start: int = 1) -> str:
+    """`1 | first` for every line, numbers aligned, a newline at the end; nothing for nothing."""
+    if not text:
+        return "" if start == 1 else f"{start} | \n"
+    lines = split_lines(text)
+    width = len(str(start + len(lines) - 1))
+    return "".join([f"{number:>{width}} | {line}\n" for number, line in enumerate(lines, start)])
+
+
+def has_line_numbers(text: str) -> bool:
+    """Whether every line starts as `number_lines` would start it."""
+    lines = split_lines(text)
+    return bool(lines) and all(_NUMBERED.match(line) for line in lines)
+
+
+def first_line_number(text: str) -> int | None:
+    match = _NUMBERED.match(text)
+    return int(match[1]) if match else None
+
+
+def strip_line_numbers(text: str, *, bare_bars: bool = False) -> str:
+    """Take the numbers off; `bare_bars` also takes a `| ` that has lost its number."""
+    prefix = _NUMBERED_OR_BARE if bare_bars else _NUMBERED
+    matches = [(line, prefix.match(line)) for line in text.split("\n")]
+    return "\n".join([line[match.end() :] if match else line for line, match in matches])
+
+
+def unescape_entities(text: str) -> str:
+    """Undo the escapes that some models put into text that is not markup, once each."""
+    return _ENTITY.sub(lambda match: _ENTITIES[match[1]], text)

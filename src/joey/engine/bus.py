@@ -1,0 +1,130 @@
+"""Numbered events to whoever listens, with replay from any number.
+
+The recorder hears an event first: what could not be written is not announced. A subscriber that
+falls too far behind loses its backlog, never the task's time; it is brought back by replaying the
+durable events it has not had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from joey.core.events import PASSING, Event, Record
+
+BACKLOG = 10_000
+
+
+class Heard(Struct, frozen=True):
+    """An event and its number; a passing one repeats the number of the last durable event."""
+
+    seq: int
+    event: Event
+
+
+class Bus:
+    def __init__(self, records: Sequence[Record], recorder: Callable[[Heard], None]) -> None:
+        self._records = list(records)
+        self._recorder = recorder
+        self._subscriptions: set[Subscription] = set()
+        self._closed = False
+
+    @property
+    def seq(self) -> int:
+        return self._records[-1].seq if self._records else 0
+
+    def publish(self, event: Event) -> Heard:
+        passing = type(event) in PASSING
+        heard = Heard(self.seq if passing else self.seq + 1, event)
+        self._recorder(heard)
+        if not passing:
+            self._records.append(Record(heard.seq, event))  # type: ignore[arg-type]
+        for subscription in self._subscriptions:
+            subscription.offer(heard)
+        return heard
+
+    def after(self, seq: int) -> Sequence[Record]:
+        """Durable events with a higher number than `seq`."""
+        first = self._records[0].seq if self._records else 1
+        return self._records[max(0, seq + 1 - first) :]
+
+    def subscribe(self, since: int | None = None) -> Subscription:
+        """Everything from now on; with `since`, first what was published after that number."""
+        subscription = Subscription(self, self.seq if since is None else since)
+        self._subscriptions.add(subscription)
+        if self._closed:
+            subscription.finish()
+        return subscription
+
+    def drop(self, subscription: Subscription) -> None:
+        self._subscriptions.discard(subscription)
+
+    def close(self) -> None:
+        """No more events: every subscription ends once it has been read."""
+        self._closed = True
+        for subscription in self._subscriptions:
+            subscription.finish()
+
+
+class Subscription:
+    """An async iterator over `Heard`; use as a context manager, or call `close`."""
+
+    def __init__(self, bus: Bus, since: int) -> None:
+        self._bus = bus
+        self._since = since
+        self._backlog: deque[Heard] = deque()
+        self._behind = since < bus.seq
+        self._finished = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def offer(self, heard: Heard) -> None:
+        if self._behind:
+            self._wake()
+            return
+        self._backlog.append(heard)
+        if len(self._backlog) > BACKLOG:
+            self._backlog.clear()
+            self._behind = True
+        self._wake()
+
+    def finish(self) -> None:
+        self._finished = True
+        self._wake()
+
+    def close(self) -> None:
+        self._bus.drop(self)
+        self.finish()
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Heard:
+        while True:
+            if self._behind:
+                self._catch_up()
+            if self._backlog:
+                heard = self._backlog.popleft()
+                self._since = max(self._since, heard.seq)
+                return heard
+            if self._finished:
+                raise StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+
+    def _catch_up(self) -> None:
+        missed = self._bus.after(self._since)
+        self._backlog.extend(Heard(record.seq, record.event) for record in missed)
+        self._behind = False
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

@@ -1,0 +1,144 @@
+"""Many tasks in one process: start, resume, list, close. Nothing is shared between them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from joey.core.events import AskWithdrawn, TaskCreated, UserSaid
+from joey.core.history.facts import TaskFacts
+from joey.core.protocol import ToolProtocol, choose_protocol
+from joey.core.settings import Limits, Profile, Settings
+from joey.engine.asks import AnswerPolicy
+from joey.engine.identity import new_task_id
+from joey.engine.opening import Opening
+from joey.engine.task import Task
+from joey.engine.workbench import Workbench
+from joey.ports import Clock, Store, TaskMetadata
+
+
+class TaskOptions(Struct, frozen=True, kw_only=True):
+    """What a caller may decide about one task; everything left out comes from the settings."""
+
+    workspace: Path | None = None
+    profile: Profile | None = None
+    settings: Settings | None = None
+    mode: str | None = None
+    protocol: ToolProtocol | None = None
+    limits: Limits = Limits()
+    policy: AnswerPolicy | None = None
+    """Answers in place of a person; None waits for one."""
+    system_prompt: str | None = None
+
+
+BenchMaker = Callable[[TaskOptions], Workbench]
+
+
+class Engine:
+    """Open with `joey.open_engine`; close it, or use it as an async context manager."""
+
+    def __init__(self, store: Store, clock: Clock, make_bench: BenchMaker) -> None:
+        self._store = store
+        self._clock = clock
+        self._make_bench = make_bench
+        self._tasks: dict[str, Task] = {}
+
+    async def start(
+        self,
+        text: str,
+        *,
+        images: tuple[str, ...] = (),
+        options: TaskOptions | None = None,
+        task_id: str | None = None,
+    ) -> Task:
+        """A new task, already at work. It is on disk when this returns."""
+        options = options or TaskOptions()
+        bench = self._make_bench(options)
+        model = bench.provider.model
+        protocol = choose_protocol(
+            locked=options.protocol, detected=None, model_has_native_tools=model.native_tools
+        )
+        task_id = task_id or new_task_id(self._clock.now())
+        task = Task(self._store.create(task_id), (), bench, options.policy)
+        self._tasks[task_id] = task
+        task.publish(
+            TaskCreated(
+                ts=task.now(),
+                task_id=task_id,
+                workspace=str(bench.workspace),
+                mode=options.mode or bench.settings.mode,
+                protocol=protocol,
+                profile=options.profile.name if options.profile is not None else "default",
+                model=model.id,
+            )
+        )
+        task.publish(UserSaid(ts=task.now(), text=text, images=images, first=True))
+        await task.recorder.commit()
+        task.start(Opening.new())
+        return task
+
+    async def resume(
+        self,
+        task_id: str,
+        text: str | None = None,
+        *,
+        images: tuple[str, ...] = (),
+        options: TaskOptions | None = None,
+    ) -> Task:
+        """A task from disk, at work again: with these words, else asking whether to go on."""
+        task = self._tasks.get(task_id) or self._reopen(task_id, options or TaskOptions())
+        if text is not None:
+            await task.send(text, images)
+        elif not task.running:
+            task.start(Opening.resume(task.state))
+        return task
+
+    def _reopen(self, task_id: str, options: TaskOptions) -> Task:
+        journal, records = self._store.open(task_id)
+        try:
+            facts = TaskFacts()
+            for record in records:
+                facts.apply(record.event)
+            workspace = options.workspace or (Path(facts.workspace) if facts.workspace else None)
+            bench = self._make_bench(structs.replace(options, workspace=workspace))
+            task = Task(journal, records, bench, options.policy)
+        except BaseException:
+            journal.close()
+            raise
+        if task.pending is not None:
+            # The process that asked is gone, and with it whoever could have answered.
+            task.publish(AskWithdrawn(ts=task.now(), ask_ts=task.pending.ts))
+        self._tasks[task.id] = task
+        return task
+
+    def find(self, task_id: str) -> Task | None:
+        """A task that is open in this process."""
+        return self._tasks.get(task_id)
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """Tasks open in this process."""
+        return list(self._tasks.values())
+
+    def history(self) -> Sequence[TaskMetadata]:
+        """All tasks on disk, the most recently changed first."""
+        return self._store.list()
+
+    async def release(self, task: Task) -> None:
+        """Stop one task and let go of it; others may open it."""
+        self._tasks.pop(task.id, None)
+        await task.close()
+
+    async def close(self) -> None:
+        tasks = list(self._tasks.values())
+        self._tasks.clear()
+        await asyncio.gather(*(task.close() for task in tasks))
+
+    async def __aenter__(self) -> Engine:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()

@@ -1,0 +1,158 @@
+"""The task loop. Start reading here.
+
+A task is a conversation that goes on until its result is accepted. Each time around:
+
+1. *heed*     stop for a person when mistakes pile up or a limit is reached
+2. *compose*  the next message: words waiting to be said, and what the world looks like now
+3. *request*  stream the model's reply, patiently (`retry`, `turn`); it is committed to the
+              journal before anything acts on it
+4. *act*      run its calls in order, asking where the rules want a person (`dispatch`)
+5. *judge*    an accepted result ends the task; a reply without calls earns a reminder
+
+Everything the loop says goes out as events, and both histories are folded from them: there is
+nothing to save here, and the process may end at any line without losing what was acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from joey.core.asks import AskKind, Response
+from joey.core.events import Placed, RequestStarted, Said, UserSaid
+from joey.core.history.facts import TaskFacts
+from joey.core.messages import CallPart, TextBlock, UserBlock, image_block
+from joey.core.models import ModelRequest
+from joey.core.prompts import replies
+from joey.core.protocol import ToolProtocol
+from joey.core.state import TaskState
+from joey.engine.allowance import Allowance
+from joey.engine.dispatch import Dispatch, PlacedCall
+from joey.engine.endings import Aborted, Completed, Continue, Ending, Failed, Stop
+from joey.engine.mistakes import Mistakes
+from joey.engine.opening import Opening, first_content
+from joey.engine.retry import take_turn_with_patience
+from joey.engine.surroundings import describe_surroundings
+
+if TYPE_CHECKING:
+    from joey.engine.task import Task
+
+TOO_MANY_MISTAKES = (
+    "The model has trouble with this step: several of its replies in a row went wrong."
+    " Tell it how to go on, say yes to let it try again, or no to stop."
+)
+
+
+async def run(task: Task, opening: Opening) -> Completed | Failed:
+    """Work until the result is accepted, or nobody wants to go on."""
+    seconds = task.bench.limits.max_seconds
+    try:
+        async with asyncio.timeout(seconds):
+            return await _converse(task, opening)
+    except Stop as stop:
+        return Failed(stop.code, stop.message)
+    except TimeoutError:
+        return Failed("time", f"The time limit of {seconds:g} seconds is reached.")
+
+
+async def _converse(task: Task, opening: Opening) -> Completed:
+    mistakes = Mistakes(task.bench.settings.consecutive_mistake_limit)
+    allowance = Allowance(task)
+    content = await first_content(task, opening)
+    while True:
+        content += await heed(task, mistakes, allowance)
+        request, request_ts = await compose(task, content)
+        reply = await take_turn_with_patience(task, request, request_ts)
+        outcome = await act(task, reply, mistakes)
+        match judge(task, outcome, mistakes):
+            case Completed() as completed:
+                return completed
+            case Continue(content):
+                await keep(task)
+
+
+async def heed(task: Task, mistakes: Mistakes, allowance: Allowance) -> tuple[UserBlock, ...]:
+    """Stop for a person where that is due; their advice becomes part of the next message."""
+    await allowance.check()
+    if not mistakes.too_many:
+        return ()
+    answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, TOO_MANY_MISTAKES)
+    mistakes.forgive()
+    if answer is None or answer.response is Response.NO:
+        raise Stop("mistakes", "The model kept making mistakes and nobody told it how to go on.")
+    if not answer.text and not answer.images:
+        return ()
+    task.publish(UserSaid(ts=task.now(), text=answer.text, images=answer.images))
+    guidance = replies.guidance(task.recorder.facts.protocol, answer.text)
+    return (TextBlock(guidance), *(image_block(uri) for uri in answer.images))
+
+
+async def compose(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequest, int]:
+    """The next request: results so far, then `content`, queued words, the surroundings."""
+    bench, facts = task.bench, task.recorder.facts
+    first = not task.recorder.api.messages
+    surroundings = await describe_surroundings(task, with_files=first)
+    queued = tuple(facts.queue.values())
+    for message in queued:
+        task.publish(UserSaid(ts=task.now(), text=message.text, images=message.images))
+        words = TextBlock(replies.user_message(message.text))
+        content += (words, *(image_block(uri) for uri in message.images))
+    request_ts = task.now()
+    task.publish(
+        RequestStarted(
+            ts=request_ts,
+            api_protocol=bench.provider.api_protocol,
+            content=(*content, TextBlock(surroundings)),
+            dequeued=tuple(message.id for message in queued),
+        )
+    )
+    native = facts.protocol is ToolProtocol.NATIVE
+    request = ModelRequest(
+        system=bench.system(task.mode, facts.protocol),
+        messages=tuple(task.recorder.api.messages),
+        tools=bench.tool_specs(task.mode) if native else (),
+        protocol=facts.protocol,
+        task_id=task.id,
+    )
+    return request, request_ts
+
+
+async def act(task: Task, reply: tuple[Placed, ...], mistakes: Mistakes) -> Dispatch | None:
+    """Run the calls of the reply; None when it made none."""
+    calls = [PlacedCall(p.part.call, p.ts) for p in reply if isinstance(p.part, CallPart)]
+    if not calls:
+        return None
+    dispatch = Dispatch(task, mistakes)
+    await dispatch.run(calls)
+    return dispatch
+
+
+def judge(task: Task, outcome: Dispatch | None, mistakes: Mistakes) -> Completed | Continue:
+    """What the reply and its calls lead to."""
+    if outcome is None:
+        if mistakes.used_no_tool():
+            task.publish(Said(ts=task.now(), say="error", text="MODEL_NO_TOOLS_USED"))
+        reminder = replies.no_tool_used(task.recorder.facts.protocol)
+        return Continue((TextBlock(reminder),))
+    mistakes.used_a_tool()
+    if outcome.accepted is not None:
+        return Completed(outcome.accepted)
+    return Continue()
+
+
+async def keep(task: Task) -> None:
+    """Outcomes are safe before the next request goes out; files are renewed now and then."""
+    await task.recorder.commit()
+    if task.recorder.snapshot_due:
+        await task.save()
+
+
+def ending_of(facts: TaskFacts) -> Ending:
+    """How the latest run ended, from what the journal says."""
+    match facts.state:
+        case TaskState.COMPLETED:
+            return Completed(facts.result or "")
+        case TaskState.FAILED if facts.failure is not None:
+            return Failed(facts.failure.code, facts.failure.message)
+        case _:
+            return Aborted()

@@ -1,0 +1,87 @@
+"""The one listener that keeps a task: journal first, then both histories and the facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from joey.core.events import PASSING, Durable, Record
+from joey.core.history.api import ApiHistory
+from joey.core.history.facts import TaskFacts
+from joey.core.history.ui import UiHistory
+from joey.engine.bus import Heard
+from joey.ports import TaskLog, TaskMetadata
+
+FIRST_SNAPSHOT = 64
+"""Records after which a busy task is saved for the first time."""
+
+
+class Recorder:
+    def __init__(self, log: TaskLog, records: Sequence[Record] = ()) -> None:
+        self.log = log
+        self.api = ApiHistory()
+        self.ui = UiHistory()
+        self.facts = TaskFacts()
+        self._seq = 0
+        self._saved_seq = 0
+        for record in records:
+            self._fold(record.event)
+            self._seq = record.seq
+
+    def hear(self, heard: Heard) -> None:
+        event = heard.event
+        if type(event) in PASSING:
+            self.ui.apply(event)
+            return
+        durable: Durable = event  # type: ignore[assignment]
+        self.facts.check(durable)
+        self.log.append(Record(heard.seq, durable))
+        self._seq = heard.seq
+        self._fold(durable)
+
+    def _fold(self, event: Durable) -> None:
+        self.facts.apply(event)
+        self.api.protocol = self.facts.protocol
+        self.api.apply(event)
+        self.ui.apply(event)
+
+    async def commit(self) -> None:
+        """Return when all that was heard so far would survive a power cut."""
+        await self.log.sync()
+
+    @property
+    def snapshot_due(self) -> bool:
+        """The journal has grown by half of what the snapshot holds: cost stays proportional."""
+        return self._seq - self._saved_seq > max(FIRST_SNAPSHOT, self._saved_seq // 2)
+
+    async def rest(self) -> None:
+        """Write the two history files and the metadata, unless they are up to date."""
+        if self._seq == self._saved_seq:
+            return
+        self._saved_seq = self._seq
+        encode = msgspec.json.Encoder().encode
+        api = [encode(message) for message in self.api.rendered()]
+        await self.log.snapshot(self.ui.encoded(), api, self.metadata())
+
+    def metadata(self) -> TaskMetadata:
+        facts = self.facts
+        return TaskMetadata(
+            id=facts.task_id,
+            title=facts.title[:200],
+            workspace=facts.workspace,
+            mode=facts.mode,
+            protocol=facts.protocol,
+            profile=facts.profile,
+            model=facts.model,
+            parent_id=facts.parent_id,
+            status=facts.state,
+            created=facts.created,
+            updated=facts.updated,
+            tokens_in=facts.usage.total_tokens_in,
+            tokens_out=facts.usage.total_tokens_out,
+            cache_writes=facts.usage.total_cache_writes,
+            cache_reads=facts.usage.total_cache_reads,
+            total_cost=facts.usage.total_cost,
+            seq=self._seq,
+        )

@@ -1,0 +1,52 @@
+"""What the world looks like now, told to the model with each request."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from joey.core.prompts.environment import TerminalNote, WorkspaceFiles, environment_details
+
+if TYPE_CHECKING:
+    from joey.engine.task import Task
+
+
+async def describe_surroundings(task: Task, *, with_files: bool) -> str:
+    """`<environment_details>`; the listing of the workspace goes with the first request only."""
+    bench, facts = task.bench, task.recorder.facts
+    now = datetime.fromtimestamp(bench.clock.now() / 1000, UTC)
+    priced = bench.provider.model.prices is not None or facts.usage.total_cost > 0
+    return environment_details(
+        now_utc=now.isoformat(timespec="seconds").replace("+00:00", "Z"),
+        zone=bench.environment.time_zone(),
+        cost=facts.usage.total_cost if priced else None,
+        mode=task.mode,
+        model_id=bench.provider.model.id,
+        protocol=facts.protocol,
+        settings=bench.settings,
+        terminals=_terminals(task),
+        todos=facts.todos,
+        files=await _files(task) if with_files else None,
+    )
+
+
+def _terminals(task: Task) -> list[TerminalNote]:
+    return [
+        TerminalNote(
+            id=command.pid,
+            command=command.command,
+            cwd=str(command.cwd),
+            output=command.take_new(),
+            running=command.end is None,
+            exit_code=command.end.exit_code if command.end is not None else None,
+        )
+        for command in task.bench.terminal.running
+    ]
+
+
+async def _files(task: Task) -> WorkspaceFiles:
+    bench = task.bench
+    listing = await bench.environment.workspace_listing(bench.settings.max_workspace_files)
+    return WorkspaceFiles(
+        folder=str(bench.workspace), entries=listing.entries, truncated=listing.truncated
+    )

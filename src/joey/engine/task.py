@@ -1,0 +1,249 @@
+"""One task: who it is, what it hears and says, and how it is started, answered and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from joey.core.asks import Answer, AskKind, Response
+from joey.core.events import (
+    AskOpened,
+    Event,
+    MessageQueued,
+    Record,
+    TaskAborted,
+    TaskFailed,
+    TaskFinished,
+    TaskStarted,
+    TokenUsage,
+)
+from joey.core.history.ui import Row
+from joey.core.messages import Message
+from joey.core.modes import Mode, find_mode
+from joey.core.state import AT_REST, TaskState
+from joey.engine import loop
+from joey.engine.asks import AnswerPolicy, Asks
+from joey.engine.bus import Bus, Subscription
+from joey.engine.endings import Completed, Ending, Failed
+from joey.engine.opening import Opening
+from joey.engine.recorder import Recorder
+from joey.engine.workbench import Workbench
+from joey.errors import JoeyError, StoreError, TaskStateError
+from joey.ports import TaskLog
+
+log = logging.getLogger(__name__)
+
+ENDED = (TaskFinished, TaskAborted, TaskFailed)
+
+
+class Task:
+    """A conversation with a goal. Made by the `Engine`; safe to use from one event loop."""
+
+    def __init__(
+        self,
+        journal: TaskLog,
+        records: Sequence[Record],
+        bench: Workbench,
+        policy: AnswerPolicy | None = None,
+    ) -> None:
+        self.bench = bench
+        self.recorder = Recorder(journal, records)
+        self.bus = Bus(records, self.recorder.hear)
+        self.asks = Asks(self.publish, self.now, policy)
+        self.error: JoeyError | None = None
+        """Why the latest run broke down, where the journal could not be told."""
+        self._last_ts = max((record.event.ts for record in records), default=0)
+        self._runner: asyncio.Task[None] | None = None
+
+    # What anybody may look at
+
+    @property
+    def id(self) -> str:
+        return self.recorder.facts.task_id
+
+    @property
+    def state(self) -> TaskState:
+        return self.recorder.facts.state
+
+    @property
+    def running(self) -> bool:
+        """The loop is alive: it works, or waits for an answer."""
+        return self._runner is not None and not self._runner.done()
+
+    @property
+    def pending(self) -> AskOpened | None:
+        """The question the task waits for, if it waits."""
+        return self.recorder.facts.pending
+
+    @property
+    def usage(self) -> TokenUsage:
+        return self.recorder.facts.usage
+
+    @property
+    def result(self) -> str | None:
+        """The result presented last."""
+        return self.recorder.facts.result
+
+    @property
+    def rows(self) -> Sequence[Row | dict[str, Any]]:
+        """The UI history."""
+        return self.recorder.ui.rows
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The API history."""
+        return self.recorder.api.rendered()
+
+    @property
+    def mode(self) -> Mode:
+        slug = self.recorder.facts.mode
+        return find_mode(slug, self.bench.modes) or self.bench.modes[0]
+
+    def subscribe(self, since: int | None = None) -> Subscription:
+        """Numbered events, without end until the task is closed."""
+        return self.bus.subscribe(since)
+
+    async def events(self, since: int | None = None) -> AsyncIterator[Event]:
+        """Events until the task comes to rest; by default from its very beginning."""
+        with self.bus.subscribe(0 if since is None else since) as subscription:
+            async for heard in subscription:
+                yield heard.event
+                if isinstance(heard.event, ENDED) and not self._goes_on_after(heard.seq):
+                    return
+
+    def _goes_on_after(self, seq: int) -> bool:
+        return any(isinstance(record.event, TaskStarted) for record in self.bus.after(seq))
+
+    # What anybody may do
+
+    async def send(self, text: str, images: tuple[str, ...] = ()) -> None:
+        """Say something: it answers the open question, or waits for the model's next turn.
+
+        Returns when the words are safe on disk. A task at rest goes on with them.
+        """
+        pending = self.pending
+        if pending is not None and self.asks.answer(
+            pending.ts, Answer(Response.MESSAGE, text=text, images=images)
+        ):
+            await self.recorder.commit()
+            return
+        ts = self.now()
+        self.publish(MessageQueued(ts=ts, id=f"queued_{ts}", text=text, images=images))
+        await self.recorder.commit()
+        if not self.running:
+            self.start(Opening.message())
+
+    async def answer(self, ask_ts: int, answer: Answer) -> bool:
+        """Answer one question; the first answer counts. Returns when it is safe on disk."""
+        accepted = self.asks.answer(ask_ts, answer)
+        if accepted:
+            await self.recorder.commit()
+        return accepted
+
+    async def approve(self, text: str = "") -> bool:
+        """Say yes to the open question."""
+        return await self._respond(Response.YES, text)
+
+    async def reject(self, text: str = "") -> bool:
+        """Say no to the open question."""
+        return await self._respond(Response.NO, text)
+
+    async def _respond(self, response: Response, text: str) -> bool:
+        if self.pending is None:
+            return False
+        return await self.answer(self.pending.ts, Answer(response, text=text))
+
+    async def cancel(self) -> None:
+        """Stop now. Both histories stay valid and the task can be resumed."""
+        runner = self._runner
+        if runner is None or runner.done():
+            return
+        if not runner.cancelling():
+            runner.cancel()
+        await asyncio.wait([runner])
+        if self.state not in AT_REST and self.error is None:
+            # Cancelled before the loop took its first step.
+            self.publish(TaskAborted(ts=self.now()))
+
+    async def wait(self) -> Ending:
+        """The ending of the current run."""
+        if self._runner is not None:
+            await asyncio.wait([self._runner])
+        if self.error is not None:
+            raise self.error
+        return loop.ending_of(self.recorder.facts)
+
+    async def close(self) -> None:
+        """Stop, save, unlock. The task may be opened again by anybody."""
+        await self.cancel()
+        self.bus.close()
+        try:
+            await self.recorder.rest()
+        finally:
+            await self.bench.terminal.close()
+            await self.bench.provider.close()
+            self.recorder.log.close()
+
+    # What the engine does with it
+
+    def now(self) -> int:
+        """A number of milliseconds that no other event of this task has."""
+        self._last_ts = max(self.bench.clock.now(), self._last_ts + 1)
+        return self._last_ts
+
+    def publish(self, event: Event) -> None:
+        self.bus.publish(event)
+
+    async def ask(
+        self, kind: AskKind, text: str = "", *, patience: float | None = None, **about: Any
+    ) -> Answer | None:
+        """Ask a person. Keyword arguments are fields of `AskOpened` (`ts` names an open row)."""
+        opened = AskOpened(ts=about.pop("ts", None) or self.now(), ask=kind, text=text, **about)
+        saving = asyncio.ensure_future(self._save_while_waiting())
+        try:
+            return await self.asks.ask(opened, patience)
+        finally:
+            saving.cancel()
+
+    async def _save_while_waiting(self) -> None:
+        """A task that waits for a person is at rest; one answered at once by a policy is not."""
+        await asyncio.sleep(0)
+        if self.pending is not None:
+            await asyncio.shield(self.save())
+
+    async def save(self) -> None:
+        try:
+            await self.recorder.rest()
+        except StoreError as error:
+            log.warning("task %s: the history files could not be written: %s", self.id, error)
+
+    def start(self, opening: Opening) -> None:
+        """Set the loop to work."""
+        if self.running:
+            raise TaskStateError(f"task {self.id} is already at work")
+        self.error = None
+        self.publish(TaskStarted(ts=self.now(), resumed=opening.resumed))
+        self._runner = asyncio.create_task(self._run(opening), name=f"joey-{self.id}")
+
+    async def _run(self, opening: Opening) -> None:
+        try:
+            match await loop.run(self, opening):
+                case Completed():
+                    self.publish(TaskFinished(ts=self.now()))
+                case Failed(code, message):
+                    self.publish(TaskFailed(ts=self.now(), code=code, message=message))
+        except asyncio.CancelledError:
+            await self.bench.terminal.close()
+            self.publish(TaskAborted(ts=self.now()))
+        except StoreError as error:
+            # The journal itself failed: nothing more can be recorded.
+            self.error = error
+        except Exception as error:
+            log.exception("task %s stopped by a defect", self.id)
+            self.publish(TaskFailed(ts=self.now(), code="internal", message=repr(error)))
+        if self.error is None:
+            await self.save()
+        else:
+            self.bus.close()

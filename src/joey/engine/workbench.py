@@ -1,0 +1,56 @@
+"""What one task works with: its model, its tools, its view of the world, its own settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from joey.core.models import ToolSpec
+from joey.core.modes import Mode
+from joey.core.prompts.system import ToolDoc, system_prompt
+from joey.core.protocol import ToolProtocol
+from joey.core.settings import Limits, Settings
+from joey.ports import Clock, Environment, Files, Provider, Search, Terminal
+from joey.tools.registry import Registry
+
+
+class Workbench(Struct, frozen=True, kw_only=True):
+    """Ready-made collaborators, given to a task when it is opened. Nothing is shared but code."""
+
+    provider: Provider
+    registry: Registry
+    files: Files
+    search: Search
+    terminal: Terminal
+    environment: Environment
+    clock: Clock
+    settings: Settings
+    modes: tuple[Mode, ...]
+    limits: Limits = Limits()
+    system_prompt: str | None = None
+    """The person's own, in place of ours."""
+
+    @property
+    def workspace(self) -> Path:
+        return self.files.root
+
+    def tool_specs(self, mode: Mode) -> tuple[ToolSpec, ...]:
+        return self.registry.specs(mode, self.settings, self.provider.model)
+
+    def system(self, mode: Mode, protocol: ToolProtocol) -> str:
+        """The same bytes for the same mode and protocol: prompt caches depend on it."""
+        if self.system_prompt is not None:
+            return self.system_prompt
+        docs = tuple(
+            ToolDoc(spec=spec, xml_usage=self.registry.find(spec.name).xml_usage)
+            for spec in self.tool_specs(mode)
+        )
+        return system_prompt(
+            mode=mode,
+            modes=self.modes,
+            protocol=protocol,
+            tools=docs,
+            facts=self.environment.system_facts(),
+            custom_instructions=self.settings.custom_instructions,
+        )

@@ -1,0 +1,215 @@
+"""Models: their limits, abilities and prices.
+
+Prices are US dollars per million tokens as published in autumn 2026, without batch, priority and
+long-context tariffs. They change: a provider that states the cost of a request is believed
+instead, and a profile may state limits of its own. An id is looked up without its maker, its
+date and its variant, so `anthropic/claude-sonnet-4.5` and `claude-sonnet-4-5-20250929` are one.
+
+A model that is not listed gets these defaults, and says so (`known` is False):
+
+- on Anthropic's wire a window of 200,000 tokens, 8,192 of output, prompt cache, thinking;
+- on a local server a window of 32,768 and no price;
+- elsewhere a window of 128,000, 8,192 of output, images and native tools.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct, structs
+
+from joey.core.models import ModelInfo, Prices
+from joey.providers.kinds import ProviderKind, WireKind, find_kind
+
+_DECORATION = re.compile(
+    r"(?:[-@]\d{8}|-\d{4}-\d{2}-\d{2}|-\d{4}|-latest|-preview(?:-\d\d-\d\d(?:\d\d)?)?"
+    r"|:(?:free|thinking|nitro|floor|exacto|online|latest|beta))+$"
+)
+
+
+class _Row(Struct, frozen=True):
+    """Window and output in thousands of tokens, then prices: input, output, cache read, write."""
+
+    window: int
+    output: int
+    prices: tuple[float, ...] = ()
+    flags: str = ""
+    """Letters: c cache marks · t thinking budget · n no native tools · x no temperature ·
+    b blind (no images) · r wants its reasoning back."""
+
+    def info(self, model: str) -> ModelInfo:
+        return ModelInfo(
+            id=model,
+            context_window=self.window * 1000,
+            max_output=self.output * 1000,
+            images="b" not in self.flags,
+            native_tools="n" not in self.flags,
+            prompt_cache="c" in self.flags,
+            thinking="t" in self.flags,
+            temperature="x" not in self.flags,
+            preserve_reasoning="r" in self.flags,
+            prices=_prices(*self.prices) if self.prices else None,
+        )
+
+
+def _prices(fresh: float, output: float, read: float, write: float = 0.0) -> Prices:
+    return Prices(input=fresh, output=output, cache_writes=write or fresh, cache_reads=read)
+
+
+_CLAUDE = {
+    "claude-fable-5-2": _Row(1000, 128, flags="cx"),
+    "claude-mythos-5-2": _Row(1000, 128, flags="cx"),
+    "claude-fable-5-1": _Row(1000, 128, (10, 50, 0.25, 12.5), "cx"),
+    "claude-mythos-5-1": _Row(1000, 128, (10, 50, 0.25, 12.5), "cx"),
+    "claude-fable-5": _Row(1000, 128, (10, 50, 1, 12.5), "cx"),
+    "claude-mythos-5": _Row(1000, 128, (10, 50, 1, 12.5), "cx"),
+    "claude-opus-5-5": _Row(1000, 128, (4, 20, 0.2, 5), "cx"),
+    "claude-opus-5": _Row(1000, 128, (5, 25, 0.5, 6.25), "cx"),
+    "claude-opus-4-8": _Row(1000, 128, (5, 25, 0.5, 6.25), "cx"),
+    "claude-opus-4-7": _Row(1000, 128, (5, 25, 0.5, 6.25), "cx"),
+    "claude-opus-4-6": _Row(1000, 128, (5, 25, 0.5, 6.25), "ct"),
+    "claude-opus-4-5": _Row(200, 64, (5, 25, 0.5, 6.25), "ct"),
+    "claude-opus-4-1": _Row(200, 32, (15, 75, 1.5, 18.75), "ct"),
+    "claude-opus-4": _Row(200, 32, (15, 75, 1.5, 18.75), "ct"),
+    "claude-sonnet-5-5": _Row(1000, 128, (2, 10, 0.2, 2.5), "cx"),
+    "claude-sonnet-5": _Row(1000, 128, (2, 10, 0.2, 2.5), "cx"),
+    "claude-sonnet-4-6": _Row(1000, 64, (3, 15, 0.3, 3.75), "ct"),
+    "claude-sonnet-4-5": _Row(200, 64, (3, 15, 0.3, 3.75), "ct"),
+    "claude-sonnet-4": _Row(200, 64, (3, 15, 0.3, 3.75), "ct"),
+    "claude-haiku-5-5": _Row(1000, 128, (0.1, 0.5, 0.01, 0.125), "cx"),
+    "claude-haiku-4-5": _Row(200, 64, (1, 5, 0.1, 1.25), "ct"),
+}
+_GPT = {
+    "gpt-6.1-sol": _Row(1050, 128, (2, 10, 0.1), "x"),
+    "gpt-6.1-terra": _Row(1050, 128, (1, 5, 0.05), "x"),
+    "gpt-6-astra": _Row(1050, 128, (10, 50, 1), "xn"),
+    "gpt-6-sol": _Row(1050, 128, (2, 10, 0.2, 2.5), "x"),
+    "gpt-6-luna": _Row(1050, 128, (0.1, 0.5, 0.01, 0.125), "x"),
+    "gpt-5.6": _Row(1050, 128, (4, 20, 0.4), "x"),
+    "gpt-5.6-sol": _Row(1050, 128, (4, 20, 0.4), "x"),
+    "gpt-5.6-terra": _Row(1050, 128, (2, 12, 0.2), "x"),
+    "gpt-5.6-luna": _Row(1050, 128, (0.2, 1.2, 0.02), "x"),
+    "gpt-5.5": _Row(1050, 128, (5, 30, 0.5), "x"),
+    "gpt-5.4": _Row(1050, 128, (2.5, 15, 0.25), "x"),
+    "gpt-5.4-mini": _Row(400, 128, (0.75, 4.5, 0.075), "x"),
+    "gpt-5.4-nano": _Row(400, 128, (0.2, 1.25, 0.02), "x"),
+    "gpt-5.2": _Row(400, 128, (1.75, 14, 0.175), "x"),
+    "gpt-5.1": _Row(400, 128, (1.25, 10, 0.125), "x"),
+    "gpt-5.1-codex": _Row(400, 128, (1.25, 10, 0.125), "x"),
+    "gpt-5": _Row(400, 128, (1.25, 10, 0.125), "x"),
+    "gpt-5-codex": _Row(400, 128, (1.25, 10, 0.125), "x"),
+    "gpt-5-mini": _Row(400, 128, (0.25, 2, 0.025), "x"),
+    "gpt-5-nano": _Row(400, 128, (0.05, 0.4, 0.005), "x"),
+    "gpt-4.1": _Row(1047, 32, (2, 8, 0.5)),
+    "gpt-4.1-mini": _Row(1047, 32, (0.4, 1.6, 0.1)),
+    "gpt-4.1-nano": _Row(1047, 32, (0.1, 0.4, 0.025)),
+    "gpt-4o": _Row(128, 16, (2.5, 10, 1.25)),
+    "gpt-4o-mini": _Row(128, 16, (0.15, 0.6, 0.075)),
+    "o4-mini": _Row(200, 100, (1.1, 4.4, 0.275), "x"),
+    "o3": _Row(200, 100, (2, 8, 0.5), "x"),
+    "o3-mini": _Row(200, 100, (1.1, 4.4, 0.55), "xb"),
+    "o1": _Row(200, 100, (15, 60, 7.5), "x"),
+}
+_OTHERS = {
+    "gemini-3.8-flash": _Row(1048, 65, (0.75, 3.75, 0.075)),
+    "gemini-3.5-flash": _Row(1048, 65, (1.5, 9, 0.15)),
+    "gemini-3.1-pro": _Row(1048, 65, (2, 12, 0.2)),
+    "gemini-3.1-flash-lite": _Row(1048, 65, (0.25, 1.5, 0.025)),
+    "gemini-3-flash": _Row(1048, 65, (0.5, 3, 0.05)),
+    "gemini-2.5-pro": _Row(1048, 65, (1.25, 10, 0.125)),
+    "gemini-2.5-flash": _Row(1048, 65, (0.3, 2.5, 0.03)),
+    "gemini-2.5-flash-lite": _Row(1048, 65, (0.1, 0.4, 0.01)),
+    "deepseek-v4.1-flash": _Row(1000, 384, (0.14, 0.28, 0.0028), "br"),
+    "deepseek-v4-flash": _Row(1000, 384, (0.14, 0.28, 0.0028), "br"),
+    "deepseek-v4-pro": _Row(1000, 384, (0.435, 0.87, 0.0036), "br"),
+    "deepseek-v3.2": _Row(128, 64, (0.28, 0.42, 0.028), "br"),
+    "deepseek-chat": _Row(128, 8, (0.28, 0.42, 0.028), "b"),
+    "deepseek-reasoner": _Row(128, 64, (0.28, 0.42, 0.028), "br"),
+    "deepseek-r1": _Row(128, 32, (0.55, 2.19, 0.14), "bn"),
+    "qwen3-max": _Row(262, 65, (1.2, 6, 0.24), "b"),
+    "qwen3.5-plus": _Row(1000, 65, (0.4, 2.4, 0.04)),
+    "qwen-plus": _Row(1000, 32, (0.4, 1.2, 0.16), "b"),
+    "qwen3-coder-plus": _Row(1000, 65, (1, 5, 0.2), "b"),
+    "qwen3-coder-next": _Row(262, 65, (0.07, 0.3, 0.07), "b"),
+    "qwen3-coder": _Row(262, 65, (0.2, 0.8, 0.2), "b"),
+    "kimi-k3": _Row(1048, 65, (3, 15, 0.3), "r"),
+    "kimi-k2.5": _Row(262, 65, (0.6, 3, 0.1), "r"),
+    "glm-5.2": _Row(1000, 128, (1.4, 4.4, 0.28), "br"),
+    "glm-5.1": _Row(200, 128, (1.4, 4.4, 0.26), "br"),
+    "grok-4.7": _Row(256, 64, (2, 6, 0.5)),
+    "grok-4": _Row(256, 64, (3, 15, 0.75)),
+    "grok-code-fast-1": _Row(256, 32, (0.2, 1.5, 0.02), "b"),
+    "llama-4-maverick": _Row(1048, 16, (0.15, 0.6, 0.15)),
+    "llama-4-scout": _Row(328, 16, (0.08, 0.3, 0.08)),
+    "llama-3.3-70b-instruct": _Row(131, 16, (0.1, 0.32, 0.1), "b"),
+    "llama-3.3-70b-versatile": _Row(131, 32, (0.59, 0.79, 0.59), "b"),
+    "llama-3.1-8b-instant": _Row(131, 131, (0.05, 0.08, 0.05), "b"),
+    "gpt-oss-120b": _Row(131, 65, (0.15, 0.6, 0.075), "b"),
+    "gpt-oss-20b": _Row(131, 65, (0.075, 0.3, 0.037), "b"),
+    "mistral-large": _Row(262, 32, (0.5, 1.5, 0.05)),
+    "devstral": _Row(262, 32, (0.4, 2, 0.04), "b"),
+    "codestral": _Row(256, 32, (0.3, 0.9, 0.03), "b"),
+}
+_LOCAL = {
+    "qwen3-coder": _Row(262, 32, flags="b"),
+    "qwen3": _Row(40, 8, flags="b"),
+    "qwen2.5-coder": _Row(32, 8, flags="b"),
+    "gpt-oss": _Row(131, 32, flags="b"),
+    "devstral": _Row(131, 16, flags="b"),
+    "mistral": _Row(32, 8, flags="b"),
+    "mistral-small": _Row(131, 8, flags=""),
+    "llama3.3": _Row(131, 8, flags="b"),
+    "llama3.2": _Row(131, 8, flags="b"),
+    "llama3.1": _Row(131, 8, flags="b"),
+    "llama4": _Row(1000, 16),
+    "gemma3": _Row(131, 8, flags="n"),
+    "gemma4": _Row(262, 16),
+    "phi4": _Row(16, 4, flags="bn"),
+    "deepseek-r1": _Row(131, 16, flags="bn"),
+    "deepseek-coder-v2": _Row(163, 8, flags="bn"),
+    "codellama": _Row(16, 4, flags="bn"),
+    "smollm2": _Row(8, 2, flags="bn"),
+}
+_HOSTED = {**_CLAUDE, **_GPT, **_OTHERS}
+
+
+def lookup(provider: str, model: str) -> ModelInfo:
+    """What is known of a model at a provider; the stated defaults when it is not listed.
+
+    Raises:
+        ConfigError: there is no such provider.
+    """
+    kind = find_kind(provider)
+    if kind.is_local:
+        row = _LOCAL.get(model.lower().rpartition("/")[2].partition(":")[0])
+        info = row.info(model) if row else _unlisted(kind, model)
+        return structs.replace(info, prices=Prices())
+    row = _HOSTED.get(_plain(model))
+    return row.info(model) if row else _unlisted(kind, model)
+
+
+def models_of(provider: str) -> tuple[str, ...]:
+    """Ids worth offering for a provider that has a list of its own."""
+    match find_kind(provider).name:
+        case "anthropic":
+            return tuple(_CLAUDE)
+        case "openai":
+            return tuple(_GPT)
+        case _:
+            return ()
+
+
+def _plain(model: str) -> str:
+    name = model.lower().rpartition("/")[2]
+    name = _DECORATION.sub("", name)
+    return name.replace(".", "-") if name.startswith("claude-") else name
+
+
+def _unlisted(kind: ProviderKind, model: str) -> ModelInfo:
+    if kind.wire is WireKind.ANTHROPIC:
+        return ModelInfo(
+            id=model, context_window=200_000, prompt_cache=True, thinking=True, known=False
+        )
+    if kind.is_local:
+        return ModelInfo(id=model, context_window=32_768, max_output=4096, known=False)
+    return ModelInfo(id=model, known=False)

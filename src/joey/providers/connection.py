@@ -1,0 +1,255 @@
+"""One TCP or TLS connection, as an asyncio protocol that collects what arrives.
+
+A protocol instead of streams: a read costs one wake-up and no copy, the limit on silence is one
+timer for the whole response instead of one for each read, and letting go of the socket is a
+plain call that works from anywhere, also while a cancelled reader unwinds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from joey.errors import ProviderError, Trouble
+from joey.providers.addresses import Address
+from joey.providers.http_reader import End, Head, ProtocolError, ResponseReader
+
+if TYPE_CHECKING:
+    import ssl
+
+_HIGH_WATER = 1024 * 1024
+_HAPPY_EYEBALLS = 0.25
+
+
+class Connection(asyncio.Protocol):
+    """Read by one reader at a time; `abort` may be called at any moment, more than once."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._received: list[bytes] = []
+        self._size = 0
+        self._paused = False
+        self._ended = False
+        self._error: Exception | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._waiting_since = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self.idle_since = 0.0
+        """When the connection was put aside for another request."""
+
+    # Called by asyncio ------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._received.append(data)
+        self._size += len(data)
+        if self._size > _HIGH_WATER and self._transport is not None and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+        self._wake()
+
+    def eof_received(self) -> None:
+        self._ended = True
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ended = True
+        self._error = self._error or exc
+        self.unwatch()
+        self._wake()
+
+    # Called by the client ---------------------------------------------------------------------
+
+    @property
+    def is_usable(self) -> bool:
+        """Still open, and silent since the last response ended."""
+        return not (self._ended or self._received or self._transport is None)
+
+    def send(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    async def receive(self) -> bytes:
+        """What has arrived; empty when the peer has ended the connection.
+
+        Raises:
+            OSError: the connection broke.
+            TimeoutError: nothing came for as long as `watch` allows.
+        """
+        while not self._received:
+            if self._error is not None:
+                raise self._error
+            if self._ended:
+                return b""
+            self._waiter = self._loop.create_future()
+            self._waiting_since = self._loop.time()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        data = self._received[0] if len(self._received) == 1 else b"".join(self._received)
+        self._received.clear()
+        self._size = 0
+        if self._paused and self._transport is not None:
+            self._paused = False
+            self._transport.resume_reading()
+        return data
+
+    def watch(self, silence: float) -> None:
+        """From now on, waiting longer than this for the next bytes is an error."""
+        self.unwatch()
+        self._timer = self._loop.call_later(silence, self._check_silence, silence)
+
+    def unwatch(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def abort(self) -> None:
+        """Let go of the socket now."""
+        self.unwatch()
+        self._ended = True
+        self._received.clear()
+        if self._transport is not None:
+            self._transport.abort()
+            self._transport = None
+
+    async def secure(self, context: ssl.SSLContext, hostname: str) -> None:
+        """Speak TLS from here on (inside a tunnel)."""
+        if self._transport is None:
+            raise ConnectionResetError("the connection was closed")
+        self._transport = await self._loop.start_tls(
+            self._transport, self, context, server_hostname=hostname
+        )
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _check_silence(self, silence: float) -> None:
+        waited = self._loop.time() - self._waiting_since if self._waiter is not None else 0.0
+        if waited >= silence:
+            self._timer = None
+            self._error = TimeoutError()
+            self._wake()
+            return
+        self._timer = self._loop.call_later(silence - waited, self._check_silence, silence)
+
+
+async def connect(
+    target: Address,
+    proxy: Address | None,
+    tls: Callable[[], ssl.SSLContext],
+    patience: float,
+) -> Connection:
+    """Open a connection to `target`, through `proxy` if there is one.
+
+    Raises:
+        ProviderError: nobody there, no such name, no trust, or too slow; the text says which.
+    """
+    first = proxy or target
+    opened: Connection | None = None
+    try:
+        async with asyncio.timeout(patience):
+            opened = await _open(first, tls() if target.secure and proxy is None else None)
+            if proxy is not None and target.secure:
+                await _tunnel(opened, target, proxy)
+                await opened.secure(tls(), target.host)
+        return opened
+    except BaseException as error:
+        if opened is not None:
+            opened.abort()
+        if isinstance(error, OSError):  # TimeoutError and the errors of TLS among them
+            text = describe_failure(error, first, patience)
+            raise ProviderError(text, trouble=Trouble.NETWORK) from error
+        raise
+
+
+async def _open(address: Address, context: ssl.SSLContext | None) -> Connection:
+    loop = asyncio.get_running_loop()
+    _, connection = await loop.create_connection(
+        Connection,
+        address.host,
+        address.port,
+        ssl=context,
+        happy_eyeballs_delay=_HAPPY_EYEBALLS,
+    )
+    return connection
+
+
+async def _tunnel(connection: Connection, target: Address, proxy: Address) -> None:
+    lines = [f"CONNECT {target.shown} HTTP/1.1", f"Host: {target.shown}"]
+    if proxy.proxy_authorization:
+        lines.append(f"Proxy-Authorization: {proxy.proxy_authorization}")
+    connection.send("\r\n".join([*lines, "", ""]).encode("latin-1"))
+    head = await _tunnel_head(connection, proxy)
+    if 200 <= head.status < 300:
+        return
+    advice = " Check the user and password in the proxy's address." if head.status == 407 else ""
+    raise ProviderError(
+        f"The proxy {proxy.shown} refused to connect to {target.shown}"
+        f" ({head.status} {head.reason}).{advice}",
+        trouble=Trouble.NETWORK,
+        status=head.status,
+    )
+
+
+async def _tunnel_head(connection: Connection, proxy: Address) -> Head:
+    """The answer to CONNECT has no body, whatever it says: the tunnel begins after its head."""
+    received = b""
+    while b"\r\n\r\n" not in received:
+        data = await connection.receive()
+        if not data:
+            raise ConnectionResetError("the proxy closed the connection")
+        received += data
+        if len(received) > 64 * 1024:
+            break
+    try:
+        events = ResponseReader().feed(received[: received.find(b"\r\n\r\n") + 4])
+    except ProtocolError as error:
+        raise ProviderError(
+            f"{proxy.shown} does not answer like a proxy ({error}). Check HTTPS_PROXY.",
+            trouble=Trouble.NETWORK,
+        ) from error
+    match events:
+        case [Head() as head] | [Head() as head, End()]:
+            return head
+        case _:
+            raise ConnectionResetError("the proxy sent no answer")
+
+
+def describe_failure(error: OSError, address: Address, seconds: float) -> str:
+    """Why there is no connection, for a person, with what to do about it."""
+    where = address.shown
+    if isinstance(error, TimeoutError):
+        return f"No connection to {where} within {seconds:g} seconds. Check the network."
+    if isinstance(error, socket.gaierror):
+        return (
+            f"There is no host named {address.host!r} (or no network)."
+            " Check the base URL and the connection."
+        )
+    if _is_refused(error):
+        return (
+            f"Nothing answers at {where} (connection refused)."
+            " Check the address, and that the server there is running."
+        )
+    if type(error).__name__ == "SSLCertVerificationError":
+        reason = getattr(error, "verify_message", "") or str(error)
+        return (
+            f"The certificate of {where} is not trusted ({reason})."
+            " If it is your own, name its authority's file in SSL_CERT_FILE."
+        )
+    return f"No connection to {where}: {error.strerror or error}."
+
+
+def _is_refused(error: OSError) -> bool:
+    """Also when several addresses were tried and asyncio put their errors into one text."""
+    return isinstance(error, ConnectionRefusedError) or (
+        f"[Errno {errno.ECONNREFUSED}]" in str(error)
+    )

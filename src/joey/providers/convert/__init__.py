@@ -1,0 +1,1 @@
+"""Our messages in the words of each wire."""

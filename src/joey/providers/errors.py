@@ -1,0 +1,263 @@
+"""What a service's refusal means: the kind of trouble, how long to wait, and words for a person.
+
+The type of a `ProviderError` decides what the engine does about it, so nothing that a service
+says is lost on the way: status, its own code, and the time it asks us to wait. The API key never
+appears in a message, not even when the service repeats it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from joey.errors import ProviderError, Trouble
+
+MAX_BODY = 64 * 1024
+"""Bytes of an error's body that are read."""
+_MAX_SHOWN = 600
+
+_OVERFLOW = re.compile(
+    r"prompt is too long|input is too long|context[ _](?:length|window|size|limit)"
+    r"|maximum (?:context|prompt)|token count .{0,24}exceeds|too many (?:input )?tokens"
+    r"|exceeds? the maximum number of tokens|exceed_context|context the overflows"
+    r"|reduce the length of the messages|max_new_tokens",
+    re.IGNORECASE,
+)
+_NOT_OVERFLOW = re.compile(
+    r"per (?:min|hour|day)|maximum (?:allowed )?number of output tokens", re.IGNORECASE
+)
+_QUOTA = re.compile(
+    r"insufficient[_ ](?:quota|balance|credit|funds)|credit balance|exceeded your current quota"
+    r"|billing|payment required|out of credits",
+    re.IGNORECASE,
+)
+_RETRY_DELAY = re.compile(r'retryDelay\\*"\s*:\s*\\*"(\d+(?:\.\d+)?)s')
+
+_STATUS: dict[int, Trouble] = {
+    401: Trouble.AUTH,
+    402: Trouble.QUOTA,
+    403: Trouble.AUTH,
+    404: Trouble.NOT_FOUND,
+    408: Trouble.OVERLOAD,
+    409: Trouble.OVERLOAD,
+    425: Trouble.OVERLOAD,
+    429: Trouble.RATE,
+}
+_CODE: dict[str, int] = {
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "invalid_request_error": 400,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 402,
+    "api_error": 500,
+    "server_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+    "context_length_exceeded": 400,
+}
+"""The status that an error inside a stream would have had."""
+
+
+class Service(Struct, frozen=True):
+    """Whom we talk to, as far as messages need it."""
+
+    name: str
+    """Of the provider: `anthropic`, `openai`…"""
+    address: str
+    """`host:port`."""
+    model: str
+    profile: str
+    key: str | None = None
+    key_variable: str | None = None
+
+
+class _Said(Struct, frozen=True):
+    """What an error's body says, whichever of the usual forms it has."""
+
+    message: str
+    code: str | None
+    status: int | None
+
+
+def refusal(
+    service: Service, status: int, headers: Mapping[str, str], body: bytes
+) -> ProviderError:
+    """The error for an answer that is not a stream."""
+    said = _read_body(body, headers.get("content-type", ""))
+    if 300 <= status < 400:
+        return _redirected(service, status, headers.get("location", ""))
+    return _build(service, status, said, retry_after(headers, body))
+
+
+def in_stream(service: Service, error: Any) -> ProviderError:
+    """The error for an `error` object that came in the middle of a stream."""
+    said = _read_error(error)
+    status = said.status or _CODE.get(said.code or "", 500)
+    return _build(service, status, said, _delay_in_text(msgspec.json.encode(error)))
+
+
+def malformed(service: Service, what: str) -> ProviderError:
+    return ProviderError(
+        f"{service.name} ({service.address}) sent {what}. Try again; if it happens every time,"
+        " check the base URL and the provider of the profile.",
+        trouble=Trouble.MALFORMED,
+    )
+
+
+def cut_off(service: Service) -> ProviderError:
+    return ProviderError(
+        f"{service.name} ({service.address}) ended the stream before the answer was complete."
+        " Try again.",
+        trouble=Trouble.NETWORK,
+    )
+
+
+def retry_after(headers: Mapping[str, str], body: bytes = b"") -> float | None:
+    """Seconds the service asks us to wait: milliseconds, seconds, a date, or Google's detail."""
+    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after")
+    if (seconds := _number(value)) is not None:
+        return seconds
+    if value and (seconds := _until(value)) is not None:
+        return seconds
+    return _delay_in_text(body)
+
+
+def _number(value: str | None) -> float | None:
+    if value is None or not re.fullmatch(r"\s*\d+(\.\d+)?\s*", value):
+        return None
+    return float(value)
+
+
+def _until(date: str) -> float | None:
+    from datetime import UTC, datetime
+    from email.utils import parsedate_to_datetime
+
+    try:
+        moment = parsedate_to_datetime(date)
+    except (TypeError, ValueError):
+        return None  # not a date either: the service asked for nothing that we understand
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+
+
+def _delay_in_text(body: bytes) -> float | None:
+    match = _RETRY_DELAY.search(body.decode("utf-8", "replace"))
+    return float(match[1]) if match else None
+
+
+def _read_body(body: bytes, content_type: str) -> _Said:
+    try:
+        parsed = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        if "html" in content_type or body.lstrip()[:1] == b"<":
+            return _Said("it answered with a web page", None, None)
+        return _Said(body.decode("utf-8", "replace").strip(), None, None)
+    if isinstance(parsed, list) and parsed:
+        parsed = parsed[0]
+    if isinstance(parsed, dict) and "error" in parsed:
+        return _read_error(parsed["error"])
+    return _read_error(parsed)
+
+
+def _read_error(error: Any) -> _Said:
+    if not isinstance(error, dict):
+        return _Said(error if isinstance(error, str) else "", None, None)
+    message = error.get("message") or error.get("detail") or ""
+    code = error.get("code")
+    status = code if isinstance(code, int) and 400 <= code < 600 else None
+    word = code if isinstance(code, str) and code else error.get("type") or error.get("status")
+    return _Said(
+        message if isinstance(message, str) else msgspec.json.encode(message).decode(),
+        word if isinstance(word, str) else None,
+        status,
+    )
+
+
+def _build(service: Service, status: int, said: _Said, wait: float | None) -> ProviderError:
+    trouble = _trouble(status, said)
+    return ProviderError(
+        _wording(service, trouble, status, said),
+        trouble=trouble,
+        status=status,
+        code=said.code,
+        retry_after=wait,
+    )
+
+
+def _trouble(status: int, said: _Said) -> Trouble:
+    text = f"{said.code or ''} {said.message}"
+    if status not in (401, 403, 404, 429) and is_overflow(text):
+        return Trouble.OVERFLOW
+    if status in (400, 403, 429) and _QUOTA.search(text):
+        return Trouble.QUOTA
+    if status in _STATUS:
+        return _STATUS[status]
+    return Trouble.OVERLOAD if status >= 500 else Trouble.INVALID
+
+
+def is_overflow(text: str) -> bool:
+    """Whether a refusal speaks of a conversation that is too long for the model."""
+    return _OVERFLOW.search(text) is not None and _NOT_OVERFLOW.search(text) is None
+
+
+def _wording(service: Service, trouble: Trouble, status: int, said: _Said) -> str:
+    who = f"{service.name} ({service.address})"
+    says = _shown(service, status, said)
+    match trouble:
+        case Trouble.AUTH if service.key is None:
+            return f"{who} wants an API key, and none is set. {_where_to_put_key(service)} {says}"
+        case Trouble.AUTH:
+            return f"{who} does not accept the API key. {_where_to_put_key(service)} {says}"
+        case Trouble.NOT_FOUND:
+            return (
+                f"{who} does not know the model {service.model!r}, or not this address. Check"
+                f" the model and the base URL of the profile {service.profile!r}. {says}"
+            )
+        case Trouble.OVERFLOW:
+            return f"The conversation is longer than {service.model} can take. {says}"
+        case Trouble.QUOTA:
+            return f"The account at {who} has no credit left for this. {says}"
+        case Trouble.RATE:
+            return f"{who} gets too many requests at the moment. {says}"
+        case Trouble.OVERLOAD:
+            return f"{who} is in trouble at the moment. {says}"
+        case _:
+            return f"{who} refused the request. {says}"
+
+
+def _where_to_put_key(service: Service) -> str:
+    profile = f"apiKey in the profile {service.profile!r}"
+    if service.key_variable is None:
+        return f"Set {profile}."
+    return f"Set {service.key_variable}, or {profile}."
+
+
+def _shown(service: Service, status: int, said: _Said) -> str:
+    text = said.message
+    if service.key:
+        text = text.replace(service.key, "…")
+    if len(text) > _MAX_SHOWN:
+        text = f"{text[:_MAX_SHOWN]}…"
+    code = f" {said.code}" if said.code else ""
+    return f"({status}{code}: {text})" if text else f"({status}{code})"
+
+
+def _redirected(service: Service, status: int, location: str) -> ProviderError:
+    goal = f" It points to {location}." if location else ""
+    return ProviderError(
+        f"{service.name} ({service.address}) has moved ({status}).{goal} Set the base URL of the"
+        f" profile {service.profile!r} to the address where it answers.",
+        trouble=Trouble.NOT_FOUND,
+        status=status,
+    )

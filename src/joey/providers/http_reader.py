@@ -1,0 +1,250 @@
+"""Reads HTTP/1.1 responses: bytes in, events out, no I/O.
+
+A response is a `Head`, then body bytes, then an `End`. The body is framed in one of three ways,
+in this order of precedence: chunked, by length, or until the connection closes. Whatever does
+not follow the protocol raises `ProtocolError`, and nothing else is ever raised.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+
+from msgspec import Struct
+
+MAX_HEAD = 64 * 1024
+MAX_SIZE_LINE = 1024
+
+_STATUS_LINE = re.compile(rb"HTTP/(1)\.([01]) ([1-9]\d\d)(?: ([^\r\n]*))?")
+_FIELD = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*(.*?)[ \t]*")
+_CHUNK_SIZE = re.compile(rb"([0-9a-fA-F]{1,15})[ \t]*(?:;.*)?")
+
+
+class ProtocolError(Exception):
+    """The bytes are not an HTTP/1.1 response."""
+
+
+class CutOffError(ProtocolError):
+    """They were one, as far as they went."""
+
+
+class Head(Struct, frozen=True):
+    status: int
+    reason: str
+    headers: dict[str, str]
+    """Names in lower case; values of a repeated name are joined with commas."""
+    keep_alive: bool
+    """The peer is willing to answer another request on this connection."""
+
+
+class End(Struct, frozen=True):
+    """The response is complete."""
+
+
+class _State(Enum):
+    HEAD = auto()
+    LENGTH = auto()
+    CHUNK_SIZE = auto()
+    CHUNK_DATA = auto()
+    CHUNK_END = auto()
+    TRAILERS = auto()
+    UNTIL_CLOSE = auto()
+    DONE = auto()
+
+
+HttpEvent = Head | bytes | End
+_END = End()
+_BODILESS = frozenset({204, 304})
+
+
+class ResponseReader:
+    """One response on one connection; a new reader for the next one."""
+
+    def __init__(self) -> None:
+        self._state = _State.HEAD
+        self._rest = b""
+        self._left = 0
+
+    @property
+    def started(self) -> bool:
+        """At least one byte of the response has arrived."""
+        return self._state is not _State.HEAD or bool(self._rest)
+
+    def feed(self, data: bytes) -> list[HttpEvent]:
+        """What these bytes complete."""
+        events: list[HttpEvent] = []
+        if self._rest:
+            data = self._rest + data
+            self._rest = b""
+        position = 0
+        while position < len(data):
+            if self._state is _State.DONE:
+                raise ProtocolError("bytes after the end of the response")
+            taken = self._step(data, position, events)
+            if taken == position:
+                self._rest = data[position:]
+                break
+            position = taken
+        return events
+
+    def close(self) -> list[HttpEvent]:
+        """The connection has ended; that ends the response only if it said so itself."""
+        match self._state:
+            case _State.UNTIL_CLOSE:
+                self._state = _State.DONE
+                return [_END]
+            case _State.DONE:
+                return []
+            case _State.HEAD:
+                raise CutOffError("the connection ended before a response")
+            case _:
+                raise CutOffError("the connection ended in the middle of the response")
+
+    def _step(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
+        """Take what is whole from `position` on and say where to continue (the same: wait)."""
+        match self._state:
+            case _State.CHUNK_SIZE:
+                return self._whole_chunks(data, position, events)
+            case _State.CHUNK_DATA | _State.LENGTH:
+                return self._counted(data, position, events)
+            case _State.CHUNK_END:
+                return self._chunk_end(data, position)
+            case _State.UNTIL_CLOSE:
+                events.append(data[position:])
+                return len(data)
+            case _State.TRAILERS:
+                return self._trailers(data, position, events)
+            case _:
+                return self._head(data, position, events)
+
+    def _whole_chunks(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
+        """Takes the usual case, many small whole chunks, without a step for each part of one."""
+        size_at = position
+        while True:
+            start = data.find(b"\r\n", size_at) + 2
+            match = _CHUNK_SIZE.fullmatch(data, size_at, start - 2) if start >= 2 else None
+            if match is None:
+                break
+            end = start + int(match[1], 16)
+            if end == start or data[end : end + 2] != b"\r\n":
+                break
+            events.append(data[start:end])
+            size_at = end + 2
+        return self._chunk_size(data, size_at) if size_at < len(data) else size_at
+
+    def _chunk_size(self, data: bytes, position: int) -> int:
+        end = data.find(b"\r\n", position)
+        if end < 0:
+            if len(data) - position > MAX_SIZE_LINE:
+                raise ProtocolError("the size of a chunk is too long")
+            return position
+        match = _CHUNK_SIZE.fullmatch(data, position, end)
+        if match is None:
+            raise ProtocolError(f"not the size of a chunk: {data[position:end][:40]!r}")
+        self._left = int(match[1], 16)
+        self._state = _State.CHUNK_DATA if self._left else _State.TRAILERS
+        return end + 2
+
+    def _counted(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
+        piece = data[position : position + self._left]
+        events.append(piece)
+        self._left -= len(piece)
+        if not self._left:
+            if self._state is _State.CHUNK_DATA:
+                self._state = _State.CHUNK_END
+            else:
+                self._finish(events)
+        return position + len(piece)
+
+    def _chunk_end(self, data: bytes, position: int) -> int:
+        if data.startswith(b"\r\n", position):
+            self._state = _State.CHUNK_SIZE
+            return position + 2
+        if len(data) - position >= 2 or data[position] != 0x0D:
+            raise ProtocolError("a chunk is longer than its size")
+        return position
+
+    def _trailers(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
+        if data.startswith(b"\r\n", position):
+            self._finish(events)
+            return position + 2
+        end = data.find(b"\r\n\r\n", position)
+        if end >= 0:
+            self._finish(events)
+            return end + 4
+        if len(data) - position > MAX_HEAD:
+            raise ProtocolError("the trailers are too long")
+        return position
+
+    def _finish(self, events: list[HttpEvent]) -> None:
+        self._state = _State.DONE
+        events.append(_END)
+
+    def _head(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
+        end = data.find(b"\r\n\r\n", position)
+        if (end if end >= 0 else len(data)) - position > MAX_HEAD:
+            raise ProtocolError("the head of the response is too long")
+        if end < 0:
+            self._check_opening(data[position : position + 5])
+            return position
+        lines = data[position:end].split(b"\r\n")
+        head = _parse_head(lines)
+        if head.status >= 200:
+            events.append(head)
+            self._frame(head, events)
+        elif head.status == 101:
+            raise ProtocolError("the server switched to another protocol")
+        return end + 4
+
+    def _check_opening(self, opening: bytes) -> None:
+        """Say early that this is not HTTP, instead of waiting for the end of a head."""
+        if not b"HTTP/".startswith(opening):
+            raise ProtocolError(f"not an HTTP response: {opening!r}")
+
+    def _frame(self, head: Head, events: list[HttpEvent]) -> None:
+        if head.status in _BODILESS:
+            self._finish(events)
+            return
+        coding = head.headers.get("transfer-encoding", "").lower()
+        if coding == "chunked":
+            self._state = _State.CHUNK_SIZE
+        elif coding:
+            raise ProtocolError(f"unknown transfer encoding: {coding[:40]}")
+        elif (length := head.headers.get("content-length")) is not None:
+            self._left = _content_length(length)
+            self._state = _State.LENGTH
+            if not self._left:
+                self._finish(events)
+        else:
+            self._state = _State.UNTIL_CLOSE
+
+
+def _parse_head(lines: list[bytes]) -> Head:
+    status_line = _STATUS_LINE.fullmatch(lines[0])
+    if status_line is None:
+        raise ProtocolError(f"not an HTTP/1.1 status line: {lines[0][:60]!r}")
+    headers: dict[str, str] = {}
+    for line in lines[1:]:
+        field = _FIELD.fullmatch(line)
+        if field is None:
+            raise ProtocolError(f"not a header field: {line[:60]!r}")
+        name = field[1].decode("ascii").lower()
+        value = field[2].decode("latin-1")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    tokens = {token.strip() for token in headers.get("connection", "").lower().split(",")}
+    framed = "content-length" in headers or "transfer-encoding" in headers
+    is_current = status_line[2] == b"1"
+    return Head(
+        status=int(status_line[3]),
+        reason=(status_line[4] or b"").decode("latin-1"),
+        headers=headers,
+        keep_alive=framed and ("keep-alive" in tokens if not is_current else "close" not in tokens),
+    )
+
+
+def _content_length(value: str) -> int:
+    lengths = {length.strip() for length in value.split(",")}
+    length = lengths.pop()
+    if lengths or not (length.isascii() and length.isdigit() and len(length) < 19):
+        raise ProtocolError(f"not a content length: {value[:40]}")
+    return int(length)

@@ -1,0 +1,56 @@
+"""From a profile to a provider that can be asked."""
+
+from __future__ import annotations
+
+import math
+
+from msgspec import structs
+
+from joey.core.models import ModelInfo
+from joey.core.settings import Profile
+from joey.errors import ConfigError
+from joey.ports import Provider
+from joey.providers.catalog import lookup
+from joey.providers.http import HttpClient
+from joey.providers.kinds import WireKind, find_kind
+
+_OUTPUT_SHARE = 0.2
+"""Of the window, at most, for one answer: the rest belongs to the conversation."""
+
+
+def make_provider(profile: Profile, http: HttpClient) -> Provider:
+    """The adapter for the service that the profile names.
+
+    Raises:
+        ConfigError: no such provider, no model named, or a base URL that is not one.
+    """
+    kind = find_kind(profile.provider)
+    if not (profile.model or kind.default_model):
+        raise ConfigError(
+            f"The profile {profile.name!r} names no model, and {kind.name} has no usual one."
+            " Name one with --model, or in the profile."
+        )
+    if not profile.model:
+        profile = structs.replace(profile, model=kind.default_model)
+    model = model_of(profile)
+    if kind.wire is WireKind.ANTHROPIC:
+        from joey.providers.anthropic import AnthropicProvider
+
+        return AnthropicProvider(profile, model, http)
+    from joey.providers.openai_chat import OpenAiProvider
+
+    return OpenAiProvider(profile, model, http)
+
+
+def model_of(profile: Profile) -> ModelInfo:
+    """The catalogue's entry with what the profile says about it; `max_output` is what a request
+    will ask for."""
+    info = lookup(profile.provider, profile.model)
+    window = profile.context_window or info.context_window
+    usual = min(info.max_output, math.ceil(window * _OUTPUT_SHARE))
+    return structs.replace(
+        info,
+        context_window=window,
+        max_output=profile.max_tokens or usual,
+        native_tools=info.native_tools if profile.native_tools is None else profile.native_tools,
+    )

@@ -1,0 +1,109 @@
+"""What all services have in common: post the body, read events until the answer is complete.
+
+The decoder of a wire turns events into chunks and knows when the answer has properly ended. An
+answer that ends in any other way is an error, raised after the chunks that did arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from joey.core.chunks import Chunk
+from joey.errors import ProviderError
+from joey.providers import errors
+from joey.providers.errors import Service
+from joey.providers.http import HttpClient, Response
+from joey.providers.sse import ServerEvent, SseReader
+
+
+class Decoder(Protocol):
+    """The state of one answer. Made for it, and thrown away with it."""
+
+    def feed(self, event: ServerEvent) -> Iterable[Chunk]:
+        """Raises ProviderError when the event is an error, or not of this wire."""
+        ...
+
+    @property
+    def is_complete(self) -> bool:
+        """The service has said that the answer ends here."""
+        ...
+
+    @property
+    def is_final(self) -> bool:
+        """Nothing more is to come, not even usage."""
+        ...
+
+
+class Wire:
+    """One service's endpoint, ready to be asked."""
+
+    def __init__(
+        self,
+        http: HttpClient,
+        url: str,
+        headers: Mapping[str, str],
+        service: Service,
+        silence: float,
+    ) -> None:
+        self._http = http
+        self._url = url
+        self._headers = {
+            "content-type": "application/json",
+            "accept": "text/event-stream",
+            "user-agent": "joey",
+            **{name.lower(): value for name, value in headers.items()},
+        }
+        self._service = service
+        self._silence = silence if silence > 0 else None
+
+    async def stream(self, body: bytes, decoder: Decoder) -> AsyncGenerator[Chunk, None]:
+        """Closing the generator closes the socket."""
+        response = await self._http.post(self._url, self._headers, body, silence=self._silence)
+        async with response:
+            await self._check(response)
+            reader = SseReader()
+            while data := await self._read(response, decoder):
+                for event in reader.feed(data):
+                    for chunk in decoder.feed(event):
+                        yield chunk
+                if decoder.is_final:
+                    await response.finish()
+                    return
+            if not decoder.is_complete:
+                raise errors.cut_off(self._service)
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    async def _read(self, response: Response, decoder: Decoder) -> bytes:
+        try:
+            return await response.read()
+        except ProviderError:
+            if decoder.is_complete:
+                return b""  # the answer is whole: only what may follow it is lost
+            raise
+
+    async def _check(self, response: Response) -> None:
+        kind = response.headers.get("content-type", "")
+        if response.status != 200:
+            body = await response.read_all(errors.MAX_BODY)
+            raise errors.refusal(self._service, response.status, response.headers, body)
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise errors.malformed(self._service, "a compressed stream, which was not asked for")
+        if "html" in kind:
+            raise errors.malformed(self._service, "a web page instead of a stream")
+        if "json" in kind:
+            raise self._document(await response.read_all(errors.MAX_BODY))
+
+    def _document(self, body: bytes) -> ProviderError:
+        """Some gateways report failures with a status that means success."""
+        try:
+            parsed: Any = msgspec.json.decode(body)
+        except msgspec.DecodeError:
+            parsed = None
+        if isinstance(parsed, dict) and parsed.get("error"):
+            return errors.in_stream(self._service, parsed["error"])
+        return errors.malformed(self._service, "a JSON document instead of a stream")

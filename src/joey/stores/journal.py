@@ -1,0 +1,225 @@
+"""The journal of a task: one JSON line per record, only ever added to.
+
+A record is written with one `write`, so it survives the death of the process as soon as `append`
+returns, and a power cut as soon as a `sync` begun later returns. Whatever stops a write in the
+middle leaves at most one line without its end, which was never acknowledged: it is cut when the
+journal is opened. Anything else that cannot be read is damage from outside; it is moved aside
+with all that follows it and reported. Nothing is thrown away in either case.
+
+Loading a task replays its journal from the first record. (The plan was to load the snapshot files
+and replay only what came after. Replaying everything is fast enough, and leaves one way for a
+task to come back instead of two that must agree; the snapshots are for people, for Roo and for
+adoption.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from joey.core.events import Record
+from joey.errors import StoreError, TaskStateError
+from joey.stores.layout import JOURNAL
+from joey.stores.private_files import (
+    FILE_MODE,
+    keep_aside,
+    read_regular,
+    storage_error,
+    sync_folder,
+    write_fully,
+)
+
+_log = logging.getLogger(__name__)
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Record)
+
+
+class _Tagged(Struct):
+    event: str
+
+
+class _Intact(Struct):
+    """What every version's records have in common."""
+
+    seq: int
+    event: _Tagged
+
+
+def encode_record(record: Record) -> bytes:
+    """The line of a record.
+
+    Raises:
+        TaskStateError: its text is not valid Unicode, so that no file or wire could carry it.
+    """
+    try:
+        return _encoder.encode(record) + b"\n"
+    except UnicodeEncodeError as error:
+        raise TaskStateError(f"record {record.seq} holds a lone surrogate: {error}") from error
+
+
+def decode_journal(data: bytes) -> tuple[list[Record], int]:
+    """The records at the beginning of `data` that can be read, and how many bytes they take.
+
+    Raises:
+        StoreError: a whole line is of a kind that this version does not know.
+    """
+    records: list[Record] = []
+    view = memoryview(data)
+    start, last = 0, 0
+    while (end := data.find(b"\n", start)) >= 0:
+        line = view[start:end]
+        try:
+            record = _decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            _refuse_newer(line, error)
+            break
+        if record.seq <= last:
+            break
+        records.append(record)
+        start, last = end + 1, record.seq
+    return records, start
+
+
+def _refuse_newer(line: memoryview, error: Exception) -> None:
+    """Raise if a line that was not understood is whole: then it is not damage to be cut off."""
+    try:
+        seen = msgspec.json.decode(line, type=_Intact)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return
+    raise StoreError(
+        f"record {seen.seq} ({seen.event.event}) of this task was written by a newer joey:"
+        f" {error}. Update joey to open it; nothing was changed."
+    ) from error
+
+
+class Journal:
+    """An open journal. Its owner holds the task's lock."""
+
+    def __init__(self, path: Path, records: list[Record], size: int, *, fresh: bool) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
+        if fresh:
+            flags |= os.O_CREAT | os.O_EXCL
+        self._folder = path.parent
+        self._descriptor = os.open(path, flags, FILE_MODE)
+        os.fchmod(self._descriptor, FILE_MODE)
+        self._size = size
+        self._last_seq = records[-1].seq if records else 0
+        self._synced = 0
+        self._unsynced_folders = (
+            (self._folder.parent.parent, self._folder.parent, self._folder) if fresh else ()
+        )
+        self._syncing: asyncio.Task[None] | None = None
+        self._broken: str | None = None
+        self._closed = False
+
+    @classmethod
+    def create(cls, folder: Path) -> Journal:
+        try:
+            return cls(folder / JOURNAL, [], 0, fresh=True)
+        except OSError as error:
+            raise storage_error("could not start a journal", folder, error) from error
+
+    @classmethod
+    def open(cls, folder: Path) -> tuple[Journal, list[Record]]:
+        """Read the journal, moving aside what cannot be read."""
+        path = folder / JOURNAL
+        try:
+            data = read_regular(path)
+            if data is None:
+                raise StoreError(f"{path} is not a file. Move it away and try again.")
+            records, size = decode_journal(data)
+            if size < len(data):
+                _move_tail_aside(folder, data[size:], len(records))
+                os.truncate(path, size)
+            return cls(path, records, size, fresh=False), records
+        except OSError as error:
+            raise storage_error("could not open the journal", folder, error) from error
+
+    def append(self, record: Record) -> None:
+        """Write one line.
+
+        Raises:
+            StoreError: the disk is full or gone. The journal is as it was before.
+        """
+        self._check_usable()
+        if record.seq <= self._last_seq:
+            raise TaskStateError(f"record {record.seq} cannot follow record {self._last_seq}")
+        line = encode_record(record)
+        try:
+            write_fully(self._descriptor, line)
+        except OSError as error:
+            self._cut_back()
+            raise storage_error("could not write the journal", self._folder, error) from error
+        self._size += len(line)
+        self._last_seq = record.seq
+
+    async def sync(self) -> None:
+        """Return when everything appended so far is on disk. Callers share the work."""
+        target = self._size
+        while self._synced < target:
+            self._check_usable()
+            if self._syncing is None:
+                self._syncing = asyncio.create_task(self._sync_once())
+            await asyncio.shield(self._syncing)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            os.close(self._descriptor)
+
+    async def _sync_once(self) -> None:
+        size = self._size
+        # A copy, so that closing the journal meanwhile cannot give its number to another file.
+        copy = os.dup(self._descriptor)
+        try:
+            await asyncio.to_thread(_sync_to_disk, copy, self._unsynced_folders)
+        except OSError as error:
+            # The system forgets what it failed to write: a later sync would succeed and lie.
+            self._broken = str(storage_error("could not save the journal", self._folder, error))
+        else:
+            self._synced = size
+            self._unsynced_folders = ()
+        finally:
+            self._syncing = None
+
+    def _cut_back(self) -> None:
+        """Remove the beginning of a line that could not be finished."""
+        try:
+            os.ftruncate(self._descriptor, self._size)
+        except OSError as error:
+            self._broken = str(storage_error("could not mend the journal", self._folder, error))
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise TaskStateError(f"the journal in {self._folder} is closed")
+        if self._broken is not None:
+            raise StoreError(self._broken)
+
+
+def _sync_to_disk(descriptor: int, folders: tuple[Path, ...]) -> None:
+    try:
+        # macOS has no fdatasync.
+        getattr(os, "fdatasync", os.fsync)(descriptor)
+        for folder in folders:
+            sync_folder(folder)
+    finally:
+        os.close(descriptor)
+
+
+def _move_tail_aside(folder: Path, tail: bytes, good: int) -> None:
+    if b"\n" not in tail:
+        path = keep_aside(folder, "journal.torn-", tail)
+        _log.warning("cut an unfinished line off the journal; kept as %s", path)
+        return
+    path = keep_aside(folder, "journal.unreadable-", tail)
+    _log.warning(
+        "the journal cannot be read after record line %s; the rest (%s bytes) is kept as %s",
+        good,
+        len(tail),
+        path,
+    )

@@ -1,0 +1,169 @@
+"""Tasks as folders of JSON files: the store that people use."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from joey.core.events import Record
+from joey.errors import StoreError, TaskNotFoundError, TaskStateError
+from joey.ports import Store, TaskLog, TaskMetadata
+from joey.stores.adoption import adopt
+from joey.stores.journal import Journal
+from joey.stores.layout import (
+    API,
+    COMMAND_OUTPUT,
+    JOURNAL,
+    METADATA,
+    UI,
+    clean_id,
+    find_folder,
+    has_snapshots,
+    new_folder,
+)
+from joey.stores.lock import TaskLock
+from joey.stores.private_files import (
+    make_folder,
+    make_private,
+    remove_leftovers,
+    replace_files,
+    storage_error,
+)
+from joey.stores.task_list import list_tasks
+
+
+class JsonFileLog:
+    """One task's folder, locked for this process until `close`."""
+
+    def __init__(self, folder: Path, journal: Journal, lock: TaskLock) -> None:
+        self.folder = folder
+        self._journal = journal
+        self._lock = lock
+        self._writing = threading.Lock()
+        """Held by the thread that replaces the snapshot files."""
+        self._asked = 0
+        self._written = 0
+        """Snapshots are counted, so that none replaces one that was asked for later."""
+        self._closed = False
+
+    def append(self, record: Record) -> None:
+        self._journal.append(record)
+
+    async def sync(self) -> None:
+        await self._journal.sync()
+
+    async def snapshot(
+        self, ui: Sequence[bytes], api: Sequence[bytes], metadata: TaskMetadata
+    ) -> None:
+        self._asked += 1
+        # The caller may go on adding to its lists while the thread reads them.
+        await asyncio.to_thread(self._replace, self._asked, tuple(ui), tuple(api), metadata)
+
+    def close(self) -> None:
+        with self._writing:
+            if self._closed:
+                return
+            self._closed = True
+            self._journal.close()
+            self._lock.release()
+
+    def _replace(
+        self, number: int, ui: tuple[bytes, ...], api: tuple[bytes, ...], metadata: TaskMetadata
+    ) -> None:
+        with self._writing:
+            if self._closed:
+                raise TaskStateError(f"the task in {self.folder} is closed")
+            if number < self._written:
+                return
+            files = {UI: _array(ui), API: _array(api), METADATA: msgspec.json.encode(metadata)}
+            replace_files(self.folder, files)
+            self._written = number
+
+
+class JsonFileStore:
+    """All tasks under `<home>/tasks`."""
+
+    def __init__(self, home: Path) -> None:
+        self.tasks = home / "tasks"
+
+    def create(self, task_id: str) -> JsonFileLog:
+        bare = clean_id(task_id)
+        if bare is None:
+            raise StoreError(
+                f"{task_id!r} cannot be the id of a task: use up to 128 letters, digits, - and _"
+            )
+        if self._find(bare) is not None:
+            raise StoreError(f"task {bare} exists already. Resume it, or choose another id.")
+        folder = new_folder(self.tasks, bare)
+        try:
+            make_folder(folder)
+        except OSError as error:
+            raise storage_error(f"could not start task {bare}", folder, error) from error
+        lock = _lock(folder, bare)
+        try:
+            return JsonFileLog(folder, Journal.create(folder), lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    def open(self, task_id: str) -> tuple[JsonFileLog, Sequence[Record]]:
+        bare = clean_id(task_id)
+        folder = None if bare is None else self._find(bare)
+        if bare is None or folder is None:
+            raise TaskNotFoundError(f"there is no task {task_id!r} in {self.tasks}")
+        lock = _lock(folder, bare)
+        try:
+            remove_leftovers(folder)
+            journal, records = _read(folder, bare)
+        except BaseException:
+            lock.release()
+            raise
+        return JsonFileLog(folder, journal, lock), records
+
+    def list(self) -> Sequence[TaskMetadata]:
+        return list_tasks(self.tasks)
+
+    def _find(self, task_id: str) -> Path | None:
+        try:
+            return find_folder(self.tasks, task_id)
+        except OSError as error:
+            raise storage_error(f"could not look for task {task_id}", self.tasks, error) from error
+
+
+def _lock(folder: Path, task_id: str) -> TaskLock:
+    lock = TaskLock.acquire(folder, task_id)
+    try:
+        make_private(folder)
+        make_folder(folder / COMMAND_OUTPUT)
+    except OSError as error:
+        lock.release()
+        raise storage_error(f"could not use the folder of task {task_id}", folder, error) from error
+    return lock
+
+
+def _read(folder: Path, task_id: str) -> tuple[Journal, list[Record]]:
+    """The journal and what is in it; a folder that has none to speak of is adopted."""
+    if (folder / JOURNAL).exists():
+        journal, records = Journal.open(folder)
+        if records:
+            return journal, records
+        journal.close()
+        if not has_snapshots(folder):
+            raise StoreError(
+                f"task {task_id} has nothing to resume: no record in {folder / JOURNAL} can be"
+                " read. Whatever was in it is kept beside it."
+            )
+    adopt(folder, task_id)
+    return Journal.open(folder)
+
+
+def _array(elements: tuple[bytes, ...]) -> bytes:
+    return b"[" + b",\n".join(elements) + b"]\n"
+
+
+_log_fits: type[TaskLog] = JsonFileLog
+_store_fits: type[Store] = JsonFileStore

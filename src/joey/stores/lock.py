@@ -1,0 +1,112 @@
+"""One process holds a task at a time.
+
+The truth is an advisory lock of the kernel on the file `lock`: it ends with the process that took
+it, however that ends, so a dead holder never blocks anybody. What is written in the file only
+serves the message to whoever comes second. The file stays when the lock is released; removing it
+would let two processes lock two files of the same name.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import time
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from joey.errors import TaskLockedError
+from joey.stores.layout import LOCK
+from joey.stores.private_files import FILE_MODE, storage_error, write_fully
+
+_log = logging.getLogger(__name__)
+
+
+class Holder(Struct, frozen=True, omit_defaults=True):
+    pid: int
+    since: int
+    """Milliseconds since 1970."""
+    started: int | None = None
+    """The process's start in the kernel's own count: tells it from a later one of the same pid."""
+
+
+class TaskLock:
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: int | None = descriptor
+
+    @classmethod
+    def acquire(cls, folder: Path, task_id: str) -> TaskLock:
+        """Raises TaskLockedError when another holder lives."""
+        try:
+            descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, FILE_MODE)
+        except OSError as error:
+            raise storage_error(f"could not lock task {task_id}", folder, error) from error
+        try:
+            os.fchmod(descriptor, FILE_MODE)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = _read_holder(descriptor)
+            os.close(descriptor)
+            raise TaskLockedError(_describe(task_id, holder)) from error
+        except OSError as error:
+            os.close(descriptor)
+            raise storage_error(f"could not lock task {task_id}", folder, error) from error
+        _sign(descriptor, folder)
+        return cls(descriptor)
+
+    def release(self) -> None:
+        if self._descriptor is None:
+            return
+        descriptor, self._descriptor = self._descriptor, None
+        os.ftruncate(descriptor, 0)
+        os.close(descriptor)
+
+
+def _sign(descriptor: int, folder: Path) -> None:
+    """Say who we are; on a full disk the lock holds without it."""
+    pid = os.getpid()
+    holder = Holder(pid=pid, since=time.time_ns() // 1_000_000, started=process_start(pid))
+    try:
+        os.ftruncate(descriptor, 0)
+        write_fully(descriptor, msgspec.json.encode(holder))
+    except OSError as error:
+        _log.warning("could not write who holds the lock in %s: %s", folder, error)
+
+
+def process_start(pid: int) -> int | None:
+    """Clock ticks from boot to the start of a process; None when it is gone or cannot be seen."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # The second field is the program's name in parentheses, which may hold anything.
+    fields = stat.rpartition(")")[2].split()
+    return int(fields[19])
+
+
+def _read_holder(descriptor: int) -> Holder | None:
+    try:
+        return msgspec.json.decode(os.pread(descriptor, 4096, 0), type=Holder)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        # The holder may be just about to write its name.
+        return None
+
+
+def _describe(task_id: str, holder: Holder | None) -> str:
+    if holder is None:
+        return f"task {task_id} is open in another process. Close it there and try again."
+    since = datetime.fromtimestamp(holder.since / 1000).astimezone().isoformat(" ", "seconds")
+    if holder.pid == os.getpid():
+        return f"task {task_id} is already open in this process (since {since})."
+    if holder.started is not None and process_start(holder.pid) != holder.started:
+        return (
+            f"task {task_id} is open in a process left behind by process {holder.pid}, which took"
+            f" it at {since} and has ended. Stop that process and try again."
+        )
+    return (
+        f"task {task_id} is open in process {holder.pid} since {since}."
+        " Close it there, or stop that process, and try again."
+    )

@@ -1,0 +1,120 @@
+"""Tasks that are forgotten with the process: for `--ephemeral`, and for tests.
+
+Behaves like the store of files (one holder at a time, rising records, the same errors), and keeps
+the same bytes, so that what cannot be written to a file fails here too.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+
+from joey.core.events import Record
+from joey.errors import StoreError, TaskLockedError, TaskNotFoundError, TaskStateError
+from joey.ports import Store, TaskLog, TaskMetadata
+from joey.stores.journal import decode_journal, encode_record
+from joey.stores.layout import COMMAND_OUTPUT, clean_id
+from joey.stores.private_files import make_folder
+from joey.stores.task_list import metadata_of_records, newest_first
+
+
+class MemoryTask:
+    """What the store remembers of one task."""
+
+    def __init__(self) -> None:
+        self.journal = bytearray()
+        self.last_seq = 0
+        self.ui: tuple[bytes, ...] = ()
+        self.api: tuple[bytes, ...] = ()
+        self.metadata: TaskMetadata | None = None
+        self.held = False
+
+    @property
+    def records(self) -> Sequence[Record]:
+        return decode_journal(bytes(self.journal))[0]
+
+
+class MemoryLog:
+    def __init__(self, folder: Path, task: MemoryTask) -> None:
+        self.folder = folder
+        self._task = task
+        self._closed = False
+        task.held = True
+
+    def append(self, record: Record) -> None:
+        self._check_open()
+        if record.seq <= self._task.last_seq:
+            raise TaskStateError(f"record {record.seq} cannot follow record {self._task.last_seq}")
+        self._task.journal += encode_record(record)
+        self._task.last_seq = record.seq
+
+    async def sync(self) -> None:
+        """Nothing in memory survives a power cut, and nobody expects it to."""
+
+    async def snapshot(
+        self, ui: Sequence[bytes], api: Sequence[bytes], metadata: TaskMetadata
+    ) -> None:
+        self._check_open()
+        self._task.ui, self._task.api = tuple(ui), tuple(api)
+        self._task.metadata = metadata
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._task.held = False
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise TaskStateError(f"the task in {self.folder} is closed")
+
+
+class MemoryStore:
+    """`tasks` is there to be looked at. Command output goes to a private temporary folder, which
+    is removed with the store."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, MemoryTask] = {}
+        self._scratch: Path | None = None
+
+    def create(self, task_id: str) -> MemoryLog:
+        bare = clean_id(task_id)
+        if bare is None:
+            raise StoreError(
+                f"{task_id!r} cannot be the id of a task: use up to 128 letters, digits, - and _"
+            )
+        if bare in self.tasks:
+            raise StoreError(f"task {bare} exists already. Resume it, or choose another id.")
+        task = self.tasks[bare] = MemoryTask()
+        return MemoryLog(self._folder(bare), task)
+
+    def open(self, task_id: str) -> tuple[MemoryLog, Sequence[Record]]:
+        bare = clean_id(task_id)
+        task = None if bare is None else self.tasks.get(bare)
+        if bare is None or task is None:
+            raise TaskNotFoundError(f"there is no task {task_id!r}")
+        if task.held:
+            raise TaskLockedError(f"task {bare} is already open in this process.")
+        if not task.journal:
+            raise StoreError(f"task {bare} has nothing to resume: nothing was recorded.")
+        return MemoryLog(self._folder(bare), task), task.records
+
+    def list(self) -> Sequence[TaskMetadata]:
+        return newest_first(
+            task.metadata or metadata_of_records(task_id, task.records)
+            for task_id, task in self.tasks.items()
+        )
+
+    def _folder(self, task_id: str) -> Path:
+        if self._scratch is None:
+            self._scratch = Path(tempfile.mkdtemp(prefix="joey-"))
+            weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
+        folder = self._scratch / task_id
+        make_folder(folder / COMMAND_OUTPUT)
+        return folder
+
+
+_log_fits: type[TaskLog] = MemoryLog
+_store_fits: type[Store] = MemoryStore

@@ -1,0 +1,170 @@
+"""The list of tasks, from one small file per folder.
+
+A folder without our metadata is described by the best that can be had quickly: Roo's history
+item, the beginning of the journal, the beginning of the UI history. Only the beginnings are read,
+so that thousands of tasks are listed in the blink of an eye.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from joey.core.events import Record, TaskAdopted, TaskCreated, UserSaid
+from joey.core.state import TaskState
+from joey.errors import StoreError
+from joey.ports import TaskMetadata
+from joey.stores.journal import decode_journal
+from joey.stores.layout import HISTORY_ITEM, JOURNAL, METADATA, PREFIX, UI, clean_id, has_history
+from joey.stores.private_files import read_regular
+from joey.stores.roo_files import read_object, text_of, whole_number
+
+_log = logging.getLogger(__name__)
+_metadata = msgspec.json.Decoder(TaskMetadata)
+_HEAD = 64 * 1024
+
+
+def list_tasks(tasks: Path) -> tuple[TaskMetadata, ...]:
+    """Every task in the folder, the most recently changed first; whatever else is there is passed
+    over."""
+    try:
+        with os.scandir(tasks) as entries:
+            folders = {entry.name: entry.path for entry in entries}
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise StoreError(f"could not list the tasks in {tasks}: {error.strerror}") from error
+    found: dict[str, TaskMetadata] = {}
+    # Where both spellings of a folder exist, the prefixed one is the one that would be opened.
+    for name in sorted(folders, key=lambda name: name.startswith(PREFIX)):
+        if (metadata := _describe(name, folders[name])) is not None:
+            found[metadata.id] = metadata
+    return newest_first(found.values())
+
+
+def newest_first(tasks: Iterable[TaskMetadata]) -> tuple[TaskMetadata, ...]:
+    return tuple(sorted(tasks, key=lambda task: (task.updated, task.id), reverse=True))
+
+
+def metadata_of_records(task_id: str, records: Iterable[Record]) -> TaskMetadata:
+    """What the first records tell about a task that has no snapshot yet."""
+    metadata = TaskMetadata(id=task_id)
+    for record in records:
+        match record.event:
+            case TaskCreated() as event:
+                metadata = structs.replace(
+                    metadata,
+                    workspace=event.workspace,
+                    mode=event.mode,
+                    protocol=event.protocol.value,
+                    profile=event.profile,
+                    model=event.model,
+                    parent_id=event.parent_id,
+                    created=event.ts,
+                )
+            case TaskAdopted() as event:
+                title = str(event.rows[0].get("text") or "").strip() if event.rows else ""
+                metadata = structs.replace(
+                    metadata,
+                    title=title,
+                    workspace=event.workspace,
+                    mode=event.mode,
+                    protocol=event.protocol.value,
+                    status=TaskState.ABORTED.value,
+                    created=event.ts,
+                )
+            case UserSaid(first=True) as event:
+                metadata = structs.replace(metadata, title=event.text.strip())
+        metadata = structs.replace(metadata, updated=record.event.ts)
+    return metadata
+
+
+def _describe(name: str, path: str) -> TaskMetadata | None:
+    task_id = clean_id(name)
+    if task_id is None or name.startswith("_"):
+        return None
+    folder = Path(path)
+    try:
+        data = read_regular(f"{path}/{METADATA}")
+        if data is not None and (known := _decode_metadata(data)) is not None:
+            return known if known.id == task_id else structs.replace(known, id=task_id)
+        return _from_contents(folder, task_id) if has_history(folder) else None
+    except OSError as error:
+        _log.warning("the task folder %s cannot be read: %s", folder, error)
+        return None
+
+
+def _decode_metadata(data: bytes) -> TaskMetadata | None:
+    """None for Roo's file of the same name, which only tracks files in context."""
+    try:
+        return _metadata.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _from_contents(folder: Path, task_id: str) -> TaskMetadata | None:
+    if item := read_object(folder / HISTORY_ITEM):
+        return _from_history_item(task_id, item)
+    if (head := read_regular(folder / JOURNAL, _HEAD)) is not None:
+        return _from_journal(folder, task_id, head)
+    first = _first_row(read_regular(folder / UI, _HEAD) or b"")
+    changed = int(folder.stat().st_mtime * 1000)
+    return TaskMetadata(
+        id=task_id,
+        title=text_of(first, "text").strip(),
+        status=TaskState.ABORTED.value,
+        created=whole_number(first.get("ts")) or changed,
+        updated=changed,
+    )
+
+
+def _from_journal(folder: Path, task_id: str, head: bytes) -> TaskMetadata | None:
+    try:
+        records, _ = decode_journal(head)
+    except StoreError as error:
+        _log.warning("%s: %s", folder, error)
+        records = []
+    metadata = metadata_of_records(task_id, records)
+    changed = int((folder / JOURNAL).stat().st_mtime * 1000)
+    return structs.replace(metadata, updated=max(metadata.updated, changed)) if head else None
+
+
+def _from_history_item(task_id: str, item: dict[str, Any]) -> TaskMetadata:
+    status = text_of(item, "status")
+    at_rest = status if status in ("completed", "delegated") else TaskState.ABORTED.value
+    children, cost = item.get("childIds"), item.get("totalCost")
+    return TaskMetadata(
+        id=task_id,
+        title=text_of(item, "task").strip(),
+        workspace=text_of(item, "workspace"),
+        mode=text_of(item, "mode"),
+        protocol=text_of(item, "toolProtocol"),
+        profile=text_of(item, "apiConfigName") or "default",
+        parent_id=text_of(item, "parentTaskId") or None,
+        child_ids=tuple(map(str, children)) if isinstance(children, list) else (),
+        status=at_rest,
+        created=whole_number(item.get("ts")) or 0,
+        updated=whole_number(item.get("ts")) or 0,
+        tokens_in=whole_number(item.get("tokensIn")) or 0,
+        tokens_out=whole_number(item.get("tokensOut")) or 0,
+        cache_writes=whole_number(item.get("cacheWrites")) or 0,
+        cache_reads=whole_number(item.get("cacheReads")) or 0,
+        total_cost=float(cost) if isinstance(cost, int | float) else 0.0,
+    )
+
+
+def _first_row(head: bytes) -> dict[str, Any]:
+    """The first element of a JSON array of which only the beginning is at hand."""
+    text = head.decode("utf-8-sig", "ignore").lstrip().removeprefix("[").lstrip()
+    try:
+        value, _ = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

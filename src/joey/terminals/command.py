@@ -1,0 +1,233 @@
+"""One command: a process group of its own, its output always drained.
+
+A command is over when its shell has ended and its output has been read. A process that it left
+in the background may hold the output open for days, so after a short grace the command counts as
+over all the same, and what is left keeps running, watched, until it ends or is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import logging
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import structs
+
+from joey.core.terminal_text import as_shown
+from joey.ports import CommandEnd, RunningCommand
+from joey.terminals.artifact import Artifact
+from joey.terminals.output import OutputBuffer
+from joey.terminals.processes import end_processes, find_processes, group_exists, send_signal
+
+log = logging.getLogger(__name__)
+
+_SETTLE = 0.02
+_LINGER = 5
+"""How many graces an output may stay open after the shell, held by nobody that we can find."""
+_REAP = 5.0
+_NEW_OUTPUT = 8 * 1024
+"""Bytes of new output that one look at a background command shows."""
+
+
+class Intake:
+    """Everything that is done with the bytes of a command while they come."""
+
+    def __init__(self, artifact: Path | None, on_output: Callable[[str], None] | None) -> None:
+        self.buffer = OutputBuffer()
+        self.is_open = True
+        self._artifact = Artifact(artifact) if artifact is not None else None
+        self._on_output = on_output
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def feed(self, data: bytes) -> None:
+        self.buffer.feed(data)
+        if self._artifact is not None:
+            self._artifact.write(data)
+        self._tell(self._decoder.decode(data))
+
+    def close(self) -> None:
+        self.is_open = False
+        self.buffer.close()
+        if self._artifact is not None:
+            self._artifact.close()
+        self._tell(self._decoder.decode(b"", final=True))
+
+    def _tell(self, text: str) -> None:
+        if text and self._on_output is not None:
+            self._on_output(text)
+
+
+class LocalCommand(asyncio.SubprocessProtocol):
+    def __init__(
+        self,
+        command: str,
+        cwd: Path,
+        mark: str,
+        artifact: Path | None,
+        on_output: Callable[[str], None] | None,
+        kill_grace: float,
+        exit_grace: float,
+    ) -> None:
+        self.pid = 0
+        self.command = command
+        self.cwd = cwd
+        self.in_background = False
+        self._mark = mark
+        self._intake = Intake(artifact, on_output)
+        self._kill_grace = kill_grace
+        self._exit_grace = exit_grace
+        self._returncode: int | None = None
+        self._exit_time = 0.0
+        self._killed = False
+        self._kills = 0
+        """How many are at work right now: until they are done, nothing counts as left behind."""
+        self._reported = False
+        self._end: CommandEnd | None = None
+        self._exited = asyncio.Event()
+        self._over = asyncio.Event()
+        self._closed = asyncio.Event()
+
+    # What the port promises
+
+    @property
+    def end(self) -> CommandEnd | None:
+        return self._end
+
+    @property
+    def total_bytes(self) -> int:
+        return self._intake.buffer.total
+
+    def preview(self, budget: int) -> str:
+        return as_shown(self._intake.buffer.preview(budget))
+
+    def take_new(self) -> str:
+        self._reported = self._end is not None and not self._intake.is_open
+        return as_shown(self._intake.buffer.take_new(_NEW_OUTPUT))
+
+    async def wait(self, timeout: float | None = None) -> CommandEnd | None:  # noqa: ASYNC109
+        try:
+            async with asyncio.timeout(timeout):
+                await self._over.wait()
+        except TimeoutError:
+            self.in_background = self.in_background or self._end is None
+        except asyncio.CancelledError:
+            if self._end is None:
+                await self.kill()
+            raise
+        return self._end
+
+    async def kill(self) -> CommandEnd:
+        self._killed = self._killed or self._returncode is None
+        self._kills += 1
+        try:
+            await end_processes(self._find, self._kill_grace)
+        finally:
+            self._kills -= 1
+            self._settle()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_REAP):
+                await self._exited.wait()
+        if self._returncode is None:
+            log.warning("process %d does not end, not even by SIGKILL", self.pid)
+        self._transport.close()
+        self._end = structs.replace(self._finish(left_running=False), left_running=False)
+        if self._returncode is not None:
+            await self._closed.wait()
+        return self._end
+
+    # What the terminal asks
+
+    @property
+    def is_listed(self) -> bool:
+        """It was left in the background, and there is or may be something to tell about it."""
+        return self.in_background and not self._reported
+
+    @property
+    def is_forgettable(self) -> bool:
+        """Nothing is left to drain, to kill or to tell."""
+        if self._end is None or not self._closed.is_set() or self.is_listed:
+            return False
+        return not self._end.left_running or not group_exists(self.pid)
+
+    def abandon(self) -> None:
+        """End at once what could not be started properly."""
+        send_signal(find_processes(self._mark, self.pid or None), signal.SIGKILL)
+
+    # What asyncio tells
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        self._transport = transport
+        self.pid = transport.get_pid()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self._intake.feed(data)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self._intake.close()
+        self._settle()
+
+    def process_exited(self) -> None:
+        self._returncode = self._transport.get_returncode()
+        self._exit_time = asyncio.get_running_loop().time()
+        self._exited.set()
+        self._settle()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport.close()
+        self._closed.set()
+
+    # How it ends
+
+    def _find(self) -> list[int]:
+        return find_processes(self._mark, self.pid, reaped=self._returncode is not None)
+
+    def _settle(self) -> None:
+        """The shell or its output has ended; see whether that was all."""
+        if self._end is not None or self._returncode is None or self._kills:
+            return
+        if not self._intake.is_open and not group_exists(self.pid):
+            self._finish(left_running=False)
+            return
+        loop = asyncio.get_running_loop()
+        waited = loop.time() - self._exit_time
+        if waited >= self._exit_grace:
+            left = bool(self._find())
+            if left or not self._intake.is_open or waited >= _LINGER * self._exit_grace:
+                self._finish(left_running=left or self._intake.is_open)
+                return
+        loop.call_later(_SETTLE, self._settle)
+
+    def _finish(self, left_running: bool) -> CommandEnd:
+        if self._end is None:
+            self.in_background = self.in_background or left_running
+            self._end = _end(self._returncode, self._killed, left_running)
+            self._over.set()
+        return self._end
+
+
+def _end(returncode: int | None, killed: bool, left_running: bool) -> CommandEnd:
+    """The truth about an end; a command that was killed never looks like a success."""
+    if returncode is None:
+        return CommandEnd(exit_code=None, signal="SIGKILL")
+    if returncode < 0:
+        return CommandEnd(
+            exit_code=None, signal=_signal_name(-returncode), left_running=left_running
+        )
+    if killed:
+        return CommandEnd(exit_code=returncode or None, signal="SIGTERM")
+    return CommandEnd(exit_code=returncode, left_running=left_running)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIG{number}"
+
+
+_fits: type[RunningCommand] = LocalCommand

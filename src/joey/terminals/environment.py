@@ -1,0 +1,52 @@
+"""The environment that commands get: what tools need to be found and to speak, and no secrets.
+
+Names are on a list; anything else stays with the engine. The list is checked again by name and
+value, because a secret may hide behind a harmless prefix or inside the address of a proxy.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_NAMES = frozenset(
+    """
+    PATH HOME USER LOGNAME SHELL LANG LANGUAGE TERM COLUMNS LINES TZ TMPDIR TMP TEMP HOSTNAME
+    DISPLAY WAYLAND_DISPLAY EDITOR VISUAL MANPATH INFOPATH LD_LIBRARY_PATH LIBRARY_PATH CPATH
+    PKG_CONFIG_PATH CC CXX CFLAGS CXXFLAGS LDFLAGS MAKEFLAGS CMAKE_PREFIX_PATH
+    SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS
+    NIX_PATH NIX_PROFILES NIX_SSL_CERT_FILE
+    VIRTUAL_ENV PYENV_ROOT PYENV_VERSION PYTHONPATH PYTHONIOENCODING PYTHONUTF8 UV_CACHE_DIR
+    PIP_CACHE_DIR POETRY_HOME CONDA_PREFIX CONDA_DEFAULT_ENV CONDA_EXE MAMBA_ROOT_PREFIX
+    NVM_DIR NVM_BIN NVM_INC NODE_PATH FNM_DIR FNM_MULTISHELL_PATH VOLTA_HOME PNPM_HOME
+    BUN_INSTALL DENO_DIR DENO_INSTALL COREPACK_HOME
+    CARGO_HOME RUSTUP_HOME RUSTUP_TOOLCHAIN GOPATH GOROOT GOBIN GOCACHE GOMODCACHE GOFLAGS
+    JAVA_HOME JDK_HOME M2_HOME MAVEN_HOME GRADLE_HOME GRADLE_USER_HOME SDKMAN_DIR ANDROID_HOME
+    ANDROID_SDK_ROOT KOTLIN_HOME DOTNET_ROOT RBENV_ROOT RUBY_VERSION GEM_HOME GEM_PATH
+    ASDF_DIR ASDF_DATA_DIR MISE_DATA_DIR MISE_CONFIG_DIR HOMEBREW_PREFIX HOMEBREW_CELLAR
+    HOMEBREW_REPOSITORY CI
+    http_proxy https_proxy no_proxy all_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY
+    """.split()  # noqa: SIM905 (easier to read and to extend than a literal)
+)
+_PREFIXES = ("LC_", "XDG_")
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
+_ADDRESS_WITH_USER = re.compile(r"(?:^|//)[^/\s]+@")
+
+_ALWAYS = {
+    "JOEY_ACTIVE": "1",
+    "ROO_ACTIVE": "1",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+"""Nobody can scroll a pager or type a password: both would only wait."""
+
+
+def command_environment(source: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in source.items() if _harmless(name, value)}
+    return {"TERM": "dumb", **kept, **_ALWAYS}
+
+
+def _harmless(name: str, value: str) -> bool:
+    listed = name in _NAMES or name.startswith(_PREFIXES)
+    return listed and not _SECRET_NAME.search(name) and not _ADDRESS_WITH_USER.search(value)

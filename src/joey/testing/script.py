@@ -1,0 +1,212 @@
+"""What a scripted model says: the words in which tests, demos and script files write its turns.
+
+    Turn(
+        think("Let me look.", signature="sig"),
+        say("I'll read it.", chunk=4),
+        call("read_file", {"path": "a.py"}),
+        usage(input=1200, output=34),
+    )
+
+The same turn plays through `ScriptedProvider` (no network) and `ModelServer` (either wire). Steps
+play in order. `pause`, `fail` and `disconnect` happen where they stand: before the first word
+they come before the head of the answer, after it in the middle of the stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+
+class Say(Struct, frozen=True, omit_defaults=True, tag="say"):
+    text: str
+    chunk: int | None = None
+    """Characters in each piece; all at once when left out."""
+
+
+class Think(Struct, frozen=True, omit_defaults=True, tag="think"):
+    text: str = ""
+    signature: str | None = None
+    chunk: int | None = None
+
+
+class Redacted(Struct, frozen=True, tag="redacted"):
+    """A thinking block that only the service can read."""
+
+    data: str
+
+
+class Call(Struct, frozen=True, omit_defaults=True, tag="call"):
+    name: str
+    input: dict[str, Any] | str = {}
+    """The arguments; text is sent as it is, also when it is not JSON."""
+    id: str | None = None
+    chunk: int | None = None
+
+    @property
+    def arguments(self) -> str:
+        if isinstance(self.input, str):
+            return self.input
+        return msgspec.json.encode(self.input).decode()
+
+
+class Tokens(Struct, frozen=True, omit_defaults=True, tag="usage"):
+    """`input` counts what was not cached, as Anthropic does."""
+
+    input: int = 0
+    output: int = 0
+    cache_writes: int = 0
+    cache_reads: int = 0
+
+
+class Stop(Struct, frozen=True, tag="stop"):
+    """Why the model stops, instead of the reason that follows from what it said."""
+
+    reason: str
+
+
+class Fail(Struct, frozen=True, omit_defaults=True, tag="fail"):
+    status: int = 500
+    message: str = "The scripted model fails here."
+    code: str | None = None
+    retry_after: float | None = None
+    headers: dict[str, str] = {}
+    body: str | None = None
+    """Sent instead of the JSON that the wire would use."""
+
+
+class Disconnect(Struct, frozen=True, omit_defaults=True, tag="disconnect"):
+    clean: bool = False
+    """End the body as HTTP wants it, and leave only the model's own ending out."""
+
+
+class Pause(Struct, frozen=True, tag="pause"):
+    seconds: float
+
+
+class Raw(Struct, frozen=True, omit_defaults=True, tag="raw"):
+    """Bytes for the body of the stream, whatever they are."""
+
+    text: str = ""
+    data: bytes = b""
+    """Base64 in script files."""
+
+    @property
+    def content(self) -> bytes:
+        return self.text.encode() + self.data
+
+
+class Gate(Struct, frozen=True):
+    """Goes on when the test opens it. Not for script files."""
+
+    event: asyncio.Event
+
+
+FileStep = Say | Think | Redacted | Call | Tokens | Stop | Fail | Disconnect | Pause | Raw
+Step = FileStep | Gate
+
+
+class Turn:
+    """One answer of the model. Calls without an id get one that no other turn uses."""
+
+    _ids = itertools.count(1)
+
+    def __init__(
+        self, *steps: Step, coalesce: bool = False, pace: float | None = None, done: bool = True
+    ) -> None:
+        """`coalesce` lets a server write all that it can at once, instead of piece by piece;
+        `pace` is a number of pieces a second; without `done` OpenAI's closing mark is left out.
+        """
+        self.steps = tuple(_with_id(step, self._ids) for step in steps)
+        self.coalesce = coalesce
+        self.pace = pace
+        self.done = done
+        self.kept: dict[str, Any] = {}
+        """What a server has encoded of it, by wire: a turn may be played thousands of times."""
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        return tuple(step for step in self.steps if isinstance(step, Call))
+
+    @property
+    def tokens(self) -> Tokens:
+        stated = [step for step in self.steps if isinstance(step, Tokens)]
+        return stated[-1] if stated else Tokens(input=10, output=5)
+
+    @property
+    def stop(self) -> str | None:
+        stated = [step.reason for step in self.steps if isinstance(step, Stop)]
+        return stated[-1] if stated else None
+
+
+def say(text: str, chunk: int | None = None) -> Say:
+    return Say(text, chunk)
+
+
+def think(text: str = "", signature: str | None = None, chunk: int | None = None) -> Think:
+    return Think(text, signature, chunk)
+
+
+def redacted(data: str) -> Redacted:
+    return Redacted(data)
+
+
+def call(
+    name: str,
+    arguments: dict[str, Any] | str | None = None,
+    *,
+    id: str | None = None,
+    chunk: int | None = None,
+) -> Call:
+    return Call(name, {} if arguments is None else arguments, id, chunk)
+
+
+def usage(
+    *, input: int = 0, output: int = 0, cache_writes: int = 0, cache_reads: int = 0
+) -> Tokens:
+    return Tokens(input, output, cache_writes, cache_reads)
+
+
+def stop(reason: str) -> Stop:
+    return Stop(reason)
+
+
+def fail(
+    status: int = 500,
+    message: str = "The scripted model fails here.",
+    *,
+    code: str | None = None,
+    retry_after: float | None = None,
+    headers: dict[str, str] | None = None,
+    body: str | None = None,
+) -> Fail:
+    return Fail(status, message, code, retry_after, headers or {}, body)
+
+
+def disconnect(*, clean: bool = False) -> Disconnect:
+    return Disconnect(clean)
+
+
+def pause(until: float | asyncio.Event) -> Pause | Gate:
+    return Gate(until) if isinstance(until, asyncio.Event) else Pause(until)
+
+
+def raw(content: bytes | str) -> Raw:
+    return Raw(text=content) if isinstance(content, str) else Raw(data=content)
+
+
+def pieces(text: str, size: int | None) -> list[str]:
+    """The text as it is streamed; no empty pieces."""
+    if size is None:
+        return [text] if text else []
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def _with_id(step: Step, ids: itertools.count[int]) -> Step:
+    if isinstance(step, Call) and step.id is None:
+        return structs.replace(step, id=f"toolu_{next(ids):06}")
+    return step

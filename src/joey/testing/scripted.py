@@ -1,0 +1,196 @@
+"""A provider that plays a script. For the engine it is a provider like the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+
+from joey.core.chunks import (
+    CallChunk,
+    CallEndChunk,
+    Chunk,
+    ReasoningChunk,
+    StopChunk,
+    TextChunk,
+    UsageChunk,
+)
+from joey.core.messages import Usage
+from joey.core.models import ModelInfo, ModelRequest
+from joey.errors import ProviderError, Trouble
+from joey.ports import Provider
+from joey.testing.script import (
+    Call,
+    Disconnect,
+    Fail,
+    Gate,
+    Pause,
+    Raw,
+    Redacted,
+    Say,
+    Step,
+    Stop,
+    Think,
+    Tokens,
+    Turn,
+    pieces,
+)
+
+Item = Step | Chunk | Exception
+ScriptedTurn = Turn | Sequence[Item]
+"""A turn, or a bare list in which chunks and exceptions stand as they are."""
+
+_TROUBLE = {
+    400: Trouble.INVALID,
+    401: Trouble.AUTH,
+    402: Trouble.QUOTA,
+    403: Trouble.AUTH,
+    404: Trouble.NOT_FOUND,
+    413: Trouble.INVALID,
+    422: Trouble.INVALID,
+    429: Trouble.RATE,
+}
+
+
+class ScriptEndedError(AssertionError):
+    """The model was asked more often than its script has turns."""
+
+
+class ScriptedProvider:
+    """Answers each request with the next turn, and remembers the requests."""
+
+    def __init__(
+        self,
+        turns: Iterable[ScriptedTurn | Callable[[ModelRequest], ScriptedTurn]],
+        model: ModelInfo | None = None,
+        api_protocol: str = "anthropic",
+    ) -> None:
+        self._turns = list(turns)
+        self._model = model or ModelInfo(id="scripted", context_window=200_000)
+        self._api_protocol = api_protocol
+        self.requests: list[ModelRequest] = []
+        self.open_streams = 0
+        """Answers that were begun and neither ended nor closed."""
+        self.is_closed = False
+
+    @property
+    def model(self) -> ModelInfo:
+        return self._model
+
+    @property
+    def api_protocol(self) -> str:
+        return self._api_protocol
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
+        self.requests.append(request)
+        turn = self._next(request)
+        self.open_streams += 1
+        try:
+            for item in _items(turn):
+                match item:
+                    case Exception():
+                        raise item
+                    case Pause():
+                        await asyncio.sleep(item.seconds)
+                    case Gate():
+                        await item.event.wait()
+                    case _:
+                        for chunk in _chunks(item):
+                            yield chunk
+        finally:
+            self.open_streams -= 1
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+    def _next(self, request: ModelRequest) -> ScriptedTurn:
+        number = len(self.requests)
+        if number > len(self._turns):
+            last = request.messages[-1].content if request.messages else ""
+            raise ScriptEndedError(
+                f"The script has {len(self._turns)} turns, and this is request {number}."
+                f" It ends with: {str(last)[-300:]!r}"
+            )
+        turn = self._turns[number - 1]
+        return turn(request) if callable(turn) else turn
+
+
+def _items(turn: ScriptedTurn) -> Iterable[Item]:
+    """A turn's steps with calls numbered and the usual ending; a bare list as it is."""
+    if not isinstance(turn, Turn):
+        yield from turn
+        return
+    for index, step in enumerate(turn.steps):
+        match step:
+            case Call():
+                yield from _call(step, index)
+            case Tokens() | Stop():
+                continue
+            case Disconnect():
+                yield ProviderError("The connection was lost.", trouble=Trouble.NETWORK)
+            case _:
+                yield step
+    yield _usage(turn.tokens)
+    yield StopChunk(turn.stop or ("tool_use" if turn.calls else "end_turn"))
+
+
+def _chunks(item: Step | Chunk) -> Iterable[Chunk]:
+    match item:
+        case Say():
+            return [TextChunk(piece) for piece in pieces(item.text, item.chunk)]
+        case Think():
+            thoughts: list[Chunk] = [
+                ReasoningChunk(piece) for piece in pieces(item.text, item.chunk)
+            ]
+            if item.signature is not None:
+                thoughts.append(ReasoningChunk(signature=item.signature))
+            return thoughts
+        case Redacted():
+            return [ReasoningChunk(redacted=item.data)]
+        case Call():
+            return list(_call(item, 0))
+        case Tokens():
+            return [_usage(item)]
+        case Stop():
+            return [StopChunk(item.reason)]
+        case Fail():
+            raise _failure(item)
+        case Disconnect():
+            raise ProviderError("The connection was lost.", trouble=Trouble.NETWORK)
+        case Raw() | Pause() | Gate():
+            raise TypeError(f"{type(item).__name__} is for servers, or for a list of its own")
+        case _:
+            return [item]
+
+
+def _call(step: Call, index: int) -> Iterable[CallChunk | CallEndChunk]:
+    yield CallChunk(index, id=step.id, name=step.name)
+    for piece in pieces(step.arguments, step.chunk):
+        yield CallChunk(index, arguments=piece)
+    yield CallEndChunk(index)
+
+
+def _usage(tokens: Tokens) -> UsageChunk:
+    return UsageChunk(
+        Usage(
+            input=tokens.input + tokens.cache_writes + tokens.cache_reads,
+            output=tokens.output,
+            cache_writes=tokens.cache_writes,
+            cache_reads=tokens.cache_reads,
+        )
+    )
+
+
+def _failure(step: Fail) -> ProviderError:
+    trouble = _TROUBLE.get(step.status, Trouble.OVERLOAD)
+    if step.code == "context_length_exceeded" or "prompt is too long" in step.message:
+        trouble = Trouble.OVERFLOW
+    return ProviderError(
+        step.message,
+        trouble=trouble,
+        status=step.status,
+        code=step.code,
+        retry_after=step.retry_after,
+    )
+
+
+_fits: type[Provider] = ScriptedProvider

@@ -1,0 +1,353 @@
+"""A model server on loopback that plays a script over the real wires.
+
+It speaks Anthropic's `/v1/messages` and OpenAI's `/v1/chat/completions` (with or without the
+`/v1`), streaming only, and remembers every request.
+
+    async with ModelServer([Turn(say("Hello."))]) as server:
+        profile = Profile(provider="anthropic", base_url=server.url, model="any")
+
+From other processes: `python -m joey.testing.server script.json --port 0` writes its URL as the
+first line of its output and serves until it is stopped; `joey.testing.script_file` says what is
+in the file. `--requests FILE` appends each request to a file as a line of JSON: `path`,
+`headers`, `body`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+import msgspec
+from msgspec import Struct
+
+from joey.testing import wires
+from joey.testing.script import Disconnect, Fail, Gate, Pause, Turn
+from joey.testing.script_file import read_script
+
+_HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\n"
+    b"transfer-encoding: chunked\r\n\r\n"
+)
+_WRITES_PER_ROUND = 32
+"""Pieces after which others in the loop get their turn."""
+
+
+class Request(Struct, frozen=True):
+    """One request as it arrived."""
+
+    path: str
+    headers: dict[str, str]
+    """Names in lower case."""
+    body: Any
+    """Parsed JSON; None when it is not."""
+    raw: bytes
+    arrived: float
+    """`time.perf_counter()` when its last byte came."""
+    connection: int
+    """Which connection brought it, counted from 1."""
+    wire: str = ""
+    """`anthropic` or `openai`."""
+
+
+Selector = Callable[[Request], Turn]
+
+
+def by_conversation(turns: Sequence[Turn | Selector]) -> Selector:
+    """Plays the whole script to each of any number of conversations at a time."""
+
+    def select(request: Request) -> Turn:
+        messages = request.body["messages"] if isinstance(request.body, dict) else []
+        number = sum(1 for message in messages if message.get("role") == "assistant")
+        if number >= len(turns):
+            return _script_ended(len(turns), number + 1)
+        turn = turns[number]
+        return turn if isinstance(turn, Turn) else turn(request)
+
+    return select
+
+
+class ModelServer:
+    """Answers requests with the turns of a script, in order, or as a function chooses them."""
+
+    def __init__(self, turns: Sequence[Turn | Selector] | Selector, *, port: int = 0) -> None:
+        self._select = turns if callable(turns) else self._in_order(list(turns))
+        self._port = port
+        self._server: asyncio.Server | None = None
+        self._connections: set[_Connection] = set()
+        self._changed = asyncio.Event()
+        self.requests: list[Request] = []
+        self.connections_made = 0
+        self.on_request: Callable[[Request], None] | None = None
+        self.on_answered: Callable[[Request], None] | None = None
+        """Called when the last byte of an answer has been handed to the system."""
+
+    @property
+    def url(self) -> str:
+        if self._server is None:
+            raise RuntimeError("the server has no address before it is started")
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._connections)
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: _Connection(self), "127.0.0.1", self._port, backlog=1024
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._server is not None
+        self._server.close()
+        self.drop_connections()
+        await self.wait_for_connections(0)
+        await self._server.wait_closed()
+
+    def drop_connections(self) -> None:
+        """Close every connection, idle or not, as a server does that restarts."""
+        for connection in list(self._connections):
+            connection.drop()
+
+    async def wait_for_connections(self, count: int) -> None:
+        """Return when exactly so many connections are open."""
+        await self._wait(lambda: self.open_connections == count)
+
+    async def wait_for_requests(self, count: int) -> None:
+        """Return when at least so many requests have arrived."""
+        await self._wait(lambda: len(self.requests) >= count)
+
+    async def _wait(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _in_order(self, turns: list[Turn | Selector]) -> Selector:
+        def select(request: Request) -> Turn:
+            number = len(self.requests)
+            if number > len(turns):
+                return _script_ended(len(turns), number)
+            turn = turns[number - 1]
+            return turn if isinstance(turn, Turn) else turn(request)
+
+        return select
+
+    # Called by connections --------------------------------------------------------------------
+
+    def _opened(self, connection: _Connection) -> int:
+        self._connections.add(connection)
+        self.connections_made += 1
+        self._changed.set()
+        return self.connections_made
+
+    def _closed(self, connection: _Connection) -> None:
+        self._connections.discard(connection)
+        self._changed.set()
+
+    def _received(self, request: Request) -> Turn:
+        self.requests.append(request)
+        self._changed.set()
+        if self.on_request is not None:
+            self.on_request(request)
+        return self._select(request)
+
+
+class _Connection(asyncio.Protocol):
+    """One client: its requests are answered one after the other."""
+
+    def __init__(self, server: ModelServer) -> None:
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._wanted = 0
+        self._task: asyncio.Task[None] | None = None
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+        self._number = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._number = self._server._opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self._server._closed(self)
+
+    def pause_writing(self) -> None:
+        self._may_write.clear()
+
+    def resume_writing(self) -> None:
+        self._may_write.set()
+
+    def drop(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if len(self._buffer) >= self._wanted and (self._task is None or self._task.done()):
+            self._take_request()
+
+    def _take_request(self) -> None:
+        end = self._buffer.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        path, headers = _parse_head(bytes(self._buffer[:end]))
+        self._wanted = end + 4 + int(headers.get("content-length", "0"))
+        if len(self._buffer) < self._wanted:
+            return
+        raw = bytes(self._buffer[end + 4 : self._wanted])
+        del self._buffer[: self._wanted]
+        self._wanted = 0
+        request = _request(path, headers, raw, self._number)
+        self._task = asyncio.get_running_loop().create_task(self._answer(request))
+
+    async def _answer(self, request: Request) -> None:
+        if not request.wire or not isinstance(request.body, dict):
+            await self._refuse(Fail(404, f"There is nothing at {request.path}."), request.wire)
+            return
+        try:
+            turn = self._server._received(request)
+        except Exception as error:
+            turn = Turn(Fail(400, f"The script cannot answer this: {error!r}"))
+        if request.body.get("stream") is not True:
+            await self._refuse(Fail(400, "This server only streams."), request.wire)
+            return
+        await self._play(turn, request)
+        if self._server.on_answered is not None:
+            self._server.on_answered(request)
+
+    async def _play(self, turn: Turn, request: Request) -> None:
+        model = str(request.body.get("model", ""))
+        number = len(self._server.requests)
+        first = _HEAD + wires.opening(turn, request.wire, number, model)
+        started = time.perf_counter()
+        written = 0
+        for frame in wires.frames(turn, request.wire):
+            if not isinstance(frame, bytes):
+                if isinstance(frame, Fail):
+                    await self._refuse(frame, request.wire)
+                    return
+                if isinstance(frame, Disconnect):
+                    self._hang_up(frame, first)
+                    return
+                await (asyncio.sleep(frame.seconds) if isinstance(frame, Pause) else _open(frame))
+                continue
+            await self._write(first + frame)
+            first = b""
+            written += 1
+            if turn.pace:
+                due = started + written / turn.pace - time.perf_counter()
+                if due > 0:
+                    await asyncio.sleep(due)
+            elif written % _WRITES_PER_ROUND == 0:
+                await asyncio.sleep(0)
+
+    async def _write(self, data: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():
+            await asyncio.get_running_loop().create_future()  # the loss cancels this task
+            return
+        self._transport.write(data)
+        if not self._may_write.is_set():
+            await self._may_write.wait()
+
+    def _hang_up(self, step: Disconnect, unsent: bytes) -> None:
+        if self._transport is None:
+            return
+        if step.clean:
+            self._transport.write(unsent + b"0\r\n\r\n")
+        else:
+            self._transport.close()
+
+    async def _refuse(self, step: Fail, wire: str) -> None:
+        body = wires.error_body(step, wire)
+        fields = {"content-type": "application/json", **step.headers}
+        if step.retry_after is not None:
+            fields["retry-after"] = f"{step.retry_after:g}"
+        fields["content-length"] = str(len(body))
+        lines = [f"HTTP/1.1 {step.status} Scripted", *(f"{k}: {v}" for k, v in fields.items())]
+        await self._write("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
+
+
+async def _open(gate: Gate) -> None:
+    await gate.event.wait()
+
+
+def _parse_head(head: bytes) -> tuple[str, dict[str, str]]:
+    request_line, *lines = head.decode("latin-1").split("\r\n")
+    headers = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        headers[name.strip().lower()] = value.strip()
+    _, path, *_ = [*request_line.split(" "), "", ""]
+    return path, headers
+
+
+def _request(path: str, headers: dict[str, str], raw: bytes, connection: int) -> Request:
+    try:
+        body = msgspec.json.decode(raw)
+    except msgspec.DecodeError:
+        body = None  # answered with an error, and seen by the test as it came
+    wire = ""
+    place = path.partition("?")[0]
+    if place.endswith("/messages"):
+        wire = wires.ANTHROPIC
+    elif place.endswith("/chat/completions"):
+        wire = wires.OPENAI
+    return Request(path, headers, body, raw, time.perf_counter(), connection, wire)
+
+
+def _script_ended(length: int, number: int) -> Turn:
+    message = f"The script has {length} turns, and this is request {number}."
+    return Turn(Fail(400, message, code="script_ended"))
+
+
+# Stand-alone ----------------------------------------------------------------------------------
+
+
+async def _serve(script: Path, port: int, requests: Path | None) -> None:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    turns, each = read_script(script)
+    server = ModelServer(by_conversation(turns) if each else turns, port=port)
+    if requests is not None:
+        server.on_request = lambda request: _log(request, requests)
+    async with server:
+        sys.stdout.write(f"{server.url}\n")
+        sys.stdout.flush()
+        await stopped.wait()
+
+
+def _log(request: Request, path: Path) -> None:
+    entry = {"path": request.path, "headers": request.headers, "body": request.body}
+    with path.open("ab") as file:
+        file.write(msgspec.json.encode(entry) + b"\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m joey.testing.server", description="A model.")
+    parser.add_argument("script", type=Path, help="what the model says, as JSON")
+    parser.add_argument("--port", type=int, default=0, help="on 127.0.0.1; 0 chooses a free one")
+    parser.add_argument("--requests", type=Path, help="append each request to this file")
+    arguments = parser.parse_args()
+    asyncio.run(_serve(arguments.script, arguments.port, arguments.requests))
+
+
+if __name__ == "__main__":
+    main()

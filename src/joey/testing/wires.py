@@ -1,0 +1,268 @@
+"""A scripted turn as the bytes of each wire.
+
+The result is a list of frames, each ready to be written to the socket, with the steps that are
+no bytes (pauses, gates, disconnections, failures before the first word) left standing between.
+It depends on the turn alone, so it is made once and kept with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from joey.testing.script import (
+    Call,
+    Disconnect,
+    Fail,
+    Gate,
+    Pause,
+    Raw,
+    Redacted,
+    Say,
+    Stop,
+    Think,
+    Tokens,
+    Turn,
+    pieces,
+)
+
+ANTHROPIC = "anthropic"
+OPENAI = "openai"
+
+Control = Pause | Gate | Disconnect | Fail
+Frame = bytes | Control
+
+_encode = msgspec.json.Encoder().encode
+_END_OF_BODY = b"0\r\n\r\n"
+
+
+def frames(turn: Turn, wire: str) -> list[Frame]:
+    """What to play for a turn, after the opening event and including the end of the body."""
+    kept = turn.kept.get(wire)
+    if kept is None:
+        events = _anthropic(turn) if wire == ANTHROPIC else _openai(turn)
+        kept = turn.kept[wire] = _framed(list(events), coalesce=turn.coalesce)
+    result: list[Frame] = kept
+    return result
+
+
+def opening(turn: Turn, wire: str, number: int, model: str) -> bytes:
+    """The first event of an answer; it alone differs from one answer to the next."""
+    if wire == ANTHROPIC:
+        return chunked(_message_start(turn.tokens, f"msg_{number:06}", model))
+    delta: dict[str, Any] = {"role": "assistant", "content": ""}
+    return chunked(_openai_chunk(delta, id=f"chatcmpl-{number:06}", model=model))
+
+
+def error_body(step: Fail, wire: str) -> bytes:
+    if step.body is not None:
+        return step.body.encode()
+    return _encode(_error(step, wire))
+
+
+def chunked(data: bytes) -> bytes:
+    """One chunk of an HTTP/1.1 body."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def _framed(events: list[Frame], *, coalesce: bool) -> list[Frame]:
+    """Frames for HTTP; the end of the body travels with the last bytes."""
+    result: list[Frame] = []
+    for event in events:
+        if not isinstance(event, bytes):
+            result.append(event)
+        elif coalesce and result and isinstance(result[-1], bytes):
+            result[-1] += chunked(event)
+        else:
+            result.append(chunked(event))
+        if isinstance(event, Disconnect):
+            break
+    else:
+        if result and isinstance(result[-1], bytes):
+            result[-1] += _END_OF_BODY
+        else:
+            result.append(_END_OF_BODY)
+    return result
+
+
+def _starts_before_words(turn: Turn, position: int) -> bool:
+    return all(isinstance(step, Control) for step in turn.steps[:position])
+
+
+def _error(step: Fail, wire: str) -> dict[str, Any]:
+    if wire == ANTHROPIC:
+        kind = step.code or _ANTHROPIC_ERRORS.get(step.status, "api_error")
+        return {"type": "error", "error": {"type": kind, "message": step.message}}
+    kind = "invalid_request_error" if step.status < 500 else "server_error"
+    return {"error": {"message": step.message, "type": kind, "code": step.code}}
+
+
+_ANTHROPIC_ERRORS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+
+# Anthropic ------------------------------------------------------------------------------------
+
+
+def _anthropic(turn: Turn) -> Iterator[Frame]:
+    index = 0
+    for position, step in enumerate(turn.steps):
+        match step:
+            case Say() | Think() | Redacted() | Call():
+                yield from _anthropic_block(step, index)
+                index += 1
+            case Raw():
+                yield step.content
+            case Fail() if not _starts_before_words(turn, position):
+                yield _event("error", _error(step, ANTHROPIC))
+                yield Disconnect(clean=True)
+                return
+            case Tokens() | Stop():
+                continue
+            case _:
+                yield step
+    reason = turn.stop or ("tool_use" if turn.calls else "end_turn")
+    delta = {"stop_reason": reason, "stop_sequence": None}
+    usage = {"output_tokens": turn.tokens.output}
+    yield _event("message_delta", {"type": "message_delta", "delta": delta, "usage": usage})
+    yield _event("message_stop", {"type": "message_stop"})
+
+
+def _anthropic_block(step: Say | Think | Redacted | Call, index: int) -> Iterator[bytes]:
+    deltas: list[dict[str, Any]] = []
+    match step:
+        case Say():
+            start: dict[str, Any] = {"type": "text", "text": ""}
+            deltas = [
+                {"type": "text_delta", "text": text} for text in pieces(step.text, step.chunk)
+            ]
+        case Think():
+            start = {"type": "thinking", "thinking": "", "signature": ""}
+            deltas = [
+                {"type": "thinking_delta", "thinking": text}
+                for text in pieces(step.text, step.chunk)
+            ]
+            if step.signature is not None:
+                deltas.append({"type": "signature_delta", "signature": step.signature})
+        case Redacted():
+            start = {"type": "redacted_thinking", "data": step.data}
+        case Call():
+            start = {"type": "tool_use", "id": step.id, "name": step.name, "input": {}}
+            deltas = [
+                {"type": "input_json_delta", "partial_json": text}
+                for text in pieces(step.arguments, step.chunk)
+            ]
+    body = {"type": "content_block_start", "index": index, "content_block": start}
+    yield _event("content_block_start", body)
+    for delta in deltas:
+        body = {"type": "content_block_delta", "index": index, "delta": delta}
+        yield _event("content_block_delta", body)
+    yield _event("content_block_stop", {"type": "content_block_stop", "index": index})
+
+
+def _message_start(tokens: Tokens, message_id: str, model: str) -> bytes:
+    message: dict[str, Any] = {
+        "id": message_id,
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": tokens.input,
+            "cache_creation_input_tokens": tokens.cache_writes,
+            "cache_read_input_tokens": tokens.cache_reads,
+            "output_tokens": 1,
+        },
+    }
+    return _event("message_start", {"type": "message_start", "message": message})
+
+
+def _event(name: str, body: dict[str, Any]) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), _encode(body))
+
+
+# OpenAI ---------------------------------------------------------------------------------------
+
+
+def _openai(turn: Turn) -> Iterator[Frame]:
+    index = 0
+    for position, step in enumerate(turn.steps):
+        match step:
+            case Say():
+                for text in pieces(step.text, step.chunk):
+                    yield _openai_chunk({"content": text})
+            case Think():
+                for text in pieces(step.text, step.chunk):
+                    yield _openai_chunk({"reasoning_content": text})
+            case Redacted():
+                detail = {"type": "reasoning.encrypted", "data": step.data, "index": 0}
+                yield _openai_chunk({"reasoning_details": [detail]})
+            case Call():
+                yield from _openai_call(step, index)
+                index += 1
+            case Raw():
+                yield step.content
+            case Fail() if not _starts_before_words(turn, position):
+                yield b"data: %b\n\n" % _encode(_error(step, OPENAI))
+                yield Disconnect(clean=True)
+                return
+            case Tokens() | Stop():
+                continue
+            case _:
+                yield step
+    yield _openai_chunk({}, finish=turn.stop or ("tool_calls" if turn.calls else "stop"))
+    yield _openai_usage(turn.tokens)
+    if turn.done:
+        yield b"data: [DONE]\n\n"
+
+
+def _openai_call(step: Call, index: int) -> Iterator[bytes]:
+    function = {"name": step.name, "arguments": ""}
+    head = {"index": index, "id": step.id, "type": "function", "function": function}
+    yield _openai_chunk({"tool_calls": [head]})
+    for text in pieces(step.arguments, step.chunk):
+        piece = {"index": index, "function": {"arguments": text}}
+        yield _openai_chunk({"tool_calls": [piece]})
+
+
+def _openai_usage(tokens: Tokens) -> bytes:
+    prompt = tokens.input + tokens.cache_writes + tokens.cache_reads
+    usage = {
+        "prompt_tokens": prompt,
+        "completion_tokens": tokens.output,
+        "total_tokens": prompt + tokens.output,
+        "prompt_tokens_details": {
+            "cached_tokens": tokens.cache_reads,
+            "cache_write_tokens": tokens.cache_writes,
+        },
+    }
+    return _openai_event({"choices": [], "usage": usage})
+
+
+def _openai_chunk(delta: dict[str, Any], finish: str | None = None, **fields: str) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return _openai_event({"choices": [choice], **fields})
+
+
+def _openai_event(fields: dict[str, Any]) -> bytes:
+    body = {
+        "id": "chatcmpl-scripted",
+        "object": "chat.completion.chunk",
+        "created": 1_767_225_600,
+        "model": "scripted",
+        **fields,
+    }
+    return b"data: %b\n\n" % _encode(body)

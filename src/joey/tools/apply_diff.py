@@ -1,0 +1,212 @@
+"""Change parts of files with SEARCH/REPLACE blocks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from joey.core.asks import Answer
+from joey.core.edits.search_replace import Applied, Failed, PartFailure, apply_blocks
+from joey.core.edits.unified import Patch
+from joey.core.models import ModelInfo
+from joey.core.modes import Group
+from joey.core.text import unescape_entities
+from joey.errors import ArgumentError, ToolError
+from joey.ports import ToolContext
+from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
+from joey.tools.diff_request import DiffRequest, FileDiff, parse_request
+from joey.tools.file_edit import (
+    Original,
+    computed,
+    edit_facts,
+    load_original,
+    make_patch,
+    save,
+    write_result,
+)
+
+_SEARCH = re.compile(r"^\s*<{7,8} SEARCH", re.MULTILINE)
+_SHOWN_FAILURES = 5
+_BATCH_NOTICE = (
+    "\n<notice>Several changes to a file can go into one call: write one SEARCH/REPLACE block for"
+    " each of them into the same diff.</notice>"
+)
+
+
+class ApplyDiffParams(Struct, frozen=True):
+    path: Annotated[str, Meta(description="Path of the file, relative to the workspace.")]
+    diff: Annotated[
+        str, Meta(description="One or more SEARCH/REPLACE blocks, as the tool's description shows.")
+    ]
+
+
+class PlannedEdit(Struct, frozen=True):
+    """One file with the blocks that fit."""
+
+    request: FileDiff
+    original: Original
+    applied: Applied
+    data: bytes
+    patch: Patch
+
+
+class PreparedDiff(Prepared, frozen=True, kw_only=True):
+    edits: tuple[PlannedEdit, ...]
+    failures: tuple[str, ...] = ()
+    """Files of a call for several that cannot be changed, and why."""
+
+
+class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
+    name: ClassVar[str] = "apply_diff"
+    group: ClassVar[Group] = Group.EDIT
+    params: ClassVar[type[Struct]] = ApplyDiffParams
+    strict: ClassVar[bool] = False
+    xml_params: ClassVar[tuple[str, ...]] = ("args",)
+
+    def parse(self, arguments: dict[str, Any]) -> DiffRequest:
+        return parse_request(arguments, self.name)
+
+    async def prepare(self, params: DiffRequest, ctx: ToolContext) -> PreparedDiff:
+        edits: list[PlannedEdit] = []
+        failures: list[str] = []
+        for request in params.files:
+            try:
+                edits.append(await _plan(request, ctx))
+            except ToolError as error:
+                failures.append(str(error))
+        if not edits:
+            raise ToolError("\n\n".join(failures))
+        single = edits[0] if len(edits) == 1 else None
+        return PreparedDiff(
+            claims=tuple(Claim(Access.WRITE, place=edit.original.place) for edit in edits),
+            row=_single_row(single) if single else _batch_row(edits),
+            path=single.original.place.shown if single else None,
+            diff="\n".join(edit.patch.text for edit in edits),
+            edits=tuple(edits),
+            failures=tuple(failures),
+        )
+
+    async def run(self, prepared: PreparedDiff, ctx: ToolContext, answer: Answer | None) -> Outcome:
+        results: list[str] = []
+        failures = list(prepared.failures)
+        for edit in prepared.edits:
+            try:
+                await save(ctx, edit.original, edit.data)
+            except ToolError as error:
+                failures.append(str(error))
+            else:
+                results.append(_result(edit, ctx))
+        if not results:
+            raise ToolError("\n\n".join(failures))
+        return Outcome("\n\n".join([*results, *failures]), is_error=bool(failures))
+
+    def describe(self, arguments: dict[str, Any]) -> str:
+        try:
+            first, *others = self.parse(arguments).files
+        except ArgumentError:
+            return super().describe(arguments)
+        more = f" and {len(others)} more files" if others else ""
+        return f"[{self.name} for '{first.path}'{more}]"
+
+
+async def _plan(request: FileDiff, ctx: ToolContext) -> PlannedEdit:
+    original = await load_original(ctx, request.path)
+    place = original.place
+    if not original.exists:
+        raise ToolError(
+            f"File does not exist at path: {place.path}\n\n<error_details>\nOnly files that exist"
+            " can be changed with apply_diff. Check the path, or make the file with"
+            " write_to_file.\n</error_details>"
+        )
+    if original.is_binary:
+        raise ToolError(f"{place.shown} is a binary file: apply_diff changes text only.")
+    text = original.text
+    outcome = await computed(len(text), lambda: _apply(text, request.diff, ctx.model))
+    if isinstance(outcome, Failed):
+        raise ToolError(
+            f"Unable to apply diff to file: {place.path}\n\n"
+            f"{_details(outcome.failures, evidence=place.inside)}"
+        )
+    return PlannedEdit(
+        request=request,
+        original=original,
+        applied=outcome,
+        data=original.encode(outcome.text),
+        patch=await make_patch(original, outcome.text),
+    )
+
+
+def _apply(text: str, diff: str, model: ModelInfo) -> Applied | Failed:
+    """Apply as written; if nothing fits, without the entities that some models put in."""
+    outcome = apply_blocks(text, diff, similarity=_similarity)
+    if isinstance(outcome, Applied) or "claude" in model.id.lower():
+        return outcome
+    unescaped = unescape_entities(diff)
+    if unescaped == diff:
+        return outcome
+    second = apply_blocks(text, unescaped, similarity=_similarity)
+    return second if isinstance(second, Applied) else outcome
+
+
+def _similarity(one: str, other: str) -> float:
+    # Imported on need: only a block that does not fit is compared like this.
+    from rapidfuzz.distance import Levenshtein
+
+    return Levenshtein.normalized_similarity(one, other)
+
+
+def _details(failures: Sequence[PartFailure], *, evidence: bool) -> str:
+    """Why blocks failed. A file outside of the workspace is not quoted before it may be read."""
+    parts = [
+        f"{failure.summary}\n\n{failure.evidence}"
+        if evidence and failure.evidence
+        else failure.summary
+        for failure in failures[:_SHOWN_FAILURES]
+    ]
+    if len(failures) > _SHOWN_FAILURES:
+        parts.append(f"{len(failures) - _SHOWN_FAILURES} more blocks failed.")
+    text = "\n\n".join(parts).encode(errors="surrogateescape").decode(errors="replace")
+    return f"<error_details>\n{text}\n</error_details>"
+
+
+def _result(edit: PlannedEdit, ctx: ToolContext) -> str:
+    applied, place = edit.applied, edit.original.place
+    result = write_result(edit.original, ctx.protocol)
+    if applied.failures:
+        result = (
+            f"{len(applied.failures)} of {applied.total} blocks could not be applied to"
+            f" {place.path}; the others were. Read the file again and apply these anew.\n"
+            f"{_details(applied.failures, evidence=True)}\n\n{result}"
+        )
+    if len(_SEARCH.findall(edit.request.diff)) == 1:
+        result += _BATCH_NOTICE
+    return result
+
+
+def _single_row(edit: PlannedEdit) -> dict[str, Any]:
+    facts = edit_facts(edit.original.place, edit.patch)
+    return {"tool": "appliedDiff", "diff": edit.request.diff, **facts}
+
+
+def _batch_row(edits: Sequence[PlannedEdit]) -> dict[str, Any]:
+    return {
+        "tool": "appliedDiff",
+        "batchDiffs": [_batch_item(edit) for edit in edits],
+        "isProtected": any(edit.original.place.protected for edit in edits),
+        "isOutsideWorkspace": any(not edit.original.place.inside for edit in edits),
+    }
+
+
+def _batch_item(edit: PlannedEdit) -> dict[str, Any]:
+    path, changes = edit.original.place.shown, edit.applied.total
+    return {
+        "path": path,
+        "changeCount": changes,
+        "key": f"{path} ({changes} {'change' if changes == 1 else 'changes'})",
+        "content": edit.patch.text,
+        "diffStats": {"added": edit.patch.stats.added, "removed": edit.patch.stats.removed},
+        "diffs": [{"content": edit.request.diff}],
+    }

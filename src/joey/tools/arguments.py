@@ -1,0 +1,97 @@
+"""Arguments as models send them, made into a tool's parameters.
+
+Models send numbers as strings, lists as JSON in a string, objects where text was asked for, and
+the XML protocol sends nothing but strings. What can only mean one thing is taken to mean it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import FieldInfo
+
+from joey.errors import ArgumentError
+
+S = TypeVar("S", bound=Struct)
+
+
+def convert(
+    arguments: Mapping[str, Any],
+    kind: type[S],
+    tool: str,
+    aliases: Mapping[str, str] | None = None,
+) -> S:
+    """The parameters of a call. `aliases` gives other names of parameters: `{old: real}`.
+
+    Unknown arguments are passed over; null stands for the default.
+
+    Raises:
+        ArgumentError: a value is missing (then it has the `parameter`), or cannot be understood.
+    """
+    given = {name: value for name, value in arguments.items() if value is not None}
+    for alias, name in (aliases or {}).items():
+        if alias in given and name not in given:
+            given[name] = given[alias]
+    values: dict[str, Any] = {}
+    for field in _fields(kind):
+        if field.encode_name in given:
+            _set(values, field, given[field.encode_name], tool)
+        elif field.required:
+            raise missing(tool, field.encode_name)
+    return kind(**values)
+
+
+def missing(tool: str, parameter: str) -> ArgumentError:
+    return ArgumentError(
+        f"Missing value for required parameter '{parameter}' of {tool}.", parameter
+    )
+
+
+@cache
+def _fields(kind: type[Struct]) -> tuple[FieldInfo, ...]:
+    return msgspec.structs.fields(kind)
+
+
+def _set(values: dict[str, Any], field: FieldInfo, value: Any, tool: str) -> None:
+    problem: msgspec.ValidationError | None = None
+    for reading in _readings(value):
+        try:
+            values[field.name] = msgspec.convert(reading, field.type, strict=False)
+        except msgspec.ValidationError as error:
+            problem = problem or error
+        else:
+            return
+    if isinstance(value, str) and not value.strip() and not field.required:
+        return
+    raise ArgumentError(
+        f"The parameter '{field.encode_name}' of {tool} has a value of the wrong kind: {problem}."
+    ) from problem
+
+
+def _readings(value: Any) -> Iterator[Any]:
+    """What a value may have been meant to be, the most literal first."""
+    yield value
+    if not isinstance(value, str):
+        try:
+            yield msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+        except UnicodeEncodeError:  # half a surrogate pair: not text in any reading
+            return
+        return
+    stripped = value.strip()
+    yield stripped
+    if stripped.startswith(("[", "{")):
+        decoded = decode_json(stripped)
+        if decoded is not None:
+            yield decoded
+
+
+def decode_json(text: str) -> Any:
+    """What a string holds as JSON, or None."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None

@@ -1,0 +1,95 @@
+"""Ask the person something that only they can tell."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from joey.core.asks import Answer, AskKind
+from joey.core.modes import Group
+from joey.core.protocol import ToolProtocol
+from joey.errors import ToolError
+from joey.ports import ToolContext
+from joey.tools.arguments import convert, missing
+from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
+
+_SUGGEST = re.compile(r"<suggest(\s[^>]*)?>(.*?)</suggest>", re.DOTALL)
+_MODE = re.compile(r"""\smode\s*=\s*["']([^"']*)["']""")
+
+
+class Suggestion(Struct, frozen=True):
+    text: Annotated[str, Meta(description="A complete answer, ready to be picked.")]
+    mode: Annotated[
+        str | None, Meta(description="Slug of the mode to go on in with this answer, or null.")
+    ] = None
+
+
+class AskFollowupQuestionParams(Struct, frozen=True):
+    question: Annotated[str, Meta(description="One clear question with the context it needs.")]
+    follow_up: Annotated[
+        tuple[Suggestion, ...],
+        Meta(description="One to four suggested answers, the best first; no placeholders."),
+    ]
+
+
+class AskFollowupQuestion(Tool[AskFollowupQuestionParams, Prepared]):
+    name: ClassVar[str] = "ask_followup_question"
+    group: ClassVar[Group] = Group.ALWAYS
+    params: ClassVar[type[Struct]] = AskFollowupQuestionParams
+
+    def parse(self, arguments: dict[str, Any]) -> AskFollowupQuestionParams:
+        suggestions = _suggestions(arguments.get("follow_up"))
+        params = convert(
+            {**arguments, "follow_up": suggestions}, AskFollowupQuestionParams, self.name
+        )
+        if not params.question.strip():
+            raise missing(self.name, "question")
+        return params
+
+    async def prepare(self, params: AskFollowupQuestionParams, ctx: ToolContext) -> Prepared:
+        suggest = [
+            {"answer": item.text} | ({"mode": item.mode} if item.mode else {})
+            for item in params.follow_up
+        ]
+        return Prepared(
+            claims=(Claim(Access.QUESTION),),
+            row={},
+            row_text=_json({"question": params.question, "suggest": suggest}),
+            ask=AskKind.FOLLOWUP,
+        )
+
+    async def run(self, prepared: Prepared, ctx: ToolContext, answer: Answer | None) -> Outcome:
+        if answer is None:
+            raise ToolError("Nobody answered the question; go on with what you know.")
+        tag = "answer" if ctx.protocol is ToolProtocol.XML else "user_message"
+        return Outcome(f"<{tag}>\n{answer.text}\n</{tag}>", images=answer.images)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _suggestions(given: object) -> object:
+    """Suggestions in any of the ways that models write them, as a list of objects."""
+    match given:
+        case None:
+            return []
+        case str() if "<suggest" in given or not given.strip():
+            return [_from_tag(match) for match in _SUGGEST.finditer(given)]
+        case str() if not given.lstrip().startswith(("[", "{")):
+            return [{"text": line.strip()} for line in given.splitlines() if line.strip()]
+        case {"suggest": inner}:
+            return _suggestions(inner if isinstance(inner, list) else [inner])
+        case list():
+            return [{"text": item} if isinstance(item, str) else item for item in given]
+        case _:
+            return given
+
+
+def _from_tag(match: re.Match[str]) -> dict[str, str]:
+    text = {"text": match[2].strip()}
+    mode = _MODE.search(match[1] or "")
+    return {**text, "mode": mode[1]} if mode and mode[1] else text

@@ -1,0 +1,49 @@
+"""Present the result of the whole task."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from joey.core.asks import Answer
+from joey.core.modes import Group
+from joey.ports import ToolContext
+from joey.tools.arguments import convert, missing
+from joey.tools.base import Access, Claim, Complete, Outcome, Prepared, Tool
+
+
+class AttemptCompletionParams(Struct, frozen=True):
+    result: Annotated[
+        str, Meta(description="What was done and what came of it, final; no question at the end.")
+    ]
+
+
+class PreparedCompletion(Prepared, frozen=True, kw_only=True):
+    result: str
+
+
+class AttemptCompletion(Tool[AttemptCompletionParams, PreparedCompletion]):
+    """Whether the result may be presented, and whether it is accepted, is the task's business."""
+
+    name: ClassVar[str] = "attempt_completion"
+    group: ClassVar[Group] = Group.ALWAYS
+    params: ClassVar[type[Struct]] = AttemptCompletionParams
+    xml_params: ClassVar[tuple[str, ...]] = ("command",)
+
+    def parse(self, arguments: dict[str, Any]) -> AttemptCompletionParams:
+        known = {key: value for key, value in arguments.items() if key != "command"}
+        params = convert(known, AttemptCompletionParams, self.name)
+        if not params.result.strip():
+            raise missing(self.name, "result")
+        return params
+
+    async def prepare(
+        self, params: AttemptCompletionParams, ctx: ToolContext
+    ) -> PreparedCompletion:
+        return PreparedCompletion(claims=(Claim(Access.NONE),), row={}, result=params.result)
+
+    async def run(
+        self, prepared: PreparedCompletion, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
+        return Outcome("", directive=Complete(prepared.result))

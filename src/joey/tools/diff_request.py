@@ -1,0 +1,78 @@
+"""Which files a call of `apply_diff` changes, and how: one file, or several in `<args>`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from joey.core.parsing.xml_args import parse_args_xml
+from joey.errors import ArgumentError
+from joey.tools.arguments import convert, missing
+
+_SEARCH_LINE = re.compile(r"^[ \t]*<{7,8} SEARCH>?[ \t]*\r?\n", re.MULTILINE)
+
+
+class FileDiff(Struct, frozen=True):
+    path: str
+    diff: str
+
+
+class DiffRequest(Struct, frozen=True):
+    files: tuple[FileDiff, ...]
+
+
+def parse_request(arguments: Mapping[str, Any], tool: str) -> DiffRequest:
+    """The diffs of a call; those for the same file become one.
+
+    Raises:
+        ArgumentError: a path or a diff is missing, or `args` has another structure.
+    """
+    args = arguments.get("args")
+    if not args or arguments.get("path"):
+        single = convert(arguments, FileDiff, tool)
+        if not single.path.strip():
+            raise missing(tool, "path")
+        if not single.diff.strip():
+            raise missing(tool, "diff")
+        return DiffRequest((single,))
+    diffs: dict[str, list[str]] = {}
+    elements = parse_args_xml(args) if isinstance(args, str) else args
+    for path, diff in _diffs(elements):
+        diffs.setdefault(path, []).append(diff)
+    if not diffs:
+        raise ArgumentError(
+            "Nothing to apply was found in args. Each file must look like"
+            " <file><path>…</path><diff><content>…</content></diff></file>."
+        )
+    return DiffRequest(tuple(FileDiff(path, "\n".join(parts)) for path, parts in diffs.items()))
+
+
+def _diffs(elements: Any) -> Iterator[tuple[str, str]]:
+    files = elements.get("file", ()) if isinstance(elements, dict) else ()
+    for file in _listed(files):
+        if not isinstance(file, dict) or not isinstance(path := _first(file, "path"), str):
+            continue
+        for diff in _listed(file.get("diff", ())):
+            text = diff if isinstance(diff, str) else _first(diff, "content")
+            if isinstance(text, str) and text:
+                yield path, _with_start_line(text, diff)
+
+
+def _with_start_line(text: str, diff: Any) -> str:
+    """A start line beside the content, put where a block has it."""
+    line = _first(diff, "start_line") if isinstance(diff, dict) else None
+    if not isinstance(line, str) or not line.isdecimal() or ":start_line:" in text:
+        return text
+    return _SEARCH_LINE.sub(lambda match: f"{match[0]}:start_line:{line}\n", text, count=1)
+
+
+def _first(element: Any, name: str) -> Any:
+    values = _listed(element.get(name, ())) if isinstance(element, dict) else []
+    return values[0] if values else None
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]

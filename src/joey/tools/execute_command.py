@@ -1,0 +1,130 @@
+"""Run a shell command, wait for it within bounds, and say how it went."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from joey.core.asks import Answer, AskKind
+from joey.core.modes import Group
+from joey.core.permissions.programs import program_name
+from joey.core.permissions.shell import possible_commands, word_set
+from joey.core.protocol import ToolProtocol
+from joey.core.settings import Settings
+from joey.core.text import unescape_entities
+from joey.errors import ToolError
+from joey.ports import Files, ToolContext
+from joey.tools.arguments import convert, missing
+from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
+from joey.tools.command_report import CommandReport, ended_or_running, killed_by_limit
+from joey.tools.live_output import LiveOutput
+
+_READERS = word_set(
+    "awk base64 bat cat comm cut diff egrep fgrep fold gawk grep head hexdump less more nl od paste"
+    " rg sed sort strings tac tail tee uniq wc xxd zcat zgrep"
+)
+
+
+class ExecuteCommandParams(Struct, frozen=True):
+    command: Annotated[str, Meta(description="The shell command to run.")]
+    cwd: Annotated[
+        str | None,
+        Meta(description="Folder to run it in; null for the workspace folder."),
+    ] = None
+    timeout: Annotated[
+        float | None,
+        Meta(
+            description="Seconds to wait for the end. After them the command goes on in the"
+            " background and its output so far is returned. Null waits until it has ended."
+        ),
+    ] = None
+
+
+class PreparedCommand(Prepared, frozen=True, kw_only=True):
+    command: str
+    cwd: Path
+    timeout: float | None
+
+
+class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
+    name: ClassVar[str] = "execute_command"
+    group: ClassVar[Group] = Group.COMMAND
+    params: ClassVar[type[Struct]] = ExecuteCommandParams
+
+    def parse(self, arguments: dict[str, Any]) -> ExecuteCommandParams:
+        params = convert(arguments, ExecuteCommandParams, self.name)
+        if not params.command.strip():
+            raise missing(self.name, "command")
+        return params
+
+    async def prepare(self, params: ExecuteCommandParams, ctx: ToolContext) -> PreparedCommand:
+        command = params.command
+        if ctx.protocol is ToolProtocol.XML:
+            command = unescape_entities(command)
+        place = ctx.files.resolve(params.cwd or ".")
+        if not (await ctx.files.stat(place)).is_dir:
+            raise ToolError(f"Working directory '{place.path}' does not exist.")
+        return PreparedCommand(
+            claims=(
+                Claim(Access.EXECUTE, place=place, command=command),
+                *await _hidden_reads(command, place.path, ctx.files),
+            ),
+            row={},
+            row_text=command,
+            ask=AskKind.COMMAND,
+            path=place.shown if place.path != ctx.files.root else None,
+            command=command,
+            cwd=place.path,
+            timeout=params.timeout if params.timeout and params.timeout > 0 else None,
+        )
+
+    async def run(
+        self, prepared: PreparedCommand, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
+        artifact = ctx.artifacts / f"cmd-{ctx.row_ts}.txt"
+        limit = time_limit(prepared.command, ctx.settings)
+        live = LiveOutput(ctx.on_output)
+        running = await ctx.terminal.start(prepared.command, prepared.cwd, artifact, live.feed)
+        try:
+            # Running into the limit cancels the wait, and that kills the command.
+            async with asyncio.timeout(limit):
+                end = await running.wait(prepared.timeout)
+        except TimeoutError:
+            return killed_by_limit(CommandReport(running, artifact, ctx.settings), ctx.settings)
+        finally:
+            live.close()
+        return ended_or_running(CommandReport(running, artifact, ctx.settings), end)
+
+
+async def _hidden_reads(command: str, cwd: Path, files: Files) -> list[Claim]:
+    """A claim for each hidden file that the command plainly reads, so that it is refused.
+
+    This keeps honest commands honest. It is no wall: a shell has more ways to read a file than
+    anybody can list.
+    """
+    claims: list[Claim] = []
+    for program, *words in possible_commands(command):
+        if program_name(program) not in _READERS:
+            continue
+        for word in words:
+            try:
+                place = files.resolve(str(cwd / word))
+                hidden = place.ignored and (await files.stat(place)).exists
+            except ToolError:
+                continue  # No file has such a name.
+            if hidden:
+                claims.append(Claim(Access.READ, place=place))
+    return claims
+
+
+def time_limit(command: str, settings: Settings) -> float | None:
+    """Seconds after which the command is killed; the user's allow-list goes by whole words."""
+    words = command.split()
+    for exempt in settings.command_timeout_allowlist:
+        prefix = exempt.split()
+        if prefix and words[: len(prefix)] == prefix:
+            return None
+    return settings.command_execution_timeout if settings.command_execution_timeout > 0 else None

@@ -1,0 +1,76 @@
+"""Images that a model may look at."""
+
+from __future__ import annotations
+
+import base64
+
+from msgspec import Struct
+
+from joey.core.settings import Settings
+
+SUFFIXES = frozenset(
+    (
+        *(".png", ".jpg", ".jpeg", ".gif", ".webp"),
+        *(".svg", ".bmp", ".ico", ".tiff", ".tif", ".avif"),
+    )
+)
+_MEGABYTE = 1024 * 1024
+
+
+class ImageAllowance:
+    """How much of a call's images may still be shown."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._most_each = settings.max_image_file_size * _MEGABYTE
+        self._most_in_all = settings.max_total_image_size * _MEGABYTE
+        self._used = 0
+
+    def refusal(self, size: int) -> str | None:
+        """Why an image of this size is not shown, if it is not."""
+        if size > self._most_each:
+            return (
+                f"Image file is too large ({_megabytes(size)}); the limit is"
+                f" {_megabytes(self._most_each)}."
+            )
+        if self._used + size > self._most_in_all:
+            return (
+                f"Image skipped: with its {_megabytes(size)}, the images of this call would be"
+                f" more than {_megabytes(self._most_in_all)}. Read it in a call of its own."
+            )
+        return None
+
+    def take(self, size: int) -> None:
+        self._used += size
+
+
+class _Format(Struct, frozen=True):
+    media_type: str
+    start: bytes
+    at_eight: bytes = b""
+
+
+_FORMATS = (
+    _Format("image/png", b"\x89PNG\r\n\x1a\n"),
+    _Format("image/jpeg", b"\xff\xd8\xff"),
+    _Format("image/gif", b"GIF8"),
+    _Format("image/webp", b"RIFF", at_eight=b"WEBP"),
+)
+
+
+def media_type(head: bytes) -> str | None:
+    """The kind of image, by its content; None for what the models' services do not take.
+
+    A file that only has the name of an image would make every later request of the task fail.
+    """
+    for form in _FORMATS:
+        if head.startswith(form.start) and head[8:].startswith(form.at_eight):
+            return form.media_type
+    return None
+
+
+def data_uri(media: str, data: bytes) -> str:
+    return f"data:{media};base64,{base64.b64encode(data).decode()}"
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / _MEGABYTE:.1f} MB"

@@ -1,0 +1,114 @@
+"""Reading lines of a file without holding more of it than is wanted."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from joey.ports import Files, Place
+
+_CHUNK = 256 * 1024
+_COUNTED = 256 * 1024 * 1024
+_NUMBER_WIDTH = 8
+"""About what the number in front of a line costs."""
+
+
+class Lines(Struct, frozen=True):
+    first: int
+    lines: tuple[str, ...]
+    cut: bool = False
+    """The budget ended before the lines did; what was left out begins at `next`."""
+    inside_line: bool = False
+    """The budget ended inside the last line, which is longer than all of it."""
+
+    @property
+    def next(self) -> int:
+        return self.first + len(self.lines)
+
+
+class LineReader:
+    """Moves forward through one file. A line ends at `\\n`; a `\\r` before it is dropped."""
+
+    def __init__(self, files: Files, place: Place) -> None:
+        self._files = files
+        self._place = place
+        self._pending = b""
+        self._offset = 0
+        self._at_end = False
+        self.line = 1
+        """The number of the next line."""
+
+    async def head(self, size: int) -> bytes:
+        """The beginning of the file, to see what it is; only before anything was read."""
+        await self._fill()
+        return self._pending[:size]
+
+    async def skip_to(self, line: int) -> bool:
+        """Go on to a line; False when the file ends before it."""
+        while True:
+            ends = self._pending.count(b"\n")
+            if self.line + ends >= line:
+                self._pending = self._pending.split(b"\n", line - self.line)[-1]
+                self.line = line
+                return await self.has_more()
+            if self._at_end:
+                return False
+            self.line += ends
+            self._pending = self._pending[-1:].replace(b"\n", b"")
+            await self._fill()
+
+    async def take(self, count: int, budget: int) -> Lines:
+        """The next lines, at most `count` and at most about `budget` bytes."""
+        first = self.line
+        taken: list[str] = []
+        start = 0
+        while len(taken) < count:
+            end = self._pending.find(b"\n", start)
+            if end < 0 and not self._at_end and len(self._pending) - start <= budget:
+                self._pending = self._pending[start:]
+                start = 0
+                await self._fill()
+                continue
+            stop = end if end >= 0 else len(self._pending)
+            if end < 0 and stop == start:
+                break
+            budget -= stop - start + _NUMBER_WIDTH
+            if budget < 0:
+                if taken:
+                    break
+                return Lines(first, (self._part(budget + stop),), cut=True, inside_line=True)
+            taken.append(self._decode(self._pending[start:stop]))
+            self.line += 1
+            start = stop + 1
+        self._pending = self._pending[start:]
+        return Lines(first, tuple(taken), cut=budget < 0)
+
+    async def has_more(self) -> bool:
+        while not self._pending and not self._at_end:
+            await self._fill()
+        return bool(self._pending)
+
+    async def count_lines(self) -> int | None:
+        """How many lines the file has, read to its end; None when that would take too long."""
+        last = b""
+        while True:
+            self.line += self._pending.count(b"\n")
+            last = self._pending[-1:] or last
+            self._pending = b""
+            if self._at_end:
+                return self.line - (last in (b"", b"\n"))
+            if self._offset >= _COUNTED:
+                return None
+            await self._fill()
+
+    async def _fill(self) -> None:
+        chunk = await self._files.read(self._place, _CHUNK, self._offset)
+        self._offset += len(chunk)
+        self._at_end = len(chunk) < _CHUNK
+        self._pending += chunk
+
+    def _part(self, size: int) -> str:
+        return self._decode(self._pending[: max(0, size)])
+
+    def _decode(self, line: bytes) -> str:
+        text = line.removesuffix(b"\r").decode(errors="replace")
+        return text.removeprefix("\ufeff") if self.line == 1 else text

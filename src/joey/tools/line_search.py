@@ -1,0 +1,50 @@
+"""The other process of `artifact_search`: a request on stdin, what was found on stdout.
+
+It is run by its file name, apart from the package, so it imports the standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+
+_LONGEST_LINE = 64 * 1024
+"""Longer lines are searched and shown in pieces."""
+
+
+def search(path: str, pattern: str, limit: int) -> dict[str, object]:
+    """All matches are counted; the first ones are shown until `limit` bytes are used up."""
+    expression = _compile(pattern)
+    matches = ((number, line) for number, line in _lines(path) if expression.search(line))
+    shown: list[tuple[int, str]] = []
+    total, room = 0, limit
+    for number, line in matches:
+        total += 1
+        size = len(line.encode()) + 1
+        if size <= room:
+            shown.append((number, line))
+        elif not shown:
+            shown.append((number, line.encode()[:room].decode(errors="ignore")))
+        room = room - size if size <= room else 0
+    return {"total": total, "lines": shown}
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern, re.IGNORECASE)
+    except (re.error, RecursionError, OverflowError):
+        return re.compile(re.escape(pattern), re.IGNORECASE)
+
+
+def _lines(path: str) -> Iterator[tuple[int, str]]:
+    number = 1
+    with open(path, "rb") as file:  # noqa: PTH123 (pathlib would double the start-up time)
+        while raw := file.readline(_LONGEST_LINE):
+            yield number, raw.decode(errors="replace").rstrip("\r\n")
+            number += raw.endswith(b"\n")
+
+
+if __name__ == "__main__":
+    json.dump(search(**json.load(sys.stdin)), sys.stdout)

@@ -1,0 +1,87 @@
+"""List what a folder holds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from joey.core.asks import Answer
+from joey.core.modes import Group
+from joey.core.prompts import replies
+from joey.core.protocol import ToolProtocol
+from joey.errors import ToolError
+from joey.ports import Place, ToolContext
+from joey.tools.arguments import convert
+from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
+
+LIMIT = 200
+
+
+class ListFilesParams(Struct, frozen=True):
+    path: Annotated[str, Meta(description="The folder, relative to the workspace.")]
+    recursive: Annotated[
+        bool, Meta(description="true: everything below it as well; false: its own entries only.")
+    ] = False
+
+
+class PreparedListing(Prepared, frozen=True, kw_only=True):
+    place: Place
+    recursive: bool
+    result: str | None
+    """Listed before anybody is asked, but outside of the workspace only after."""
+
+
+class ListFiles(Tool[ListFilesParams, PreparedListing]):
+    name: ClassVar[str] = "list_files"
+    group: ClassVar[Group] = Group.READ
+    params: ClassVar[type[Struct]] = ListFilesParams
+    parallel: ClassVar[bool] = True
+
+    def parse(self, arguments: dict[str, Any]) -> ListFilesParams:
+        return convert(arguments, ListFilesParams, self.name)
+
+    async def prepare(self, params: ListFilesParams, ctx: ToolContext) -> PreparedListing:
+        place = ctx.files.resolve(params.path)
+        if place.ignored:
+            raise ToolError(replies.rooignore(ToolProtocol.XML, params.path))
+        result = await _list(place, params.recursive, ctx) if place.inside else None
+        return PreparedListing(
+            claims=(Claim(Access.READ, place=place),),
+            row={
+                "tool": "listFilesRecursive" if params.recursive else "listFilesTopLevel",
+                "path": place.shown,
+                "isOutsideWorkspace": not place.inside,
+                "content": result or "",
+            },
+            path=place.shown,
+            place=place,
+            recursive=params.recursive,
+            result=result,
+        )
+
+    async def run(
+        self, prepared: PreparedListing, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
+        if prepared.result is not None:
+            return Outcome(prepared.result)
+        return Outcome(await _list(prepared.place, prepared.recursive, ctx))
+
+
+async def _list(place: Place, recursive: bool, ctx: ToolContext) -> str:
+    listing = await ctx.search.list(place, recursive, LIMIT)
+    if not listing.entries:
+        return "No files found."
+    lines = [_marked(entry, place, ctx) for entry in listing.entries]
+    if listing.truncated:
+        lines.append("\n(File list truncated. Use list_files on subdirectories to see the rest.)")
+    return "\n".join(lines)
+
+
+def _marked(entry: str, place: Place, ctx: ToolContext) -> str:
+    """An entry with a shield when writing to it always needs a person."""
+    try:
+        protected = ctx.files.resolve(str(place.path / entry)).protected
+    except ToolError:  # a link to a name that cannot be used
+        protected = True
+    return f"🛡️ {entry}" if protected else entry

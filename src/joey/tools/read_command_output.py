@@ -1,0 +1,151 @@
+"""Read or search the kept output of an earlier command, piece by piece."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, ClassVar
+
+from msgspec import Meta, Struct
+
+from joey.core.asks import Answer
+from joey.core.modes import Group
+from joey.core.terminal_text import format_size, incomplete_end
+from joey.core.text import number_lines
+from joey.errors import ToolError
+from joey.ports import ToolContext
+from joey.tools.arguments import convert
+from joey.tools.artifact_search import search_lines
+from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
+
+DEFAULT_LIMIT = 40 * 1024
+LARGEST_LIMIT = 512 * 1024
+
+_ARTIFACT_ID = re.compile(r"cmd-[0-9]+\.txt")
+_CHUNK = 64 * 1024
+
+
+class ReadCommandOutputParams(Struct, frozen=True):
+    artifact_id: Annotated[
+        str, Meta(description="The ID that the command's result named, e.g. cmd-1706119234567.txt.")
+    ]
+    search: Annotated[
+        str | None,
+        Meta(
+            description="Return only lines that match this regular expression, without regard to"
+            " case. Null returns everything."
+        ),
+    ] = None
+    offset: Annotated[
+        int | None, Meta(description="Byte to start reading at; null for the beginning.")
+    ] = None
+    limit: Annotated[int | None, Meta(description="Most bytes to return; null for 40960.")] = None
+
+
+class PreparedReading(Prepared, frozen=True, kw_only=True):
+    text: str
+
+
+class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedReading]):
+    name: ClassVar[str] = "read_command_output"
+    group: ClassVar[Group] = Group.COMMAND
+    params: ClassVar[type[Struct]] = ReadCommandOutputParams
+    parallel: ClassVar[bool] = True
+
+    def parse(self, arguments: dict[str, Any]) -> ReadCommandOutputParams:
+        return convert(arguments, ReadCommandOutputParams, self.name)
+
+    async def prepare(self, params: ReadCommandOutputParams, ctx: ToolContext) -> PreparedReading:
+        path, size = await asyncio.to_thread(_locate, ctx.artifacts, params.artifact_id)
+        offset = _checked_offset(params.offset, size)
+        limit = _checked_limit(params.limit)
+        if params.search:
+            return await _search(path, size, params.search, limit)
+        return await asyncio.to_thread(_read, path, size, offset, limit)
+
+    async def run(
+        self, prepared: PreparedReading, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
+        return Outcome(prepared.text)
+
+
+def _locate(artifacts: Path, artifact_id: str) -> tuple[Path, int]:
+    if not _ARTIFACT_ID.fullmatch(artifact_id):
+        raise ToolError(
+            f'Error: "{artifact_id}" is not an artifact ID. Expected format: cmd-<digits>.txt, as'
+            " named in the result of execute_command."
+        )
+    path = artifacts / artifact_id
+    if path.is_symlink() or not path.is_file():
+        raise ToolError(
+            f"Error: there is no artifact {artifact_id}. Short outputs are not kept: they were"
+            " shown whole in the result of their command."
+        )
+    return path, path.stat().st_size
+
+
+def _checked_offset(offset: int | None, size: int) -> int:
+    if offset is None or offset == 0:
+        return 0
+    if not 0 <= offset < size:
+        raise ToolError(
+            f"Error: offset {offset} is not in the output, which is {size} bytes long (0 to"
+            f" {size - 1} can be read)."
+        )
+    return offset
+
+
+def _checked_limit(limit: int | None) -> int:
+    if limit is None:
+        return DEFAULT_LIMIT
+    if limit <= 0:
+        raise ToolError(f"Error: limit must be a positive number of bytes, not {limit}.")
+    return min(limit, LARGEST_LIMIT)
+
+
+def _read(path: Path, size: int, offset: int, limit: int) -> PreparedReading:
+    with path.open("rb") as file:
+        first_line = _count_newlines(file, offset) + 1
+        data = file.read(limit)
+    if offset + len(data) < size:
+        data = data[: len(data) - incomplete_end(data)] or data
+    end = offset + len(data)
+    state = "TRUNCATED" if end < size else "COMPLETE"
+    lines = number_lines(data.decode("utf-8", errors="replace"), first_line).removesuffix("\n")
+    return PreparedReading(
+        claims=(Claim(Access.NONE),),
+        row={"tool": "readCommandOutput", "readStart": offset, "readEnd": end, "totalBytes": size},
+        text=f"[Command Output: {path.name}]\nTotal size: {format_size(size, ' bytes')}"
+        f" | Showing bytes {offset}-{end} | {state}\n{lines}",
+    )
+
+
+def _count_newlines(file: BinaryIO, stop: int) -> int:
+    """Newlines before the byte `stop`, where the file is left."""
+    count = 0
+    while stop > 0 and (chunk := file.read(min(stop, _CHUNK))):
+        count += chunk.count(b"\n")
+        stop -= len(chunk)
+    return count
+
+
+async def _search(path: Path, size: int, pattern: str, limit: int) -> PreparedReading:
+    found = await search_lines(path, pattern, limit)
+    header = f'[Command Output: {path.name}] (search: "{pattern}")'
+    total = f"Total size: {format_size(size, ' bytes')}"
+    if found.lines:
+        shown = "\n".join(f"{number:>5} | {line}" for number, line in found.lines)
+        counts = f"Total matches: {found.total} | Showing first {len(found.lines)}"
+        text = f"{header}\n{counts}\n{shown}"
+    else:
+        text = f"{header}\n{total}\nNo line matches."
+    row = {
+        "tool": "readCommandOutput",
+        "readStart": 0,
+        "readEnd": size,
+        "totalBytes": size,
+        "searchPattern": pattern,
+        "matchCount": found.total,
+    }
+    return PreparedReading(claims=(Claim(Access.NONE),), row=row, text=text)

@@ -1,0 +1,138 @@
+"""Read files, whole or by lines; several in one call."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from joey.core.asks import Answer
+from joey.core.modes import Group
+from joey.core.prompts import replies
+from joey.core.protocol import ToolProtocol
+from joey.core.settings import Settings
+from joey.errors import ArgumentError, ToolError
+from joey.ports import Place, ToolContext
+from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
+from joey.tools.file_view import FileViewer
+from joey.tools.read_request import ReadRequest, WantedFile, parse_request
+from joey.tools.read_result import Entry, render
+
+
+class FileToRead(Struct, frozen=True):
+    path: Annotated[str, Meta(description="Path of the file, relative to the workspace.")]
+    line_ranges: Annotated[
+        tuple[tuple[int, int], ...] | None,
+        Meta(
+            description="Ranges of lines to read, each [first, last] counted from 1 and inclusive."
+            " Null reads the whole file."
+        ),
+    ] = None
+
+
+class ReadFileParams(Struct, frozen=True):
+    files: Annotated[
+        tuple[FileToRead, ...],
+        Meta(description="The files to read; ask for related ones together.", min_length=1),
+    ]
+
+
+class PreparedRead(Prepared, frozen=True, kw_only=True):
+    files: tuple[tuple[WantedFile, Place], ...]
+
+
+class ReadFile(Tool[ReadRequest, PreparedRead]):
+    name: ClassVar[str] = "read_file"
+    group: ClassVar[Group] = Group.READ
+    params: ClassVar[type[Struct]] = ReadFileParams
+    parallel: ClassVar[bool] = True
+    xml_params: ClassVar[tuple[str, ...]] = (
+        *("args", "path", "start_line", "end_line", "line_range", "line_ranges"),
+        *("offset", "limit"),
+    )
+
+    def parse(self, arguments: dict[str, Any]) -> ReadRequest:
+        return parse_request(arguments, self.name)
+
+    async def prepare(self, params: ReadRequest, ctx: ToolContext) -> PreparedRead:
+        most = ctx.settings.max_concurrent_file_reads
+        if len(params.files) > most:
+            raise ToolError(
+                f"{len(params.files)} files in one call are too many: at most {most} can be read"
+                " at once. Read them in several calls."
+            )
+        files = tuple((wanted, ctx.files.resolve(wanted.path)) for wanted in params.files)
+        visible = tuple((wanted, place) for wanted, place in files if not place.ignored)
+        if not visible:
+            raise ToolError("\n".join(_hidden(wanted) for wanted, _ in files))
+        return PreparedRead(
+            claims=tuple(Claim(Access.READ, place=place) for _, place in visible),
+            row=_row(visible, ctx.settings),
+            path=visible[0][1].shown if len(visible) == 1 else None,
+            files=files,
+        )
+
+    async def run(self, prepared: PreparedRead, ctx: ToolContext, answer: Answer | None) -> Outcome:
+        viewer = FileViewer(ctx)
+        entries = [
+            Entry(wanted.path, error=_hidden(wanted))
+            if place.ignored
+            else await viewer.view(wanted, place)
+            for wanted, place in prepared.files
+        ]
+        return Outcome(
+            render(entries, ctx.protocol),
+            images=tuple(entry.image for entry in entries if entry.image is not None),
+            is_error=any(entry.error is not None for entry in entries),
+            said=tuple(
+                ("rooignore_error", place.shown) for _, place in prepared.files if place.ignored
+            ),
+        )
+
+    def describe(self, arguments: dict[str, Any]) -> str:
+        try:
+            paths = [wanted.path for wanted in self.parse(arguments).files]
+        except ArgumentError:
+            return f"[{self.name}]"
+        match paths:
+            case [path]:
+                hint = "Related files can be read together, in one call."
+                return f"[{self.name} for '{path}'. {hint}]"
+            case _ if len(paths) <= 3:
+                return f"[{self.name} for {', '.join(repr(path) for path in paths)}]"
+        return f"[{self.name} for {len(paths)} files]"
+
+
+def _row(files: tuple[tuple[WantedFile, Place], ...], settings: Settings) -> dict[str, Any]:
+    if len(files) == 1:
+        wanted, place = files[0]
+        return {
+            "tool": "readFile",
+            "path": place.shown,
+            "isOutsideWorkspace": not place.inside,
+            "content": str(place.path),
+            "reason": _snippet(wanted, settings),
+        }
+    return {"tool": "readFile", "batchFiles": [_batch_item(*file, settings) for file in files]}
+
+
+def _batch_item(wanted: WantedFile, place: Place, settings: Settings) -> dict[str, Any]:
+    snippet = _snippet(wanted, settings)
+    return {
+        "path": place.shown,
+        "lineSnippet": snippet,
+        "isOutsideWorkspace": not place.inside,
+        "key": f"{place.shown} ({snippet})" if snippet else place.shown,
+        "content": str(place.path),
+    }
+
+
+def _snippet(wanted: WantedFile, settings: Settings) -> str:
+    if wanted.ranges:
+        return "lines " + ", ".join(f"{start}-{end}" for start, end in wanted.ranges)
+    most = settings.max_read_file_line
+    return f"up to {most} lines" if most >= 0 else ""
+
+
+def _hidden(wanted: WantedFile) -> str:
+    return replies.rooignore(ToolProtocol.XML, wanted.path)

@@ -1,0 +1,164 @@
+"""The tools there are: found by name, offered by mode, and kept to what the mode allows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from msgspec.structs import fields
+
+from joey.core.models import ModelInfo, ToolSpec
+from joey.core.modes import Grant, Group, Mode
+from joey.core.parsing.xml_args import parse_args_xml
+from joey.core.permissions.claims import Access, Claim
+from joey.core.settings import Settings
+from joey.errors import ToolError
+from joey.tools.apply_diff import ApplyDiff
+from joey.tools.ask_followup_question import AskFollowupQuestion
+from joey.tools.attempt_completion import AttemptCompletion
+from joey.tools.base import Tool
+from joey.tools.execute_command import ExecuteCommand
+from joey.tools.list_files import ListFiles
+from joey.tools.read_command_output import ReadCommandOutput
+from joey.tools.read_file import ReadFile
+from joey.tools.schema import native_schema
+from joey.tools.search_files import SearchFiles
+from joey.tools.switch_mode import SwitchModeTool
+from joey.tools.update_todo_list import UpdateTodoList
+from joey.tools.write_to_file import WriteToFile
+
+AnyTool = Tool[Any, Any]
+
+_PATH_KEYS = ("path", "file_path")
+
+
+class Registry:
+    """Order matters: it is the order in which the model sees the tools."""
+
+    def __init__(self, tools: Iterable[AnyTool]) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._by_name = {
+            name: tool for tool in self._tools.values() for name in (tool.name, *tool.aliases)
+        }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tools by their own names, without aliases."""
+        return tuple(self._tools)
+
+    def find(self, name: str) -> AnyTool:
+        """The tool that is called `name`, be it by an alias.
+
+        Raises:
+            ToolError: there is none; the text lists those there are.
+        """
+        tool = self._by_name.get(name)
+        if tool is None:
+            raise ToolError(f'Unknown tool "{name}". Available tools: {", ".join(self.names)}.')
+        return tool
+
+    def specs(self, mode: Mode, settings: Settings, model: ModelInfo) -> tuple[ToolSpec, ...]:
+        """What the model is offered in this mode."""
+        return tuple(
+            _spec(tool)
+            for tool in self._tools.values()
+            if mode.grant(tool.group) is not None and _switched_on(tool, settings)
+        )
+
+    def xml_tools(self) -> Mapping[str, frozenset[str]]:
+        """For every name that opens a call in XML, the tags that its parameters may have."""
+        return {name: _xml_tags(tool) for name, tool in self._by_name.items()}
+
+    def check_allowed(
+        self, tool: AnyTool, mode: Mode, arguments: Mapping[str, Any] | None = None
+    ) -> None:
+        """Refuse a tool that the mode does not grant, and paths that it may not change.
+
+        Raises:
+            ToolError: naming the tool and the mode, and for a path also what would be allowed.
+        """
+        grant = mode.grant(tool.group)
+        if grant is None:
+            raise ToolError(f'Tool "{tool.name}" is not allowed in {mode.slug} mode.')
+        if tool.group is Group.EDIT:
+            for path in _named_paths(arguments or {}):
+                _check_path(tool, mode, grant, path)
+
+    def check_places(self, tool: AnyTool, mode: Mode, claims: Iterable[Claim]) -> None:
+        """The same for the files that a prepared call will change, links resolved."""
+        grant = mode.grant(tool.group)
+        for claim in claims:
+            if grant is not None and claim.access is Access.WRITE and claim.place is not None:
+                _check_path(tool, mode, grant, claim.place.shown)
+
+
+def default_tools() -> tuple[AnyTool, ...]:
+    """All tools, in the order in which they are offered."""
+    return (
+        ReadFile(),
+        SearchFiles(),
+        ListFiles(),
+        ApplyDiff(),
+        WriteToFile(),
+        ExecuteCommand(),
+        ReadCommandOutput(),
+        AskFollowupQuestion(),
+        AttemptCompletion(),
+        SwitchModeTool(),
+        UpdateTodoList(),
+    )
+
+
+@cache
+def _spec(tool: AnyTool) -> ToolSpec:
+    return ToolSpec(
+        name=tool.name,
+        description=tool.description,
+        parameters=native_schema(tool.params),
+        strict=tool.strict,
+    )
+
+
+def _switched_on(tool: AnyTool, settings: Settings) -> bool:
+    return tool.name != UpdateTodoList.name or settings.todo_list_enabled
+
+
+def _xml_tags(tool: AnyTool) -> frozenset[str]:
+    return frozenset({field.encode_name for field in fields(tool.params)} | set(tool.xml_params))
+
+
+def _check_path(tool: AnyTool, mode: Mode, grant: Grant, path: str) -> None:
+    if _covers(grant, path):
+        return
+    what = f" ({grant.description})" if grant.description else ""
+    raise ToolError(
+        f'Tool "{tool.name}" in mode "{mode.name}" may only change files that match'
+        f" {grant.file_regex}{what}, not {path}."
+    )
+
+
+def _covers(grant: Grant, path: str) -> bool:
+    try:
+        return grant.covers(path)
+    except re.error:
+        return False
+
+
+def _named_paths(value: object) -> Iterator[str]:
+    """Every path that the arguments of a call name, wherever the protocol has put it."""
+    match value:
+        case dict():
+            for key, inner in value.items():
+                if key in _PATH_KEYS and isinstance(inner, str):
+                    yield inner
+                elif key == "args" and isinstance(inner, str):
+                    yield from _named_paths(parse_args_xml(inner))
+                elif key in _PATH_KEYS and isinstance(inner, list):
+                    yield from (path for path in inner if isinstance(path, str))
+                else:
+                    yield from _named_paths(inner)
+        case list():
+            for inner in value:
+                yield from _named_paths(inner)

@@ -1,0 +1,66 @@
+"""Go on in another mode."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from joey.core.asks import Answer
+from joey.core.modes import Group, Mode, find_mode
+from joey.errors import ToolError
+from joey.ports import ToolContext
+from joey.tools.arguments import convert
+from joey.tools.base import Access, Claim, Outcome, Prepared, SwitchMode, Tool
+
+
+class SwitchModeParams(Struct, frozen=True):
+    mode_slug: Annotated[str, Meta(description="Slug of the mode to go on in, e.g. code.")]
+    reason: Annotated[str | None, Meta(description="Why, in a sentence for the user; or null.")] = (
+        None
+    )
+
+
+class PreparedSwitch(Prepared, frozen=True, kw_only=True):
+    mode: Mode
+    reason: str
+
+
+class SwitchModeTool(Tool[SwitchModeParams, PreparedSwitch]):
+    name: ClassVar[str] = "switch_mode"
+    group: ClassVar[Group] = Group.ALWAYS
+    params: ClassVar[type[Struct]] = SwitchModeParams
+
+    def parse(self, arguments: dict[str, Any]) -> SwitchModeParams:
+        return convert(arguments, SwitchModeParams, self.name)
+
+    async def prepare(self, params: SwitchModeParams, ctx: ToolContext) -> PreparedSwitch:
+        slug = params.mode_slug.strip()
+        mode = find_mode(slug, ctx.modes)
+        if mode is None:
+            known = ", ".join(mode.slug for mode in ctx.modes)
+            raise ToolError(f"Invalid mode: {slug}. Available modes: {known}.")
+        if mode.slug == ctx.mode.slug:
+            raise ToolError(f"Already in {mode.name} mode.")
+        reason = params.reason or ""
+        return PreparedSwitch(
+            claims=(Claim(Access.SWITCH_MODE),),
+            row={"tool": "switchMode", "mode": mode.slug, "reason": reason},
+            mode=mode,
+            reason=reason,
+        )
+
+    async def run(
+        self, prepared: PreparedSwitch, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
+        because = f" because: {prepared.reason}" if prepared.reason else ""
+        return Outcome(
+            f"Successfully switched from {ctx.mode.name} mode to {prepared.mode.name}"
+            f" mode{because}.",
+            directive=SwitchMode(prepared.mode.slug),
+        )
+
+    def describe(self, arguments: dict[str, Any]) -> str:
+        slug, reason = arguments.get("mode_slug"), arguments.get("reason")
+        because = f" because: {reason}" if reason else ""
+        return f"[{self.name} to '{slug}'{because}]"

@@ -1,0 +1,96 @@
+"""Replace the list of steps that the task consists of."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from joey.core.asks import Answer
+from joey.core.modes import Group
+from joey.core.todos import Todo, parse_todos
+from joey.errors import ArgumentError
+from joey.ports import ToolContext
+from joey.tools.arguments import convert
+from joey.tools.base import Access, Claim, Outcome, Prepared, SetTodos, Tool
+
+_MARKS = {
+    "pending": " ",
+    "todo": " ",
+    "in_progress": "-",
+    "in-progress": "-",
+    "completed": "x",
+    "done": "x",
+}
+
+
+class UpdateTodoListParams(Struct, frozen=True):
+    todos: Annotated[
+        str,
+        Meta(
+            description="The whole list as a Markdown checklist, one step per line: [ ] pending,"
+            " [-] in progress, [x] completed."
+        ),
+    ]
+
+
+class PreparedTodos(Prepared, frozen=True, kw_only=True):
+    todos: tuple[Todo, ...]
+
+
+class UpdateTodoList(Tool[UpdateTodoListParams, PreparedTodos]):
+    name: ClassVar[str] = "update_todo_list"
+    group: ClassVar[Group] = Group.ALWAYS
+    params: ClassVar[type[Struct]] = UpdateTodoListParams
+
+    def parse(self, arguments: dict[str, Any]) -> UpdateTodoListParams:
+        if "todos" in arguments:
+            arguments = {**arguments, "todos": _checklist(arguments["todos"])}
+        params = convert(arguments, UpdateTodoListParams, self.name)
+        if params.todos.strip() and not parse_todos(params.todos):
+            raise ArgumentError(
+                "update_todo_list found no steps: write each on a line of its own, as"
+                " `[ ] step`, `[-] step` or `[x] step`."
+            )
+        return params
+
+    async def prepare(self, params: UpdateTodoListParams, ctx: ToolContext) -> PreparedTodos:
+        todos = parse_todos(params.todos)
+        return PreparedTodos(
+            claims=(Claim(Access.NONE),),
+            row={"tool": "updateTodoList", "todos": msgspec.to_builtins(list(todos))},
+            todos=todos,
+        )
+
+    async def run(
+        self, prepared: PreparedTodos, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
+        return Outcome("The todo list is updated.", directive=SetTodos(prepared.todos))
+
+
+def _checklist(given: object) -> object:
+    """A list of steps, which some models send in place of Markdown, as a checklist."""
+    if given is None:
+        return ""
+    if isinstance(given, str) and given.lstrip().startswith("[{"):
+        try:
+            given = msgspec.json.decode(given)
+        except msgspec.DecodeError:
+            return given
+    if not isinstance(given, list):
+        return given
+    return "\n".join(map(_checklist_line, given))
+
+
+def _checklist_line(item: object) -> str:
+    if not isinstance(item, dict):
+        text = str(item)
+        return text if parse_todos(text) else f"[ ] {text}"
+    status = str(item.get("status") or "pending")
+    if status not in _MARKS:
+        raise ArgumentError(
+            f'update_todo_list: "{status}" is not a status; use pending, in_progress or completed.'
+        )
+    content = " ".join(str(item.get("content") or item.get("text") or "").split())
+    return f"[{_MARKS[status]}] {content}"

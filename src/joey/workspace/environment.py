@@ -1,0 +1,72 @@
+"""The machine and the workspace as the model is told about them."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from joey.errors import ToolError, WorkspaceError
+from joey.ports import Environment, Files, Listing, Search
+
+_ZONE_LINK = Path("/etc/localtime")
+_ZONE_FILES = "zoneinfo/"
+
+
+class LocalEnvironment:
+    """This machine, and the workspace that `files` is rooted in."""
+
+    def __init__(self, files: Files, search: Search) -> None:
+        self._files = files
+        self._search = search
+
+    def system_facts(self) -> Mapping[str, str]:
+        return {
+            "os": _operating_system(),
+            "shell": "bash",
+            "home": str(Path.home()),
+            "workspace": str(self._files.root),
+        }
+
+    def time_zone(self) -> str:
+        return zone_text(datetime.now().astimezone())
+
+    async def workspace_listing(self, limit: int) -> Listing:
+        """Everything in the workspace that is worth naming, at most `limit` entries.
+
+        Raises:
+            WorkspaceError: the folder cannot be listed.
+        """
+        if limit <= 0:
+            return Listing(entries=())
+        root = self._files.root
+        try:
+            return await self._search.list(self._files.resolve("."), True, limit)
+        except ToolError as error:
+            raise WorkspaceError(f"cannot list the workspace {root}: {error}") from error
+
+
+def zone_text(now: datetime) -> str:
+    """`Europe/Berlin, UTC+2:00`: the zone by the name it is known by, and its offset at `now`."""
+    name = os.environ.get("TZ", "").lstrip(":") or _linked_zone() or now.tzname() or "UTC"
+    minutes = int((now.utcoffset() or timedelta()).total_seconds()) // 60
+    sign = "-" if minutes < 0 else "+"
+    return f"{name}, UTC{sign}{abs(minutes) // 60}:{abs(minutes) % 60:02}"
+
+
+def _linked_zone() -> str:
+    """The zone that the system is set to, where `/etc/localtime` links to its file."""
+    if not _ZONE_LINK.is_symlink():
+        return ""
+    return str(_ZONE_LINK.readlink()).partition(_ZONE_FILES)[2]
+
+
+def _operating_system() -> str:
+    if platform.system() == "Darwin":
+        return f"macOS {platform.mac_ver()[0]}"
+    return f"{platform.system()} {platform.release()}"
+
+
+_fits: type[Environment] = LocalEnvironment

@@ -1,0 +1,230 @@
+"""The workspace's files: one gate for every reader and writer.
+
+A path is resolved once, links and all, and what is decided about it is decided about the result.
+Opening it walks down from `/` folder by folder without following links, so that a link put there
+after the decision is an error and not a way out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from joey.errors import ToolError, WorkspaceError
+from joey.ports import FileKind, Files, Place
+from joey.workspace.ignore import IgnoreRules, is_protected
+
+LARGEST_READ = 64 * 1024 * 1024
+_LONGEST_PATH = 4096
+_SMALL = 256 * 1024
+"""Up to here, moving work to a thread costs more than the work."""
+_WALK = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+T = TypeVar("T")
+
+
+class LocalFiles:
+    """Files of this machine, as seen from one workspace."""
+
+    def __init__(self, root: Path) -> None:
+        try:
+            self.root = root.resolve(strict=True)
+        except (OSError, RuntimeError) as error:
+            raise WorkspaceError(f"{root} cannot be used as a workspace: {error}") from error
+        if not self.root.is_dir():
+            raise WorkspaceError(f"{root} is not a folder.")
+        if printable(str(self.root)) != str(self.root):
+            raise WorkspaceError(f"{root!r} cannot be used as a workspace: its name is not UTF-8.")
+        self.rules = IgnoreRules(self.root)
+
+    def resolve(self, path: str) -> Place:
+        """Where a path leads. Relative ones start at the workspace; `~` is a name like others.
+
+        Raises:
+            ToolError: no file could have this name.
+        """
+        _check_usable(path)
+        named = Path(os.path.normpath(self.root / path))
+        real = Path(os.path.realpath(self.root / path))
+        _check_usable(str(real))
+        relative = self.relative(real)
+        shown = relative if relative is not None else str(real)
+        within = {name for name in (self.relative(named), relative) if name is not None}
+        return Place(
+            given=path,
+            path=real,
+            shown=shown,
+            inside=relative is not None,
+            ignored=any(self.rules.hides_place(name, real) for name in within),
+            protected=any(is_protected(name) for name in {*within, shown}),
+        )
+
+    def relative(self, path: Path) -> str | None:
+        """A resolved path as seen from the root, or None when it is outside."""
+        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else None
+
+    async def stat(self, place: Place) -> FileKind:
+        try:
+            facts = place.path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return FileKind(exists=False)
+        except OSError as error:
+            raise _refusal("look at", place, error) from error
+        return FileKind(
+            exists=True,
+            is_file=stat.S_ISREG(facts.st_mode),
+            is_dir=stat.S_ISDIR(facts.st_mode),
+            size=facts.st_size,
+            mtime_ns=facts.st_mtime_ns,
+        )
+
+    async def read(self, place: Place, limit: int | None = None, offset: int = 0) -> bytes:
+        most = LARGEST_READ + 1 if limit is None else limit
+        with _translated("read", place):
+            size = min(most, (await self.stat(place)).size - offset)
+            data = await _run(size, lambda: _read(place.path, most, offset))
+        if limit is None and len(data) > LARGEST_READ:
+            raise ToolError(
+                f"Cannot read {place.shown}: it is larger than {LARGEST_READ // 2**20} MB."
+            )
+        return data
+
+    async def write(self, place: Place, data: bytes) -> None:
+        with _translated("write", place):
+            await _run(len(data), lambda: _replace(place.path, data))
+
+
+def printable(path: str) -> str:
+    """A path that can be sent as UTF-8, whatever bytes the file system has in it."""
+    return os.fsencode(path).decode(errors="replace")
+
+
+def _check_usable(path: str) -> None:
+    problem = None
+    if "\0" in path:
+        problem = "it has a NUL character"
+    elif len(path) > _LONGEST_PATH:
+        problem = f"it is longer than {_LONGEST_PATH} characters"
+    elif not path.isascii():
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            problem = "it has characters that no file name can have"
+    if problem is not None:
+        raise ToolError(f"{path[:80]!r} is not a usable path: {problem}.")
+
+
+async def _run(size: int, work: Callable[[], T]) -> T:
+    return work() if size <= _SMALL else await asyncio.to_thread(work)
+
+
+@contextmanager
+def _translated(verb: str, place: Place) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise _refusal(verb, place, error) from error
+
+
+def _refusal(verb: str, place: Place, error: OSError | ValueError) -> ToolError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return ToolError(f"Cannot {verb} {place.shown}: {reason}.")
+
+
+@contextmanager
+def _folder(path: Path, *, create: bool = False) -> Iterator[int]:
+    """A handle on a folder, reached from `/` without following a link."""
+    current = os.open(path.anchor, _WALK)
+    try:
+        for name in path.parts[1:]:
+            below = _enter(name, current, create)
+            os.close(current)
+            current = below
+        yield current
+    finally:
+        os.close(current)
+
+
+def _enter(name: str, folder: int, create: bool) -> int:
+    try:
+        return os.open(name, _WALK, dir_fd=folder)
+    except FileNotFoundError:
+        if not create:
+            raise
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=folder)
+    return os.open(name, _WALK, dir_fd=folder)
+
+
+def _read(path: Path, most: int, offset: int) -> bytes:
+    with _folder(path.parent) as folder:
+        descriptor = os.open(path.name or ".", _READ, dir_fd=folder)
+    try:
+        _check_regular(os.fstat(descriptor))
+        pieces: list[bytes] = []
+        while most > 0 and (piece := os.pread(descriptor, min(most, 1024 * 1024), offset)):
+            pieces.append(piece)
+            most -= len(piece)
+            offset += len(piece)
+    finally:
+        os.close(descriptor)
+    return b"".join(pieces)
+
+
+def _check_regular(facts: os.stat_result) -> None:
+    if stat.S_ISDIR(facts.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a directory")
+    if not stat.S_ISREG(facts.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a new file beside the old one, then put it in its place in one step."""
+    with _folder(path.parent, create=True) as folder:
+        before = _facts(path.name, folder)
+        temporary = f".joey-{secrets.token_hex(8)}.tmp"
+        descriptor = os.open(temporary, _CREATE, 0o666, dir_fd=folder)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                if before is not None:
+                    _keep_owner(descriptor, before)
+                    os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
+            os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            os.unlink(temporary, dir_fd=folder)
+            raise
+
+
+def _facts(name: str, folder: int) -> os.stat_result | None:
+    """The file that is about to be replaced, which must be a regular one."""
+    try:
+        facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    _check_regular(facts)
+    if not os.access(name, os.W_OK, dir_fd=folder):
+        raise PermissionError(errno.EACCES, "it is read-only")
+    return facts
+
+
+def _keep_owner(descriptor: int, before: os.stat_result) -> None:
+    now = os.fstat(descriptor)
+    if (now.st_uid, now.st_gid) == (before.st_uid, before.st_gid):
+        return
+    # Only root may give files away; for others the file becomes theirs, as with any editor
+    # that saves by renaming.
+    with suppress(PermissionError):
+        os.fchown(descriptor, before.st_uid, before.st_gid)
+
+
+_fits: type[Files] = LocalFiles

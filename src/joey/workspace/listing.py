@@ -1,0 +1,165 @@
+"""What a folder holds: its entries, or everything below it that is worth looking at.
+
+A recursive listing is ripgrep's list of files, which knows gitignore, plus what ripgrep does not
+report: empty folders, links, and hidden folders, which are named but not entered. When there is
+too much, what lies deep goes first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import aclosing, suppress
+from itertools import islice
+from pathlib import Path, PurePosixPath
+
+from joey.errors import ToolError
+from joey.ports import Listing, Place
+from joey.workspace.files import LocalFiles, printable
+from joey.workspace.ripgrep import RipgrepError, records
+
+_SECONDS = 10
+_MOST_FILES = 5_000
+_MOST_FOLDERS = 1_000
+_SKIPPED = frozenset(
+    (
+        *("node_modules", "__pycache__", "env", "venv", "dist", "out", "bundle", "vendor"),
+        *("tmp", "temp", "deps", "pkg", "Pods", ".git"),
+    )
+)
+_SKIPPED_PATHS = ("target/dependency", "build/dependencies")
+_GLOBS = (
+    *(f"--glob=!{name}/" for name in sorted(_SKIPPED)),
+    *(f"--glob=!**/{path}/" for path in _SKIPPED_PATHS),
+    "--glob=!.*/",
+)
+_DIGITS = re.compile(r"([0-9]+)")
+
+
+async def list_folder(files: LocalFiles, place: Place, recursive: bool, limit: int) -> Listing:
+    """The entries of a folder, at most `limit`, each folder followed by what is in it.
+
+    Raises:
+        ToolError: it is not a folder, or cannot be listed.
+    """
+    kind = await files.stat(place)
+    if not kind.is_dir:
+        what = "It is a file: use read_file." if kind.exists else "It does not exist."
+        raise ToolError(f"Cannot list {place.shown}. {what}")
+    folder = _Folder(files, place.path)
+    try:
+        entries, cut = await asyncio.to_thread(folder.top_level)
+        if recursive and place.path in (Path(place.path.anchor), Path.home()):
+            cut = True
+        elif recursive:
+            entries, cut = await folder.below(entries)
+    except OSError as error:
+        raise ToolError(f"Cannot list {place.shown}: {error.strerror or error}.") from error
+    if len(entries) > limit:
+        entries, cut = set(sorted(entries, key=_worth)[:limit]), True
+    return Listing(tuple(map(printable, sorted(entries, key=_order))), truncated=cut)
+
+
+class _Folder:
+    """One folder that is being listed. Entries are relative to it; folders end with `/`."""
+
+    def __init__(self, files: LocalFiles, path: Path) -> None:
+        self._rules = files.rules
+        self._path = path
+        self._from_root = files.relative(path)
+
+    def top_level(self) -> tuple[set[str], bool]:
+        """The folder's own entries, and whether there are more than one would read."""
+        entries = set(islice(self._entries(""), _MOST_FILES + 1))
+        return entries, len(entries) > _MOST_FILES
+
+    async def below(self, top_level: set[str]) -> tuple[set[str], bool]:
+        found: set[str] = set()
+        cut = await self._find_files(found)
+        folders = {f"{parent}/" for path in found for parent in _parents(path)}
+        if cut:
+            return found | folders | top_level, True
+        extra = await asyncio.to_thread(lambda: set(self._unreported(folders)))
+        return found | folders | extra, False
+
+    async def _find_files(self, found: set[str]) -> bool:
+        """Add what ripgrep lists; True when it was stopped before the end."""
+        arguments = ["--files", "--hidden", "--null", *_GLOBS]
+        prefix = f"{self._path}/"
+        name = self._path.name
+        if name in _SKIPPED or name.startswith("."):
+            arguments.append("--no-ignore")
+        try:
+            async with (
+                asyncio.timeout(_SECONDS),
+                aclosing(records(arguments, self._path, b"\0")) as paths,
+            ):
+                async for raw in paths:
+                    path = os.fsdecode(raw).removeprefix(prefix)
+                    if not self._hides(path):
+                        found.add(path)
+                    if len(found) >= _MOST_FILES:
+                        return True
+        except TimeoutError:
+            return True
+        except RipgrepError as error:
+            raise ToolError(f"ripgrep could not list the files:\n{error}") from error
+        return False
+
+    def _unreported(self, folders: set[str]) -> Iterator[str]:
+        """Hidden and empty folders and links beside the files that were found."""
+        for folder in islice(("", *sorted(folders)), _MOST_FOLDERS):
+            # A folder that has gone or may not be read is no reason to show none of the others.
+            with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+                for entry in self._entries(folder):
+                    if entry not in folders and self._is_unreported(entry):
+                        yield entry
+
+    def _is_unreported(self, entry: str) -> bool:
+        path = self._path / entry
+        if not entry.endswith("/"):
+            return path.is_symlink()
+        return path.name.startswith(".") or _is_empty(path)
+
+    def _entries(self, folder: str) -> Iterator[str]:
+        with os.scandir(self._path / folder) as entries:
+            for entry in entries:
+                is_dir = entry.is_dir(follow_symlinks=False)
+                name = f"{folder}{entry.name}"
+                skipped = entry.name in _SKIPPED or name.endswith(_SKIPPED_PATHS)
+                if not ((is_dir and skipped) or self._hides(name, is_dir=is_dir)):
+                    yield f"{name}/" if is_dir else name
+
+    def _hides(self, path: str, *, is_dir: bool = False) -> bool:
+        if self._from_root is None:
+            return False
+        return self._rules.hides(str(PurePosixPath(self._from_root, path)), is_dir=is_dir)
+
+
+def _parents(path: str) -> Iterable[str]:
+    parts = path.split("/")
+    return ("/".join(parts[:count]) for count in range(1, len(parts)))
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        with os.scandir(path) as entries:
+            return next(entries, None) is None
+    except PermissionError:
+        return True
+
+
+def _worth(entry: str) -> tuple[int, bool, object]:
+    """What is shallow first, folders before files."""
+    return entry.rstrip("/").count("/"), not entry.endswith("/"), _order(entry)
+
+
+def _order(entry: str) -> tuple[list[list[str | int]], str]:
+    """Part by part, so that entries follow their folder; numbers by value, letters by name."""
+    parts = [
+        [int(piece) if at % 2 else piece.casefold() for at, piece in enumerate(_DIGITS.split(part))]
+        for part in entry.rstrip("/").split("/")
+    ]
+    return parts, entry

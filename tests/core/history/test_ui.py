@@ -1,0 +1,153 @@
+"""Rows: what a person and Roo's clients see, folded from events."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from joey.core.asks import Answer, AskKind, Response
+from joey.core.events import (
+    AskAnswered,
+    AskOpened,
+    AskWithdrawn,
+    CallGrew,
+    CommandGrew,
+    Countdown,
+    Event,
+    Placed,
+    ReplyReceived,
+    RequestEnded,
+    RequestStarted,
+    RowGrew,
+    RowOpened,
+    Said,
+    ToolAnnounced,
+    ToolFinished,
+    UserSaid,
+)
+from joey.core.history.ui import Change, UiHistory
+from joey.core.messages import TextPart, Usage
+
+
+def folded(*events: Event) -> UiHistory:
+    history = UiHistory()
+    for event in events:
+        history.apply(event)
+    return history
+
+
+def shown(history: UiHistory, ts: int) -> dict[str, Any]:
+    row: dict[str, Any] = msgspec.to_builtins(history.row(ts))
+    return row
+
+
+def test_the_first_row_is_the_persons_request_and_later_words_are_feedback() -> None:
+    history = folded(UserSaid(ts=1, text="do it", first=True), UserSaid(ts=2, text="faster"))
+    assert [json.loads(row) for row in history.encoded()] == [
+        {"ts": 1, "type": "say", "say": "text", "text": "do it"},
+        {"ts": 2, "type": "say", "say": "user_feedback", "text": "faster"},
+    ]
+
+
+def test_text_streams_as_a_partial_row_and_keeps_its_ts_when_it_is_complete() -> None:
+    opened = RowOpened(ts=5, say="text")
+    history = folded(opened, RowGrew(ts=5, delta="Hel"), RowGrew(ts=5, delta="lo"))
+    assert shown(history, 5) == {
+        "ts": 5, "type": "say", "say": "text", "text": "Hello", "partial": True,
+    }  # fmt: skip
+    assert list(history.rows) == []
+    changes = history.apply(ReplyReceived(ts=6, parts=(Placed(ts=5, part=TextPart("Hello")),)))
+    assert changes == (Change("updated", 5),)
+    assert shown(history, 5) == {
+        "ts": 5, "type": "say", "say": "text", "text": "Hello", "partial": False,
+    }  # fmt: skip
+
+
+def test_arguments_can_be_read_in_the_row_while_they_grow() -> None:
+    history = folded(
+        RowOpened(ts=5, say="tool", tool="write_to_file", call_id="c"),
+        CallGrew(ts=5, delta='{"path": "src/a.py", "content": "imp'),
+    )
+    row = shown(history, 5)
+    assert (row["tool"], row["path"], row["partial"]) == ("write_to_file", "src/a.py", True)
+    assert json.loads(row["text"])["content"] == "imp"
+
+
+@pytest.mark.requirement("history:ui:tool-rows")
+def test_a_tool_that_the_rules_allow_is_said_and_one_that_waits_is_asked() -> None:
+    allowed = folded(
+        ToolAnnounced(ts=1, call_id="c", tool="read_file", text='{"tool":"readFile"}', path="a"),
+        ToolFinished(ts=2, call_id="c", tool="read_file", content="body", row_ts=1),
+    )
+    assert shown(allowed, 1) == {
+        "ts": 1, "type": "say", "say": "tool", "text": '{"tool":"readFile"}', "tool": "read_file",
+        "path": "a", "approvalState": "approved", "result": "body",
+    }  # fmt: skip
+    asked = folded(AskOpened(ts=1, ask=AskKind.TOOL, text="{}", tool="write_to_file", diff="+a"))
+    assert shown(asked, 1)["type"] == "ask"
+    assert shown(asked, 1)["approvalState"] == "pending"
+    assert shown(asked, 1)["diff"] == "+a"
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [(Response.YES, "approved"), (Response.NO, "rejected"), (Response.MESSAGE, "rejected")],
+)
+def test_an_answer_settles_the_approval(answer: Response, state: str) -> None:
+    history = folded(
+        AskOpened(ts=1, ask=AskKind.COMMAND, text="ls"),
+        AskAnswered(ts=2, ask_ts=1, answer=Answer(answer)),
+    )
+    assert (shown(history, 1)["approvalState"], shown(history, 1)["isAnswered"]) == (state, True)
+
+
+def test_a_withdrawn_ask_is_not_left_pending() -> None:
+    history = folded(AskOpened(ts=1, ask=AskKind.TOOL, text="{}"), AskWithdrawn(ts=2, ask_ts=1))
+    assert shown(history, 1)["approvalState"] == "rejected"
+
+
+def test_a_request_row_is_rewritten_with_its_usage() -> None:
+    usage = Usage(input=10, output=5, cache_reads=3)
+    history = folded(
+        RequestStarted(ts=1, api_protocol="anthropic"),
+        RequestEnded(ts=2, request_ts=1, usage=usage, cost=0.5),
+    )
+    assert json.loads(shown(history, 1)["text"]) == {
+        "apiProtocol": "anthropic", "tokensIn": 10, "tokensOut": 5,
+        "cacheWrites": 0, "cacheReads": 3, "cost": 0.5,
+    }  # fmt: skip
+
+
+def test_a_cancelled_request_says_why_it_ended() -> None:
+    history = folded(
+        RequestStarted(ts=1, api_protocol="openai"),
+        RequestEnded(ts=2, request_ts=1, cancel_reason="user_cancelled"),
+    )
+    assert json.loads(shown(history, 1)["text"])["cancelReason"] == "user_cancelled"
+
+
+def test_a_countdown_is_one_row_that_ticks_and_then_stays() -> None:
+    history = folded(
+        Countdown(ts=1, seconds=2, message="529\noverloaded"),
+        Countdown(ts=1, seconds=1, message="529\noverloaded"),
+    )
+    assert shown(history, 1)["text"] == "529\noverloaded\n<retry_timer>1</retry_timer>"
+    history.apply(Said(ts=1, say="api_req_retry_delayed", text="529\noverloaded"))
+    assert shown(history, 1)["partial"] is False
+    assert len(history.rows) == 1
+
+
+def test_command_output_is_one_row_that_grows() -> None:
+    history = folded(CommandGrew(ts=1, output="a\n"), CommandGrew(ts=1, output="b\n"))
+    assert shown(history, 1)["text"] == "a\nb\n"
+
+
+def test_rows_of_calls_that_were_cut_off_vanish_with_the_reply() -> None:
+    history = folded(
+        RowOpened(ts=5, say="tool", tool="read_file", call_id="c"),
+        ReplyReceived(ts=6, parts=(), interrupted=True),
+    )
+    assert history.row(5) is None

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from joey.core.chunks import TextChunk
+from joey.core.messages import TextPart
+from joey.core.protocol import ToolProtocol
+from tests.core.parsing.streams import assemble, cuts_of, xml
+
+
+@pytest.mark.requirement("parsing:text:tool-code-fence")
+def test_a_tool_code_fence_with_an_action_is_the_call_that_it_names() -> None:
+    text = (
+        "Explanation text\n\n```tool_code\n"
+        '{"tool":"file_system","action":"read_file","parameters":{"path":"src/app.ts"}}\n```\n\nThen.'
+    )
+    reply = xml(text)
+    (call,) = reply.calls
+    assert (call.name, call.input, call.problem) == ("read_file", {"path": "src/app.ts"}, None)
+    assert reply.parts[0] == TextPart("Explanation text")
+    assert reply.parts[2] == TextPart("Then.")
+    assert reply.raw == text
+
+
+@pytest.mark.requirement("parsing:text:tool-code-fence", "parsing:text:tool-call-tag")
+@pytest.mark.parametrize(
+    "text",
+    [
+        '```tool_code\n{"tool": "list_files", "parameters": {"path": "."}}\n```',
+        '```tool_code\r\n{"tool": "list_files", "parameters": {"path": "."}}\r\n```',
+        '```tool_code\n{\n  "tool": "list_files",\n  "parameters": {"path": "."}\n}\n```',
+        '```tool_code\n{"tool": "list_files", "parameters": {"path": "."}}',
+        '<tool_call>{"name": "list_files", "arguments": {"path": "."}}</tool_call>',
+        '<tool_call>\n{"name": "list_files", "arguments": {"path": "."}}\n</tool_call>',
+        '<tool_call>{"name": "list_files", "arguments": "{\\"path\\": \\".\\"}"}</tool_call>',
+        '<tool_call>{"name": "list_files", "arguments": {"path": "."}}',
+    ],
+)
+def test_json_in_the_text_that_names_a_known_tool_is_that_call(text: str) -> None:
+    (part,) = xml(text).parts
+    (call,) = xml(text).calls
+    assert (call.name, call.input, call.problem) == ("list_files", {"path": "."}, None)
+    assert part is not None
+
+
+def test_a_call_may_hold_its_own_closing() -> None:
+    content = "```tool_code\n```\n</tool_call> <list_files>"
+    block = json.dumps({"name": "write_to_file", "arguments": {"path": "a", "content": content}})
+    (call,) = xml(f"<tool_call>{block}</tool_call>").calls
+    assert call.input["content"] == content
+
+
+def test_several_blocks_are_several_calls() -> None:
+    block = '<tool_call>{"name": "list_files", "arguments": {"path": "%s"}}</tool_call>\n'
+    reply = xml(block % "a" + block % "b" + "<list_files><path>c</path></list_files>")
+    assert [call.input["path"] for call in reply.calls] == ["a", "b", "c"]
+
+
+def test_a_call_without_arguments_has_none() -> None:
+    (call,) = xml('<tool_call>{"name": "list_files"}</tool_call>').calls
+    assert call.input == {}
+
+
+@pytest.mark.requirement("parsing:text:not-a-call")
+@pytest.mark.parametrize(
+    "text",
+    [
+        '```tool_code\n{"tool": "unknown", "parameters": {}}\n```',
+        '```tool_code\n{"tool": "list_files", "parameters": [1]}\n```',
+        '```tool_code\n{"tool": "list_files", "parameters": {"path": \n```',
+        "```tool_code\nprint('hello')\n```",
+        '```json\n{"tool": "list_files", "parameters": {}}\n```',
+        '<tool_call>{"name": 5, "arguments": {}}</tool_call>',
+        '<tool_call>{"name": "list_files", "arguments": "not json"}</tool_call>',
+        '<tool_call>{"name": "list_files", "argu',
+        '<tool_call>["list_files"]</tool_call>',
+        "<tool_call></tool_call>",
+        "```tool_code",
+    ],
+)
+def test_anything_else_stays_text(text: str) -> None:
+    assert xml(text).parts == (TextPart(text),)
+
+
+def test_a_call_behind_a_broken_block_is_understood() -> None:
+    broken = '<tool_call>{"name": "list_files", "arguments": {"path": "\\uZZ\n'
+    reply = xml(f"{broken}<list_files><path>.</path></list_files>")
+    assert reply.parts[0] == TextPart(broken.strip())
+    assert [call.input for call in reply.calls] == [{"path": "."}]
+
+
+def test_xml_calls_inside_a_tool_call_tag_are_calls() -> None:
+    reply = xml("<tool_call>\n<list_files><path>.</path></list_files>\n</tool_call>")
+    assert [call.name for call in reply.calls] == ["list_files"]
+
+
+@pytest.mark.requirement("parsing:text:off-switch")
+def test_the_setting_turns_it_off() -> None:
+    text = '<tool_call>{"name": "list_files", "arguments": {"path": "."}}</tool_call>'
+    assert xml(text, understand_text_calls=False).parts == (TextPart(text),)
+
+
+def test_in_a_native_task_calls_in_the_text_are_text() -> None:
+    text = (
+        '<tool_call>{"name": "list_files", "arguments": {}}</tool_call>'
+        "<list_files><path>.</path></list_files>"
+    )
+    reply, _ = assemble([TextChunk(text)])
+    assert reply.parts == (TextPart(text),)
+
+
+blocks = st.sampled_from(
+    [
+        '```tool_code\n{"tool": "read_file", "parameters": {"path": "a\\u00e9"}}\n```',
+        '<tool_call>{"name": "list_files", "arguments": {"path": "</tool_call>"}}</tool_call>',
+        '<tool_call>{"name": "nobody", "arguments": {}}</tool_call>',
+        '<tool_call>{"name": "list_files", "arguments": {"path": "\\uZZ',
+        "<tool_call>{",
+        "words ",
+        "\n",
+    ]
+)
+
+
+@given(st.data(), st.lists(blocks, max_size=5).map("".join))
+@settings(max_examples=150)
+def test_blocks_are_understood_at_every_split(data: st.DataObject, text: str) -> None:
+    whole, _ = assemble([TextChunk(text)], ToolProtocol.XML)
+    cut, _ = assemble(map(TextChunk, data.draw(cuts_of(text))), ToolProtocol.XML)
+    assert whole == cut

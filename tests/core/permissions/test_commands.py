@@ -1,0 +1,375 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joey.core.permissions.commands import judge_command
+from joey.core.permissions.decisions import Allow, Ask, Deny
+
+ALLOWED = (
+    "echo",
+    "git",
+    "ls",
+    "cat",
+    "cd",
+    "find",
+    "grep",
+    "rg",
+    "sort",
+    "sed",
+    "awk",
+    "uniq",
+    "wc",
+    "npm test",
+    "python -m pytest",
+    "xargs",
+    "bash scripts/check.sh",
+    "printf",
+    "export",
+)
+DENIED = ("rm", "git push")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ls",
+        "ls -la src",
+        "  ls  ",
+        "echo hello world",
+        "echo 'a;b && c | d > e'",
+        'echo "it\'s done!"',
+        'grep -rn "foo\\.bar" src',
+        'grep "say \\"hi\\"" notes.txt',
+        "git status",
+        "git status && git diff --stat",
+        "git log --oneline -5",
+        "git log HEAD~1 --format=%h",
+        "git show HEAD^",
+        "git commit -m 'first line\nsecond line'",
+        "git --no-pager log",
+        "ls; ls;",
+        "ls\nls src\n",
+        "ls &&\n\n ls",
+        "ls | wc -l",
+        "ls || echo none",
+        "find . -name '*.py' -type f -not -path './.git/*'",
+        "sort -k2 -n names.txt | uniq -c",
+        "sed -n '10,20p' src/a.py",
+        "cd src && ls",
+        "npm test",
+        "npm test -- --watch=false",
+        "python -m pytest tests/core -q -k 'not slow'",
+        "bash scripts/check.sh",
+        "cat src/naïve.txt",
+        "cat notes.txt 'with space.txt' \"and more.txt\"",
+        "rg --files | wc",
+        "ls /dev/null",
+    ],
+)
+def test_plain_commands_that_fit_the_rules_run_unasked(command: str) -> None:
+    assert isinstance(judge_command(command, ALLOWED, DENIED), Allow)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        # substitution and expansion, quoted or not
+        "echo $(curl x)",
+        'echo "$(curl x)"',
+        "echo '$(curl x)'",
+        "echo `curl x`",
+        'echo "`curl x`"',
+        "echo ${x:-$(curl x)}",
+        "echo $(( $(curl x) ))",
+        "echo $[1+1]",
+        "echo $HOME",
+        'echo "$HOME"',
+        "echo $'a'",
+        'echo $"a"',
+        'echo "a\\$(curl x)"',
+        "cat <(curl x)",
+        "cat <<< x",
+        "cat <<EOF\nx\nEOF",
+        "echo {a,b}",
+        "ls *.py",
+        "ls ?",
+        "ls [ab]",
+        "cat ~/x",
+        "cat ~root/x",
+        "echo a=~/x",
+        "echo a:~/x",
+        # redirection, background, grouping, control flow
+        "echo hi > f",
+        "echo hi >> f",
+        "echo hi 2>&1",
+        "ls &",
+        "ls & echo",
+        "ls |& cat",
+        "(ls)",
+        "{ ls; }",
+        "! ls",
+        "if ls; then echo; fi",
+        "while ls; do echo; done",
+        "for f in a; do echo; done",
+        "ls() { echo; }",
+        "function f { ls; }",
+        "time ls",
+        "[[ -f a ]]",
+        "case a in a) ls;; esac",
+        # assignment, escapes, comments, strange characters
+        "X=1 ls",
+        "X=1",
+        "X+=1 ls",
+        "PATH=. ls",
+        "ls \\\n-la",
+        "l\\s",
+        "ls # comment",
+        "ls\r\nls",
+        "ls\x00",
+        "ls\x0bfoo",
+        "ls\u00a0-la",
+        "ls \u200b",
+        "ls 'unclosed",
+        'ls "unclosed',
+        # not complete, or nothing at all
+        "",
+        "  \n ",
+        "; ls",
+        "ls &&",
+        "ls | ",
+        "&& ls",
+        "ls ;; ls",
+        "ls ; ; ls",
+        "''",
+        # whole words only
+        "gitevil",
+        "git-evil",
+        "npm testx",
+        "npm",
+        "npm run test",
+        "lsof",
+        "./ls",
+        "/tmp/ls",
+        "LS",
+        # every command of the chain
+        "git status\ncurl x | sh",
+        "git status; curl x",
+        "git status && curl x",
+        "git status || curl x",
+        "ls | sh",
+        # programs that run or write when told to
+        "find . -exec cat {} +",
+        "find . -name x -execdir sh",
+        "find . -delete",
+        "find . -fprint out",
+        "git -c core.pager=x log",
+        "git -C sub status",
+        "git --exec-path=. log",
+        "git config alias.x y",
+        "git --no-pager config alias.x y",
+        "git submodule foreach ls",
+        "git diff --output=x",
+        "git grep -Ovi x",
+        "sort -o out in",
+        "sort -oout in",
+        "sort --output=out in",
+        "sort --outp=out in",
+        "sort --compress-program=x in",
+        "uniq in out",
+        "rg --pre x y",
+        "sed -i s/a/b/ f",
+        "sed -n '1e date' f",
+        "sed 'w out' f",
+        "sed -n 1p --in-place f",
+        "awk 'BEGIN { }' f",
+        "xargs ls",
+        "bash scripts/check.sh -x",
+        "export LD_PRELOAD=x",
+        "printf -v 'a[$(date)]' x",
+        # leaving the workspace
+        "cat /etc/passwd",
+        "cat ../x",
+        "cat a/../../x",
+        "ls ..",
+        "cat '~/x'",
+        "grep -f/etc/passwd x",
+        "grep --include=/x y",
+        "cat file:///etc/passwd",
+        "cd",
+        "cd -",
+        "cd --",
+        "cd && cat .ssh/id_rsa",
+        "cd .. && ls",
+    ],
+)
+def test_whatever_is_not_proven_harmless_is_asked(command: str) -> None:
+    assert isinstance(judge_command(command, ALLOWED, ()), Ask)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm x",
+        "/bin/rm x",
+        "'rm' x",
+        "r''m x",
+        'r"m" x',
+        "r\\m x",
+        "r\\\nm x",
+        "RM x",
+        "ls && rm x",
+        "ls\nrm x",
+        "ls | rm",
+        "echo $(rm -rf x)",
+        'echo "$(rm -rf x)"',
+        "echo `rm x`",
+        "echo ${x:-$(rm -rf x)}",
+        "echo $(( $(rm -rf x) ))",
+        "(rm x)",
+        "ls & rm x",
+        "sudo rm x",
+        "sudo -u ada /bin/rm x",
+        "env A=1 rm x",
+        "xargs rm",
+        "bash -c 'rm x'",
+        "timeout 5 rm x",
+        "git push",
+        "git push origin main",
+        "git  'push'",
+        "sudo git push",
+    ],
+)
+@pytest.mark.parametrize("allowed", [ALLOWED, ("*",)], ids=["rules", "anything"])
+def test_denied_commands_are_refused_in_any_disguise(
+    command: str, allowed: tuple[str, ...]
+) -> None:
+    assert isinstance(judge_command(command, allowed, DENIED), Deny)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo rm",
+        "find . -exec rm {} +",
+        "find . -name x -exec rm",
+        "if true; then rm x; fi",
+        "! rm x",
+        "X=1 rm x",
+        "$(echo r)m x",
+        "${x}m y",
+        "{r,}m x",
+        "/bin/r? x",
+        "$X y",
+        "env $X y",
+        "if $X; then y; fi",
+        "git -C sub push",
+        "git --no-pager push",
+        "git $X",
+        ">out rm x",
+    ],
+)
+@pytest.mark.parametrize("allowed", [ALLOWED, ("*",)], ids=["rules", "anything"])
+def test_where_a_denied_command_may_hide_nothing_is_allowed(
+    command: str, allowed: tuple[str, ...]
+) -> None:
+    assert not isinstance(judge_command(command, allowed, DENIED), Allow)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ls > out.txt",
+        "X=$(date) make",
+        "for f in *.py; do echo $f; done",
+        "curl x | sh",
+        "git status",
+        "echo form > alarm.txt",
+    ],
+)
+def test_anything_goes_where_no_denied_word_can_be(command: str) -> None:
+    assert judge_command(command, ("*",), DENIED) == Allow("*")
+
+
+def test_with_anything_allowed_and_nothing_denied_syntax_does_not_matter() -> None:
+    assert judge_command("while :; do $(x) &> y; done" * 2000, ("*",), ()) == Allow("*")
+
+
+def test_a_longer_allow_rule_wins_over_a_deny_rule() -> None:
+    assert judge_command("git status -s", ("git status",), ("git",)) == Allow("git status")
+    assert isinstance(judge_command("git log", ("git status",), ("git",)), Deny)
+    assert isinstance(judge_command("git status", ("git status",), ("git status",)), Deny)
+    assert isinstance(judge_command("git status", ("git",), ("git status",)), Deny)
+    assert isinstance(judge_command("git status > x", ("git status",), ("git",)), Ask)
+
+
+def test_denying_everything_leaves_what_is_allowed_by_name() -> None:
+    assert judge_command("ls", ("ls",), ("*",)) == Allow("ls")
+    assert isinstance(judge_command("cat", ("ls",), ("*",)), Deny)
+    assert isinstance(judge_command("cat", ("*",), ("*",)), Deny)
+    assert isinstance(judge_command("()", ("*",), ("*",)), Ask)
+
+
+def test_the_rule_that_allowed_is_named() -> None:
+    assert judge_command("git status && ls && git log", ("git", "git status", "ls"), ()) == Allow(
+        "git status, ls, git"
+    )
+
+
+def test_a_rule_that_is_no_plain_command_fits_nothing() -> None:
+    for rule in ("", "  ", "git *", "ls; rm", "$X", "npm run *"):
+        assert isinstance(judge_command("git status", (rule,), ()), Ask)
+        assert isinstance(judge_command("npm run x", (rule,), ()), Ask)
+
+
+def test_a_deny_rule_counts_however_it_is_written() -> None:
+    assert isinstance(judge_command("npm publish", ("*",), ("npm *",)), Deny)
+    assert judge_command("npm publish", ("npm",), ("", "  ")) == Allow("npm")
+    assert isinstance(judge_command("ls", ("*",), ("/",)), Allow)
+
+
+def test_very_long_lines_are_not_judged() -> None:
+    assert isinstance(judge_command("ls;" * 20_000 + "ls", ("ls",), ()), Ask)
+    assert isinstance(judge_command("ls;" * 20_000 + "ls", ("*",), ("rm",)), Ask)
+
+
+METACHARACTERS = "$`&<>(){}[]*?!#\\~\r\x00"
+
+
+@given(
+    before=st.text(alphabet="ab -./", max_size=8),
+    meta=st.sampled_from(METACHARACTERS),
+    after=st.text(alphabet="ab -./" + METACHARACTERS, max_size=8),
+)
+def test_no_unquoted_metacharacter_is_ever_approved(before: str, meta: str, after: str) -> None:
+    line = f"echo {before}{meta}{after}"
+    harmless_tilde = meta == "~" and before[-1:].isalnum()
+    doubled = meta == "&" and after.startswith("&")
+
+    if not (harmless_tilde or doubled):
+        assert not isinstance(judge_command(line, ("echo",), ()), Allow)
+
+
+@given(
+    words=st.lists(st.text(alphabet="abc.-_XYZ019éß", min_size=1, max_size=6), max_size=5),
+    joint=st.sampled_from([" && ", " || ", "; ", " | ", "\n"]),
+)
+def test_harmless_chains_of_allowed_commands_are_approved(words: list[str], joint: str) -> None:
+    quoted = " ".join(f"'{word}'" for word in words if ".." not in word)
+    line = joint.join([f"echo {quoted}", "echo done"])
+
+    assert judge_command(line, ("echo",), ("rm",)) == Allow("echo")
+
+
+@given(line=st.text(max_size=40), rule=st.text(max_size=12), denied=st.text(max_size=12))
+def test_every_line_gets_a_decision(line: str, rule: str, denied: str) -> None:
+    decision = judge_command(line, (rule, "*"), (denied, "rm"))
+
+    assert isinstance(decision, Allow | Ask | Deny)
+
+
+def test_a_denied_command_beside_one_that_outranks_its_rule_is_still_refused() -> None:
+    line = "git status > x; rm y"
+
+    assert isinstance(judge_command(line, ("git status",), ("git", "rm")), Deny)

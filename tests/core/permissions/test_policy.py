@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from joey.core.permissions.claims import Access, Claim
+from joey.core.permissions.policy import Allow, Ask, Decision, Deny, decide
+from joey.core.places import Place
+from joey.core.settings import Settings
+
+INSIDE = Place(given="a.py", path=Path("/w/a.py"), shown="a.py", inside=True)
+OUTSIDE = Place(given="/etc/x", path=Path("/etc/x"), shown="/etc/x", inside=False)
+HIDDEN = Place(given="k", path=Path("/w/k"), shown="k", inside=True, ignored=True)
+PROTECTED = Place(
+    given=".roo/mcp.json",
+    path=Path("/w/.roo/mcp.json"),
+    shown=".roo/mcp.json",
+    inside=True,
+    protected=True,
+)
+FAR_PROTECTED = Place(
+    given="/h/AGENTS.md",
+    path=Path("/h/AGENTS.md"),
+    shown="/h/AGENTS.md",
+    inside=False,
+    protected=True,
+)
+
+NOTHING = Settings(always_allow_read_only=False)
+EVERYTHING = Settings(
+    always_allow_read_only=True,
+    always_allow_read_only_outside_workspace=True,
+    always_allow_write=True,
+    always_allow_write_outside_workspace=True,
+    always_allow_write_protected=True,
+    always_allow_execute=True,
+    always_allow_mode_switch=True,
+    allowed_commands=("*",),
+)
+
+READ, WRITE = Access.READ, Access.WRITE
+
+
+def judge(access: Access, place: Place | None, **switches: bool) -> Decision:
+    return decide(
+        [Claim(access=access, place=place)],
+        Settings(**{"always_allow_read_only": False, **switches}),  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(
+    ("access", "place", "switches"),
+    [
+        (READ, INSIDE, ["read_only"]),
+        (READ, OUTSIDE, ["read_only", "read_only_outside_workspace"]),
+        (READ, PROTECTED, ["read_only"]),
+        (WRITE, INSIDE, ["write"]),
+        (WRITE, OUTSIDE, ["write", "write_outside_workspace"]),
+        (WRITE, PROTECTED, ["write", "write_protected"]),
+        (WRITE, FAR_PROTECTED, ["write", "write_outside_workspace", "write_protected"]),
+        (Access.SWITCH_MODE, None, ["mode_switch"]),
+    ],
+)
+def test_an_action_needs_all_of_its_switches(
+    access: Access, place: Place | None, switches: list[str]
+) -> None:
+    for states in product([True, False], repeat=len(switches)):
+        chosen = {
+            f"always_allow_{name}": state for name, state in zip(switches, states, strict=True)
+        }
+        expected = Allow if all(states) else Ask
+        assert isinstance(judge(access, place, **chosen), expected), chosen
+
+
+@pytest.mark.parametrize("access", [READ, WRITE, Access.SWITCH_MODE, Access.EXECUTE])
+def test_everything_asks_while_auto_approval_is_off(access: Access) -> None:
+    settings = Settings(
+        auto_approval_enabled=False,
+        always_allow_write=True,
+        always_allow_execute=True,
+        always_allow_mode_switch=True,
+        allowed_commands=("*",),
+    )
+    claim = Claim(access=access, place=INSIDE, command="ls")
+
+    decision = decide([claim], settings)
+
+    assert isinstance(decision, Ask)
+    assert "autoApprovalEnabled is off" in decision.reason
+
+
+@pytest.mark.parametrize("access", [READ, WRITE])
+@pytest.mark.parametrize("settings", [NOTHING, EVERYTHING], ids=["nothing", "everything"])
+def test_hidden_files_are_refused_whatever_is_allowed(access: Access, settings: Settings) -> None:
+    decision = decide([Claim(access=access, place=HIDDEN)], settings)
+
+    assert decision == Deny(".rooignore", "k is hidden by .rooignore")
+
+
+@pytest.mark.parametrize("settings", [NOTHING, EVERYTHING], ids=["nothing", "everything"])
+def test_a_question_always_goes_to_the_person(settings: Settings) -> None:
+    assert isinstance(decide([Claim(access=Access.QUESTION)], settings), Ask)
+
+
+def test_what_touches_nothing_never_asks() -> None:
+    settings = Settings(auto_approval_enabled=False)
+
+    assert isinstance(decide([Claim(access=Access.NONE)], settings), Allow)
+
+
+@pytest.mark.parametrize("access", [READ, WRITE, Access.EXECUTE])
+def test_a_claim_that_does_not_say_on_what_is_asked(access: Access) -> None:
+    assert isinstance(decide([Claim(access=access)], EVERYTHING), Ask)
+
+
+def test_a_call_without_claims_is_asked() -> None:
+    assert isinstance(decide([], EVERYTHING), Ask)
+
+
+def test_the_reason_names_the_setting_and_the_path() -> None:
+    decision = judge(WRITE, PROTECTED, always_allow_write=True)
+
+    assert decision == Ask("writing .roo/mcp.json: alwaysAllowWriteProtected is off")
+
+
+def test_the_rule_names_every_setting_that_was_needed() -> None:
+    decision = judge(
+        READ,
+        OUTSIDE,
+        always_allow_read_only=True,
+        always_allow_read_only_outside_workspace=True,
+    )
+
+    assert decision == Allow("alwaysAllowReadOnly + alwaysAllowReadOnlyOutsideWorkspace")
+
+
+def test_of_several_claims_the_strictest_answer_counts() -> None:
+    allowed = Claim(access=READ, place=INSIDE)
+    asked = Claim(access=WRITE, place=INSIDE)
+    refused = Claim(access=READ, place=HIDDEN)
+    settings = Settings()
+
+    assert isinstance(decide([allowed, allowed], settings), Allow)
+    assert isinstance(decide([allowed, asked, allowed], settings), Ask)
+    assert isinstance(decide([asked, allowed, refused], settings), Deny)
+
+
+def test_reasons_to_ask_are_told_together_and_once() -> None:
+    claims = [
+        Claim(access=WRITE, place=INSIDE),
+        Claim(access=WRITE, place=INSIDE),
+        Claim(access=READ, place=OUTSIDE),
+    ]
+
+    assert decide(claims, Settings()) == Ask(
+        "writing a.py: alwaysAllowWrite is off;"
+        " reading /etc/x: alwaysAllowReadOnlyOutsideWorkspace is off"
+    )
+
+
+# Commands --------------------------------------------------------------------------------------
+
+
+def run(command: str, place: Place | None = None, **settings: object) -> Decision:
+    return decide(
+        [Claim(access=Access.EXECUTE, place=place, command=command)],
+        Settings(**settings),  # type: ignore[arg-type]
+    )
+
+
+def test_a_command_needs_its_switch_and_a_rule() -> None:
+    rules = ("git status",)
+
+    assert run("git status", always_allow_execute=True, allowed_commands=rules) == Allow(
+        "git status"
+    )
+    assert run("git status", allowed_commands=rules) == Ask(
+        "running `git status`: alwaysAllowExecute is off"
+    )
+    assert run("git log", always_allow_execute=True, allowed_commands=rules) == Ask(
+        "running `git log`: no rule allows `git log`"
+    )
+
+
+@pytest.mark.parametrize("always_allow_execute", [True, False])
+def test_a_denied_command_is_refused_whatever_is_allowed(always_allow_execute: bool) -> None:
+    decision = run(
+        "rm -rf x",
+        always_allow_execute=always_allow_execute,
+        allowed_commands=("*",),
+        denied_commands=("rm",),
+    )
+
+    assert decision == Deny("rm", "rule `rm` denies `rm -rf x`")
+
+
+def test_a_command_outside_the_workspace_is_asked_unless_anything_goes() -> None:
+    assert isinstance(run("ls", OUTSIDE, always_allow_execute=True, allowed_commands=("ls",)), Ask)
+    assert isinstance(run("ls", OUTSIDE, always_allow_execute=True, allowed_commands=("*",)), Allow)
+    assert isinstance(run("ls", INSIDE, always_allow_execute=True, allowed_commands=("ls",)), Allow)
+
+
+def test_everything_may_be_allowed() -> None:
+    claims = [
+        Claim(access=READ, place=OUTSIDE),
+        Claim(access=WRITE, place=FAR_PROTECTED),
+        Claim(access=Access.EXECUTE, place=INSIDE, command="for f in *; do echo $f > x; done"),
+        Claim(access=Access.SWITCH_MODE),
+    ]
+
+    assert isinstance(decide(claims, EVERYTHING), Allow)

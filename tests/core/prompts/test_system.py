@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joey.core.models import ToolSpec
+from joey.core.modes import BUILT_IN, Grant, Group, Mode, find_mode
+from joey.core.prompts.system import ToolDoc, system_prompt
+from joey.core.protocol import ToolProtocol
+
+FACTS = {"os": "Linux 6.1", "shell": "bash", "home": "/home/ada", "workspace": "/home/ada/engine"}
+LIST_FILES = ToolSpec(
+    name="list_files",
+    description="Shows what is in a folder.",
+    parameters={
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "The folder."},
+            "recursive": {"type": "boolean", "description": "Everything below, too?"},
+            "order": {"type": ["string", "null"], "enum": ["name", "size", None]},
+            "limit": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        },
+        "required": ["path", "recursive", "order", "limit"],
+        "additionalProperties": False,
+    },
+)
+ALL_NAMES = (
+    "read_file",
+    "search_files",
+    "list_files",
+    "apply_diff",
+    "write_to_file",
+    "execute_command",
+    "ask_followup_question",
+    "attempt_completion",
+    "switch_mode",
+    "new_task",
+    "update_todo_list",
+)
+
+
+def offer(*names: str) -> list[ToolDoc]:
+    return [ToolDoc(ToolSpec(name, f"Does {name}.", {"type": "object"})) for name in names]
+
+
+def prompt(
+    slug: str = "code",
+    protocol: ToolProtocol = ToolProtocol.NATIVE,
+    tools: list[ToolDoc] | None = None,
+    custom_instructions: str = "",
+) -> str:
+    mode = find_mode(slug)
+    assert mode is not None
+    return system_prompt(
+        mode=mode,
+        modes=BUILT_IN,
+        protocol=protocol,
+        tools=offer(*ALL_NAMES) if tools is None else tools,
+        facts=FACTS,
+        custom_instructions=custom_instructions,
+    )
+
+
+def titles(text: str) -> list[str]:
+    return [section.splitlines()[0] for section in text.split("\n\n====\n\n")]
+
+
+@pytest.mark.parametrize("protocol", list(ToolProtocol))
+def test_sections_come_in_the_known_order(protocol: ToolProtocol) -> None:
+    text = prompt(protocol=protocol, custom_instructions="Use tabs.")
+
+    assert titles(text) == [
+        BUILT_IN[1].role,
+        "MARKDOWN RULES",
+        "TOOL USE",
+        "CAPABILITIES",
+        "MODES",
+        "RULES",
+        "SYSTEM INFORMATION",
+        "OBJECTIVE",
+        "USER'S CUSTOM INSTRUCTIONS",
+    ]
+
+
+@pytest.mark.parametrize("mode", BUILT_IN, ids=lambda mode: str(mode.slug))
+def test_every_mode_opens_with_its_role(mode: Mode) -> None:
+    assert prompt(mode.slug).startswith("You are Roo, ")
+    assert prompt(mode.slug).startswith(mode.role)
+
+
+def test_the_guidelines_follow_the_catalogue_inside_tool_use() -> None:
+    text = prompt(protocol=ToolProtocol.XML)
+
+    assert (
+        text.index("TOOL USE")
+        < text.index("# Tools\n")
+        < text.index("# Tool Use Guidelines")
+        < text.index("CAPABILITIES")
+    )
+
+
+def test_native_prompts_hold_no_catalogue_and_no_tags_to_copy() -> None:
+    text = prompt()
+
+    assert "# Tools\n" not in text
+    assert "<tool_name>" not in text
+    assert "Make several calls in one reply" in text
+
+
+def test_xml_prompts_want_one_tool_per_message() -> None:
+    text = prompt(protocol=ToolProtocol.XML)
+
+    assert "exactly one tool per message" in text
+    assert "several calls" not in text
+
+
+def test_the_catalogue_is_made_from_the_specification() -> None:
+    text = prompt(protocol=ToolProtocol.XML, tools=[ToolDoc(LIST_FILES)])
+
+    assert (
+        "## list_files\nDescription: Shows what is in a folder.\n\n"
+        "Parameters:\n"
+        "- path: (required) The folder.\n"
+        "- recursive: (required) Everything below, too?\n"
+        "- order: (optional) One of: name, size.\n"
+        "- limit: (optional)\n\n"
+        "Usage:\n"
+        "<list_files>\n"
+        "<path>path here</path>\n"
+        "<recursive>true or false</recursive>\n"
+        "<order>name or size (optional)</order>\n"
+        "<limit>a number (optional)</limit>\n"
+        "</list_files>"
+    ) in text
+
+
+def test_a_usage_of_its_own_replaces_the_generated_one() -> None:
+    usage = "<list_files>\n<args><path>src</path></args>\n</list_files>"
+    text = prompt(protocol=ToolProtocol.XML, tools=[ToolDoc(LIST_FILES, xml_usage=usage)])
+
+    assert f"Usage:\n{usage}\n" in text
+    assert "path here" not in text
+
+
+def test_tools_appear_in_the_order_they_are_offered() -> None:
+    text = prompt(protocol=ToolProtocol.XML, tools=offer("b_tool", "a_tool"))
+
+    assert text.index("## b_tool") < text.index("## a_tool")
+
+
+def test_nothing_is_said_about_tools_that_are_not_offered() -> None:
+    text = prompt("ask", tools=offer("read_file", "attempt_completion"))
+
+    for name in ("execute_command", "update_todo_list", "switch_mode", "list_files", "new_task"):
+        assert name not in text
+    assert "You can change files" not in text
+
+
+def test_a_mode_with_limited_edits_says_so() -> None:
+    assert r"`\.md$` (Markdown files only)" in prompt("architect")
+    assert "you may change only" not in prompt("code")
+
+
+def test_modes_are_listed_with_their_purpose() -> None:
+    bare = Mode(slug="poet", name="Poet", role="You are Roo, a poet. You rhyme.")
+    text = system_prompt(
+        mode=bare,
+        modes=(*BUILT_IN, bare),
+        protocol=ToolProtocol.NATIVE,
+        tools=(),
+        facts=FACTS,
+    )
+
+    assert '- "💻 Code" mode (code) - Writing, changing and refactoring code.' in text
+    assert '- "Poet" mode (poet) - You are Roo, a poet.\n' in text
+
+
+def test_facts_are_shown_by_name() -> None:
+    text = prompt()
+
+    assert "Operating System: Linux 6.1\nDefault Shell: bash\nHome Directory: /home/ada\n" in text
+    assert "Current Workspace Directory: /home/ada/engine\n" in text
+
+
+def test_instructions_of_the_user_come_before_those_of_the_mode() -> None:
+    text = prompt("debug", custom_instructions="  Use tabs.\n")
+
+    assert text.index("Global Instructions:\nUse tabs.\n") < text.index(
+        "Mode-specific Instructions:\nThink of several"
+    )
+
+
+def test_without_instructions_their_section_is_left_out() -> None:
+    assert "USER'S CUSTOM INSTRUCTIONS" not in prompt("code", custom_instructions=" \n")
+
+
+def test_a_native_prompt_stays_small() -> None:
+    assert 6_000 <= len(prompt().encode()) <= 9_000
+
+
+@pytest.mark.parametrize("protocol", list(ToolProtocol))
+def test_no_editor_is_mentioned(protocol: ToolProtocol) -> None:
+    text = prompt(protocol=protocol).casefold()
+
+    assert "vscode" not in text
+    assert "vs code" not in text
+
+
+@given(
+    extra=st.dictionaries(
+        st.text(min_size=1).filter(lambda key: key not in FACTS), st.text(), max_size=4
+    ),
+    protocol=st.sampled_from(ToolProtocol),
+    mode=st.sampled_from(BUILT_IN),
+)
+def test_the_same_task_always_gets_the_same_bytes(
+    extra: dict[str, str], protocol: ToolProtocol, mode: Mode
+) -> None:
+    def build(facts: dict[str, str]) -> str:
+        return system_prompt(
+            mode=mode, modes=BUILT_IN, protocol=protocol, tools=offer(*ALL_NAMES), facts=facts
+        )
+
+    reordered = dict(reversed({**FACTS, **extra}.items()))
+    assert build(reordered) == build(FACTS)
+
+
+def test_a_restriction_without_a_description_still_names_its_pattern() -> None:
+    mode = Mode(
+        slug="docs",
+        name="Docs",
+        role="You are Roo, a writer.",
+        grants=(Grant(Group.EDIT, file_regex=r"^docs/"),),
+    )
+    text = system_prompt(
+        mode=mode,
+        modes=(),
+        protocol=ToolProtocol.NATIVE,
+        tools=offer("write_to_file"),
+        facts=FACTS,
+    )
+
+    assert "matches `^docs/`; other edits are refused" in text
+    assert "MODES" not in titles(text)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joey.core.todos import Status, Todo, parse_todos, render_todos
+
+
+@pytest.mark.parametrize(
+    ("line", "content", "status"),
+    [
+        ("[ ] write it", "write it", "pending"),
+        ("[] write it", "write it", "pending"),
+        ("[x] write it", "write it", "completed"),
+        ("[X] write it", "write it", "completed"),
+        ("[-] write it", "write it", "in_progress"),
+        ("[~] write it", "write it", "in_progress"),
+        ("- [ x ] write it  ", "write it", "completed"),
+        ("  -  [ - ]  write it", "write it", "in_progress"),
+        ("[x] keep [brackets] inside", "keep [brackets] inside", "completed"),
+    ],
+)
+def test_a_line_of_a_checklist_is_an_item(line: str, content: str, status: Status) -> None:
+    (todo,) = parse_todos(line)
+    assert (todo.content, todo.status) == (content, status)
+
+
+@pytest.mark.parametrize("line", ["", "# Plan", "1. write it", "- write it", "[y] write it", "[x]"])
+def test_other_lines_are_passed_over(line: str) -> None:
+    assert parse_todos(line) == ()
+
+
+def test_lines_may_end_with_carriage_returns() -> None:
+    assert [todo.content for todo in parse_todos("[ ] one\r\n[x] two\r\n")] == ["one", "two"]
+
+
+def test_the_id_is_the_md5_of_content_and_status() -> None:
+    (todo,) = parse_todos("[x] ship")
+    assert todo.id == hashlib.md5(b"shipcompleted").hexdigest()
+
+
+contents = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=20)
+items = st.tuples(contents, st.sampled_from(["pending", "in_progress", "completed"]))
+
+
+@given(st.lists(items, max_size=8))
+def test_a_list_survives_writing_and_reading(rows: list[tuple[str, Status]]) -> None:
+    todos = tuple(Todo(id="", content=content, status=status) for content, status in rows)
+    read = parse_todos(render_todos(todos))
+    assert [(todo.content, todo.status) for todo in read] == rows

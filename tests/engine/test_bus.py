@@ -1,0 +1,84 @@
+"""Events are numbered, can be replayed from any number, and never wait for a slow reader."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from joey.core.events import Event, RowGrew, Said
+from joey.engine import bus as bus_module
+from joey.engine.bus import Bus, Heard
+
+
+def said(n: int) -> Said:
+    return Said(ts=n, say="text", text=str(n))
+
+
+def bus_of(count: int) -> Bus:
+    bus = Bus((), lambda heard: None)
+    for n in range(1, count + 1):
+        bus.publish(said(n))
+    return bus
+
+
+async def read(bus: Bus, since: int | None, count: int) -> list[Heard]:
+    async with asyncio.timeout(5):
+        with bus.subscribe(since) as subscription:
+            return [await anext(subscription) for _ in range(count)]
+
+
+async def test_a_subscriber_gets_what_it_missed_and_then_what_comes() -> None:
+    bus = bus_of(3)
+    with bus.subscribe(1) as subscription:
+        bus.publish(RowGrew(ts=9, delta="x"))
+        bus.publish(said(4))
+        async with asyncio.timeout(5):
+            got = [await anext(subscription) for _ in range(3)]
+    assert [heard.seq for heard in got] == [2, 3, 4]
+
+
+async def test_passing_events_repeat_the_number_of_the_last_durable_one() -> None:
+    bus = bus_of(2)
+    with bus.subscribe() as subscription:
+        bus.publish(RowGrew(ts=9, delta="x"))
+        bus.publish(said(3))
+        async with asyncio.timeout(5):
+            got = [(await anext(subscription)).seq for _ in range(2)]
+    assert got == [2, 3]
+
+
+@pytest.mark.requirement("engine:bus:slow-reader-resyncs")
+async def test_a_slow_reader_loses_passing_events_but_no_durable_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bus_module, "BACKLOG", 10)
+    bus = bus_of(0)
+    with bus.subscribe() as subscription:
+        for n in range(1, 31):
+            bus.publish(said(n))
+            bus.publish(RowGrew(ts=n, delta="x"))
+        async with asyncio.timeout(5):
+            got = [await anext(subscription) for _ in range(30)]
+    assert [heard.seq for heard in got] == list(range(1, 31))
+
+
+async def test_what_cannot_be_recorded_is_not_announced() -> None:
+    def full(heard: Heard) -> None:
+        raise OSError("no space left")
+
+    bus = Bus((), full)
+    with bus.subscribe() as subscription:
+        with pytest.raises(OSError, match="no space"):
+            bus.publish(said(1))
+        bus.close()
+        assert [event async for event in subscription] == []
+    assert bus.seq == 0
+
+
+async def test_a_closed_bus_ends_every_subscription_after_it_was_read() -> None:
+    bus = bus_of(2)
+    bus.close()
+    with bus.subscribe(0) as subscription:
+        events: list[Event] = [heard.event async for heard in subscription]
+    assert events == [said(1), said(2)]

@@ -1,0 +1,178 @@
+"""Cancelling at any moment leaves nothing behind but a valid history that can be resumed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import psutil
+import pytest
+
+from joey.core.asks import AskKind
+from joey.core.events import CallGrew, CommandGrew, Countdown, RequestStarted, RowGrew, TaskAborted
+from joey.core.settings import Settings
+from joey.core.state import TaskState
+from joey.engine.endings import Aborted, Completed
+from joey.engine.task import Task
+from joey.engine.unattended import Unattended
+from joey.testing.script import Turn, call, fail, pause, say
+from joey.testing.scripted import ScriptedProvider
+from tests.engine.workshop import (
+    Workshop,
+    asked,
+    check_history,
+    durable,
+    finish,
+    heard,
+    rows,
+    settled,
+    texts,
+)
+
+
+async def check_stopped(task: Task, provider: ScriptedProvider) -> None:
+    """No stream, ask, row or asyncio task is left, and both histories are whole."""
+    assert await settled(task) == Aborted()
+    assert task.state is TaskState.ABORTED
+    assert task.pending is None
+    assert provider.open_streams == 0
+    assert not task.bench.terminal.running
+    assert sum(isinstance(event, TaskAborted) for event in durable(task)) == 1
+    check_history(task.messages)
+    assert not [row for row in task.rows if getattr(row, "approval_state", None) == "pending"]
+    alive = {t.get_name() for t in asyncio.all_tasks() if t is not asyncio.current_task()}
+    assert not {name for name in alive if name.startswith("joey-")}
+
+
+async def check_resumes(workshop: Workshop, task: Task) -> None:
+    workshop.script(finish("after all"))
+    await workshop.engine.release(task)
+    again = await workshop.engine.resume(task.id, "go on")
+    await asked(again)
+    check_history(again.messages)
+    await again.approve()
+    assert await settled(again) == Completed("after all")
+
+
+async def test_before_the_first_step(workshop: Workshop) -> None:
+    provider = workshop.script(finish())
+    task = await workshop.start()
+    await task.cancel()
+    await check_stopped(task, provider)
+    await check_resumes(workshop, task)
+
+
+@pytest.mark.requirement("engine:cancel:before-first-chunk")
+async def test_before_the_first_chunk(workshop: Workshop) -> None:
+    provider = workshop.script(Turn(pause(600), say("never")))
+    task = await workshop.start()
+    await heard(task, RequestStarted)
+    await asyncio.sleep(0)
+    await task.cancel()
+    await check_stopped(task, provider)
+    await check_resumes(workshop, task)
+
+
+@pytest.mark.requirement("engine:cancel:in-text", "flaw:B5")
+async def test_in_the_middle_of_text(workshop: Workshop) -> None:
+    provider = workshop.script(Turn(say("I was say"), pause(600), say("ing")))
+    task = await workshop.start()
+    await heard(task, RowGrew)
+    await task.cancel()
+    await check_stopped(task, provider)
+    assert "I was say" in texts(task.messages[-1])
+    assert "user_cancelled" in (rows(task, "api_req_started")[-1].text or "")
+    await check_resumes(workshop, task)
+
+
+@pytest.mark.requirement("engine:cancel:in-arguments")
+async def test_in_the_middle_of_arguments(workshop: Workshop) -> None:
+    gate = asyncio.Event()
+    provider = workshop.script(
+        [
+            *_chunks('{"path": "a.txt", "content": "hal'),
+            pause(gate),
+        ]
+    )
+    task = await workshop.start()
+    await heard(task, CallGrew)
+    await task.cancel()
+    await check_stopped(task, provider)
+    assert not (workshop.root / "a.txt").exists()
+    await check_resumes(workshop, task)
+
+
+def _chunks(arguments: str) -> list[object]:
+    from joey.core.chunks import CallChunk
+
+    return [
+        CallChunk(0, id="c1", name="write_to_file"),
+        CallChunk(0, arguments=arguments),
+    ]
+
+
+@pytest.mark.requirement("engine:cancel:in-a-tool")
+async def test_in_a_command_whose_processes_go_with_it(workshop: Workshop) -> None:
+    command = "echo $$; trap '' TERM; sleep 600 & wait"
+    provider = workshop.script(Turn(call("execute_command", {"command": command})))
+    task = await workshop.start()
+    pid = int((await heard(task, CommandGrew)).output.split()[0])
+    await task.cancel()
+    await check_stopped(task, provider)
+    assert not _alive_in_group(pid)
+    await check_resumes(workshop, task)
+
+
+def _alive_in_group(group: int) -> list[psutil.Process]:
+    return [
+        process
+        for process in psutil.process_iter(["status"])
+        if process.info["status"] != psutil.STATUS_ZOMBIE and os.getpgid(process.pid) == group
+    ]
+
+
+@pytest.mark.requirement("engine:cancel:in-a-countdown")
+async def test_in_a_countdown(workshop: Workshop) -> None:
+    workshop.clock.held = asyncio.Event()
+    provider = workshop.script(Turn(fail(529, "overloaded")))
+    task = await workshop.start()
+    await heard(task, Countdown)
+    await task.cancel()
+    await check_stopped(task, provider)
+    assert rows(task, "api_req_retry_delayed")
+    workshop.clock.held = None
+    await check_resumes(workshop, task)
+
+
+@pytest.mark.requirement("engine:cancel:while-asking", "flaw:B2")
+async def test_while_asking(workshop: Workshop) -> None:
+    provider = workshop.script(Turn(call("write_to_file", {"path": "a", "content": "1"})))
+    task = await workshop.start(settings=Settings())
+    ask = await asked(task)
+    assert ask.ask is AskKind.TOOL
+    await task.cancel()
+    await check_stopped(task, provider)
+    assert rows(task, "tool")[0].approval_state == "rejected"
+    assert not (workshop.root / "a").exists()
+    await check_resumes(workshop, task)
+
+
+@pytest.mark.requirement("engine:cancel:twice-at-once")
+async def test_twice_at_once(workshop: Workshop) -> None:
+    provider = workshop.script(Turn(say("hm"), pause(600)))
+    task = await workshop.start()
+    await heard(task, RowGrew)
+    await asyncio.gather(task.cancel(), task.cancel())
+    await task.cancel()
+    await check_stopped(task, provider)
+    await check_resumes(workshop, task)
+
+
+async def test_a_task_of_the_engine_is_stopped_when_the_engine_closes(workshop: Workshop) -> None:
+    provider = workshop.script(Turn(say("hm"), pause(600)))
+    task = await workshop.start(policy=Unattended())
+    await heard(task, RowGrew)
+    await workshop.engine.close()
+    assert task.state is TaskState.ABORTED
+    assert provider.open_streams == 0
+    assert provider.is_closed

@@ -1,0 +1,366 @@
+"""From a request to an accepted result."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from joey.core.asks import Answer, AskKind, Response
+from joey.core.events import RowGrew, TaskCompleted, TaskFinished, ToolFailed
+from joey.core.messages import ToolUseBlock
+from joey.core.protocol import ToolProtocol
+from joey.core.settings import Limits, Settings
+from joey.engine.endings import Completed, Failed
+from joey.engine.unattended import Unattended
+from joey.testing.script import Turn, call, pause, say, usage
+from tests.engine.workshop import (
+    ALLOW_ALL,
+    Workshop,
+    asked,
+    check_history,
+    done,
+    durable,
+    finish,
+    heard,
+    results,
+    rows,
+    settled,
+    texts,
+)
+
+
+@pytest.mark.requirement("engine:completion:accepted-ends-the-loop", "flaw:B1")
+async def test_an_accepted_result_ends_the_task_after_one_request(workshop: Workshop) -> None:
+    provider = workshop.script(finish("42"))
+    task = await workshop.start(policy=Unattended())
+    assert await settled(task) == Completed("42")
+    assert len(provider.requests) == 1
+    assert isinstance(durable(task)[-1], TaskFinished)
+    assert task.messages[-1].role == "assistant"
+
+
+@pytest.mark.requirement("engine:completion:feedback-continues")
+async def test_feedback_on_a_result_becomes_its_result_and_the_loop_goes_on(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(finish("one"), finish("two"))
+    ask = await asked(task)
+    assert ask.ask is AskKind.COMPLETION_RESULT
+    await task.send("Can you also add a /goodbye endpoint?")
+    await asked(task)
+    await task.approve()
+    assert await settled(task) == Completed("two")
+    assert sum(isinstance(event, TaskCompleted) for event in durable(task)) == 2
+    assert results(task.messages[2]) == [
+        "The user has provided feedback on the results. Consider their input to continue the"
+        " task:\n<feedback>\nCan you also add a /goodbye endpoint?\n</feedback>"
+    ]
+
+
+@pytest.mark.requirement("engine:completion:refused-after-failed-tool")
+async def test_a_result_is_refused_when_a_tool_of_the_same_reply_failed(
+    workshop: Workshop,
+) -> None:
+    failing = call("read_file", {"files": [{"path": "missing.txt"}]})
+    task = await workshop.start(Turn(failing, done("too early")), finish(), policy=Unattended())
+    assert await settled(task) == Completed("all done")
+    assert not [row for row in rows(task, "completion_result") if row.text == "too early"]
+    check_history(task.messages)
+
+
+@pytest.mark.requirement("engine:completion:open-todos")
+async def test_open_todos_refuse_a_result_when_the_setting_says_so(workshop: Workshop) -> None:
+    settings = Settings(prevent_completion_with_open_todos=True)
+    task = await workshop.start(
+        Turn(call("update_todo_list", {"todos": "[ ] one"})),
+        finish("too early"),
+        Turn(call("update_todo_list", {"todos": "[x] one"})),
+        finish(),
+        settings=settings,
+        policy=Unattended(),
+    )
+    assert await settled(task) == Completed("all done")
+    assert task.result == "all done"
+    assert "todo" in results(task.messages[4])[0]
+
+
+@pytest.mark.requirement("engine:no-tool:reminder")
+@pytest.mark.parametrize("protocol", list(ToolProtocol))
+async def test_a_reply_without_a_tool_is_answered_with_the_reminder_of_its_protocol(
+    workshop: Workshop, protocol: ToolProtocol
+) -> None:
+    last = (
+        finish()
+        if protocol is ToolProtocol.NATIVE
+        else Turn(say("<attempt_completion>\n<result>all done</result>\n</attempt_completion>"))
+    )
+    task = await workshop.start(
+        Turn(say("I think so.")), last, policy=Unattended(), protocol=protocol
+    )
+    assert await settled(task) == Completed("all done")
+    reminder = texts(task.messages[2])[0]
+    assert reminder.startswith("[ERROR] You did not use a tool in your previous response!")
+    assert ("XML-style tags" in reminder) is (protocol is ToolProtocol.XML)
+    assert rows(task, "error") == []
+
+
+@pytest.mark.requirement("engine:mistakes:stop-for-a-person")
+async def test_mistakes_in_a_row_stop_for_a_person_whose_advice_reaches_the_model(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(*(Turn(call("no_such_tool", {"n": n})) for n in range(3)), finish())
+    ask = await asked(task)
+    assert ask.ask is AskKind.MISTAKE_LIMIT_REACHED
+    await task.send("use read_file")
+    await asked(task)
+    await task.approve()
+    await settled(task)
+    assert "use read_file" in texts(task.messages[6])[0]
+    assert sum(isinstance(event, ToolFailed) for event in durable(task)) == 3
+
+
+async def test_mistakes_without_a_person_end_the_run_as_failed(workshop: Workshop) -> None:
+    task = await workshop.start(
+        *(Turn(call("no_such_tool", {"n": n})) for n in range(3)), policy=Unattended()
+    )
+    ending = await settled(task)
+    assert isinstance(ending, Failed)
+    assert ending.code == "mistakes"
+    check_history(task.messages)
+
+
+@pytest.mark.requirement("engine:repetition:fourth-identical-call")
+async def test_the_fourth_identical_call_is_not_run(workshop: Workshop) -> None:
+    (workshop.root / "a.txt").write_text("x")
+    same = [Turn(call("read_file", {"files": [{"path": "a.txt"}]})) for _ in range(4)]
+    task = await workshop.start(*same, finish())
+    ask = await asked(task)
+    assert ask.ask is AskKind.MISTAKE_LIMIT_REACHED
+    await task.approve()
+    await asked(task)
+    await task.approve()
+    await settled(task)
+    assert "same arguments" in results(task.messages[8])[0]
+
+
+@pytest.mark.requirement("engine:limits:turns")
+async def test_the_turn_limit_ends_the_run_with_its_code(workshop: Workshop) -> None:
+    todo = [Turn(call("update_todo_list", {"todos": f"[ ] {n}"})) for n in range(5)]
+    task = await workshop.start(*todo, limits=Limits(max_turns=2), policy=Unattended())
+    ending = await settled(task)
+    assert isinstance(ending, Failed)
+    assert ending.code == "turns"
+
+
+async def test_the_time_limit_cuts_a_silent_stream(workshop: Workshop) -> None:
+    task = await workshop.start(
+        Turn(say("hm"), pause(600)), limits=Limits(max_seconds=0.05), policy=Unattended()
+    )
+    ending = await settled(task)
+    assert isinstance(ending, Failed)
+    assert ending.code == "time"
+    check_history(task.messages)
+
+
+async def test_the_request_limit_asks_and_yes_goes_on(workshop: Workshop) -> None:
+    settings = Settings(allowed_max_requests=1)
+    task = await workshop.start(
+        Turn(call("update_todo_list", {"todos": "[ ] a"})), finish(), settings=settings
+    )
+    ask = await asked(task)
+    assert ask.ask is AskKind.LIMIT_REACHED
+    assert ask.text == '{"count":1,"type":"requests"}'
+    await task.approve()
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+
+
+@pytest.mark.requirement("engine:tools:run-in-order", "decision:D13")
+async def test_several_calls_run_in_order_and_reads_side_by_side_keep_theirs(
+    workshop: Workshop,
+) -> None:
+    (workshop.root / "a.txt").write_text("AAA")
+    (workshop.root / "b.txt").write_text("BBB")
+    task = await workshop.start(
+        Turn(
+            call("read_file", {"files": [{"path": "a.txt"}]}),
+            call("read_file", {"files": [{"path": "b.txt"}]}),
+            call("write_to_file", {"path": "a.txt", "content": "new\n"}),
+            call("read_file", {"files": [{"path": "a.txt"}]}),
+        ),
+        finish(),
+        policy=Unattended(),
+    )
+    await settled(task)
+    first, second, _, fourth = results(task.messages[2])
+    assert "AAA" in first
+    assert "BBB" in second
+    assert "new" in fourth
+    check_history(task.messages)
+
+
+@pytest.mark.requirement("engine:rejection:skips-the-rest")
+async def test_a_rejection_skips_the_rest_and_its_words_reach_the_model(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(
+        Turn(
+            call("write_to_file", {"path": "one.txt", "content": "1"}),
+            call("write_to_file", {"path": "two.txt", "content": "2"}),
+        ),
+        finish(),
+        settings=Settings(),
+    )
+    await asked(task)
+    await task.reject("use tabs")
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    await task.approve()
+    await settled(task)
+    denied, skipped = results(task.messages[2])
+    assert denied == '{"status":"denied","feedback":"use tabs"}'
+    assert "rejected" in skipped
+    assert list(workshop.root.iterdir()) == []
+    assert [row.text for row in rows(task, "user_feedback")] == ["use tabs"]
+
+
+@pytest.mark.requirement("engine:approval:feedback-before-result")
+async def test_words_with_a_yes_go_in_front_of_the_result(workshop: Workshop) -> None:
+    task = await workshop.start(
+        Turn(call("write_to_file", {"path": "one.txt", "content": "1"})),
+        finish(),
+        settings=Settings(),
+    )
+    await asked(task)
+    await task.approve("but hurry")
+    await asked(task)
+    (text,) = results(task.messages[2])
+    assert text.startswith('{"status":"approved","feedback":"but hurry"}\n\n{"path"')
+    assert (workshop.root / "one.txt").read_text() == "1"
+
+
+@pytest.mark.requirement("engine:queue:never-an-approval", "decision:D17", "decision:D11")
+async def test_a_message_queued_before_an_ask_is_no_approval_and_reaches_the_model_later(
+    workshop: Workshop,
+) -> None:
+    gate = asyncio.Event()
+    task = await workshop.start(
+        Turn(say("wait"), pause(gate), call("write_to_file", {"path": "a", "content": "1"})),
+        finish(),
+        settings=Settings(),
+    )
+    await heard(task, RowGrew)
+    await task.send("hurry up")
+    gate.set()
+    ask = await asked(task)
+    assert ask.ask is AskKind.TOOL
+    assert not (workshop.root / "a").exists()
+    await task.approve()
+    await asked(task)
+    assert "<user_message>\nhurry up\n</user_message>" in texts(task.messages[2])
+    assert not task.recorder.facts.queue
+
+
+@pytest.mark.requirement("engine:truncated-calls-never-run", "decision:D14")
+async def test_a_call_with_broken_arguments_is_not_run_and_the_model_learns_why(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(
+        Turn(call("write_to_file", '{"path": "a.txt", "content": "half')),
+        finish(),
+        policy=Unattended(),
+    )
+    await settled(task)
+    assert not (workshop.root / "a.txt").exists()
+    assert '"status":"error"' in results(task.messages[2])[0]
+    check_history(task.messages)
+
+
+@pytest.mark.requirement("engine:ids:unique-in-task", "decision:D16", "flaw:B17")
+async def test_ids_that_a_provider_repeats_are_made_unique(workshop: Workshop) -> None:
+    def todo(text: str) -> Turn:
+        return Turn(call("update_todo_list", {"todos": text}, id="call_0"))
+
+    task = await workshop.start(todo("[ ] a"), todo("[ ] b"), finish(), policy=Unattended())
+    await settled(task)
+    used = [b.id for m in task.messages for b in m.content if isinstance(b, ToolUseBlock)]
+    assert len(set(used)) == 3
+    check_history(task.messages)
+
+
+@pytest.mark.requirement("engine:mode:outside-groups-refused")
+async def test_a_tool_outside_the_modes_groups_is_refused_with_the_reason(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(
+        Turn(call("switch_mode", {"mode_slug": "ask", "reason": "to look"})),
+        Turn(call("write_to_file", {"path": "a.txt", "content": "1"})),
+        finish(),
+        policy=Unattended(),
+    )
+    await settled(task)
+    assert task.mode.slug == "ask"
+    assert "not allowed in ask mode" in results(task.messages[4])[0]
+
+
+@pytest.mark.requirement("engine:unattended:answers-everything", "decision:D12")
+async def test_without_a_person_questions_get_the_first_suggestion_and_writes_are_refused(
+    workshop: Workshop,
+) -> None:
+    policy = Unattended()
+    question = {"question": "which?", "follow_up": [{"text": "the red one", "mode": None}]}
+    task = await workshop.start(
+        Turn(call("ask_followup_question", question)),
+        Turn(call("write_to_file", {"path": "a.txt", "content": "1"})),
+        finish(),
+        settings=Settings(),
+        policy=policy,
+    )
+    await settled(task)
+    assert "the red one" in results(task.messages[2])[0]
+    assert [ask.tool for ask in policy.refused] == ["write_to_file"]
+    assert not (workshop.root / "a.txt").exists()
+
+
+async def test_usage_and_cost_add_up_over_requests(workshop: Workshop) -> None:
+    task = await workshop.start(
+        Turn(
+            call("update_todo_list", {"todos": "[ ] a"}),
+            usage(input=100, output=20, cache_writes=30),
+        ),
+        Turn(done(), usage(input=10, output=5, cache_reads=130)),
+        policy=Unattended(),
+    )
+    await settled(task)
+    assert task.usage.total_tokens_in == 270
+    assert task.usage.total_tokens_out == 25
+    assert task.usage.total_cache_reads == 130
+    assert task.usage.context_tokens == 145
+
+
+async def test_the_answer_that_comes_first_counts(workshop: Workshop) -> None:
+    task = await workshop.start(
+        Turn(call("execute_command", {"command": "touch ran"})), finish(), settings=Settings()
+    )
+    ask = await asked(task)
+    assert await task.answer(ask.ts, Answer(Response.NO))
+    assert not await task.answer(ask.ts, Answer(Response.YES))
+    await asked(task)
+    assert not (workshop.root / "ran").exists()
+
+
+async def test_surroundings_come_last_with_every_message_and_files_only_with_the_first(
+    workshop: Workshop,
+) -> None:
+    (workshop.root / "seen.txt").write_text("x")
+    task = await workshop.start(
+        Turn(call("update_todo_list", {"todos": "[ ] a"})),
+        finish(),
+        settings=ALLOW_ALL,
+        policy=Unattended(),
+    )
+    await settled(task)
+    first, second = texts(task.messages[0])[-1], texts(task.messages[2])[-1]
+    assert first.startswith("<environment_details>")
+    assert "seen.txt" in first
+    assert second.startswith("<environment_details>")
+    assert "seen.txt" not in second

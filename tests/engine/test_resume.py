@@ -1,0 +1,181 @@
+"""A task goes on where it stopped, whoever stopped it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from joey.core.asks import Answer, AskKind, Response
+from joey.core.events import AskAnswered, AskOpened, MessageQueued
+from joey.core.protocol import ToolProtocol
+from joey.core.settings import Settings
+from joey.core.state import TaskState
+from joey.engine.endings import Completed, Failed
+from joey.engine.task import Task
+from joey.engine.unattended import Unattended
+from joey.testing.script import Turn, call, fail, say
+from tests.engine.workshop import (
+    Workshop,
+    asked,
+    check_history,
+    finish,
+    results,
+    rows,
+    settled,
+    texts,
+)
+
+
+async def reopened(workshop: Workshop, task: Task, text: str | None = None) -> Task:
+    await workshop.engine.release(task)
+    return await workshop.engine.resume(task.id, text)
+
+
+@pytest.mark.requirement("engine:resume:completed-task")
+async def test_a_completed_task_goes_on_and_its_completion_gets_its_result(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(finish("one"), policy=Unattended())
+    await settled(task)
+    workshop.script(finish("two"))
+    again = await reopened(workshop, task, "and now the other half")
+    await asked(again)
+    assert results(again.messages[2]) == ["The user accepted this result."]
+    assert "<user_message>\nand now the other half\n</user_message>" in texts(again.messages[2])
+    check_history(again.messages)
+    await again.approve()
+    assert await settled(again) == Completed("two")
+
+
+async def test_without_words_a_person_is_asked_whether_to_go_on(workshop: Workshop) -> None:
+    task = await workshop.start(finish("one"), policy=Unattended())
+    await settled(task)
+    again = await reopened(workshop, task)
+    assert (await asked(again)).ask is AskKind.RESUME_COMPLETED_TASK
+    await again.reject()
+    ending = await settled(again)
+    assert isinstance(ending, Failed)
+
+
+async def test_an_unfinished_task_asks_to_resume_and_yes_goes_on(workshop: Workshop) -> None:
+    task = await workshop.start(Turn(fail(401, "no")), policy=Unattended())
+    await settled(task)
+    workshop.script(finish())
+    again = await reopened(workshop, task)
+    assert (await asked(again)).ask is AskKind.RESUME_TASK
+    await again.approve()
+    assert (await asked(again)).ask is AskKind.COMPLETION_RESULT
+    assert any(text.startswith("[TASK RESUMPTION]") for text in texts(again.messages[0]))
+
+
+@pytest.mark.requirement("engine:resume:protocol-is-locked", "decision:D8")
+async def test_an_xml_task_resumes_as_xml(workshop: Workshop) -> None:
+    end = Turn(say("<attempt_completion><result>ok</result></attempt_completion>"))
+    task = await workshop.start(end, policy=Unattended(), protocol=ToolProtocol.XML)
+    await settled(task)
+    provider = workshop.script(end)
+    again = await reopened(workshop, task, "more")
+    await asked(again)
+    assert provider.requests[0].protocol is ToolProtocol.XML
+    assert provider.requests[0].tools == ()
+
+
+@pytest.mark.requirement("engine:resume:acknowledged-words-survive")
+async def test_words_acknowledged_just_before_a_crash_reach_the_model(workshop: Workshop) -> None:
+    task = await workshop.start(
+        Turn(call("write_to_file", {"path": "a", "content": "1"})), settings=Settings()
+    )
+    ask = await asked(task)
+    log = task.recorder.log
+    # What a process leaves that dies right after acknowledging an answer and a message.
+    task.publish(
+        AskAnswered(ts=task.now(), ask_ts=ask.ts, answer=Answer(Response.NO, text="use tabs"))
+    )
+    task.publish(MessageQueued(ts=task.now(), id="q1", text="and hurry"))
+    runner = task._runner
+    assert runner is not None
+    task.recorder.log = _Dead(log)  # type: ignore[assignment]
+    runner.cancel()
+    await settled_quietly(task)
+    log.close()
+    workshop.engine = workshop.new_engine()
+    workshop.script(finish())
+    again = await workshop.engine.resume(task.id)
+    await asked(again)
+    await again.approve()
+    await asked(again)
+    said = texts(again.messages[2])
+    assert "<user_message>\nuse tabs\n</user_message>" in said
+    assert "<user_message>\nand hurry\n</user_message>" in said
+    check_history(again.messages)
+
+
+class _Dead:
+    """A journal after the process is gone: nothing reaches it any more."""
+
+    def __init__(self, log: object) -> None:
+        self.folder = getattr(log, "folder", None)
+
+    def append(self, record: object) -> None:
+        pass
+
+    async def sync(self) -> None:
+        pass
+
+    async def snapshot(self, *args: object) -> None:
+        pass
+
+
+async def settled_quietly(task: Task) -> None:
+    import asyncio
+
+    assert task._runner is not None
+    await asyncio.wait([task._runner])
+
+
+async def test_an_ask_of_a_dead_process_is_withdrawn(workshop: Workshop) -> None:
+    task = await workshop.start(
+        Turn(call("execute_command", {"command": "true"})), settings=Settings()
+    )
+    ask = await asked(task)
+    log = task.recorder.log
+    task.recorder.log = _Dead(log)  # type: ignore[assignment]
+    await task.cancel()
+    log.close()
+    workshop.engine = workshop.new_engine()
+    again = await workshop.engine.resume(task.id)
+    opened = [r.event for r in again.bus.after(0) if isinstance(r.event, AskOpened)]
+    assert opened[0].ts == ask.ts
+    assert (await asked(again)).ask is AskKind.RESUME_TASK
+    assert rows(again, "command")[0].approval_state == "rejected"
+
+
+async def test_a_message_to_a_task_at_rest_sets_it_to_work(workshop: Workshop) -> None:
+    task = await workshop.start(finish("one"), finish("two"))
+    await asked(task)
+    await task.approve()
+    await settled(task)
+    await task.send("again")
+    await asked(task)
+    await task.approve()
+    assert await settled(task) == Completed("two")
+    assert task.state is TaskState.COMPLETED
+
+
+@pytest.mark.requirement("store:snapshot:at-rest")
+async def test_both_history_files_are_on_disk_when_the_task_waits_for_a_person(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(finish("one"))
+    await asked(task)
+    await task.approve()
+    await settled(task)
+    folder = workshop.home / "tasks" / f"task_{task.id}"
+    ui = json.loads((folder / "ui_messages.json").read_bytes())
+    api = json.loads((folder / "api_conversation_history.json").read_bytes())
+    metadata = json.loads((folder / "task_metadata.json").read_bytes())
+    assert [row["ts"] for row in ui] == sorted({row["ts"] for row in ui})
+    assert [message["role"] for message in api] == ["user", "assistant"]
+    assert metadata["status"] == "completed"
+    assert metadata["title"] == "do it"

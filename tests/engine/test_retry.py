@@ -1,0 +1,132 @@
+"""Failed requests are tried again within a budget, and announced."""
+
+from __future__ import annotations
+
+import pytest
+
+from joey.core.asks import AskKind
+from joey.core.events import Countdown, RequestEnded
+from joey.core.settings import Settings
+from joey.engine.endings import Completed, Failed
+from joey.engine.retry import Budget
+from joey.engine.unattended import Unattended
+from joey.errors import ProviderError, Trouble
+from joey.testing.script import Turn, disconnect, fail, say
+from tests.engine.workshop import (
+    Workshop,
+    asked,
+    check_history,
+    durable,
+    finish,
+    rows,
+    settled,
+)
+
+
+@pytest.mark.requirement("engine:retry:passing-trouble")
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        pytest.param(Turn(fail(429, "slow down")), id="rate"),
+        pytest.param(Turn(fail(500, "oops")), id="500"),
+        pytest.param(Turn(fail(529, "overloaded")), id="529"),
+        pytest.param(Turn(disconnect()), id="disconnect before the first word"),
+        pytest.param(Turn(say("I was"), disconnect()), id="disconnect in the middle"),
+        pytest.param(Turn(), id="empty reply"),
+        pytest.param(Turn(say("  \n")), id="blank reply"),
+    ],
+)
+async def test_passing_trouble_is_waited_out(workshop: Workshop, trouble: Turn) -> None:
+    provider = workshop.script(trouble, finish())
+    task = await workshop.start(policy=Unattended())
+    assert await settled(task) == Completed("all done")
+    assert len(provider.requests) == 2
+    assert provider.requests[0].messages == provider.requests[1].messages
+    assert rows(task, "api_req_retry_delayed")
+    check_history(task.messages)
+
+
+async def test_a_lost_stream_keeps_its_words_on_screen_but_not_in_the_conversation(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(
+        Turn(say("I was about to"), disconnect()), finish(), policy=Unattended()
+    )
+    await settled(task)
+    assert "I was about to" in [row.text for row in rows(task, "text")]
+    assert len(task.messages) == 2
+    ended = [event for event in durable(task) if isinstance(event, RequestEnded)]
+    assert [event.cancel_reason for event in ended] == ["streaming_failed", None]
+
+
+@pytest.mark.requirement("engine:retry:retry-after")
+async def test_the_service_says_how_long_to_wait_and_each_second_is_announced(
+    workshop: Workshop,
+) -> None:
+    workshop.script(Turn(fail(429, "slow down", retry_after=3)), finish())
+    task = await workshop.start(policy=Unattended())
+    ticks: list[int] = []
+    async for event in task.events():
+        if isinstance(event, Countdown):
+            ticks.append(event.seconds)
+    assert ticks == [3, 2, 1]
+    assert workshop.clock.slept == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.requirement("engine:retry:budget", "flaw:B9")
+async def test_the_budget_ends_and_a_person_is_asked(workshop: Workshop) -> None:
+    down = [Turn(fail(529, "overloaded")) for _ in range(3)]
+    task = await workshop.start(*down, finish(), settings=Settings(max_retries=2))
+    ask = await asked(task)
+    assert ask.ask is AskKind.API_REQ_FAILED
+    assert "overloaded" in ask.text
+    await task.approve()
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    assert rows(task, "api_req_retried")
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(401, "provider:auth"), (404, "provider:not_found"), (400, "provider:invalid")],
+)
+async def test_trouble_that_waiting_does_not_mend_is_not_retried(
+    workshop: Workshop, status: int, code: str
+) -> None:
+    provider = workshop.script(Turn(fail(status, "no")))
+    task = await workshop.start(policy=Unattended())
+    ending = await settled(task)
+    assert isinstance(ending, Failed)
+    assert ending.code == code
+    assert len(provider.requests) == 1
+    check_history(task.messages)
+
+
+@pytest.mark.requirement("engine:retry:nothing-lost", "flaw:B8")
+async def test_what_was_said_survives_a_request_that_failed_for_good(workshop: Workshop) -> None:
+    task = await workshop.start(Turn(fail(401, "bad key")), policy=Unattended(), text="the request")
+    await settled(task)
+    workshop.script(finish())
+    await workshop.engine.release(task)
+    again = await workshop.engine.resume(task.id, "try again")
+    await asked(again)
+    check_history(again.messages)
+    assert len(again.messages) == 2
+    said = str(again.messages[0].content)
+    assert "the request" in said
+    assert "try again" in said
+    assert said.count("<environment_details>") == 1
+
+
+async def test_the_second_empty_reply_is_told(workshop: Workshop) -> None:
+    task = await workshop.start(Turn(), Turn(), finish(), policy=Unattended())
+    await settled(task)
+    assert [row.text for row in rows(task, "error")] == ["MODEL_NO_ASSISTANT_MESSAGES"]
+
+
+def test_waits_double_and_both_counts_and_total_time_are_bounded() -> None:
+    error = ProviderError("down", trouble=Trouble.OVERLOAD)
+    budget = Budget(Settings(request_delay_seconds=5, max_retries=10, max_retry_wait_seconds=40))
+    assert [budget.wait_after(error) for _ in range(4)] == [5, 10, 20, None]
+    few = Budget(Settings(max_retries=1))
+    assert few.wait_after(error) is not None
+    assert few.wait_after(error) is None

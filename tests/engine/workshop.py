@@ -1,0 +1,177 @@
+"""An engine on real files, a real store and real processes; only the model follows a script."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from joey.core.events import AskOpened, Event
+from joey.core.history.ui import Row
+from joey.core.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from joey.core.modes import BUILT_IN
+from joey.core.protocol import ToolProtocol
+from joey.core.settings import Limits, Settings
+from joey.engine.asks import AnswerPolicy
+from joey.engine.engine import Engine, TaskOptions
+from joey.engine.task import Task
+from joey.engine.workbench import Workbench
+from joey.ports import Provider
+from joey.stores.json_files import JsonFileStore
+from joey.terminals.local import LocalTerminal
+from joey.testing.script import Call, Turn, call
+from joey.testing.scripted import ScriptedProvider, ScriptedTurn
+from joey.tools.registry import Registry, default_tools
+from joey.workspace.environment import LocalEnvironment
+from joey.workspace.files import LocalFiles
+from joey.workspace.search import LocalSearch
+
+PATIENCE = 10
+E = TypeVar("E")
+
+ALLOW_ALL = Settings(
+    always_allow_write=True,
+    always_allow_execute=True,
+    always_allow_mode_switch=True,
+    allowed_commands=("*",),
+)
+
+
+class TestClock:
+    """Real time, but sleeping costs nothing unless a test holds it."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self.time = 1_700_000_000_000
+        self.slept: list[float] = []
+        self.held: asyncio.Event | None = None
+
+    def now(self) -> int:
+        self.time += 1
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        if self.held is not None:
+            await self.held.wait()
+
+
+class Workshop:
+    def __init__(self, tmp_path: Path) -> None:
+        self.root = tmp_path / "workspace"
+        self.root.mkdir()
+        self.home = tmp_path / "home"
+        self.clock = TestClock()
+        self.provider: Provider = ScriptedProvider([])
+        self.engine = self.new_engine()
+
+    def new_engine(self) -> Engine:
+        registry = Registry(default_tools())
+
+        def make_bench(options: TaskOptions) -> Workbench:
+            files = LocalFiles(options.workspace or self.root)
+            search = LocalSearch(files)
+            return Workbench(
+                provider=self.provider,
+                registry=registry,
+                files=files,
+                search=search,
+                terminal=LocalTerminal(),
+                environment=LocalEnvironment(files, search),
+                clock=self.clock,
+                settings=options.settings or ALLOW_ALL,
+                modes=BUILT_IN,
+                limits=options.limits,
+            )
+
+        return Engine(JsonFileStore(self.home), self.clock, make_bench)
+
+    def script(self, *turns: ScriptedTurn | Callable[..., ScriptedTurn]) -> ScriptedProvider:
+        self.provider = scripted = ScriptedProvider(turns)
+        return scripted
+
+    async def start(
+        self,
+        *turns: ScriptedTurn,
+        text: str = "do it",
+        settings: Settings | None = None,
+        policy: AnswerPolicy | None = None,
+        limits: Limits | None = None,
+        protocol: ToolProtocol | None = None,
+    ) -> Task:
+        if turns:
+            self.script(*turns)
+        options = TaskOptions(
+            workspace=self.root,
+            settings=settings,
+            policy=policy,
+            limits=limits or Limits(),
+            protocol=protocol,
+        )
+        return await self.engine.start(text, options=options)
+
+
+def done(result: str = "all done") -> Call:
+    return call("attempt_completion", {"result": result})
+
+
+def finish(result: str = "all done") -> Turn:
+    return Turn(done(result))
+
+
+async def asked(task: Task) -> AskOpened:
+    """The next question of the task."""
+    async with asyncio.timeout(PATIENCE):
+        with task.subscribe() as subscription:
+            while task.pending is None:
+                await anext(subscription)
+            return task.pending
+
+
+async def heard(task: Task, kind: type[E], since: int = 0) -> E:
+    """The next event of a kind."""
+    async with asyncio.timeout(PATIENCE):
+        with task.subscribe(since) as subscription:
+            async for item in subscription:
+                if isinstance(item.event, kind):
+                    return item.event
+    raise AssertionError(f"no {kind.__name__} came")
+
+
+async def settled(task: Task) -> Any:
+    async with asyncio.timeout(PATIENCE):
+        return await task.wait()
+
+
+def durable(task: Task) -> list[Event]:
+    return [record.event for record in task.bus.after(0)]
+
+
+def kinds(task: Task) -> list[str]:
+    return [type(event).__name__ for event in durable(task)]
+
+
+def rows(task: Task, say: str) -> list[Row]:
+    return [row for row in task.rows if isinstance(row, Row) and say in (row.say, row.ask)]
+
+
+def results(message: Message) -> list[str]:
+    return [str(b.content) for b in message.content if isinstance(b, ToolResultBlock)]
+
+
+def texts(message: Message) -> list[str]:
+    return [block.text for block in message.content if isinstance(block, TextBlock)]
+
+
+def check_history(messages: list[Message] | tuple[Message, ...]) -> None:
+    """What every provider demands: roles alternate, each call has one result right after it."""
+    previous: Message | None = None
+    for message in messages:
+        if previous is not None:
+            assert previous.role != message.role
+            uses = [b.id for b in previous.content if isinstance(b, ToolUseBlock)]
+            got = [b.tool_use_id for b in message.content if isinstance(b, ToolResultBlock)]
+            assert got == uses
+        previous = message

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+
+from joey.cli.arguments import parse
+from joey.cli.exit_codes import UsageError
+
+PROMPTS = [
+    (["fix the test"], ["fix the test"]),
+    (["fix", "the", "test"], ["fix", "the", "test"]),
+    (["fix", "-m", "some-model", "the", "test"], ["fix", "the", "test"]),
+    (["-p", "hello"], ["hello"]),
+    (["task"], ["task"]),
+    (["--", "tasks"], ["tasks"]),
+    (["-p", "--", "--help"], ["--help"]),
+    (["a", "--", "-b", "--", "c"], ["a", "-b", "--", "c"]),
+    ([], []),
+]
+
+
+@pytest.mark.parametrize(("argv", "prompt"), PROMPTS)
+def test_words_that_are_no_command_are_the_prompt(argv: list[str], prompt: list[str]) -> None:
+    arguments = parse(argv)
+    assert arguments.command == "run"
+    assert arguments.prompt == prompt
+
+
+@pytest.mark.parametrize("command", ["demo", "doctor"])
+def test_a_command_is_known_by_its_place(command: str) -> None:
+    assert parse([command]).command == command
+
+
+WRONG = [
+    (["--debug", "tasks"], "joey -- tasks"),
+    (["--unknown"], "--unknown"),
+    (["-c", "-r", "x"], "not allowed with"),
+    (["-y", "-a", "x"], "not allowed with"),
+    (["--ephemeral", "-c"], "--ephemeral"),
+    (["--max-turns", "0"], "'0'"),
+    (["--max-turns", "many"], "'many'"),
+    (["--max-budget-usd", "-1"], "max-budget-usd"),
+    (["--max-budget-usd", "nan"], "'nan'"),
+    (["--max-wall-time", "soon"], "'soon'"),
+    (["--output-format", "xml"], "'xml'"),
+    (["--protocol", "json"], "'json'"),
+    (["tasks"], "list|show|export"),
+    (["tasks", "are", "hard"], "'are'"),
+    (["demo", "--model", "x"], "--model"),
+]
+
+
+@pytest.mark.parametrize(("argv", "named"), WRONG)
+def test_what_is_wrong_is_named(argv: list[str], named: str) -> None:
+    with pytest.raises(UsageError, match=".") as caught:
+        parse(argv)
+    assert named in str(caught.value)
+    assert "--help" in str(caught.value) or "joey" in str(caught.value) or "-" in named
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("90s", 90), ("1.5m", 90), ("2h", 7200), (".5", 0.5)]
+)
+def test_times_are_written_as_people_write_them(text: str, seconds: float) -> None:
+    assert parse(["--max-wall-time", text, "x"]).max_wall_time == seconds
+
+
+def test_flags_that_may_be_repeated_are_collected() -> None:
+    arguments = parse(["--allow", "npm", "--allow", "git status", "--deny", "rm", "--image", "a"])
+    assert arguments.allow == ["npm", "git status"]
+    assert arguments.deny == ["rm"]
+    assert arguments.image == ["a"]

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+
+from joey.cli.exit_codes import UsageError, exit_code_of, exit_code_of_error
+from joey.client.local import Aborted, Completed, Ending, Failed
+from joey.errors import (
+    ConfigError,
+    ProviderError,
+    StoreError,
+    TaskNotFoundError,
+    Trouble,
+    WorkspaceError,
+)
+
+ENDINGS = [
+    (Completed("done"), False, 0),
+    (Completed("done"), True, 3),
+    (Aborted(), False, 130),
+    (Failed("mistakes", ""), True, 3),
+    (Failed("turns", ""), False, 53),
+    (Failed("turns", ""), True, 53),
+    (Failed("budget", ""), False, 55),
+    (Failed("time", ""), False, 55),
+    (Failed("provider:rate", ""), True, 75),
+    (Failed("provider:overload", ""), True, 75),
+    (Failed("provider:network", ""), True, 75),
+    (Failed("provider:malformed", ""), True, 75),
+    (Failed("provider:empty", ""), True, 75),
+    (Failed("provider:auth", ""), True, 78),
+    (Failed("provider:not_found", ""), True, 78),
+    (Failed("provider:quota", ""), True, 78),
+    (Failed("provider:invalid", ""), True, 1),
+    (Failed("provider:overflow", ""), True, 1),
+    (Failed("provider:something new", ""), True, 1),
+    (Failed("internal", ""), False, 1),
+]
+ERRORS = [
+    (UsageError("no"), 2),
+    (WorkspaceError("no"), 2),
+    (ConfigError("no"), 78),
+    (StoreError("no"), 1),
+    (TaskNotFoundError("no"), 1),
+    (ProviderError("no", trouble=Trouble.AUTH), 78),
+    (ProviderError("no", trouble=Trouble.OVERLOAD), 75),
+    (ProviderError("no", trouble=Trouble.INVALID), 1),
+    (KeyboardInterrupt(), 130),
+    (RuntimeError("no"), 1),
+]
+
+
+@pytest.mark.parametrize(("ending", "refused", "code"), ENDINGS)
+def test_each_ending_has_its_exit_code(ending: Ending, refused: bool, code: int) -> None:
+    assert exit_code_of(ending, refused=refused) == code
+
+
+@pytest.mark.parametrize(("error", "code"), ERRORS)
+def test_each_error_has_its_exit_code(error: BaseException, code: int) -> None:
+    assert exit_code_of_error(error) == code
+
+
+def test_every_trouble_of_a_provider_has_an_exit_code_other_than_success() -> None:
+    assert all(
+        exit_code_of(Failed(f"provider:{trouble}", "")) in (1, 75, 78) for trouble in Trouble
+    )

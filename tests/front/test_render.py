@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from joey.cli.cards import ASKED_LINES, CommandOutput, card, coloured_diff
+from joey.cli.render import Renderer
+from joey.core.asks import Answer, AskKind, Response
+from joey.core.events import (
+    AskAnswered,
+    AskOpened,
+    CommandGrew,
+    Countdown,
+    Event,
+    Placed,
+    ReplyReceived,
+    RequestStarted,
+    RowGrew,
+    RowOpened,
+    Said,
+    TaskAborted,
+    TaskFailed,
+    TodosChanged,
+    ToolAnnounced,
+    ToolFinished,
+    UserSaid,
+)
+from joey.core.messages import ReasoningPart, TextPart
+from joey.core.todos import parse_todos
+
+DIFF = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-old\n+new\n"
+
+
+def drawn(*events: Event, terminal: bool = False, echo: bool = False) -> str:
+    file = io.StringIO()
+    console = Console(file=file, width=80, force_terminal=terminal, color_system="standard")
+    renderer = Renderer(console, echo=echo)
+    for event in events:
+        renderer.show(event)
+    return file.getvalue()
+
+
+def reply(ts: int, text: str) -> ReplyReceived:
+    return ReplyReceived(ts=ts + 1, parts=(Placed(ts, TextPart(text)),))
+
+
+def test_words_are_drawn_as_they_come_and_only_once() -> None:
+    shown = drawn(
+        RowOpened(ts=1, say="text"),
+        RowGrew(ts=1, delta="Hel"),
+        RowGrew(ts=1, delta="lo."),
+        reply(1, "Hello."),
+    )
+    assert shown == "Hello.\n"
+
+
+def test_words_whose_growth_was_missed_are_drawn_whole() -> None:
+    assert drawn(reply(1, "Hello.")) == "Hello.\n"
+
+
+def test_long_reasoning_is_folded() -> None:
+    lines = "".join(f"thought {n}\n" for n in range(50))
+    shown = drawn(
+        RowOpened(ts=1, say="reasoning"),
+        *(RowGrew(ts=1, delta=piece) for piece in lines.splitlines(keepends=True)),
+        ReplyReceived(ts=2, parts=(Placed(1, ReasoningPart(text=lines)),)),
+    )
+    assert "thought 0" in shown
+    assert "thought 20" not in shown
+
+
+def test_nothing_that_a_model_says_commands_the_terminal() -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\u202e"
+    shown = drawn(
+        RowGrew(ts=1, delta=evil),
+        Said(ts=2, say="error", text=evil),
+        Said(ts=3, say="completion_result", text=evil),
+        ToolAnnounced(ts=4, call_id="c", tool="execute_command", text=evil),
+        AskOpened(ts=5, ask=AskKind.TOOL, tool="write_to_file", path=evil, diff=evil, text="{}"),
+        AskOpened(ts=6, ask=AskKind.FOLLOWUP, text=evil),
+        CommandGrew(ts=7, output=f"{evil}\n"),
+        TaskFailed(ts=8, code="x", message=evil),
+        UserSaid(ts=9, text=evil),
+        echo=True,
+    )
+    assert not {"\x1b", "\x9b", "\x07", "\r", "\u202e"} & set(shown)
+
+
+def test_a_command_is_shown_whole_before_it_is_allowed() -> None:
+    command = "echo start\n" + "x" * 5000 + "\nrm -rf /"
+    shown = drawn(AskOpened(ts=1, ask=AskKind.COMMAND, tool="execute_command", text=command))
+    assert "rm -rf /" in shown
+    assert shown.replace("\n", "").count("x") == 5000
+    assert shown.rstrip(" ").endswith("[y]es / [n]o / or say what to do instead ›")
+
+
+def test_an_edit_shows_its_path_and_its_change() -> None:
+    ask = AskOpened(ts=1, ask=AskKind.TOOL, tool="apply_diff", path="a.py", diff=DIFF, text="{}")
+    shown = drawn(ask, terminal=True)
+    assert "a.py" in shown
+    assert "\x1b[31m  -old" in shown
+    assert "\x1b[32m  +new" in shown
+
+
+def test_why_and_what_is_special_is_said_with_the_question() -> None:
+    ask = AskOpened(
+        ts=1,
+        ask=AskKind.TOOL,
+        tool="write_to_file",
+        path=".rooignore",
+        text="{}",
+        protected=True,
+        reason="writing is not allowed",
+    )
+    shown = drawn(ask)
+    assert "steers joey" in shown
+    assert "writing is not allowed" in shown
+
+
+def test_a_change_that_nobody_is_asked_about_is_cut_short() -> None:
+    long = "\n".join(f"+line {n}" for n in range(300))
+    assert "more lines" in card("write_to_file", "{}", "a", long, asked=False).plain
+    assert "more lines" not in card("write_to_file", "{}", "a", long, asked=True).plain
+    assert "1 more lines" in coloured_diff("+x\n" * (ASKED_LINES + 1), ASKED_LINES).plain
+
+
+def test_a_card_names_what_the_tool_looks_at() -> None:
+    row = '{"tool":"searchFiles","path":"src","regex":"TODO"}'
+    assert card("search_files", row, None, None, asked=False).plain == "● search_files src  TODO"
+    assert card("odd", "no json", None, None, asked=False).plain == "● odd"
+
+
+def test_output_is_bounded_and_its_end_is_kept() -> None:
+    output = CommandOutput()
+    first = list(output.feed("".join(f"line {n}\n" for n in range(100)) + "unfinished"))
+    last = list(output.close())
+    assert first == [f"line {n}" for n in range(20)]
+    assert last[0] == "… 76 lines left out …"
+    assert last[1:] == ["line 96", "line 97", "line 98", "line 99", "unfinished"]
+
+
+def test_short_output_is_shown_as_it_is() -> None:
+    output = CommandOutput()
+    assert list(output.feed("one\ntw")) == ["one"]
+    assert list(output.feed("o\n")) == ["two"]
+    assert list(output.close()) == []
+
+
+def test_the_output_of_a_command_is_drawn_once() -> None:
+    finished = ToolFinished(
+        ts=9, call_id="c", tool="execute_command", content="x. Exit code: 0\nOutput:\nhello"
+    )
+    said = Said(ts=8, say="command_output", text="hello\n")
+    assert drawn(CommandGrew(ts=7, output="hello\n"), said, finished) == "  │ hello\n"
+    assert drawn(said, finished) == "  │ hello\n"
+
+
+def test_a_command_that_failed_says_so() -> None:
+    content = "Command executed in '/w'. The command was not successful.\nExit code: 2\nOutput:\n"
+    shown = drawn(ToolFinished(ts=9, call_id="c", tool="execute_command", content=content))
+    assert "Exit code: 2" in shown
+
+
+def test_a_passing_note_leaves_no_trace_where_there_is_no_terminal() -> None:
+    events = (RequestStarted(ts=1, api_protocol="x"), Countdown(ts=2, seconds=5, message="busy"))
+    assert drawn(*events) == ""
+    assert "trying again in 5 s" in drawn(*events, terminal=True)
+
+
+def test_an_answer_that_nobody_typed_is_shown_with_who_gave_it() -> None:
+    ask = AskOpened(ts=1, ask=AskKind.COMMAND, tool="execute_command", text="ls")
+    answered = AskAnswered(ts=2, ask_ts=1, answer=Answer(Response.YES), by="demo")
+    assert drawn(ask, answered).endswith("› y (demo)\n")
+
+
+def test_the_rest_of_what_happens_is_told_in_a_line() -> None:
+    shown = drawn(
+        UserSaid(ts=1, text="do it", first=True),
+        TodosChanged(ts=2, todos=parse_todos("[x] read\n[-] write\n[ ] test")),
+        Said(ts=3, say="completion_result", text="# Done\n\nAll of it."),
+        TaskAborted(ts=4),
+        echo=True,
+    )
+    assert "› do it" in shown
+    assert "☑ read" in shown
+    assert "All of it." in shown
+    assert "interrupted" in shown

@@ -1,0 +1,313 @@
+from __future__ import annotations
+
+import pytest
+
+from joey.cli.stream_json import Line, RunResult, StreamJson, init_line, result_line
+from joey.core.asks import Answer, AskKind, Response
+from joey.core.events import (
+    AskAnswered,
+    AskOpened,
+    CallGrew,
+    CommandGrew,
+    Countdown,
+    Event,
+    Placed,
+    ReplyReceived,
+    RequestStarted,
+    RowGrew,
+    RowOpened,
+    Said,
+    TaskFinished,
+    TokenUsage,
+    ToolAnnounced,
+    ToolFinished,
+    UsageChanged,
+    UserSaid,
+)
+from joey.core.messages import CallPart, ReasoningPart, TextPart, ToolCall
+
+TABLE: list[tuple[str, Event, list[Line]]] = [
+    (
+        "the prompt",
+        UserSaid(ts=1, text="do it", first=True),
+        [{"type": "user", "id": 1, "content": "do it", "done": True}],
+    ),
+    (
+        "feedback",
+        UserSaid(ts=2, text="more"),
+        [{"type": "user", "id": 2, "content": "more", "done": True}],
+    ),
+    (
+        "a tool that the rules allow",
+        ToolAnnounced(
+            ts=3,
+            call_id="c",
+            tool="read_file",
+            text='{"tool":"readFile","path":"a.py"}',
+            path="a.py",
+        ),
+        [
+            {
+                "type": "tool_use",
+                "subtype": "tool",
+                "id": 3,
+                "tool_use": {"name": "readFile", "input": {"path": "a.py"}},
+                "done": True,
+            }
+        ],
+    ),
+    (
+        "a tool that is asked about",
+        AskOpened(ts=4, ask=AskKind.TOOL, tool="write_to_file", text='{"tool":"newFileCreated"}'),
+        [
+            {
+                "type": "tool_use",
+                "subtype": "tool",
+                "id": 4,
+                "tool_use": {"name": "newFileCreated", "input": {}},
+                "done": True,
+            }
+        ],
+    ),
+    (
+        "a tool whose row is not JSON",
+        ToolAnnounced(ts=4, call_id="c", tool="other", text="words"),
+        [
+            {
+                "type": "tool_use",
+                "subtype": "tool",
+                "id": 4,
+                "tool_use": {"name": "other", "input": {"text": "words"}},
+                "done": True,
+            }
+        ],
+    ),
+    (
+        "a command that the rules allow",
+        ToolAnnounced(ts=5, call_id="c", tool="execute_command", text="ls -l"),
+        [
+            {
+                "type": "tool_use",
+                "subtype": "command",
+                "id": 5,
+                "tool_use": {"name": "execute_command", "input": {"command": "ls -l"}},
+                "done": True,
+            }
+        ],
+    ),
+    (
+        "a command that is asked about",
+        AskOpened(ts=6, ask=AskKind.COMMAND, tool="execute_command", text="rm x"),
+        [
+            {
+                "type": "tool_use",
+                "subtype": "command",
+                "id": 6,
+                "tool_use": {"name": "execute_command", "input": {"command": "rm x"}},
+                "done": True,
+            }
+        ],
+    ),
+    (
+        "an MCP server",
+        AskOpened(ts=6, ask=AskKind.USE_MCP_SERVER, text='{"serverName":"s"}'),
+        [
+            {
+                "type": "tool_use",
+                "subtype": "mcp",
+                "id": 6,
+                "tool_use": {"name": "mcp_server", "input": {"raw": '{"serverName":"s"}'}},
+                "done": True,
+            }
+        ],
+    ),
+    (
+        "a question",
+        AskOpened(ts=7, ask=AskKind.FOLLOWUP, text='{"question":"?"}'),
+        [
+            {
+                "type": "assistant",
+                "id": 7,
+                "content": '{"question":"?"}',
+                "done": True,
+                "subtype": "followup",
+            }
+        ],
+    ),
+    (
+        "a failed request",
+        AskOpened(ts=8, ask=AskKind.API_REQ_FAILED, text="overloaded"),
+        [
+            {
+                "type": "assistant",
+                "id": 8,
+                "content": "overloaded",
+                "done": True,
+                "subtype": "api_req_failed",
+            }
+        ],
+    ),
+    ("the question whether a result is right", AskOpened(ts=8, ask=AskKind.COMPLETION_RESULT), []),
+    (
+        "a result",
+        Said(ts=9, say="completion_result", text="all done"),
+        [
+            {
+                "type": "assistant",
+                "id": 9,
+                "content": "all done",
+                "done": True,
+                "subtype": "completion_result",
+            }
+        ],
+    ),
+    (
+        "an error",
+        Said(ts=10, say="error", text="no such file"),
+        [{"type": "error", "id": 10, "content": "no such file", "done": True}],
+    ),
+    (
+        "the outcome of a tool",
+        ToolFinished(ts=11, call_id="c", tool="read_file", content="1 | x"),
+        [
+            {
+                "type": "tool_result",
+                "subtype": "tool",
+                "id": 11,
+                "tool_result": {"name": "read_file", "output": "1 | x"},
+                "done": True,
+            }
+        ],
+    ),
+    (
+        "the failure of a tool",
+        ToolFinished(ts=12, call_id="c", tool="read_file", content="missing", is_error=True),
+        [
+            {
+                "type": "tool_result",
+                "subtype": "tool",
+                "id": 12,
+                "tool_result": {"name": "read_file", "error": "missing"},
+                "done": True,
+            }
+        ],
+    ),
+    ("a request", RequestStarted(ts=13, api_protocol="anthropic"), []),
+    ("a wait", Countdown(ts=14, seconds=3, message="overloaded"), []),
+    ("the end of a wait", Said(ts=14, say="api_req_retry_delayed", text="overloaded"), []),
+    ("an answer", AskAnswered(ts=15, ask_ts=4, answer=Answer(Response.YES)), []),
+    ("usage", UsageChanged(ts=16, usage=TokenUsage()), []),
+    ("the end", TaskFinished(ts=17), []),
+]
+
+
+@pytest.mark.parametrize(("event", "lines"), [row[1:] for row in TABLE], ids=[r[0] for r in TABLE])
+def test_each_event_has_its_lines(event: Event, lines: list[Line]) -> None:
+    assert StreamJson().feed(event) == lines
+
+
+def test_words_are_told_piece_by_piece_and_then_whole() -> None:
+    stream = StreamJson()
+    lines = [
+        line
+        for event in (
+            RowOpened(ts=1, say="reasoning"),
+            RowGrew(ts=1, delta="hm"),
+            RowOpened(ts=2, say="text"),
+            RowGrew(ts=2, delta="Hel"),
+            RowGrew(ts=2, delta="lo"),
+            ReplyReceived(
+                ts=3, parts=(Placed(1, ReasoningPart(text="hm")), Placed(2, TextPart("Hello")))
+            ),
+        )
+        for line in stream.feed(event)
+    ]
+    assert lines == [
+        {"type": "thinking", "id": 1, "content": "hm"},
+        {"type": "assistant", "id": 2, "content": "Hel"},
+        {"type": "assistant", "id": 2, "content": "lo"},
+        {"type": "thinking", "id": 1, "content": "hm", "done": True},
+        {"type": "assistant", "id": 2, "content": "Hello", "done": True},
+    ]
+    assert stream.last_text == "Hello"
+
+
+def test_arguments_are_told_while_they_grow_and_not_after_the_call_is_whole() -> None:
+    stream = StreamJson()
+    opened = RowOpened(ts=1, say="tool", tool="write_to_file", call_id="c")
+    assert stream.feed(opened) == [
+        {"type": "tool_use", "subtype": "tool", "id": 1, "tool_use": {"name": "write_to_file"}}
+    ]
+    assert stream.feed(CallGrew(ts=1, delta='{"pa')) == [
+        {"type": "tool_use", "id": 1, "content": '{"pa'}
+    ]
+    stream.feed(ToolAnnounced(ts=1, call_id="c", tool="write_to_file", text="{}"))
+    assert stream.feed(CallGrew(ts=1, delta="late")) == []
+
+
+@pytest.mark.parametrize("tool", ["attempt_completion", "ask_followup_question"])
+def test_calls_that_speak_to_the_person_are_told_only_as_words(tool: str) -> None:
+    stream = StreamJson()
+    assert stream.feed(RowOpened(ts=1, say="tool", tool=tool, call_id="c")) == []
+    assert stream.feed(CallGrew(ts=1, delta='{"res')) == []
+
+
+def test_a_reply_that_only_calls_says_nothing_by_itself() -> None:
+    call = Placed(1, CallPart(ToolCall(id="c", name="read_file")))
+    assert StreamJson().feed(ReplyReceived(ts=2, parts=(call,))) == []
+
+
+def test_the_output_of_a_command_and_its_end_have_one_id() -> None:
+    stream = StreamJson()
+    content = "Command executed in '/w'. The command was not successful.\nExit code: 3\nOutput:\nab"
+    finished = ToolFinished(ts=30, call_id="c", tool="execute_command", content=content)
+    events = (CommandGrew(ts=20, output="a"), CommandGrew(ts=21, output="b"), finished)
+    lines = [line for event in events for line in stream.feed(event)]
+    assert [line["id"] for line in lines] == [20, 20, 20]
+    assert [line["tool_result"].get("output") for line in lines] == ["a", "b", content]
+    assert lines[-1]["tool_result"]["exitCode"] == 3
+    assert lines[-1]["done"] is True
+    assert stream.feed(CommandGrew(ts=40, output="next"))[0]["id"] == 40
+
+
+def test_what_a_command_prints_is_not_taken_for_its_exit_code() -> None:
+    content = "Command is still running in terminal from '/w'.\nOutput so far:\nExit code: 7\n"
+    finished = ToolFinished(ts=1, call_id="c", tool="execute_command", content=content)
+    assert "exitCode" not in StreamJson().feed(finished)[0]["tool_result"]
+
+
+def test_the_first_line_names_the_format_and_the_task() -> None:
+    line = init_line("t1")
+    assert (line["type"], line["subtype"]) == ("system", "init")
+    assert (line["schemaVersion"], line["protocol"]) == (1, "roo-cli-stream")
+    assert line["taskId"] == "t1"
+
+
+def test_the_last_line_says_how_it_went_and_what_it_cost() -> None:
+    usage = TokenUsage(10, 5, 2, 1, 0.25)
+    run = RunResult(exit_code=0, code="completed", result="ok", usage=usage, task_id="t1")
+    assert result_line(run, "words") == {
+        "type": "result",
+        "done": True,
+        "success": True,
+        "content": "ok",
+        "cost": {
+            "totalCost": 0.25,
+            "inputTokens": 10,
+            "outputTokens": 5,
+            "cacheWrites": 2,
+            "cacheReads": 1,
+        },
+        "code": "completed",
+        "exitCode": 0,
+        "taskId": "t1",
+    }
+
+
+def test_without_a_result_the_latest_words_stand_in_for_it() -> None:
+    line = result_line(RunResult(exit_code=53, code="turns", reason="Enough."), "I was about to")
+    assert (line["success"], line["content"], line["reason"]) == (
+        False,
+        "I was about to",
+        "Enough.",
+    )

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from joey.cli.transcript import as_markdown, fenced
+from joey.ports import TaskMetadata
+
+TASK = TaskMetadata(id="t1", title="fix it\nplease", workspace="/w", model="m", created=1)
+
+
+def row(kind: str, text: str = "", **more: Any) -> dict[str, Any]:
+    return {"ts": 1, "type": "say", "say": kind, "text": text, **more}
+
+
+PROMPT = row("text", "fix it\nplease")
+
+
+def test_a_task_begins_with_its_title_and_its_facts() -> None:
+    document = as_markdown(TASK, [PROMPT])
+    assert document.startswith("# fix it\n\n- Task: t1\n- Workspace: /w\n")
+    assert "## User\n\nfix it\nplease" in document
+
+
+def test_the_first_words_are_the_persons_and_later_ones_the_assistants() -> None:
+    document = as_markdown(TASK, [PROMPT, row("text", "Yes."), row("user_feedback", "more")])
+    assert document.index("## User") < document.index("## Assistant\n\nYes.")
+    assert "## User\n\nmore" in document
+
+
+def test_bookkeeping_is_left_out() -> None:
+    rows = [PROMPT, row("api_req_started", '{"cost":1}'), row("api_req_retry_delayed", "503")]
+    document = as_markdown(TASK, rows)
+    assert "cost" not in document
+    assert "503" not in document
+
+
+def test_changes_and_commands_are_blocks_of_code() -> None:
+    edit = {"tool": "appliedDiff", "path": "a.py", "content": "-old\n+new"}
+    rows = [
+        PROMPT,
+        row("tool", json.dumps(edit), tool="apply_diff", path="a.py", approvalState="approved"),
+        {"ts": 3, "type": "ask", "ask": "command", "text": "make", "approvalState": "rejected"},
+        row("command_output", "all good"),
+    ]
+    document = as_markdown(TASK, rows)
+    assert "### apply_diff `a.py`\n\n```diff\n-old\n+new\n```" in document
+    assert "### Command (rejected)\n\n```sh\nmake\n```" in document
+    assert "```\nall good\n```" in document
+
+
+def test_questions_results_reasoning_and_errors_have_their_place() -> None:
+    question = json.dumps({"question": "Which?", "suggest": [{"answer": "this"}]})
+    rows = [
+        PROMPT,
+        row("reasoning", "one\ntwo"),
+        {"ts": 2, "type": "ask", "ask": "followup", "text": question},
+        row("error", "it broke"),
+        row("completion_result", "done"),
+    ]
+    document = as_markdown(TASK, rows)
+    assert "> *Reasoning*\n>\n> one\n> two" in document
+    assert "## Question\n\nWhich?\n\n- this" in document
+    assert "**Error:** it broke" in document
+    assert document.endswith("## Result\n\ndone\n")
+
+
+def test_rows_of_any_shape_do_not_stop_the_export() -> None:
+    rows: list[dict[str, Any]] = [{}, row("tool", "no json"), row("tool", "[1]"), {"say": None}]
+    assert as_markdown(TaskMetadata(id="t"), rows).startswith("# t")
+
+
+def test_a_fence_is_longer_than_any_inside_it() -> None:
+    assert fenced("```\ncode\n```") == "````\n```\ncode\n```\n````"

@@ -1,0 +1,218 @@
+"""The files of a task: who may read them, and what a reader sees at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from joey.errors import StoreError, TaskLockedError
+from joey.ports import TaskMetadata
+from joey.stores.json_files import JsonFileStore
+from joey.stores.lock import Holder, process_start
+from joey.stores.private_files import read_regular
+from tests.stores.records import TASK, created, said
+
+SNAPSHOT = ("ui_messages.json", "api_conversation_history.json", "task_metadata.json")
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o277])
+def umask(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+def modes(root: Path) -> dict[str, int]:
+    return {
+        str(path.relative_to(root)): stat.S_IMODE(path.stat().st_mode) for path in root.rglob("*")
+    }
+
+
+def rows(count: int) -> list[bytes]:
+    return [msgspec.json.encode({"ts": number, "text": "x" * 200}) for number in range(count)]
+
+
+@pytest.mark.usefixtures("umask")
+async def test_only_the_owner_can_read_whatever_the_umask(tmp_path: Path) -> None:
+    home = tmp_path / "not" / "there"
+    log = JsonFileStore(home).create(TASK)
+    log.append(created())
+    await log.snapshot(rows(1), rows(1), TaskMetadata(id=TASK))
+    log.close()
+    with (log.folder / "journal.jsonl").open("ab") as journal:
+        journal.write(b"torn")
+    JsonFileStore(home).open(TASK)[0].close()
+    found = modes(tmp_path)
+    files = {*SNAPSHOT, "journal.jsonl", "journal.torn-1", "lock"}
+    assert {Path(name).name for name, mode in found.items() if mode == 0o600} == files
+    assert all(mode == 0o700 for name, mode in found.items() if Path(name).name not in files)
+
+
+def test_a_folder_that_others_could_read_is_closed_when_it_is_opened(tmp_path: Path) -> None:
+    log = JsonFileStore(tmp_path).create(TASK)
+    log.append(created())
+    log.close()
+    log.folder.chmod(0o755)
+    (log.folder / "journal.jsonl").chmod(0o644)
+    JsonFileStore(tmp_path).open(TASK)[0].close()
+    assert stat.S_IMODE(log.folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((log.folder / "journal.jsonl").stat().st_mode) == 0o600
+
+
+async def test_snapshots_are_json_arrays_in_the_order_given(tmp_path: Path) -> None:
+    log = JsonFileStore(tmp_path).create(TASK)
+    await log.snapshot(rows(3), [], TaskMetadata(id=TASK, title="t", seq=9))
+    log.close()
+    ui, api, metadata = (json.loads((log.folder / name).read_bytes()) for name in SNAPSHOT)
+    assert [row["ts"] for row in ui] == [0, 1, 2]
+    assert api == []
+    assert metadata == {"id": TASK, "title": "t", "seq": 9}
+
+
+async def test_a_reader_sees_whole_files_at_every_moment(tmp_path: Path) -> None:
+    log = JsonFileStore(tmp_path).create(TASK)
+    await log.snapshot(rows(1), rows(1), TaskMetadata(id=TASK, seq=1))
+    done = threading.Event()
+    seen: list[int] = []
+
+    def watch() -> None:
+        while not done.is_set():
+            for name in SNAPSHOT:
+                seen.append(len(json.loads((log.folder / name).read_bytes())))
+
+    watching = asyncio.create_task(asyncio.to_thread(watch))
+    for count in range(2, 60):
+        await log.snapshot(rows(count), rows(count), TaskMetadata(id=TASK, seq=count))
+    done.set()
+    await watching
+    log.close()
+    assert seen
+
+
+async def test_of_many_snapshots_at_once_the_last_one_asked_for_stays(tmp_path: Path) -> None:
+    log = JsonFileStore(tmp_path).create(TASK)
+    await asyncio.gather(
+        *(log.snapshot(rows(n), rows(n), TaskMetadata(id=TASK, seq=n)) for n in range(1, 21))
+    )
+    log.close()
+    ui, api, metadata = (json.loads((log.folder / name).read_bytes()) for name in SNAPSHOT)
+    assert (len(ui), len(api), metadata["seq"]) == (20, 20, 20)
+
+
+async def test_lists_that_grow_after_the_call_do_not_change_the_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def slow_disk(_: int) -> None:
+        entered.set()
+        leave.wait(5)
+
+    log = JsonFileStore(tmp_path).create(TASK)
+    monkeypatch.setattr(os, "fsync", slow_disk)
+    ui = rows(2)
+    saving = [
+        asyncio.create_task(log.snapshot(ui, [], TaskMetadata(id=TASK, seq=n))) for n in (1, 2)
+    ]
+    await asyncio.to_thread(entered.wait, 5)
+    ui.append(b"not json")
+    leave.set()
+    await asyncio.gather(*saving)
+    log.close()
+    assert len(json.loads((log.folder / SNAPSHOT[0]).read_bytes())) == 2
+
+
+async def test_a_snapshot_that_cannot_be_written_is_an_error_that_names_the_folder(
+    tmp_path: Path,
+) -> None:
+    log = JsonFileStore(tmp_path).create(TASK)
+    (log.folder / SNAPSHOT[1]).mkdir()
+    with pytest.raises(StoreError, match=str(log.folder)):
+        await log.snapshot(rows(1), rows(1), TaskMetadata(id=TASK))
+    log.close()
+    assert not list(log.folder.glob(".joey-*"))
+
+
+def test_leftovers_of_a_killed_process_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    log = JsonFileStore(tmp_path).create(TASK)
+    log.append(created())
+    log.close()
+    for name in (".joey-abc.tmp", ".ui_messages.json.bak_1_x.tmp", "notes.txt"):
+        (log.folder / name).touch()
+    JsonFileStore(tmp_path).open(TASK)[0].close()
+    names = {path.name for path in log.folder.iterdir()}
+    assert names == {
+        ".ui_messages.json.bak_1_x.tmp",
+        "notes.txt",
+        "journal.jsonl",
+        "lock",
+        "command-output",
+    }
+
+
+def test_a_lock_file_left_by_a_dead_process_blocks_nobody(tmp_path: Path) -> None:
+    log = JsonFileStore(tmp_path).create(TASK)
+    log.append(created())
+    log.close()
+    stale = Holder(pid=os.getpid(), since=0, started=1)
+    (log.folder / "lock").write_bytes(msgspec.json.encode(stale))
+    JsonFileStore(tmp_path).open(TASK)[0].close()
+
+
+def test_a_lock_whose_holder_left_a_process_behind_says_so(tmp_path: Path) -> None:
+    log = JsonFileStore(tmp_path).create(TASK)
+    log.append(created())
+    for content, words in (
+        (msgspec.json.encode(Holder(pid=2**22 + 1, since=0, started=1)), "left behind by process"),
+        (b"", "in another process"),
+        (b"\xff", "in another process"),
+    ):
+        (log.folder / "lock").write_bytes(content)
+        with pytest.raises(TaskLockedError, match=words):
+            JsonFileStore(tmp_path).open(TASK)
+    log.close()
+
+
+def test_the_start_of_a_process_is_known_while_it_lives() -> None:
+    if not Path("/proc/self/stat").exists():
+        pytest.skip("no /proc on this system")
+    assert process_start(os.getpid()) == process_start(os.getpid())
+    assert process_start(2**22 + 1) is None
+
+
+def test_a_pipe_in_place_of_a_file_does_not_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert read_regular(tmp_path / "pipe") is None
+    assert read_regular(tmp_path) is None
+    assert read_regular(tmp_path / "nothing") is None
+
+
+def test_a_failed_open_leaves_the_task_unlocked(tmp_path: Path) -> None:
+    log = JsonFileStore(tmp_path).create(TASK)
+    log.append(created())
+    log.close()
+    journal = log.folder / "journal.jsonl"
+    good = journal.read_bytes()
+    journal.write_bytes(good + b'{"seq":2,"event":{"event":"new","ts":1}}\n')
+    with pytest.raises(StoreError, match="newer joey"):
+        JsonFileStore(tmp_path).open(TASK)
+    journal.write_bytes(good)
+    again, _ = JsonFileStore(tmp_path).open(TASK)
+    again.append(said(2))
+    again.close()
+
+
+def test_a_home_that_cannot_hold_tasks_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "tasks").write_text("a file")
+    with pytest.raises(StoreError, match=str(tmp_path)):
+        JsonFileStore(tmp_path).create(TASK)
+    with pytest.raises(StoreError, match=str(tmp_path)):
+        JsonFileStore(tmp_path).list()

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from joey.terminals.local import LocalTerminal
+
+
+@pytest.fixture
+async def terminal() -> AsyncIterator[LocalTerminal]:
+    opened = LocalTerminal(kill_grace=0.3, exit_grace=0.1)
+    yield opened
+    await opened.close()

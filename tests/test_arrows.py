@@ -1,0 +1,109 @@
+"""Who may import whom, what modules may be called, and how long things may get.
+
+The table is the drawing of the house; an arrow that is not in it is worth a talk.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent / "src" / "joey"
+
+CORE = {"core"}
+ADAPTER = {"core", "ports"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "core": set(),
+    "ports": CORE,
+    "tools": ADAPTER,
+    "engine": {"core", "ports", "tools"},
+    "providers": ADAPTER,
+    "stores": ADAPTER,
+    "terminals": ADAPTER,
+    "workspace": ADAPTER,
+    "config": ADAPTER,
+    "testing": ADAPTER,
+    "client": {"core", "engine"},
+    "app": {"core", "ports", "engine", "tools", "providers", "stores", "terminals", "workspace"}
+    | {"config", "client"},
+    "cli": {"core", "ports", "client", "app", "testing"},
+    "__init__": {"app", "client", "core", "engine"},
+    "__main__": {"cli"},
+}
+"""Within `joey`; every package may also use itself and `errors`."""
+
+LIBRARIES: dict[str, set[str]] = {
+    "tools": {"rapidfuzz"},
+    "workspace": {"pathspec"},
+    "cli": {"rich"},
+}
+"""Third-party packages beside msgspec, which is the house's own."""
+
+IMPURE = {"asyncio", "logging", "multiprocessing", "os", "random", "secrets", "select", "shutil"}
+IMPURE |= {"socket", "ssl", "subprocess", "tempfile", "threading", "time", "urllib", "uuid"}
+"""What `core` leaves to others: files, network, processes, the clock, chance."""
+
+VAGUE = {"utils", "util", "helpers", "helper", "manager", "managers", "common", "misc"}
+LONGEST_FILE = 400
+LONGEST_FUNCTION = 60
+
+
+def modules() -> Iterator[tuple[str, Path, ast.Module]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        package = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        yield package, path, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imported(tree: ast.Module) -> Iterator[list[str]]:
+    """Dotted names of all imports, also those for types only and inside functions."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import():
+                yield from (alias.name.split(".") for alias in node.names)
+            case ast.ImportFrom(module="joey"):
+                yield from (["joey", alias.name] for alias in node.names)
+            case ast.ImportFrom(module=str(name), level=0):
+                yield name.split(".")
+            case ast.ImportFrom():
+                yield ["a relative import"]
+
+
+def test_every_import_follows_an_arrow() -> None:
+    wrong = [
+        f"{path.relative_to(SOURCE)} imports {'.'.join(name)}"
+        for package, path, tree in modules()
+        for name in imported(tree)
+        if not _allowed(package, name)
+    ]
+    assert wrong == []
+
+
+def _allowed(package: str, name: list[str]) -> bool:
+    if name[0] != "joey":
+        if package == "core" and name[0] in IMPURE:
+            return False
+        libraries = {"msgspec"} | LIBRARIES.get(package, set())
+        return name[0] in sys.stdlib_module_names or name[0] in libraries
+    target = name[1] if len(name) > 1 else "__init__"
+    return target in {package, "errors"} or target in MAY_IMPORT[package]
+
+
+def test_modules_are_named_after_what_they_hold() -> None:
+    assert [str(path) for _, path, _ in modules() if VAGUE & {*path.stem.split("_")}] == []
+
+
+def test_files_and_functions_stay_short() -> None:
+    long = []
+    for _, path, tree in modules():
+        length = len(path.read_text(encoding="utf-8").splitlines())
+        if length > LONGEST_FILE:
+            long.append(f"{path.relative_to(SOURCE)}: {length} lines")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > LONGEST_FUNCTION:
+                    long.append(f"{path.relative_to(SOURCE)}: {node.name} has {length} lines")
+    assert long == []

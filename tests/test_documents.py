@@ -1,0 +1,103 @@
+"""Documents are true: their commands run, their programs run, their JSON parses, their links lead
+somewhere. CONTRIBUTING.md says how blocks are marked."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+BLOCK = re.compile(
+    r"^(?P<left_alone><!-- not run: .+ -->\n+)?```(?P<kind>\w*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+LINK = re.compile(r"\]\((?!\w+:|#)([^)#]+)(?:#[^)]*)?\)")
+TARGET = re.compile(r"^([a-z]+):", re.MULTILINE)
+MODEL_SAYS = [
+    {"type": "say", "text": "I had a look around."},
+    {"type": "call", "name": "attempt_completion", "input": {"result": "All tests pass now."}},
+]
+
+
+class Block(NamedTuple):
+    kind: str
+    text: str
+    line: int
+
+
+def blocks(document: Path) -> list[Block]:
+    text = document.read_text(encoding="utf-8")
+    return [
+        Block(found["kind"], found["text"], text.count("\n", 0, found.start()) + 1)
+        for found in BLOCK.finditer(text)
+        if not found["left_alone"]
+    ]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a model that completes whatever it is asked."""
+    script = tmp_path_factory.mktemp("model") / "script.json"
+    script.write_text(json.dumps({"turns": [MODEL_SAYS] * 5, "each": True}), encoding="utf-8")
+    command = [sys.executable, "-m", "joey.testing.server", str(script)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.terminate()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_every_block_of_a_document_works(document: Path, model: str, tmp_path: Path) -> None:
+    programs = Path(sys.executable).parent
+    env = os.environ | {
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "ANTHROPIC_API_KEY": "any",
+        "ANTHROPIC_BASE_URL": model,
+    }
+    for block in blocks(document):
+        match block.kind:
+            case "sh":
+                _run(["bash", "-euo", "pipefail", "-c", block.text], block, tmp_path, env)
+            case "python":
+                _run([sys.executable, "-c", block.text], block, tmp_path, env)
+            case "json":
+                json.loads(block.text)
+            case kind:
+                assert kind == "text", f"{document.name}:{block.line}: what is a {kind!r} block?"
+
+
+def _run(command: list[str], block: Block, cwd: Path, env: dict[str, str]) -> None:
+    run = subprocess.run(
+        command,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    said = f"{run.stdout}\n{run.stderr}"
+    assert run.returncode == 0, f"line {block.line} exited with {run.returncode}:\n{said}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_links_and_make_targets_of_a_document_exist(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    dead = [link for link in LINK.findall(text) if not (document.parent / link).exists()]
+    assert dead == []
+    targets = set(TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")))
+    named = {word for line in re.findall(r"`make ([a-z ]+)`", text) for word in line.split()}
+    assert named - targets == set()

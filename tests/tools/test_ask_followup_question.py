@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from joey.core.asks import Answer, AskKind, Response
+from joey.core.protocol import ToolProtocol
+from joey.errors import ArgumentError, ToolError
+from joey.tools.ask_followup_question import AskFollowupQuestion
+from joey.tools.base import Access
+from tests.tools.shell_context import make_context
+
+tool = AskFollowupQuestion()
+
+XML = '<suggest>Yes, & do it</suggest>\n<suggest mode="code">No <b>never</b></suggest>'
+BOTH = [{"answer": "Yes, & do it"}, {"answer": "No <b>never</b>", "mode": "code"}]
+
+
+async def asked(root: Path, arguments: dict[str, Any]) -> Any:
+    prepared = await tool.prepare(tool.parse(arguments), make_context(root))
+    assert prepared.ask is AskKind.FOLLOWUP
+    assert [claim.access for claim in prepared.claims] == [Access.QUESTION]
+    assert prepared.row_text is not None
+    return msgspec.json.decode(prepared.row_text)
+
+
+@pytest.mark.parametrize(
+    "follow_up",
+    [
+        [{"text": "Yes, & do it", "mode": None}, {"text": "No <b>never</b>", "mode": "code"}],
+        '[{"text": "Yes, & do it"}, {"text": "No <b>never</b>", "mode": "code"}]',
+        XML,
+        f"\n{XML}\n",
+    ],
+)
+async def test_suggestions_are_understood_in_every_form(tmp_path: Path, follow_up: Any) -> None:
+    row = await asked(tmp_path, {"question": "Shall I?", "follow_up": follow_up})
+    assert row == {"question": "Shall I?", "suggest": BOTH}
+
+
+@pytest.mark.parametrize(
+    ("follow_up", "answers"),
+    [
+        (["a", "b"], ["a", "b"]),
+        ({"suggest": ["a", "b"]}, ["a", "b"]),
+        ({"suggest": "a"}, ["a"]),
+        ("first\n\n second ", ["first", "second"]),
+        ("<suggest mode=''>a</suggest><suggest>\nb\n</suggest>", ["a", "b"]),
+        (None, []),
+        ("", []),
+        ([], []),
+    ],
+)
+async def test_looser_forms_are_taken_for_what_they_mean(
+    tmp_path: Path, follow_up: Any, answers: list[str]
+) -> None:
+    row = await asked(tmp_path, {"question": "Which?", "follow_up": follow_up})
+    assert row["suggest"] == [{"answer": answer} for answer in answers]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"question": " "}, {"follow_up": []}])
+def test_a_missing_question_is_an_argument_error(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        tool.parse(arguments)
+    assert caught.value.parameter == "question"
+
+
+def test_suggestions_of_the_wrong_kind_are_an_argument_error() -> None:
+    with pytest.raises(ArgumentError, match="follow_up"):
+        tool.parse({"question": "Which?", "follow_up": [{"answer": 1}]})
+
+
+@pytest.mark.parametrize(
+    ("protocol", "text"),
+    [
+        (ToolProtocol.NATIVE, "<user_message>\nthe second\n</user_message>"),
+        (ToolProtocol.XML, "<answer>\nthe second\n</answer>"),
+    ],
+)
+async def test_the_answer_becomes_the_result_with_its_images(
+    tmp_path: Path, protocol: ToolProtocol, text: str
+) -> None:
+    ctx = make_context(tmp_path, protocol=protocol)
+    prepared = await tool.prepare(tool.parse({"question": "Which?", "follow_up": []}), ctx)
+    image = "data:image/png;base64,AA=="
+    answer = Answer(Response.MESSAGE, text="the second", images=(image,))
+    outcome = await tool.run(prepared, ctx, answer)
+    assert (outcome.text, outcome.images, outcome.is_error) == (text, (image,), False)
+
+
+async def test_without_an_answer_there_is_no_result(tmp_path: Path) -> None:
+    ctx = make_context(tmp_path)
+    prepared = await tool.prepare(tool.parse({"question": "Which?", "follow_up": []}), ctx)
+    with pytest.raises(ToolError, match="Nobody answered"):
+        await tool.run(prepared, ctx, None)

@@ -1,0 +1,356 @@
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joey.core.asks import AskKind
+from joey.core.protocol import ToolProtocol
+from joey.core.settings import Settings
+from joey.errors import ArgumentError, ToolError
+from joey.ports import ToolContext
+from joey.terminals.local import LocalTerminal
+from joey.tools.base import Access, Outcome
+from joey.tools.execute_command import ExecuteCommand, time_limit
+from joey.tools.live_output import LiveOutput
+from tests.terminals.processes import Listener, is_alive
+from tests.tools.shell_context import ROW_TS, make_context
+
+tool = ExecuteCommand()
+
+
+@pytest.fixture
+async def terminal() -> AsyncIterator[LocalTerminal]:
+    opened = LocalTerminal(kill_grace=0.3, exit_grace=0.1)
+    yield opened
+    await opened.close()
+
+
+async def run(ctx: ToolContext, **arguments: Any) -> Outcome:
+    prepared = await tool.prepare(tool.parse(arguments), ctx)
+    async with asyncio.timeout(20):
+        return await tool.run(prepared, ctx, None)
+
+
+async def test_a_success_tells_folder_exit_code_and_output(
+    tmp_path: Path, terminal: LocalTerminal
+) -> None:
+    outcome = await run(make_context(tmp_path, terminal), command="echo hello")
+    cwd = (tmp_path / "work").resolve()
+    assert outcome.text == (
+        f"Command executed in terminal within working directory '{cwd}'. Exit code: 0\n"
+        "Output:\nhello\n"
+    )
+    assert not outcome.is_error
+    assert outcome.said == (("command_output", "hello\n"),)
+
+
+async def test_a_failure_is_a_result_and_not_an_error(
+    tmp_path: Path, terminal: LocalTerminal
+) -> None:
+    outcome = await run(make_context(tmp_path, terminal), command="echo no >&2; exit 3")
+    assert "not successful.\nExit code: 3\nOutput:\nno\n" in outcome.text
+    assert not outcome.is_error
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        ("kill -KILL $$", "Process terminated by signal SIGKILL\n"),
+        ("kill -SEGV $$", "Process terminated by signal SIGSEGV - core dump possible\n"),
+        ("bash -c 'kill -TERM $$'; exit $?", "Exit code: 143 (128 + 15: perhaps SIGTERM)\n"),
+        ("exit 255", "Exit code: 255\n"),
+    ],
+)
+async def test_a_signal_is_named(
+    tmp_path: Path, terminal: LocalTerminal, command: str, status: str
+) -> None:
+    assert status in (await run(make_context(tmp_path, terminal), command=command)).text
+
+
+async def test_a_silent_command_is_told_too(tmp_path: Path, terminal: LocalTerminal) -> None:
+    outcome = await run(make_context(tmp_path, terminal), command="true")
+    assert outcome.text.endswith("Exit code: 0\nOutput:\n")
+    assert outcome.said == ()
+
+
+async def test_the_ask_shows_the_command_and_the_claim_carries_it(tmp_path: Path) -> None:
+    ctx = make_context(tmp_path)
+    command = "echo '  keep  every byte '  "
+    prepared = await tool.prepare(tool.parse({"command": command}), ctx)
+    assert prepared.ask is AskKind.COMMAND
+    assert prepared.row_text == prepared.command == prepared.claims[0].command == command
+    assert prepared.claims[0].access is Access.EXECUTE
+    assert prepared.claims[0].place is not None
+    assert prepared.claims[0].place.path == ctx.files.root
+    assert prepared.path is None
+
+
+@pytest.mark.parametrize(
+    ("protocol", "expected"),
+    [
+        (ToolProtocol.XML, "a && b > 'c' < d"),
+        (ToolProtocol.NATIVE, "a &amp;&amp; b &gt; &apos;c&#39; &lt; d"),
+    ],
+)
+async def test_entities_are_undone_in_xml_only_and_before_anybody_is_asked(
+    tmp_path: Path, protocol: ToolProtocol, expected: str
+) -> None:
+    ctx = make_context(tmp_path, protocol=protocol)
+    written = "a &amp;&amp; b &gt; &apos;c&#39; &lt; d"
+    prepared = await tool.prepare(tool.parse({"command": written}), ctx)
+    assert prepared.command == prepared.row_text == prepared.claims[0].command == expected
+
+
+@pytest.mark.parametrize("arguments", [{}, {"command": ""}, {"command": " \n"}])
+def test_a_missing_command_is_an_argument_error(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError, match="command"):
+        tool.parse(arguments)
+
+
+@pytest.mark.parametrize("cwd", ["sub", "./sub", None])
+async def test_the_folder_may_be_relative(
+    tmp_path: Path, terminal: LocalTerminal, cwd: str | None
+) -> None:
+    ctx = make_context(tmp_path, terminal)
+    (ctx.files.root / "sub").mkdir()
+    wanted = ctx.files.root / "sub" if cwd else ctx.files.root
+    assert f"Output:\n{wanted}\n" in (await run(ctx, command="pwd", cwd=cwd)).text
+
+
+async def test_the_folder_may_be_absolute_and_the_claim_says_that_it_is_outside(
+    tmp_path: Path, terminal: LocalTerminal
+) -> None:
+    ctx = make_context(tmp_path, terminal)
+    prepared = await tool.prepare(tool.parse({"command": "pwd", "cwd": str(tmp_path)}), ctx)
+    assert prepared.claims[0].place is not None
+    assert not prepared.claims[0].place.inside
+    assert prepared.path == str(ctx.files.root.parent)
+    assert f"Output:\n{ctx.files.root.parent}\n" in (await tool.run(prepared, ctx, None)).text
+
+
+@pytest.mark.parametrize("cwd", ["gone", "file"])
+async def test_a_folder_that_is_none_is_named_in_full(tmp_path: Path, cwd: str) -> None:
+    ctx = make_context(tmp_path)
+    (ctx.files.root / "file").write_text("")
+    with pytest.raises(ToolError, match=str(ctx.files.root / cwd)):
+        await tool.prepare(tool.parse({"command": "pwd", "cwd": cwd}), ctx)
+
+
+async def test_a_folder_that_vanishes_while_a_person_decides_is_named_too(tmp_path: Path) -> None:
+    ctx = make_context(tmp_path)
+    (ctx.files.root / "sub").mkdir()
+    prepared = await tool.prepare(tool.parse({"command": "pwd", "cwd": "sub"}), ctx)
+    (ctx.files.root / "sub").rmdir()
+    with pytest.raises(ToolError, match=str(ctx.files.root / "sub")):
+        await tool.run(prepared, ctx, None)
+
+
+@pytest.mark.parametrize(("size", "kept"), [("small", 5120), ("medium", 10240), ("large", 20480)])
+async def test_output_of_the_preview_size_is_shown_whole_and_leaves_no_file(
+    tmp_path: Path, terminal: LocalTerminal, size: Any, kept: int
+) -> None:
+    settings = Settings(terminal_output_preview_size=size)
+    ctx = make_context(tmp_path, terminal, settings=settings)
+    outcome = await run(ctx, command=f"head -c {kept} /dev/zero | tr '\\0' x")
+    assert outcome.text.endswith("Output:\n" + "x" * kept)
+    assert not any(ctx.artifacts.iterdir())
+
+
+async def test_one_byte_more_is_kept_in_a_file_and_shown_by_its_ends(
+    tmp_path: Path, terminal: LocalTerminal
+) -> None:
+    ctx = make_context(tmp_path, terminal)
+    outcome = await run(ctx, command="head -c 10240 /dev/zero | tr '\\0' x; printf E")
+    assert outcome.text == (
+        f"Command executed in '{ctx.files.root}'. Exit code: 0\n\n"
+        f"Output (10.0KB) persisted. Artifact ID: cmd-{ROW_TS}.txt\n\n"
+        f"Preview:\n{'x' * 5120}\n[...1 bytes omitted...]\n{'x' * 5119}E\n\n"
+        "Use read_command_output with this artifact ID to read or search all of it."
+    )
+    assert (ctx.artifacts / f"cmd-{ROW_TS}.txt").read_bytes() == b"x" * 10240 + b"E"
+
+
+async def test_the_result_says_when_not_everything_could_be_kept(
+    tmp_path: Path, terminal: LocalTerminal
+) -> None:
+    (tmp_path / "task").write_text("in the way")
+    ctx = make_context(tmp_path, terminal)
+    outcome = await run(ctx, command="head -c 20000 /dev/zero | tr '\\0' x")
+    assert "(only the first 0B are kept)" in outcome.text
+    assert "Output:\nshort\n" in (await run(ctx, command="echo short")).text
+
+
+async def test_after_the_models_time_the_command_goes_on_in_the_background(
+    tmp_path: Path, terminal: LocalTerminal
+) -> None:
+    ctx = make_context(tmp_path, terminal)
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    outcome = await run(ctx, command=f"echo serving; read < {gate}; echo bye", timeout=1)
+    assert outcome.text.startswith(
+        f"Command is still running in terminal from '{ctx.files.root}'.\nOutput so far:\nserving\n"
+    )
+    assert f"cmd-{ROW_TS}.txt" in outcome.text
+    assert not outcome.is_error
+
+    (running,) = terminal.running
+    assert running.take_new() == ""
+    await asyncio.to_thread(gate.write_text, "go\n")
+    async with asyncio.timeout(10):
+        end = await running.wait()
+    assert end is not None
+    assert end.exit_code == 0
+    assert running.take_new() == "bye\n"
+    assert (ctx.artifacts / f"cmd-{ROW_TS}.txt").read_text() == "serving\nbye\n"
+
+
+@pytest.mark.parametrize("seconds", [0, -1, None])
+async def test_no_time_means_waiting_to_the_end(
+    tmp_path: Path, terminal: LocalTerminal, seconds: float | None
+) -> None:
+    outcome = await run(make_context(tmp_path, terminal), command="echo x", timeout=seconds)
+    assert "Exit code: 0" in outcome.text
+
+
+async def test_processes_left_in_the_background_are_told(
+    tmp_path: Path, terminal: LocalTerminal
+) -> None:
+    ctx = make_context(tmp_path, terminal)
+    outcome = await run(ctx, command="sleep 100 & echo started")
+    assert "Exit code: 0\nOutput:\nstarted\n" in outcome.text
+    assert "keep running" in outcome.text
+    assert (ctx.artifacts / f"cmd-{ROW_TS}.txt").exists()
+
+
+async def test_the_users_limit_kills_and_is_an_error(
+    tmp_path: Path, terminal: LocalTerminal
+) -> None:
+    listener = Listener()
+    ctx = make_context(
+        tmp_path,
+        terminal,
+        settings=Settings(command_execution_timeout=1),
+        on_output=listener,
+    )
+    outcome = await run(ctx, command="echo pids: $$; exec sleep 100")
+    (pid,) = await listener.pids()
+    assert outcome.is_error
+    assert "longer than the 1 s that the user allows" in outcome.text
+    assert f"Output:\npids: {pid}\n" in outcome.text
+    assert [kind for kind, _ in outcome.said] == ["command_output", "error"]
+    assert not is_alive(pid)
+    assert not terminal.running
+    assert not any(ctx.artifacts.iterdir())
+
+
+async def test_the_model_may_leave_before_the_users_limit(
+    tmp_path: Path, terminal: LocalTerminal
+) -> None:
+    ctx = make_context(tmp_path, terminal, settings=Settings(command_execution_timeout=60))
+    outcome = await run(ctx, command="sleep 100", timeout=0.05)
+    assert outcome.text.startswith("Command is still running")
+
+
+@pytest.mark.parametrize(
+    ("command", "limit"),
+    [
+        ("npm install", None),
+        ("npm  install --save x", None),
+        (" npm\tinstall", None),
+        ("npm", 30),
+        ("npm installer", 30),
+        ("make", None),
+        ("makefile", 30),
+        ("echo npm install", 30),
+    ],
+)
+def test_the_limit_spares_commands_on_the_list_word_by_word(
+    command: str, limit: int | None
+) -> None:
+    exempt = ("", "npm install", "make")
+    settings = Settings(command_execution_timeout=30, command_timeout_allowlist=exempt)
+    assert time_limit(command, settings) == limit
+
+
+def test_without_a_limit_nothing_is_killed() -> None:
+    assert time_limit("make", Settings(command_execution_timeout=0)) is None
+
+
+async def test_a_spared_command_outlives_the_limit(tmp_path: Path, terminal: LocalTerminal) -> None:
+    settings = Settings(command_execution_timeout=1, command_timeout_allowlist=("sleep",))
+    outcome = await run(make_context(tmp_path, terminal, settings=settings), command="sleep 1.2")
+    assert "Exit code: 0" in outcome.text
+
+
+async def test_cancelling_the_call_leaves_no_process(
+    tmp_path: Path, terminal: LocalTerminal
+) -> None:
+    listener = Listener()
+    ctx = make_context(tmp_path, terminal, on_output=listener)
+    command = "(sleep 100 & echo pids: $$ $!; wait)"
+    call = asyncio.create_task(run(ctx, command=command))
+    pids = await listener.pids()
+    call.cancel()
+    async with asyncio.timeout(10):
+        with pytest.raises(asyncio.CancelledError):
+            await call
+    assert not any(map(is_alive, pids))
+
+
+async def test_output_is_heard_while_the_command_runs(
+    tmp_path: Path, terminal: LocalTerminal
+) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    listener = Listener()
+    ctx = make_context(tmp_path, terminal, on_output=listener)
+    call = asyncio.create_task(run(ctx, command=f"echo first; read < {gate}; echo second"))
+    await listener.until("first\n")
+    assert not call.done()
+    await asyncio.to_thread(gate.write_text, "go\n")
+    await call
+    assert listener.text == "first\nsecond\n"
+
+
+async def test_a_flood_is_heard_in_few_bounded_pieces() -> None:
+    heard: list[str] = []
+    live = LiveOutput(heard.append)
+    for number in range(10_000):
+        live.feed(f"line {number}\n")
+    live.close()
+    live.feed("too late")
+    assert len(heard) == 2
+    assert heard[0] == "line 0\n"
+    assert "characters omitted" in heard[1]
+    assert heard[1].endswith("line 9999\n")
+    assert len(heard[1]) < 40_000
+
+
+@pytest.mark.parametrize(
+    ("command", "refused"),
+    [
+        ("cat secret.txt", True),
+        ("true && /bin/cat -n 'secret.txt' | wc -l", True),
+        ("grep x ../work/secret.txt", True),
+        ("cat public.txt", False),
+        ("grep secret.txt public.txt", True),
+        ("rm secret.txt", False),
+        ("cat missing/secret.txt", False),
+    ],
+)
+async def test_reading_a_hidden_file_is_claimed_so_that_it_can_be_refused(
+    tmp_path: Path, command: str, refused: bool
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / ".rooignore").write_text("secret.txt\n")
+    (tmp_path / "work" / "secret.txt").write_text("x")
+    (tmp_path / "work" / "public.txt").write_text("x")
+    prepared = await tool.prepare(tool.parse({"command": command}), make_context(tmp_path))
+    hidden = [claim.place for claim in prepared.claims if claim.access is Access.READ]
+    assert bool(hidden) is refused
+    assert all(place is not None and place.ignored for place in hidden)

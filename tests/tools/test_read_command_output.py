@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from joey.errors import ToolError
+from joey.tools.artifact_search import search_lines
+from joey.tools.base import Access
+from joey.tools.read_command_output import PreparedReading, ReadCommandOutput
+from tests.tools.shell_context import make_context
+
+tool = ReadCommandOutput()
+ID = "cmd-1706119234567.txt"
+
+
+def keep(root: Path, content: bytes) -> None:
+    folder = root / "task" / "command-output"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / ID).write_bytes(content)
+
+
+async def read(root: Path, **arguments: Any) -> PreparedReading:
+    ctx = make_context(root)
+    prepared = await tool.prepare(tool.parse({"artifact_id": ID, **arguments}), ctx)
+    outcome = await tool.run(prepared, ctx, None)
+    assert outcome.text == prepared.text
+    assert not outcome.is_error
+    return prepared
+
+
+async def test_a_short_file_is_read_whole(tmp_path: Path) -> None:
+    keep(tmp_path, b"one\ntwo\n")
+    prepared = await read(tmp_path)
+    assert prepared.text == (
+        f"[Command Output: {ID}]\nTotal size: 8 bytes | Showing bytes 0-8 | COMPLETE\n"
+        "1 | one\n2 | two"
+    )
+    assert prepared.row == {
+        "tool": "readCommandOutput",
+        "readStart": 0,
+        "readEnd": 8,
+        "totalBytes": 8,
+    }
+    assert [claim.access for claim in prepared.claims] == [Access.NONE]
+
+
+async def test_forty_kilobytes_are_read_unless_told_otherwise(tmp_path: Path) -> None:
+    keep(tmp_path, b"x" * 50_000)
+    prepared = await read(tmp_path)
+    assert "Total size: 48.8KB | Showing bytes 0-40960 | TRUNCATED" in prepared.text
+
+
+async def test_line_numbers_go_on_where_the_offset_is(tmp_path: Path) -> None:
+    keep(tmp_path, b"".join(b"line %d\n" % number for number in range(1, 201)))
+    offset = sum(len(f"line {number}\n") for number in range(1, 99))
+    prepared = await read(tmp_path, offset=offset, limit=24)
+    assert prepared.text.endswith("TRUNCATED\n 99 | line 99\n100 | line 100\n101 | line 10")
+
+
+async def test_the_last_line_without_newline_is_there(tmp_path: Path) -> None:
+    keep(tmp_path, b"a\nlast")
+    assert (await read(tmp_path)).text.endswith("COMPLETE\n1 | a\n2 | last")
+
+
+async def test_numbers_may_come_as_text(tmp_path: Path) -> None:
+    keep(tmp_path, b"abcdef")
+    assert "Showing bytes 2-4 | TRUNCATED" in (await read(tmp_path, offset="2", limit="2")).text
+
+
+async def test_a_limit_beyond_reason_is_capped(tmp_path: Path) -> None:
+    keep(tmp_path, b"x" * 600_000)
+    assert "Showing bytes 0-524288 | TRUNCATED" in (await read(tmp_path, limit=10**9)).text
+
+
+@given(st.text(st.sampled_from("a\né€😀"), max_size=60), st.integers(1, 9))
+@settings(max_examples=40)
+def test_pages_follow_each_other_without_loss_or_broken_characters(
+    tmp_path_factory: pytest.TempPathFactory, text: str, limit: int
+) -> None:
+    root = tmp_path_factory.mktemp("pages")
+    data = text.encode()
+    keep(root, data)
+
+    async def all_pages() -> bytes:
+        got, offset = b"", 0
+        while offset < len(data):
+            row = (await read(root, offset=offset, limit=limit)).row
+            assert row["readStart"] == offset < row["readEnd"]
+            got += data[offset : row["readEnd"]]
+            offset = row["readEnd"]
+        return got
+
+    assert asyncio.run(all_pages()) == data
+
+
+@pytest.mark.parametrize("offset", [-1, 6, 7, 10**12])
+async def test_an_offset_outside_the_file_is_refused(tmp_path: Path, offset: int) -> None:
+    keep(tmp_path, b"abcdef")
+    with pytest.raises(ToolError, match=r"^Error: offset .* 6 bytes"):
+        await read(tmp_path, offset=offset)
+
+
+@pytest.mark.parametrize("limit", [0, -5])
+async def test_a_limit_of_nothing_is_refused(tmp_path: Path, limit: int) -> None:
+    keep(tmp_path, b"abcdef")
+    with pytest.raises(ToolError, match=r"^Error: limit"):
+        await read(tmp_path, limit=limit)
+
+
+@pytest.mark.parametrize(
+    "artifact_id",
+    [
+        "../cmd-1.txt",
+        "cmd-1.txt/../../secret",
+        "/etc/passwd",
+        "cmd-.txt",
+        "cmd-12a.txt",
+        "cmd-١.txt",
+        "cmd-1.txt\n",
+        "CMD-1.txt",
+        "",
+    ],
+)
+async def test_only_ids_of_the_right_form_are_looked_at(tmp_path: Path, artifact_id: str) -> None:
+    with pytest.raises(ToolError, match=r"(?s)^Error: .*cmd-<digits>\.txt"):
+        await read(tmp_path, artifact_id=artifact_id)
+
+
+async def test_an_unknown_id_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match=r"^Error: there is no artifact cmd-5\.txt"):
+        await read(tmp_path, artifact_id="cmd-5.txt")
+
+
+async def test_a_link_in_the_place_of_an_artifact_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    keep(tmp_path, b"")
+    artifact = tmp_path / "task" / "command-output" / ID
+    artifact.unlink()
+    artifact.symlink_to(tmp_path / "secret")
+    with pytest.raises(ToolError, match=r"^Error: there is no artifact"):
+        await read(tmp_path)
+
+
+async def test_a_search_shows_matching_lines_with_their_numbers(tmp_path: Path) -> None:
+    keep(tmp_path, b"fine\nERROR one\nfine\nan error too\n")
+    prepared = await read(tmp_path, search="error")
+    assert prepared.text == (
+        f'[Command Output: {ID}] (search: "error")\nTotal matches: 2 | Showing first 2\n'
+        "    2 | ERROR one\n    4 | an error too"
+    )
+    assert prepared.row["searchPattern"] == "error"
+    assert prepared.row["matchCount"] == 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "numbers"),
+    [
+        (r"^a.c$", [1]),
+        (r"x|\d+", [2, 3]),
+        (r"a(c", [4]),
+        ("[", []),
+        ("nowhere", []),
+    ],
+)
+async def test_an_expression_that_is_none_is_looked_for_as_it_is_written(
+    tmp_path: Path, pattern: str, numbers: list[int]
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"abc\r\nx\n42\nA(C)\n")
+    found = await search_lines(path, pattern, 1000)
+    assert [number for number, _ in found.lines] == numbers
+    assert found.total == len(numbers)
+
+
+async def test_a_search_without_a_match_says_so(tmp_path: Path) -> None:
+    keep(tmp_path, b"x" * 2000)
+    text = (await read(tmp_path, search="y")).text
+    assert text == f'[Command Output: {ID}] (search: "y")\nTotal size: 2.0KB\nNo line matches.'
+
+
+async def test_a_search_shows_what_fits_and_counts_the_rest(tmp_path: Path) -> None:
+    keep(tmp_path, b"match\n" * 1000)
+    text = (await read(tmp_path, search="match", limit=60)).text
+    assert "Total matches: 1000 | Showing first 10" in text
+    assert text.count("| match") == 10
+
+
+async def test_a_first_match_longer_than_the_limit_is_cut(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"abc" * 1000 + b"\nabc\n")
+    found = await search_lines(path, "abc", 10)
+    assert found.lines == ((1, "abcabcabca"),)
+    assert found.total == 2
+
+
+async def test_a_search_over_a_file_without_newlines_stays_small(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 5_000_000 + b"needle")
+    found = await search_lines(path, "needle", 100_000)
+    assert [number for number, _ in found.lines] == [1]
+
+
+async def test_an_expression_that_never_ends_is_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"a" * 60 + b"!\n")
+    with pytest.raises(ToolError, match=r"took longer than 0\.5 s"):
+        await search_lines(path, "(a+)+$", 1000, seconds=0.5)
+
+
+@pytest.mark.parametrize("pattern", ["\0", "\ud800", "x" * 300_000])
+async def test_any_text_can_be_searched_for(tmp_path: Path, pattern: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"text\n")
+    assert (await search_lines(path, pattern, 1000)).total == 0
