@@ -102,7 +102,9 @@ def unchanged(line: str) -> str:
 
 
 def misspelt(line: str) -> str:
-    return line.replace("compute", "compvte") if "7" in line else line
+    """Every other line, so that a place can still be recognised by the rest."""
+    odd = line.partition(" =")[0][-1] in "13579"
+    return line.replace("compute", "compvte") if odd else line
 
 
 if __name__ == "__main__":

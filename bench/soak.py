@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -64,21 +65,22 @@ def live_and_die(url: str, chance: random.Random, counts: Counter[str]) -> None:
         workspace, home = folder / "workspace", folder / "home"
         workspace.mkdir()
         make_workspace(workspace)
-        command = joey_command(url, scenario, size)
-        before = b""
+        command, before = joey_command(url, scenario, size), b""
+        joey, flags = command[0], command[3:]
         for _ in range(chance.randrange(4)):
             how = chance.choice((signal.SIGKILL, signal.SIGINT, signal.SIGTERM))
-            code = run(command, workspace, home, chance.uniform(0.05, 1.2), how)
-            if code == 0:
+            if run(command, workspace, home, chance.uniform(0.05, 1.2), how) == 0:
                 break
             counts[how.name] += 1
             before = check(home, before)
             if before:
-                command = [*joey_command(url, scenario, size)[:1], "-p", "go on", "-c"]
-                command += joey_command(url, scenario, size)[3:]
-        code = run(command, workspace, home, None, signal.SIGKILL)
-        if code != 0:
-            raise AssertionError(f"{scenario} {size}: the last run exited with {code}")
+                command = [joey, "-p", "go on", "-c", *flags]
+            else:
+                # Nothing was acknowledged, so there is nothing to go on with.
+                shutil.rmtree(home, ignore_errors=True)
+        else:
+            code = run(command, workspace, home, None, signal.SIGKILL)
+            assert code == 0, f"{scenario} {size}: the last run exited with {code}"
         check(home, before)
         counts["tasks done"] += 1
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import structs
 
 from joey.config.choose import choose_profile
-from joey.config.home import joey_home
+from joey.config.home import joey_home as joey_home  # noqa: PLC0414 (front ends ask here)
 from joey.config.profiles import load_profiles
 from joey.config.settings import load_settings
 from joey.core.modes import BUILT_IN, find_mode

@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from joey.core.asks import AskKind
+from joey.core.chunks import CallChunk
 from joey.core.events import CallGrew, CommandGrew, Countdown, RequestStarted, RowGrew, TaskAborted
 from joey.core.settings import Settings
 from joey.core.state import TaskState
@@ -90,7 +91,8 @@ async def test_in_the_middle_of_arguments(workshop: Workshop) -> None:
     gate = asyncio.Event()
     provider = workshop.script(
         [
-            *_chunks('{"path": "a.txt", "content": "hal'),
+            CallChunk(0, id="c1", name="write_to_file"),
+            CallChunk(0, arguments='{"path": "a.txt", "content": "hal'),
             pause(gate),
         ]
     )
@@ -100,15 +102,6 @@ async def test_in_the_middle_of_arguments(workshop: Workshop) -> None:
     await check_stopped(task, provider)
     assert not (workshop.root / "a.txt").exists()
     await check_resumes(workshop, task)
-
-
-def _chunks(arguments: str) -> list[object]:
-    from joey.core.chunks import CallChunk
-
-    return [
-        CallChunk(0, id="c1", name="write_to_file"),
-        CallChunk(0, arguments=arguments),
-    ]
 
 
 @pytest.mark.requirement("engine:cancel:in-a-tool")

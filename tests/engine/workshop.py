@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -165,7 +165,7 @@ def texts(message: Message) -> list[str]:
     return [block.text for block in message.content if isinstance(block, TextBlock)]
 
 
-def check_history(messages: list[Message] | tuple[Message, ...]) -> None:
+def check_history(messages: Sequence[Message]) -> None:
     """What every provider demands: roles alternate, each call has one result right after it."""
     previous: Message | None = None
     for message in messages:

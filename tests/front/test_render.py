@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from typing import Literal
 
 from rich.console import Console
 
@@ -34,7 +35,8 @@ DIFF = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-old\n+new\n"
 
 def drawn(*events: Event, terminal: bool = False, echo: bool = False) -> str:
     file = io.StringIO()
-    console = Console(file=file, width=80, force_terminal=terminal, color_system="standard")
+    colours: Literal["standard"] | None = "standard" if terminal else None
+    console = Console(file=file, width=80, force_terminal=terminal, color_system=colours)
     renderer = Renderer(console, echo=echo)
     for event in events:
         renderer.show(event)
@@ -91,7 +93,7 @@ def test_a_command_is_shown_whole_before_it_is_allowed() -> None:
     command = "echo start\n" + "x" * 5000 + "\nrm -rf /"
     shown = drawn(AskOpened(ts=1, ask=AskKind.COMMAND, tool="execute_command", text=command))
     assert "rm -rf /" in shown
-    assert shown.replace("\n", "").count("x") == 5000
+    assert "x" * 5000 in shown
     assert shown.rstrip(" ").endswith("[y]es / [n]o / or say what to do instead ›")
 
 
@@ -127,7 +129,7 @@ def test_a_change_that_nobody_is_asked_about_is_cut_short() -> None:
 
 def test_a_card_names_what_the_tool_looks_at() -> None:
     row = '{"tool":"searchFiles","path":"src","regex":"TODO"}'
-    assert card("search_files", row, None, None, asked=False).plain == "● search_files src  TODO"
+    assert card("search_files", row, None, None, asked=False).plain == "● search_files src TODO"
     assert card("odd", "no json", None, None, asked=False).plain == "● odd"
 
 

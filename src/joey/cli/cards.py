@@ -25,7 +25,8 @@ _DETAILS = ("path", "regex", "query", "mode", "command", "skill")
 def card(tool: str, text: str, path: str | None, diff: str | None, *, asked: bool) -> Text:
     """A headline, and below it the change if there is one. A command is always shown whole."""
     if tool == COMMAND_TOOL:
-        return Text.assemble(("$ ", "bold cyan"), (sanitise(text), "bold"))
+        command = sanitise(text).replace("\n", "\n  ")
+        return Text.assemble(("$ ", "bold cyan"), (command, "bold"))
     row = _row(text)
     headline = Text.assemble(("● ", "cyan"), (sanitise(tool), "bold"))
     if detail := _detail(row, path):
@@ -71,7 +72,7 @@ def _row(text: str) -> dict[str, Any]:
 def _detail(row: dict[str, Any], path: str | None) -> str:
     named = {"path": path} | row if path else row
     values = (str(named[key]) for key in _DETAILS if named.get(key))
-    return one_line("  ".join(values), 160)
+    return one_line(" ".join(values), 160)
 
 
 def _change(row: dict[str, Any]) -> str:

@@ -105,7 +105,7 @@ class Renderer:
 
     def print(self, what: object) -> None:
         self._end_line()
-        self._console.print(what, highlight=False)
+        self._console.print(what, highlight=False, soft_wrap=True)
 
     def note(self, text: str) -> None:
         self.print(Text(sanitise(text), "dim"))
@@ -138,7 +138,7 @@ class Renderer:
             if ask.protected:
                 self.print(Text("  This file steers joey itself.", "yellow"))
             if ask.reason:
-                self.note(f"  asked because of: {ask.reason}")
+                self.note(f"  {one_line(ask.reason, 160)}")
         if question := question_of(ask):
             self.print(Text(question, "bold"))
         self.prompt(hint_of(ask))

@@ -203,6 +203,7 @@ class Dispatch:
             artifacts=task.recorder.log.folder / "command-output",
             call_id=placed.call.id,
             row_ts=placed.row_ts,
+            output_ts=output_ts,
             on_output=lambda text: task.publish(CommandGrew(ts=output_ts, output=text)),
         )
 
@@ -226,7 +227,9 @@ class Dispatch:
             self._fail(placed, outcome)
             return
         for say, text in outcome.said:
-            self._task.publish(Said(ts=self._task.now(), say=say, text=text))
+            shown_live = say == "command_output"
+            ts = ready.context.output_ts if shown_live else self._task.now()
+            self._task.publish(Said(ts=ts, say=say, text=text))
         if outcome.is_error:
             self.failed = True
         match outcome.directive:

@@ -37,7 +37,7 @@ def _terminals(task: Task) -> list[TerminalNote]:
             command=command.command,
             cwd=str(command.cwd),
             output=command.take_new(),
-            running=command.end is None,
+            running=command.end is None or command.end.left_running,
             exit_code=command.end.exit_code if command.end is not None else None,
         )
         for command in task.bench.terminal.running

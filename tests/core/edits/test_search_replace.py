@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rapidfuzz.distance import Levenshtein
+
+from joey.core.edits.search_replace import Applied, Failed, apply_blocks
+
+
+def similarity(one: str, other: str) -> float:
+    return Levenshtein.normalized_similarity(one, other)
+
+
+def block(search: str, replace: str, line: int | None = None) -> str:
+    return _block(search, f"{replace}\n", line)
+
+
+def deletion(search: str, line: int | None = None) -> str:
+    return _block(search, "", line)
+
+
+def _block(search: str, replace: str, line: int | None) -> str:
+    hint = f":start_line:{line}\n-------\n" if line else ""
+    return f"<<<<<<< SEARCH\n{hint}{search}\n=======\n{replace}>>>>>>> REPLACE"
+
+
+def outcome(original: str, *blocks: str, threshold: float = 1.0) -> Applied | Failed:
+    return apply_blocks(original, "\n\n".join(blocks), similarity=similarity, threshold=threshold)
+
+
+def edited(original: str, *blocks: str, threshold: float = 1.0) -> str:
+    result = outcome(original, *blocks, threshold=threshold)
+    assert isinstance(result, Applied), result
+    assert not result.failures
+    return result.text
+
+
+def failure(original: str, *blocks: str, threshold: float = 1.0) -> str:
+    result = outcome(original, *blocks, threshold=threshold)
+    assert isinstance(result, Failed), result
+    return "\n".join(f"{part.summary}\n{part.evidence}" for part in result.failures)
+
+
+CODE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
+
+
+@pytest.mark.requirement("tools:apply_diff:blocks")
+@pytest.mark.parametrize(
+    ("blocks", "expected"),
+    [
+        (
+            (block("    return 1", "    return 11"),),
+            "def one():\n    return 11\n\n\ndef two():\n    return 2\n",
+        ),
+        (
+            (block("def two():\n    return 2", "def three():\n    return 3", 5),),
+            "def one():\n    return 1\n\n\ndef three():\n    return 3\n",
+        ),
+        (
+            (block("    return 2", "    return 22", 6), block("def one():", "def uno():", 1)),
+            "def uno():\n    return 1\n\n\ndef two():\n    return 22\n",
+        ),
+        (
+            (
+                block("def one():", '"""Numbers."""\n\n\ndef one():', 1),
+                block("    return 2", "    return 22", 6),
+            ),
+            '"""Numbers."""\n\n\ndef one():\n    return 1\n\n\ndef two():\n    return 22\n',
+        ),
+        (
+            (block("    return 1", "    return 11"), block("    return 2", "    return 22")),
+            "def one():\n    return 11\n\n\ndef two():\n    return 22\n",
+        ),
+    ],
+)
+def test_blocks_are_applied(blocks: tuple[str, ...], expected: str) -> None:
+    assert edited(CODE, *blocks) == expected
+
+
+def test_start_lines_are_those_of_the_file_before_the_edit() -> None:
+    original = "".join(f"x\nitem {n}\n" for n in range(1, 60))
+    blocks = [block(f"item {n}", f"item {n}\nmore\nmore\nmore", 2 * n) for n in range(1, 60, 5)]
+    expected = "".join(
+        f"x\nitem {n}\n" + ("more\nmore\nmore\n" if n % 5 == 1 else "") for n in range(1, 60)
+    )
+    assert edited(original, *blocks) == expected
+
+
+def test_a_block_without_a_line_does_not_shift_those_before_it() -> None:
+    original = "".join(f"a\nline {n}\n" for n in range(50))
+    blocks = (block("line 49", "line 49\n" * 5 + "end"), block("a", "b", 11))
+    lines = edited(original, *blocks).split("\n")
+    assert lines[10] == "b"
+    assert lines.count("b") == 1
+
+
+# Finding the place
+
+
+@pytest.mark.requirement("tools:apply_diff:tolerance")
+@pytest.mark.parametrize(
+    ("original", "search"),
+    [
+        ("if  a ==  b:\n", "if a == b:"),
+        ("value = 1   \n", "value = 1"),
+        ("\tfoo()\n", "foo()"),
+        ("say(\u201chi\u201d)\n", 'say("hi")'),
+        ("it's\n", "it\u2019s"),
+        ("a \u2013 b\u2026\n", "a - b..."),
+        ("a\u00a0b\n", "a b"),
+    ],
+)
+def test_white_space_and_typography_may_differ(original: str, search: str) -> None:
+    assert edited(original, block(search, "new")).strip() == "new"
+
+
+def test_blank_lines_that_the_file_has_more_of_do_not_hinder() -> None:
+    assert edited("a\n\nb\nc\n", block("a\nb", "x")) == "x\nc\n"
+
+
+def test_blank_lines_around_the_search_take_the_files_blank_lines() -> None:
+    assert edited("a\n\nb\n\nc\n", block("\nb\n", "\nx\n")) == "a\n\nx\n\nc\n"
+
+
+def test_a_blank_line_after_the_end_of_the_file_does_not_hinder() -> None:
+    assert edited("a\nb\n", block("b\n", "c\n")) == "a\nc\n\n"
+
+
+def test_an_exact_line_is_preferred_to_one_that_differs_in_white_space() -> None:
+    original = "  x = 1\n" * 5 + "x = 1\n"
+    assert edited(original, block("x = 1", "x = 2")) == "  x = 1\n" * 5 + "x = 2\n"
+
+
+def test_of_equal_texts_the_one_nearest_to_the_start_line_is_meant() -> None:
+    original = "".join(f"same\n{n}\n" for n in range(100))
+    assert edited(original, block("same", "other", 101)).split("\n").index("other") == 100
+    assert edited(original, block("same", "other", 4)).split("\n").index("other") == 4
+    assert edited(original, block("same\n7", "other", 11)).split("\n").index("other") == 14
+
+
+def test_without_a_start_line_the_one_nearest_to_the_middle_is_meant() -> None:
+    lines = [f"line {n}" for n in range(30)]
+    for number in (2, 14, 27):
+        lines[number] = "same"
+    result = edited("\n".join(lines), block("same", "other")).split("\n")
+    assert [result[number] for number in (2, 14, 27)] == ["same", "other", "same"]
+
+
+def test_the_search_goes_no_further_than_forty_lines_from_the_start_line() -> None:
+    original = "".join(f"line {n}\n" for n in range(1, 200))
+    assert "line 90!" in edited(original, block("line 90", "line 90!", 50))
+    assert "line 10!" in edited(original, block("line 10", "line 10!", 50))
+    message = failure(original, block("line 92", "line 92!", 50))
+    assert "lines 10-90" in message
+    assert "The same text is at line 92" in message
+
+
+def test_a_start_line_beyond_the_end_fails_and_tells_how_long_the_file_is() -> None:
+    assert "of 6 lines" in failure(CODE, block("return 1", "return 2", 500))
+
+
+def test_a_similar_place_will_do_when_the_threshold_says_so() -> None:
+    original = "def total(items):\n    return sum(items)\n\nprint(total([1, 2]))\n"
+    near = block("def total(item):\n    return sum(items)", "def total(xs):\n    return sum(xs)")
+    far = block("class Total:\n    pass # nothing", "def total(xs):\n    return sum(xs)")
+    assert edited(original, near, threshold=0.9).startswith("def total(xs):\n    return sum(xs)\n")
+    assert "90% is needed" in failure(original, far, threshold=0.9)
+    assert "100% is needed" in failure(original, near)
+
+
+# Line numbers
+
+
+@pytest.mark.parametrize(
+    ("search", "replace"),
+    [
+        ("5 | def two():\n6 |     return 2", "5 | def two():\n6 |     return 3"),
+        ("5 | def two():\n6 |     return 2\n", "5 | def two():\n6 |     return 3\n"),
+        ("| def two():\n|     return 2", "| def two():\n|     return 3"),
+        ("def two():\n6 |     return 2", "def two():\n6 |     return 3"),
+    ],
+)
+def test_line_numbers_in_a_block_are_taken_off(search: str, replace: str) -> None:
+    assert edited(CODE, block(search, replace)).rstrip() == CODE.replace("2", "3").rstrip()
+
+
+def test_the_first_line_number_is_the_start_line() -> None:
+    original = "same\n" * 9
+    result = edited(original, block("8 | same", "8 | other"))
+    assert result.split("\n").index("other") == 7
+
+
+def test_lines_quoted_with_numbers_can_be_deleted() -> None:
+    assert edited(CODE, deletion("2 |     return 1\n3 | ")) == CODE.replace("    return 1\n\n", "")
+
+
+# What is put there
+
+
+@pytest.mark.parametrize(
+    ("original", "search", "replace", "expected"),
+    [
+        ("\t\tfoo()\n", "foo()", "if x:\n    foo()", "\t\tif x:\n\t\t    foo()\n"),
+        ("        a\n", "    a", "    a\n        b\n  c", "        a\n            b\n      c\n"),
+        ("  a\n", "      a", "a", "a\n"),
+        ("\ta\n\tb\n", "a\nb", "a\n\nb", "\ta\n\n\tb\n"),
+        ("\ta\n", "\ta", "\ta\n        b", "\ta\n        b\n"),
+        ("    a\n", "    a", "a", "a\n"),
+        ("  a  \n", "a", "b  ", "  b  \n"),
+        ("a\n", "a", "    a\n\tb", "    a\n\tb\n"),
+    ],
+)
+def test_new_lines_are_indented_as_the_place_is(
+    original: str, search: str, replace: str, expected: str
+) -> None:
+    assert edited(original, block(search, replace)) == expected
+
+
+def test_trailing_white_space_of_new_lines_is_kept() -> None:
+    assert edited("a\n", block("a", "two spaces  \nx")) == "two spaces  \nx\n"
+
+
+@pytest.mark.parametrize(
+    ("original", "search", "expected"),
+    [
+        ("a\nb\nc\n", "b", "a\nc\n"),
+        ("a\nb\nc\n", "b\nc", "a\n"),
+        ("a\nb", "b", "a"),
+        ("a\n  b\n    c\nd\n", "  b\n    c", "a\nd\n"),
+        ("a\n", "a", ""),
+    ],
+)
+def test_an_empty_replacement_deletes(original: str, search: str, expected: str) -> None:
+    assert edited(original, deletion(search)) == expected
+
+
+@pytest.mark.requirement("tools:apply_diff:line-ends")
+@pytest.mark.parametrize(
+    ("original", "expected"),
+    [
+        ("a\r\nb\r\nc\r\n", "a\r\nx\r\ny\r\nc\r\n"),
+        ("a\nb\nc", "a\nx\ny\nc"),
+        ("a\r\nb", "a\r\nx\r\ny"),
+        ("a\nb\r\nc\n", "a\nx\r\ny\r\nc\n"),
+        ("\ufeffa\nb\n", "\ufeffa\nx\ny\n"),
+        ("b", "x\ny"),
+    ],
+)
+def test_line_ends_stay_what_they_are(original: str, expected: str) -> None:
+    assert edited(original, block("b", "x\ny")) == expected
+    assert edited(original, block("b", "x\ny").replace("\n", "\r\n")) == expected
+
+
+# What does not fit
+
+
+@pytest.mark.requirement("tools:apply_diff:failure")
+def test_a_failure_shows_the_nearest_text_with_its_lines() -> None:
+    message = failure(CODE, block("def two():\n    return 3", "x", 5))
+    assert "at line 5" in message
+    assert "lines 1-6" in message
+    assert "Search Content:\ndef two():\n    return 3" in message
+    assert "Best Match Found:\n5 | def two():\n6 |     return 2" in message
+    assert "% similar, 100% is needed" in message
+
+
+@pytest.mark.requirement("tools:apply_diff:failure")
+def test_what_fits_is_applied_and_what_does_not_is_told() -> None:
+    result = outcome(CODE, block("nowhere", "x"), block("    return 2", "    return 3"))
+    assert isinstance(result, Applied)
+    assert (result.applied, result.total, len(result.failures)) == (1, 2, 1)
+    assert result.text == CODE.replace("2", "3")
+
+
+def test_a_block_that_changes_nothing_fails() -> None:
+    assert "identical" in failure(CODE, block("def one():", "def one():"))
+
+
+@pytest.mark.parametrize("search", ["", "   ", "\n\n"])
+def test_a_block_that_searches_nothing_fails(search: str) -> None:
+    assert "Empty search" in failure(CODE, block(search, "x"))
+
+
+def test_a_malformed_diff_changes_nothing() -> None:
+    diff = block("def one():", "def uno():") + "\n<<<<<<< SEARCH\ndef two():\n"
+    assert isinstance(apply_blocks(CODE, diff, similarity=similarity), Failed)
+
+
+def test_nothing_fits_into_an_empty_file() -> None:
+    assert "0% similar" in failure("", block("a", "b"))
+
+
+# For all texts
+
+LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=12).filter(
+    lambda line: (
+        not line.strip().startswith(("<<<<<<<", ">>>>>>>", "=======", ":", "-------", "\\"))
+    )
+)
+
+
+@settings(max_examples=200)
+@given(
+    lines=st.lists(LINE, min_size=1, max_size=20),
+    new=st.lists(LINE, max_size=4),
+    ends=st.sampled_from(["\n", "\r\n"]),
+    final=st.booleans(),
+    data=st.data(),
+)
+def test_a_block_of_the_files_own_lines_replaces_just_them(
+    lines: list[str], new: list[str], ends: str, final: bool, data: st.DataObject
+) -> None:
+    start = data.draw(st.integers(0, len(lines) - 1))
+    stop = data.draw(st.integers(start + 1, len(lines)))
+    old = lines[start:stop]
+    is_numbered = all(line.lstrip()[:1].isdigit() or line.lstrip()[:1] == "|" for line in old)
+    if not "".join(old).strip() or new in (old, [""]) or is_numbered:
+        return
+    if not final and (not lines[-1] or len(lines) == 1):
+        return
+    original = ends.join(lines) + (ends if final else "")
+    search, replace = "\n".join(old), "\n".join(new)
+    diff = block(search, replace, start + 1) if new else deletion(search, start + 1)
+    result = lines[:start] + new + lines[stop:]
+    expected = ends.join(result) + (ends if final and result else "")
+    assert edited(original, diff) == expected
