@@ -65,19 +65,22 @@ async def one(engine: Engine, options: TaskOptions) -> None:
 
 
 class Pulse:
-    """Measures how long the event loop is busy with one thing."""
+    """Measures how late the event loop is: how long it was busy with one thing."""
+
+    BEAT = 0.005
 
     def __init__(self) -> None:
         self.longest = 0.0
-        self._last = time.perf_counter()
         self._loop = asyncio.get_running_loop()
-        self._next = self._loop.call_soon(self._beat)
+        self._wait()
+
+    def _wait(self) -> None:
+        self._due = self._loop.time() + self.BEAT
+        self._next = self._loop.call_at(self._due, self._beat)
 
     def _beat(self) -> None:
-        now = time.perf_counter()
-        self.longest = max(self.longest, now - self._last)
-        self._last = now
-        self._next = self._loop.call_soon(self._beat)
+        self.longest = max(self.longest, self._loop.time() - self._due)
+        self._wait()
 
     def stop(self) -> None:
         self._next.cancel()

@@ -69,7 +69,7 @@ def live_and_die(url: str, chance: random.Random, counts: Counter[str]) -> None:
         joey, flags = command[0], command[3:]
         for _ in range(chance.randrange(4)):
             how = chance.choice((signal.SIGKILL, signal.SIGINT, signal.SIGTERM))
-            if run(command, workspace, home, chance.uniform(0.05, 1.2), how) == 0:
+            if run(command, workspace, home, chance.uniform(0.05, 0.5), how) == 0:
                 break
             counts[how.name] += 1
             before = check(home, before)

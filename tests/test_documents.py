@@ -13,6 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from msgspec.structs import fields
+
+from joey.core.settings import Settings
+from joey.tools.registry import default_tools
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [
@@ -66,6 +70,7 @@ def test_every_block_of_a_document_works(document: Path, model: str, tmp_path: P
         "ANTHROPIC_API_KEY": "any",
         "ANTHROPIC_BASE_URL": model,
     }
+    make_project(tmp_path)
     for block in blocks(document):
         match block.kind:
             case "sh":
@@ -76,6 +81,15 @@ def test_every_block_of_a_document_works(document: Path, model: str, tmp_path: P
                 json.loads(block.text)
             case kind:
                 assert kind == "text", f"{document.name}:{block.line}: what is a {kind!r} block?"
+
+
+def make_project(folder: Path) -> None:
+    """A repository with a change that is not committed."""
+    notes = folder / "notes.txt"
+    notes.write_text("one\n", encoding="utf-8")
+    for command in (["init", "--quiet"], ["add", "notes.txt"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+    notes.write_text("one\ntwo\n", encoding="utf-8")
 
 
 def _run(command: list[str], block: Block, cwd: Path, env: dict[str, str]) -> None:
@@ -101,3 +115,20 @@ def test_links_and_make_targets_of_a_document_exist(document: Path) -> None:
     targets = set(TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")))
     named = {word for line in re.findall(r"`make ([a-z ]+)`", text) for word in line.split()}
     assert named - targets == set()
+
+
+def test_every_tool_is_documented_with_its_parameters() -> None:
+    text = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
+    rows = {line.split("`")[1]: line for line in text.splitlines() if line.startswith("| `")}
+    for tool in default_tools():
+        names = [field.encode_name for field in fields(tool.params)]
+        missing = [name for name in names if f"`{name}`" not in rows.get(tool.name, "")]
+        assert not missing, f"docs/tools.md does not tell {missing} of {tool.name}"
+
+
+def test_every_setting_about_permissions_is_documented_with_its_default() -> None:
+    text = (ROOT / "docs" / "permissions.md").read_text(encoding="utf-8")
+    for field in fields(Settings):
+        if field.encode_name.startswith(("alwaysAllow", "autoApproval")):
+            default = "on" if field.default else "off"
+            assert f"| `{field.encode_name}` | {default} |" in text

@@ -89,6 +89,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     """
     env = os.environ if env is None else env
     home = home or joey_home(env)
+    workspace = _usable(workspace)
     settings = load_settings(home)
     if mode is not None and find_mode(mode) is None:
         known = ", ".join(known.slug for known in BUILT_IN)
@@ -103,7 +104,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
         profile=profile,
     )
     return TaskOptions(
-        workspace=_usable(workspace),
+        workspace=workspace,
         profile=chosen,
         settings=_permissions(settings, yes, require_approval, allow, deny),
         mode=mode,
@@ -149,13 +150,13 @@ def _permissions(
 
 
 def _usable(workspace: Path) -> Path:
-    resolved = workspace.expanduser().absolute()
-    if not resolved.is_dir():
-        reason = "is not a folder" if resolved.exists() else "does not exist"
-        raise WorkspaceError(f"The workspace {resolved} {reason}.")
-    if not os.access(resolved, os.R_OK | os.X_OK):
-        raise WorkspaceError(f"The workspace {resolved} cannot be read. Check its permissions.")
-    return resolved.resolve()
+    folder = workspace.expanduser().absolute()
+    try:
+        with os.scandir(folder):
+            return folder.resolve(strict=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise WorkspaceError(f"The workspace {folder} cannot be used: {reason}.") from error
 
 
 def _make_bench(

@@ -37,6 +37,7 @@ def make_context(root: Path, terminal: LocalTerminal | None = None, **changes: A
         "artifacts": root / "task" / "command-output",
         "call_id": "call_1",
         "row_ts": ROW_TS,
+        "output_ts": ROW_TS + 1,
         "on_output": lambda text: None,
     }
     return ToolContext(**given | changes)

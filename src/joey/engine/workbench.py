@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from joey.core.models import ToolSpec
 from joey.core.modes import Mode
@@ -30,6 +30,8 @@ class Workbench(Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     system_prompt: str | None = None
     """The person's own, in place of ours."""
+    prompts: dict[tuple[Mode, ToolProtocol], str] = field(default_factory=dict)
+    """System prompts made so far."""
 
     @property
     def workspace(self) -> Path:
@@ -42,6 +44,11 @@ class Workbench(Struct, frozen=True, kw_only=True):
         """The same bytes for the same mode and protocol: prompt caches depend on it."""
         if self.system_prompt is not None:
             return self.system_prompt
+        if (mode, protocol) not in self.prompts:
+            self.prompts[mode, protocol] = self._compose_system(mode, protocol)
+        return self.prompts[mode, protocol]
+
+    def _compose_system(self, mode: Mode, protocol: ToolProtocol) -> str:
         docs = tuple(
             ToolDoc(spec=spec, xml_usage=self.registry.find(spec.name).xml_usage)
             for spec in self.tool_specs(mode)

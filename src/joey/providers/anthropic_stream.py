@@ -122,11 +122,11 @@ class AnthropicStream:
         try:
             return _decode(event.data)
         except msgspec.ValidationError as error:
-            raw = msgspec.json.decode(event.data)
-            if not isinstance(raw, dict) or raw.get("type") not in _KNOWN:
+            kind = _kind_of(event.data)
+            if kind not in _KNOWN:
                 return None
-            raise errors.malformed(self._service, f"an odd {raw['type']} event") from error
-        except msgspec.DecodeError as error:
+            raise errors.malformed(self._service, f"an odd {kind} event") from error
+        except errors.NOT_JSON as error:
             if event.event == "ping":
                 return None
             raise errors.malformed(self._service, "an event that is not JSON") from error
@@ -209,6 +209,15 @@ class AnthropicStream:
             cache_reads=self._reads,
         )
         return (UsageChunk(total),)
+
+
+def _kind_of(data: bytes) -> str:
+    try:
+        body = msgspec.json.decode(data)
+    except errors.NOT_JSON:
+        return "error"  # not even JSON behind what was wrong first: never to be passed over
+    kind = body.get("type") if isinstance(body, dict) else None
+    return kind if isinstance(kind, str) else ""
 
 
 class _OpenBlock(Struct):

@@ -18,6 +18,8 @@ from joey.errors import ProviderError, Trouble
 
 MAX_BODY = 64 * 1024
 """Bytes of an error's body that are read."""
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for bytes that are not JSON, or nested without end."""
 _MAX_SHOWN = 600
 
 _OVERFLOW = re.compile(
@@ -159,7 +161,7 @@ def _delay_in_text(body: bytes) -> float | None:
 def _read_body(body: bytes, content_type: str) -> _Said:
     try:
         parsed = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except NOT_JSON:
         if "html" in content_type or body.lstrip()[:1] == b"<":
             return _Said("it answered with a web page", None, None)
         return _Said(body.decode("utf-8", "replace").strip(), None, None)

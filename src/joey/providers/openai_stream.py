@@ -116,7 +116,7 @@ class OpenAiStream:
             return _decode(event.data)
         except msgspec.ValidationError as error:
             raise errors.malformed(self._service, f"an odd chunk ({error})") from error
-        except msgspec.DecodeError as error:
+        except errors.NOT_JSON as error:
             raise errors.malformed(self._service, "a chunk that is not JSON") from error
 
     def _delta(self, delta: _Delta, chunks: list[Chunk]) -> None:
@@ -239,6 +239,6 @@ def _count(usage: _Usage) -> Usage:
 def _error_object(data: bytes) -> Any:
     try:
         parsed = msgspec.json.decode(data)
-    except msgspec.DecodeError:
+    except errors.NOT_JSON:
         return data.decode("utf-8", "replace")
     return parsed.get("error", parsed) if isinstance(parsed, dict) else parsed

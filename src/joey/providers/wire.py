@@ -102,7 +102,7 @@ class Wire:
         """Some gateways report failures with a status that means success."""
         try:
             parsed: Any = msgspec.json.decode(body)
-        except msgspec.DecodeError:
+        except errors.NOT_JSON:
             parsed = None
         if isinstance(parsed, dict) and parsed.get("error"):
             return errors.in_stream(self._service, parsed["error"])

@@ -300,7 +300,7 @@ def _parse_head(head: bytes) -> tuple[str, dict[str, str]]:
 def _request(path: str, headers: dict[str, str], raw: bytes, connection: int) -> Request:
     try:
         body = msgspec.json.decode(raw)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         body = None  # answered with an error, and seen by the test as it came
     wire = ""
     place = path.partition("?")[0]

@@ -147,13 +147,5 @@ def _passage(lines: Lines, last: int | None = None) -> Passage:
 
 
 def _is_binary(head: bytes) -> bool:
-    """NUL bytes, or many control characters in what is not UTF-8 either."""
-    if b"\0" in head:
-        return True
-    try:
-        head.decode()
-    except UnicodeDecodeError as error:
-        if error.start >= len(head) - 3:  # a character cut by the end of the sample
-            return False
-        return sum(byte in _CONTROLS for byte in head) * 10 > len(head)
-    return False
+    """A NUL byte, or more control characters than any text has."""
+    return b"\0" in head or sum(byte in _CONTROLS for byte in head) * 10 > len(head)

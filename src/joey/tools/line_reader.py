@@ -69,7 +69,7 @@ class LineReader:
                 await self._fill()
                 continue
             stop = end if end >= 0 else len(self._pending)
-            if end < 0 and stop == start:
+            if end < 0 and stop <= start:
                 break
             budget -= stop - start + _NUMBER_WIDTH
             if budget < 0:

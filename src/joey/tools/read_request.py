@@ -95,23 +95,19 @@ def _single(arguments: Mapping[str, Any], tool: str) -> WantedFile:
 
 def _ranges(value: Any) -> Iterator[Range]:
     """Ranges as `[a, b]`, `{start, end}` or `a-b`, one or several; what is none is passed over."""
-    one = _range(value)
-    if one is not None:
-        yield one
-    elif isinstance(value, str):
-        yield from ((int(match[1]), int(match[2])) for match in _RANGE.finditer(value))
-    elif isinstance(value, list):
-        yield from filter(None, map(_range, value))
+    single = _pair(value) is not None or not isinstance(value, list)
+    for item in [value] if single else value:
+        if isinstance(item, str):
+            yield from ((int(match[1]), int(match[2])) for match in _RANGE.finditer(item))
+        elif pair := _pair(item):
+            yield pair
 
 
-def _range(value: Any) -> Range | None:
+def _pair(value: Any) -> Range | None:
     match value:
-        case str() if found := _RANGE.fullmatch(value.strip()):
-            return int(found[1]), int(found[2])
         case {"start": start, "end": end} | [start, end]:
-            numbers = _number(start), _number(end)
-            if numbers[0] is not None and numbers[1] is not None:
-                return numbers[0], numbers[1]
+            first, last = _number(start), _number(end)
+            return (first, last) if first is not None and last is not None else None
     return None
 
 

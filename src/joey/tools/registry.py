@@ -61,11 +61,12 @@ class Registry:
 
     def specs(self, mode: Mode, settings: Settings, model: ModelInfo) -> tuple[ToolSpec, ...]:
         """What the model is offered in this mode."""
-        return tuple(
-            _spec(tool)
+        offered = tuple(
+            tool
             for tool in self._tools.values()
             if mode.grant(tool.group) is not None and _switched_on(tool, settings)
         )
+        return _specs(offered)
 
     def xml_tools(self) -> Mapping[str, frozenset[str]]:
         """For every name that opens a call in XML, the tags that its parameters may have."""
@@ -109,6 +110,12 @@ def default_tools() -> tuple[AnyTool, ...]:
         SwitchModeTool(),
         UpdateTodoList(),
     )
+
+
+@cache
+def _specs(tools: tuple[AnyTool, ...]) -> tuple[ToolSpec, ...]:
+    """The same tuple for the same tools, so that its bytes can be kept."""
+    return tuple(map(_spec, tools))
 
 
 @cache

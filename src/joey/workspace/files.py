@@ -89,13 +89,13 @@ class LocalFiles:
 
     async def read(self, place: Place, limit: int | None = None, offset: int = 0) -> bytes:
         most = LARGEST_READ + 1 if limit is None else limit
+        size = min(most, (await self.stat(place)).size - offset)
+        if size > LARGEST_READ:
+            raise _too_large(place)
         with _translated("read", place):
-            size = min(most, (await self.stat(place)).size - offset)
             data = await _run(size, lambda: _read(place.path, most, offset))
-        if limit is None and len(data) > LARGEST_READ:
-            raise ToolError(
-                f"Cannot read {place.shown}: it is larger than {LARGEST_READ // 2**20} MB."
-            )
+        if len(data) > LARGEST_READ:
+            raise _too_large(place)
         return data
 
     async def write(self, place: Place, data: bytes) -> None:
@@ -125,6 +125,10 @@ def _check_usable(path: str) -> None:
 
 async def _run(size: int, work: Callable[[], T]) -> T:
     return work() if size <= _SMALL else await asyncio.to_thread(work)
+
+
+def _too_large(place: Place) -> ToolError:
+    return ToolError(f"Cannot read {place.shown}: it is larger than {LARGEST_READ // 2**20} MB.")
 
 
 @contextmanager

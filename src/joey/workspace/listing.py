@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import aclosing, suppress
 from itertools import islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from joey.errors import ToolError
 from joey.ports import Listing, Place
@@ -21,7 +21,7 @@ from joey.workspace.files import LocalFiles, printable
 from joey.workspace.ripgrep import RipgrepError, records
 
 _SECONDS = 10
-_MOST_FILES = 5_000
+_MOST_FILES = 2_000
 _MOST_FOLDERS = 1_000
 _SKIPPED = frozenset(
     (
@@ -68,7 +68,9 @@ class _Folder:
     def __init__(self, files: LocalFiles, path: Path) -> None:
         self._rules = files.rules
         self._path = path
-        self._from_root = files.relative(path)
+        relative = files.relative(path)
+        self._from_root = "" if relative in (None, ".") else f"{relative}/"
+        self._inside = relative is not None
 
     def top_level(self) -> tuple[set[str], bool]:
         """The folder's own entries, and whether there are more than one would read."""
@@ -133,9 +135,7 @@ class _Folder:
                     yield f"{name}/" if is_dir else name
 
     def _hides(self, path: str, *, is_dir: bool = False) -> bool:
-        if self._from_root is None:
-            return False
-        return self._rules.hides(str(PurePosixPath(self._from_root, path)), is_dir=is_dir)
+        return self._inside and self._rules.hides(f"{self._from_root}{path}", is_dir=is_dir)
 
 
 def _parents(path: str) -> Iterable[str]:

@@ -35,7 +35,10 @@ def most_similar(
     similarity: Similarity,
     distance: Callable[[int], float],
 ) -> Likeness | None:
-    """The best window; of equals, the one with the smallest `distance` from where it should be."""
+    """The best window; of equals, the one with the smallest `distance` from where it should be.
+
+    Of a window much longer than the search only the beginning is compared: it is not alike.
+    """
     wanted = normalise("\n".join(search))
     affordable = max(1, _COMPARED_CHARACTERS // max(1, len(wanted)) ** 2)
     best: Likeness | None = None
@@ -43,7 +46,7 @@ def most_similar(
     for start in starts:
         span = Span(start, min(start + len(search), within.stop))
         window = " ".join(filter(None, document.normal[span.start : span.stop]))
-        score = similarity(wanted, window)
+        score = similarity(wanted, window[: len(wanted) * 4])
         if best is None or score > best.score:
             best = Likeness(span, score)
     return best

@@ -1,0 +1,62 @@
+"""A provider and a scripted server, joined by a real socket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from msgspec import structs
+
+from joey.core.chunks import Chunk
+from joey.core.messages import Message
+from joey.core.models import ModelRequest
+from joey.core.settings import Profile
+from joey.errors import ProviderError
+from joey.ports import Provider
+from joey.providers.http import HttpClient
+from joey.providers.select import make_provider
+from joey.testing.script import Turn, disconnect, raw
+from joey.testing.server import ModelServer
+
+ASK = ModelRequest("Be brief.", [Message("user", "Hello?")])
+PROFILES = {
+    "anthropic": Profile(provider="anthropic", model="claude-sonnet-4-5", api_key="k3y-secret"),
+    "openai": Profile(provider="openai", model="gpt-4.1", api_key="k3y-secret"),
+}
+
+
+@asynccontextmanager
+async def talking(
+    wire: str, *turns: Turn, silence: float = 20.0
+) -> AsyncIterator[tuple[Provider, ModelServer]]:
+    async with ModelServer(turns) as server:
+        url = server.url + ("/v1" if wire == "openai" else "")
+        http = HttpClient(environ={})
+        profile = structs.replace(PROFILES[wire], base_url=url, request_timeout=silence)
+        yield make_provider(profile, http), server
+        await http.close()
+
+
+async def heard(
+    wire: str, turn: Turn, silence: float = 20.0
+) -> tuple[list[Chunk], ProviderError | None]:
+    """The chunks that came, and the error that ended them."""
+    chunks: list[Chunk] = []
+    async with talking(wire, turn, silence=silence) as (provider, _):
+        try:
+            async for chunk in provider.stream(ASK):
+                chunks.append(chunk)
+        except ProviderError as error:
+            return chunks, error
+    return chunks, None
+
+
+async def chunks_of(wire: str, turn: Turn) -> list[Chunk]:
+    chunks, error = await heard(wire, turn)
+    assert error is None, error
+    return chunks
+
+
+def events(*bodies: str) -> Turn:
+    """A turn of hand-written events, and nothing else in the stream."""
+    return Turn(*(raw(f"data: {body}\n\n") for body in bodies), disconnect(clean=True))

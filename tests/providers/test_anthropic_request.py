@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from joey.core.messages import (
+    Message,
+    ReasoningBlock,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from joey.core.models import ModelInfo, ModelRequest
+from joey.core.settings import Profile
+from joey.providers.convert.anthropic import AnthropicRequests
+from joey.providers.select import model_of
+from tests.providers.conversations import (
+    CALL_ID,
+    DETAILS,
+    PICTURE,
+    READ_FILE,
+    SYSTEM,
+    TASK,
+    first_turn,
+    messages_of,
+    native,
+    second_turn,
+    sent_by,
+    xml,
+)
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+SONNET = Profile(
+    provider="anthropic", model="claude-sonnet-4-5-20250929", max_tokens=8096, api_key="sk-1"
+)
+
+
+def body(profile: Profile, request: ModelRequest, *, legacy: bool = True) -> dict[str, Any]:
+    parsed: dict[str, Any] = msgspec.json.decode(
+        AnthropicRequests(profile, model_of(profile), legacy=legacy).body(request)
+    )
+    return parsed
+
+
+@pytest.mark.requirement("providers:anthropic:request")
+@pytest.mark.requirement("providers:anthropic:older-servers")
+async def test_the_first_request_of_the_seed_is_sent_as_it_stands_there() -> None:
+    (request,) = await sent_by(SONNET, native(first_turn()))
+    assert request.path == "/v1/messages"
+    assert request.body == {
+        "model": "claude-sonnet-4-5-20250929",
+        "max_tokens": 8096,
+        "temperature": 0,
+        "system": [{"type": "text", "text": SYSTEM, **MARK}],
+        "messages": [
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": TASK},
+                    {"type": "text", "text": DETAILS, **MARK},
+                ],
+            }
+        ],
+        "tools": [
+            {
+                "name": "read_file",
+                "description": READ_FILE.description,
+                "input_schema": READ_FILE.parameters,
+            }
+        ],
+        "tool_choice": {"type": "auto"},
+        "stream": True,
+    }
+    assert request.headers["x-api-key"] == "sk-1"
+    assert request.headers["anthropic-version"] == "2023-06-01"
+    assert request.headers["anthropic-beta"] == (
+        "prompt-caching-2024-07-31,fine-grained-tool-streaming-2025-05-14"
+    )
+    assert "authorization" not in request.headers
+
+
+@pytest.mark.requirement("providers:anthropic:request")
+async def test_the_second_request_of_the_seed_holds_call_and_result() -> None:
+    (request,) = await sent_by(SONNET, native(second_turn()))
+    assert messages_of(request) == [
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": TASK}, {"type": "text", "text": DETAILS, **MARK}],
+        },
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": "First, package.json."},
+                {"type": "tool_use", "id": CALL_ID, "name": "read_file", "input": {"path": "a"}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": CALL_ID,
+                    "content": '{\n  "name": "my-project"\n}',
+                    **MARK,
+                }
+            ],
+        },
+    ]
+
+
+async def test_the_official_service_gets_the_current_form() -> None:
+    (request,) = await sent_by(SONNET, native(first_turn()), official=True)
+    assert request.headers["authorization"] == "Bearer sk-1"
+    assert request.headers["anthropic-version"] == "2026-10-21"
+    assert not {"x-api-key", "anthropic-beta"} & set(request.headers)
+    assert "temperature" not in request.body
+    assert request.body["tools"][0]["eager_input_streaming"] is True
+
+
+async def test_headers_of_the_profile_are_sent_too_and_win() -> None:
+    profile = structs.replace(SONNET, headers={"Anthropic-Beta": "none", "X-Team": "blue"})
+    (request,) = await sent_by(profile, native(first_turn()))
+    assert request.headers["anthropic-beta"] == "none"
+    assert request.headers["x-team"] == "blue"
+
+
+@pytest.mark.requirement("providers:anthropic:cache-marks")
+async def test_marks_move_on_with_the_last_two_user_messages() -> None:
+    messages = second_turn()
+    later = [
+        *messages,
+        Message("assistant", (ToolUseBlock("t2", "read_file", {"path": "b"}),)),
+        Message("user", (ToolResultBlock("t2", [TextBlock("one"), PICTURE]), TextBlock(DETAILS))),
+        Message("assistant", "A last word."),
+        Message("user", "Go on."),
+    ]
+    _, request = await sent_by(SONNET, native(messages), native(later))
+    marked = [
+        (number, place)
+        for number, message in enumerate(messages_of(request))
+        if isinstance(message["content"], list)
+        for place, block in enumerate(message["content"])
+        if "cache_control" in block
+    ]
+    assert marked == [(4, 1), (6, 0)]
+    assert messages_of(request)[6]["content"] == [{"type": "text", "text": "Go on.", **MARK}]
+    assert messages_of(request)[5]["content"] == "A last word."
+
+
+def test_a_result_with_an_image_carries_the_mark_itself() -> None:
+    message = Message("user", (ToolResultBlock("t", [TextBlock("seen"), PICTURE], is_error=True),))
+    (sent,) = body(SONNET, native([message]))["messages"]
+    (block,) = sent["content"]
+    assert block["cache_control"] == MARK["cache_control"]
+    assert block["is_error"] is True
+    assert [part["type"] for part in block["content"]] == ["text", "image"]
+    assert block["content"][1]["source"] == {
+        "type": "base64",
+        "media_type": "image/png",
+        "data": PICTURE.source.data,
+    }
+
+
+def test_a_model_without_a_cache_gets_no_marks() -> None:
+    model = ModelInfo(id="plain", prompt_cache=False)
+    requests = AnthropicRequests(SONNET, model, legacy=True)
+    assert b"cache_control" not in requests.body(native(second_turn()))
+
+
+def test_an_unknown_model_gets_marks() -> None:
+    request = body(structs.replace(SONNET, model="my-own-claude"), native(first_turn()))
+    assert "cache_control" in request["system"][0]
+
+
+def test_no_tools_are_sent_for_the_xml_protocol() -> None:
+    request = body(SONNET, xml(first_turn()))
+    assert not {"tools", "tool_choice"} & set(request)
+
+
+def test_signed_thinking_goes_back_and_other_reasoning_does_not() -> None:
+    answer = Message(
+        "assistant",
+        (
+            ThinkingBlock("Hm.", "sig"),
+            ThinkingBlock("", "sig of hidden thoughts"),
+            RedactedThinkingBlock("opaque"),
+            ReasoningBlock("unsigned"),
+            TextBlock("So."),
+        ),
+    )
+    sent = body(SONNET, native([*first_turn(), answer]))["messages"][1]
+    assert sent["content"] == [
+        {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
+        {"type": "thinking", "thinking": "", "signature": "sig of hidden thoughts"},
+        {"type": "redacted_thinking", "data": "opaque"},
+        {"type": "text", "text": "So."},
+    ]
+
+
+def test_what_the_service_would_refuse_as_empty_is_left_out() -> None:
+    messages = [
+        *first_turn(),
+        Message("assistant", (ReasoningBlock("only thoughts"),)),
+        Message("user", (TextBlock(" \n"), TextBlock("Well?"))),
+        Message("assistant", ""),
+    ]
+    sent = body(SONNET, native(messages))["messages"]
+    assert [message["role"] for message in sent] == ["user", "user"]
+    assert sent[1]["content"] == [{"type": "text", "text": "Well?", **MARK}]
+
+
+def test_a_model_without_eyes_gets_words_for_images() -> None:
+    model = ModelInfo(id="blind", images=False)
+    message = Message("user", (ToolResultBlock("t", [PICTURE]), PICTURE))
+    sent = AnthropicRequests(SONNET, model, legacy=True).body(native([message]))
+    assert sent.count(b"takes no images") == 2
+    assert b"base64" not in sent
+
+
+@pytest.mark.parametrize(
+    ("max_tokens", "budget", "expected_budget"),
+    [(16_000, 4096, 4096), (4096, 100_000, 3276), (1000, 500, 1024)],
+)
+def test_a_thinking_budget_leaves_room_for_the_answer(
+    max_tokens: int, budget: int, expected_budget: int
+) -> None:
+    profile = structs.replace(SONNET, thinking_budget=budget, max_tokens=max_tokens)
+    request = body(profile, native(first_turn()))
+    assert request["thinking"] == {"type": "enabled", "budget_tokens": expected_budget}
+    assert request["max_tokens"] > expected_budget
+    assert "temperature" not in request
+
+
+def test_a_budget_beyond_the_usual_output_raises_the_limit() -> None:
+    profile = Profile(model="my-own-claude", thinking_budget=30_000)
+    request = body(profile, native(first_turn()))
+    assert request["thinking"]["budget_tokens"] == 30_000
+    assert request["max_tokens"] == 38_192
+
+
+def test_a_model_that_thinks_by_itself_is_asked_to_without_a_budget() -> None:
+    profile = Profile(model="claude-opus-4-8", thinking_budget=8000, reasoning_effort="high")
+    request = body(profile, native(first_turn()))
+    assert request["thinking"] == {"type": "adaptive"}
+    assert request["output_config"] == {"effort": "high"}
+    assert "temperature" not in request
+
+
+def test_a_stated_temperature_is_sent() -> None:
+    assert body(structs.replace(SONNET, temperature=0.7), xml(first_turn()))["temperature"] == 0.7
+
+
+def test_messages_are_encoded_once_and_forgotten_with_their_conversation() -> None:
+    requests = AnthropicRequests(SONNET, model_of(SONNET), legacy=True)
+    messages = second_turn()
+    first = requests.body(native(messages))
+    assert requests.body(native(messages)) == first
+    assert len(requests._messages) == 3
+    del messages
+    gc.collect()
+    assert len(requests._messages) == 0

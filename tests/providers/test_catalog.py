@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from joey.core.models import Prices
+from joey.core.settings import Profile
+from joey.errors import ConfigError
+from joey.providers.catalog import lookup, models_of
+from joey.providers.http import HttpClient
+from joey.providers.kinds import KINDS, ProviderKind, WireKind, endpoint, find_kind
+from joey.providers.select import make_provider, model_of
+
+
+def test_a_known_model_has_limits_abilities_and_prices() -> None:
+    info = lookup("anthropic", "claude-sonnet-4-5-20250929")
+    assert info.id == "claude-sonnet-4-5-20250929"
+    assert (info.context_window, info.max_output) == (200_000, 64_000)
+    assert info.known
+    assert info.prompt_cache
+    assert info.thinking
+    assert info.prices == Prices(input=3, output=15, cache_writes=3.75, cache_reads=0.3)
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "same_as"),
+    [
+        ("openrouter", "anthropic/claude-sonnet-4.5", "claude-sonnet-4-5"),
+        ("openrouter", "anthropic/claude-opus-4.8:thinking", "claude-opus-4-8"),
+        ("anthropic", "claude-haiku-4-5@20251001", "claude-haiku-4-5"),
+        ("openai", "gpt-5.5-2026-04-23", "gpt-5.5"),
+        ("openrouter", "deepseek/deepseek-chat:free", "deepseek-chat"),
+        ("gemini", "gemini-3.1-pro-preview", "gemini-3.1-pro"),
+        ("openrouter", "google/gemini-2.5-pro-preview-05-06", "gemini-2.5-pro"),
+        ("groq", "openai/gpt-oss-120b", "gpt-oss-120b"),
+    ],
+)
+def test_makers_dates_and_variants_do_not_hide_a_model(
+    provider: str, model: str, same_as: str
+) -> None:
+    info = lookup(provider, model)
+    assert info.known
+    assert structs.replace(info, id=same_as) == lookup("openai", same_as)
+
+
+def test_every_listed_id_is_found_by_its_own_name() -> None:
+    for provider in ("anthropic", "openai"):
+        assert models_of(provider)
+        for model in models_of(provider):
+            assert lookup(provider, model).known, model
+
+
+@pytest.mark.parametrize(
+    ("provider", "window", "cache"),
+    [("anthropic", 200_000, True), ("openai", 128_000, False), ("ollama", 32_768, False)],
+)
+def test_an_unknown_model_has_the_stated_defaults(provider: str, window: int, cache: bool) -> None:
+    info = lookup(provider, "somebody/new-model-9000")
+    assert (info.known, info.context_window, info.prompt_cache) == (False, window, cache)
+    assert info.native_tools
+
+
+def test_a_similar_name_is_not_the_same_model() -> None:
+    assert not lookup("openai", "gpt-5.5-pro").known
+
+
+def test_local_models_cost_nothing_and_know_whether_they_have_tools() -> None:
+    assert lookup("ollama", "qwen3-coder:30b").native_tools
+    assert not lookup("ollama", "deepseek-r1:14b").native_tools
+    assert lookup("ollama", "unheard-of").prices == Prices()
+
+
+def test_a_profile_overrides_what_the_catalogue_says() -> None:
+    profile = Profile(
+        model="claude-sonnet-4-5", context_window=50_000, max_tokens=1234, native_tools=False
+    )
+    info = model_of(profile)
+    assert (info.context_window, info.max_output, info.native_tools) == (50_000, 1234, False)
+
+
+def test_an_answer_gets_at_most_a_fifth_of_the_window() -> None:
+    assert model_of(Profile(model="claude-sonnet-4-5")).max_output == 40_000
+    assert model_of(Profile(model="claude-sonnet-5-5")).max_output == 128_000
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_every_provider_can_be_made(kind: ProviderKind) -> None:
+    profile = Profile(provider=kind.name, model="any")
+    provider = make_provider(profile, HttpClient(environ={}))
+    assert provider.api_protocol == kind.wire.value
+    assert provider.model.id == "any"
+
+
+def test_a_provider_with_a_usual_model_needs_no_name_for_it() -> None:
+    provider = make_provider(Profile(provider="anthropic"), HttpClient(environ={}))
+    assert provider.model.known
+
+
+def test_a_provider_without_one_says_so() -> None:
+    with pytest.raises(ConfigError, match="names no model"):
+        make_provider(Profile(provider="ollama"), HttpClient(environ={}))
+
+
+def test_an_unknown_provider_is_answered_with_the_names_that_exist() -> None:
+    with pytest.raises(ConfigError, match="anthropic, openai, openrouter"):
+        make_provider(Profile(provider="antropic", model="x"), HttpClient(environ={}))
+
+
+def test_a_base_url_that_is_none_is_refused_before_any_request() -> None:
+    with pytest.raises(ConfigError, match="base URL"):
+        make_provider(Profile(model="x", base_url="localhost"), HttpClient(environ={}))
+
+
+def test_old_names_of_providers_are_understood() -> None:
+    assert find_kind("openai-native").name == "openai"
+    assert find_kind(" Anthropic ").wire is WireKind.ANTHROPIC
+
+
+@pytest.mark.parametrize(
+    ("provider", "base_url", "url"),
+    [
+        ("anthropic", None, "https://api.anthropic.com/v1/messages"),
+        ("anthropic", "http://h:1/", "http://h:1/v1/messages"),
+        ("anthropic", "http://h:1/v1", "http://h:1/v1/messages"),
+        ("anthropic", "http://h:1/v1/messages", "http://h:1/v1/messages"),
+        ("openai", None, "https://api.openai.com/v1/chat/completions"),
+        ("openai", "http://h:1/v1/", "http://h:1/v1/chat/completions"),
+        ("openai", "http://h:1", "http://h:1/chat/completions"),
+        ("ollama", None, "http://127.0.0.1:11434/v1/chat/completions"),
+        ("ollama", "0.0.0.0", "http://127.0.0.1:11434/v1/chat/completions"),
+        ("ollama", "box:11435", "http://box:11435/v1/chat/completions"),
+        ("ollama", "https://box", "https://box/v1/chat/completions"),
+        ("ollama", "http://box:1/v1", "http://box:1/v1/chat/completions"),
+        ("deepseek", None, "https://api.deepseek.com/v1/chat/completions"),
+    ],
+)
+def test_requests_go_to_the_endpoint_of_the_wire(
+    provider: str, base_url: str | None, url: str
+) -> None:
+    assert endpoint(find_kind(provider), base_url) == url

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from joey.core.settings import Profile
+from joey.errors import ProviderError, Trouble
+from joey.providers.errors import Service, is_overflow, refusal, retry_after
+from joey.providers.http import HttpClient
+from joey.providers.select import make_provider
+from joey.testing.script import Fail, Turn, disconnect, fail, say
+from tests.providers.sockets import Reader, Writer, listening, read_request
+from tests.providers.talking import ASK, PROFILES, heard
+
+SERVICE = Service("anthropic", "model.test:443", "claude-x", "work", "k3y-secret", "MY_KEY")
+
+
+async def failing(wire: str, step: Fail) -> ProviderError:
+    chunks, error = await heard(wire, Turn(step, say("never said")))
+    assert chunks == []
+    assert error is not None
+    return error
+
+
+@pytest.mark.requirement("providers:errors:kinds")
+@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+@pytest.mark.parametrize(
+    ("status", "trouble"),
+    [
+        (400, Trouble.INVALID),
+        (401, Trouble.AUTH),
+        (402, Trouble.QUOTA),
+        (403, Trouble.AUTH),
+        (404, Trouble.NOT_FOUND),
+        (413, Trouble.INVALID),
+        (422, Trouble.INVALID),
+        (429, Trouble.RATE),
+        (500, Trouble.OVERLOAD),
+        (502, Trouble.OVERLOAD),
+        (503, Trouble.OVERLOAD),
+        (529, Trouble.OVERLOAD),
+    ],
+)
+async def test_every_status_has_its_kind_of_trouble(
+    wire: str, status: int, trouble: Trouble
+) -> None:
+    error = await failing(wire, fail(status, "No.", code="some_code", retry_after=7))
+    assert (error.trouble, error.status, error.code) == (trouble, status, "some_code")
+    assert error.retry_after == 7
+    assert "No." in str(error)
+
+
+@pytest.mark.requirement("providers:errors:no-keys")
+async def test_a_wrong_key_says_where_to_put_the_right_one_and_is_not_repeated() -> None:
+    error = await failing("anthropic", fail(401, "invalid key: k3y-secret"))
+    assert "ANTHROPIC_API_KEY" in str(error)
+    assert "'default'" in str(error)
+    assert "k3y" not in str(error)
+
+
+async def test_a_missing_key_is_told_apart_from_a_wrong_one() -> None:
+    service = structs.replace(SERVICE, key=None)
+    assert "none is set. Set MY_KEY, or" in str(refusal(service, 401, {}, b""))
+    local = structs.replace(service, key_variable=None)
+    assert "Set apiKey in the profile 'work'." in str(refusal(local, 401, {}, b""))
+
+
+async def test_an_unknown_model_is_named() -> None:
+    error = await failing("openai", fail(404, "The model does not exist"))
+    assert "'gpt-4.1'" in str(error)
+
+
+OVERFLOWS = [
+    "prompt is too long: 210000 tokens > 200000 maximum",
+    "input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000",
+    "This model's maximum context length is 128000 tokens. However, you requested 2000 output"
+    " tokens and your prompt contains at least 127000 input tokens",
+    "Your input exceeds the context window of this model.",
+    "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+    "the request exceeds the available context size, try increasing it",
+    "Trying to keep the first 5000 tokens when context the overflows.",
+    "Please reduce the length of the messages or completion.",
+    "Prompt contains 40000 tokens, too large for model with 32768 maximum context length",
+    "`inputs` tokens + `max_new_tokens` must be <= 8193",
+    "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+    "Input is too long for requested model.",
+    "too many tokens: total number of tokens in the prompt exceeds the limit",
+]
+OTHERS = [
+    "max_tokens: 300000 > 128000, which is the maximum allowed number of output tokens",
+    "Request too large: Limit 30000, context window aside, on tokens per minute (TPM)",
+    "messages.3.content.0: image exceeds 5 MB maximum",
+    "tools.0.input_schema: JSON schema is invalid",
+    "temperature: may only be set to 1 when thinking is enabled",
+]
+
+
+@pytest.mark.requirement("providers:errors:overflow")
+@pytest.mark.parametrize("text", OVERFLOWS)
+def test_a_conversation_that_is_too_long_is_recognised(text: str) -> None:
+    assert is_overflow(text)
+    body = msgspec.json.encode({"error": {"message": text, "type": "invalid_request_error"}})
+    assert refusal(SERVICE, 400, {}, body).trouble is Trouble.OVERFLOW
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_other_refusals_are_not_taken_for_a_long_conversation(text: str) -> None:
+    body = msgspec.json.encode({"error": {"message": text}})
+    assert refusal(SERVICE, 400, {}, body).trouble is Trouble.INVALID
+
+
+@pytest.mark.requirement("providers:errors:overflow")
+async def test_the_code_of_openai_for_a_long_conversation_is_enough() -> None:
+    error = await failing("openai", fail(400, "Too long.", code="context_length_exceeded"))
+    assert (error.trouble, error.status) == (Trouble.OVERFLOW, 400)
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "code"),
+    [
+        (429, "You exceeded your current quota, check your plan", "insufficient_quota"),
+        (400, "Your credit balance is too low to access the API", None),
+        (403, "Insufficient balance", None),
+    ],
+)
+async def test_an_empty_account_is_not_a_reason_to_wait(
+    status: int, message: str, code: str | None
+) -> None:
+    assert (await failing("openai", fail(status, message, code=code))).trouble is Trouble.QUOTA
+
+
+def test_the_time_to_wait_is_read_in_all_its_forms() -> None:
+    soon = datetime.now(UTC) + timedelta(seconds=90)
+    google = b'[{"error":{"code":429,"details":[{"@type":"x/RetryInfo","retryDelay":"34.5s"}]}}]'
+    nested = msgspec.json.encode({"error": {"metadata": {"raw": google.decode()}}})
+    assert retry_after({"retry-after": "12"}) == 12
+    assert retry_after({"retry-after": "1.5"}) == 1.5
+    assert retry_after({"retry-after-ms": "250", "retry-after": "12"}) == 0.25
+    assert retry_after({"retry-after": format_datetime(soon)}) == pytest.approx(90, abs=5)
+    assert retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0
+    assert retry_after({}, google) == 34.5
+    assert retry_after({}, nested) == 34.5
+    assert retry_after({"retry-after": "soon"}) is None
+    assert retry_after({"retry-after": "-5"}) is None
+    assert retry_after({}) is None
+
+
+def test_google_answers_with_a_list() -> None:
+    body = b'[{"error": {"code": 429, "message": "Resource exhausted", "status": "EXHAUSTED"}}]'
+    error = refusal(SERVICE, 429, {}, body)
+    assert (error.trouble, error.code) == (Trouble.RATE, "EXHAUSTED")
+    assert "Resource exhausted" in str(error)
+
+
+async def test_a_web_page_is_not_shown_to_the_person() -> None:
+    page = "<html><body>" + "x" * 5000 + "</body></html>"
+    error = await failing(
+        "openai", fail(502, body=page, headers={"content-type": "text/html; charset=utf-8"})
+    )
+    assert error.trouble is Trouble.OVERLOAD
+    assert len(str(error)) < 300
+
+
+def test_a_long_explanation_is_cut() -> None:
+    assert len(str(refusal(SERVICE, 400, {}, b"x" * 5000))) < 1000
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+async def test_a_redirection_is_not_followed_but_told(wire: str) -> None:
+    error = await failing(wire, fail(308, headers={"location": "https://new.test/v1"}))
+    assert (error.trouble, error.status) == (Trouble.NOT_FOUND, 308)
+    assert "https://new.test/v1" in str(error)
+    assert "base URL" in str(error)
+
+
+@pytest.mark.requirement("providers:errors:lost-connection")
+@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+async def test_a_connection_closed_before_the_head_is_an_error(wire: str) -> None:
+    _, error = await heard(wire, Turn(disconnect()))
+    assert error is not None
+    assert error.trouble is Trouble.NETWORK
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "trouble", "text"),
+    [
+        ("content-type: text/html", "<html></html>", Trouble.MALFORMED, "a web page"),
+        ("content-type: application/json", '{"id": 1}', Trouble.MALFORMED, "a JSON document"),
+        ("content-type: application/json", '{"error":{"code":429}}', Trouble.RATE, "too many"),
+        ("content-encoding: gzip", "", Trouble.MALFORMED, "compressed"),
+        ("x-nothing: at all", "", Trouble.NETWORK, "before the answer was complete"),
+    ],
+)
+async def test_a_success_that_is_no_stream_is_told_apart(
+    head: str, body: str, trouble: Trouble, text: str
+) -> None:
+    async def handler(reader: Reader, writer: Writer) -> None:
+        await read_request(reader)
+        writer.write(f"HTTP/1.1 200 OK\r\n{head}\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
+
+    async with asyncio.timeout(10), listening(handler) as port:
+        http = HttpClient(environ={})
+        profile = structs.replace(PROFILES["openai"], base_url=f"http://127.0.0.1:{port}/v1")
+        with pytest.raises(ProviderError, match=text) as caught:
+            async for _ in make_provider(profile, http).stream(ASK):
+                pass
+        await http.close()
+    assert caught.value.trouble is trouble
+
+
+async def test_a_server_that_is_not_running_is_named_with_its_address() -> None:
+    async def handler(reader: Reader, writer: Writer) -> None:
+        return
+
+    async with listening(handler) as port:
+        pass
+    profile = Profile(provider="ollama", model="qwen3", base_url=f"127.0.0.1:{port}")
+    with pytest.raises(ProviderError, match=f"127.0.0.1:{port}.*refused") as caught:
+        async for _ in make_provider(profile, HttpClient(environ={})).stream(ASK):
+            pass
+    assert caught.value.trouble is Trouble.NETWORK
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-999, 999) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.sampled_from(["error", "message", "code", "type"]), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(
+    st.integers(300, 599),
+    st.binary(max_size=60) | json_values.map(msgspec.json.encode),
+    st.dictionaries(
+        st.sampled_from(["retry-after", "retry-after-ms", "content-type", "location"]),
+        st.text(max_size=12),
+    ),
+)
+def test_any_refusal_is_a_provider_error(
+    status: int, body: bytes, headers: dict[str, str]
+) -> None:
+    error = refusal(SERVICE, status, headers, body)
+    assert error.status == status
+    assert error.retry_after is None or error.retry_after >= 0

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from joey.core.messages import (
+    Message,
+    ReasoningBlock,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from joey.core.models import ModelInfo, ModelRequest
+from joey.core.settings import Profile
+from joey.providers.convert.openai import OpenAiRequests
+from joey.providers.select import model_of
+from tests.providers.conversations import (
+    CALL_ID,
+    DETAILS,
+    PICTURE,
+    READ_FILE,
+    SYSTEM,
+    TASK,
+    first_turn,
+    native,
+    second_turn,
+    sent_by,
+    xml,
+)
+
+QWEN = Profile(provider="openai", model="qwen3-max", api_key="sk-1")
+MARK = {"cache_control": {"type": "ephemeral"}}
+IMAGE_PART = {
+    "type": "image_url",
+    "image_url": {"url": f"data:image/png;base64,{PICTURE.source.data}"},
+}
+
+
+def body(
+    profile: Profile,
+    request: ModelRequest,
+    model: ModelInfo | None = None,
+    host: str = "model.test",
+) -> dict[str, Any]:
+    requests = OpenAiRequests(profile, model or model_of(profile), host)
+    parsed: dict[str, Any] = msgspec.json.decode(requests.body(request))
+    return parsed
+
+
+def text(words: str) -> dict[str, str]:
+    return {"type": "text", "text": words}
+
+
+@pytest.mark.requirement("providers:openai:request")
+@pytest.mark.requirement("providers:openai:xml-messages")
+async def test_a_request_of_the_xml_seed_has_exactly_its_fields() -> None:
+    reply = "Explanation\n\n```tool_code\n{}\n```"
+    error = "[ERROR] You did not use a tool in your previous response!"
+    messages = [
+        *first_turn(),
+        Message("assistant", (TextBlock(reply),)),
+        Message("user", (TextBlock(error), TextBlock(DETAILS))),
+    ]
+    (request,) = await sent_by(QWEN, xml(messages))
+    assert request.path == "/v1/chat/completions"
+    assert request.headers["authorization"] == "Bearer sk-1"
+    assert request.body == {
+        "model": "qwen3-max",
+        "temperature": 0,
+        "messages": [
+            {"role": "system", "content": SYSTEM},
+            {"role": "user", "content": [text(TASK), text(DETAILS)]},
+            {"role": "assistant", "content": reply},
+            {"role": "user", "content": [text(error), text(DETAILS)]},
+        ],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+@pytest.mark.requirement("providers:openai:request")
+@pytest.mark.requirement("providers:openai:tool-messages")
+async def test_native_adds_tools_and_sends_results_as_messages_of_their_own() -> None:
+    (request,) = await sent_by(QWEN, native(second_turn()))
+    assert request.body == {
+        "model": "qwen3-max",
+        "temperature": 0,
+        "messages": [
+            {"role": "system", "content": SYSTEM},
+            {"role": "user", "content": [text(TASK), text(DETAILS)]},
+            {
+                "role": "assistant",
+                "content": "First, package.json.",
+                "tool_calls": [
+                    {
+                        "id": CALL_ID,
+                        "type": "function",
+                        "function": {"name": "read_file", "arguments": '{"path":"a"}'},
+                    }
+                ],
+            },
+            {
+                "role": "tool",
+                "tool_call_id": CALL_ID,
+                "content": '{\n  "name": "my-project"\n}',
+            },
+        ],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": "read_file",
+                    "description": READ_FILE.description,
+                    "parameters": READ_FILE.parameters,
+                    "strict": True,
+                },
+            }
+        ],
+        "tool_choice": "auto",
+        "parallel_tool_calls": True,
+    }
+
+
+@pytest.mark.requirement("providers:openai:tool-messages")
+def test_results_come_first_then_their_images_then_the_rest() -> None:
+    message = Message(
+        "user",
+        (
+            TextBlock("Look at that."),
+            ToolResultBlock("t1", "first"),
+            ToolResultBlock("t2", [TextBlock("one"), TextBlock("two"), PICTURE]),
+            ToolResultBlock("t3", ""),
+            ToolResultBlock("t4", [PICTURE]),
+            TextBlock(DETAILS),
+            PICTURE,
+        ),
+    )
+    sent = body(QWEN, native([message]), ModelInfo(id="seeing"))["messages"][1:]
+    assert sent == [
+        {"role": "tool", "tool_call_id": "t1", "content": "first"},
+        {"role": "tool", "tool_call_id": "t2", "content": "one\ntwo"},
+        {"role": "tool", "tool_call_id": "t3", "content": "(empty)"},
+        {
+            "role": "tool",
+            "tool_call_id": "t4",
+            "content": "(The image follows in the next message.)",
+        },
+        {
+            "role": "user",
+            "content": [
+                IMAGE_PART,
+                IMAGE_PART,
+                text("Look at that."),
+                text(DETAILS),
+                IMAGE_PART,
+            ],
+        },
+    ]
+
+
+def test_user_content_is_an_array_even_for_a_string() -> None:
+    sent = body(QWEN, xml([Message("user", "Hello?")]))["messages"][1]
+    assert sent == {"role": "user", "content": [text("Hello?")]}
+
+
+def test_a_model_without_eyes_gets_words_for_images() -> None:
+    model = ModelInfo(id="blind", images=False)
+    sent = body(QWEN, xml([Message("user", (TextBlock("See:"), PICTURE))]), model)["messages"][1]
+    assert [part["type"] for part in sent["content"]] == ["text", "text"]
+
+
+def test_an_assistant_that_only_calls_has_empty_words_and_one_that_only_thought_is_left_out() -> (
+    None
+):
+    messages = [
+        Message("assistant", (ToolUseBlock("t1", "list_files", {}),)),
+        Message("assistant", (ReasoningBlock("hm"),)),
+    ]
+    (sent,) = body(QWEN, native(messages))["messages"][1:]
+    assert sent["content"] == ""
+    assert sent["tool_calls"][0]["function"] == {"name": "list_files", "arguments": "{}"}
+
+
+def test_reasoning_goes_back_where_the_message_or_the_model_wants_it() -> None:
+    details = ({"type": "reasoning.encrypted", "data": "x"},)
+    said = (ReasoningBlock("I thought."), TextBlock("Done."))
+    kept = Message("assistant", said, reasoning_content="kept", reasoning_details=details)
+    plain = Message("assistant", said)
+    wanting = ModelInfo(id="wanting", preserve_reasoning=True)
+    indifferent = ModelInfo(id="indifferent")
+
+    def sent(message: Message, model: ModelInfo) -> dict[str, Any]:
+        found: dict[str, Any] = body(QWEN, native([message]), model)["messages"][1]
+        return found
+
+    assert sent(kept, indifferent)["reasoning_content"] == "kept"
+    assert sent(kept, indifferent)["reasoning_details"] == list(details)
+    assert sent(plain, wanting)["reasoning_content"] == "I thought."
+    assert "reasoning_content" not in sent(plain, indifferent)
+
+
+@pytest.mark.parametrize("model", ["o1", "o3-mini", "openai/o4-mini-2025-04-16"])
+def test_reasoning_models_get_a_developer_message_and_no_temperature(model: str) -> None:
+    profile = structs.replace(QWEN, model=model, reasoning_effort="high", max_tokens=5000)
+    request = body(profile, xml(first_turn()))
+    assert request["messages"][0]["role"] == "developer"
+    assert request["messages"][0]["content"].endswith(SYSTEM)
+    assert "temperature" not in request
+    assert request["reasoning_effort"] == "high"
+    assert request["max_completion_tokens"] == 5000
+
+
+@pytest.mark.parametrize("model", ["gpt-4o1", "qwen3-max", "yolo3"])
+def test_other_models_are_not_taken_for_reasoning_models(model: str) -> None:
+    request = body(structs.replace(QWEN, model=model), xml(first_turn()))
+    assert request["messages"][0]["role"] == "system"
+    assert request["temperature"] == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "host", "request_", "effort"),
+    [
+        ("gpt-6.1-sol", "api.openai.com", native(first_turn()), "none"),
+        ("gpt-5.6-luna", "api.openai.com", native(first_turn()), "none"),
+        ("gpt-6.1-sol", "api.openai.com", xml(first_turn()), None),
+        ("gpt-5.1", "api.openai.com", native(first_turn()), None),
+        ("gpt-6.1-sol", "openrouter.ai", native(first_turn()), None),
+    ],
+)
+def test_openai_takes_tools_of_its_newest_models_only_without_reasoning(
+    model: str, host: str, request_: ModelRequest, effort: str | None
+) -> None:
+    request = body(structs.replace(QWEN, model=model), request_, host=host)
+    assert request.get("reasoning_effort") == effort
+    assert "temperature" not in request
+
+
+@pytest.mark.parametrize(("host", "has_options"), [("api.x.ai", False), ("max.ai", True)])
+def test_x_ai_gets_no_stream_options(host: str, has_options: bool) -> None:
+    assert ("stream_options" in body(QWEN, xml(first_turn()), host=host)) is has_options
+
+
+def test_marks_go_on_the_system_and_the_last_text_of_the_last_two_users() -> None:
+    model = ModelInfo(id="cached", prompt_cache=True)
+    messages = [
+        *first_turn(),
+        Message("assistant", (ToolUseBlock("t1", "read_file", {"path": "a"}),)),
+        Message("user", (ToolResultBlock("t1", "x"), TextBlock("Look:"), PICTURE)),
+        Message("assistant", (ToolUseBlock("t2", "read_file", {"path": "b"}),)),
+        Message("user", (ToolResultBlock("t2", "y"),)),
+        Message("user", (PICTURE,)),
+    ]
+    sent = body(QWEN, native(messages), model)["messages"]
+    assert sent[0]["content"] == [{**text(SYSTEM), **MARK}]
+    assert sent[1]["content"] == [text(TASK), text(DETAILS)]
+    assert sent[4]["content"] == [{**text("Look:"), **MARK}, IMAGE_PART]
+    assert sent[6] == {"role": "tool", "tool_call_id": "t2", "content": "y"}
+    assert sent[7]["content"] == [IMAGE_PART, {**text("..."), **MARK}]
+
+
+def test_a_message_loses_its_mark_when_the_conversation_has_moved_on() -> None:
+    model = ModelInfo(id="cached", prompt_cache=True)
+    requests = OpenAiRequests(QWEN, model, "model.test")
+    messages = first_turn()
+    requests.body(xml(messages))
+    messages += [Message("user", "two"), Message("user", "three")]
+    sent = msgspec.json.decode(requests.body(xml(messages)))["messages"]
+    assert ["cache_control" in message["content"][-1] for message in sent[1:]] == [
+        False,
+        True,
+        True,
+    ]

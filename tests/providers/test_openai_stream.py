@@ -1,0 +1,360 @@
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joey.core.chunks import (
+    CallChunk,
+    CallEndChunk,
+    Chunk,
+    ReasoningChunk,
+    StopChunk,
+    TextChunk,
+    UsageChunk,
+)
+from joey.core.messages import Usage
+from joey.errors import ProviderError, Trouble
+from joey.providers.errors import Service
+from joey.providers.openai_stream import OpenAiStream
+from joey.providers.sse import ServerEvent
+from joey.testing.script import (
+    Turn,
+    call,
+    disconnect,
+    fail,
+    pause,
+    raw,
+    redacted,
+    say,
+    stop,
+    think,
+    usage,
+)
+from tests.providers.talking import ASK, chunks_of, events, heard, talking
+
+SERVICE = Service("openai", "model.test:443", "gpt", "default")
+
+
+def delta(**fields: object) -> dict[str, object]:
+    return {"choices": [{"index": 0, "delta": fields}]}
+
+
+def read(*bodies: object) -> list[Chunk]:
+    """The chunks of a stream of these JSON bodies."""
+    stream = OpenAiStream(SERVICE)
+    return [
+        chunk
+        for body in bodies
+        for chunk in stream.feed(ServerEvent("", msgspec.json.encode(body)))
+    ]
+
+
+def piece(index: int | None, id: str | None, name: str | None, arguments: object) -> object:
+    entry: dict[str, object] = {"function": {"name": name, "arguments": arguments}}
+    if index is not None:
+        entry["index"] = index
+    if id is not None:
+        entry["id"] = id
+    return delta(tool_calls=[entry])
+
+
+END = {"id": "c1", "choices": [{"delta": {}, "finish_reason": "tool_calls"}]}
+
+
+@pytest.mark.requirement("providers:openai:stream")
+async def test_reasoning_text_and_calls_come_as_they_are_streamed() -> None:
+    turn = Turn(
+        think("Let me see.", chunk=6),
+        say("I'll read it.", chunk=5),
+        call("read_file", {"path": "a.py"}, id="call_1", chunk=6),
+        call("list_files", {}, id="call_2"),
+        usage(input=10, output=25, cache_writes=300, cache_reads=2000),
+    )
+    assert await chunks_of("openai", turn) == [
+        ReasoningChunk("Let me"),
+        ReasoningChunk(" see."),
+        TextChunk("I'll "),
+        TextChunk("read "),
+        TextChunk("it."),
+        CallChunk(0, id="call_1", name="read_file"),
+        CallChunk(0, arguments='{"path'),
+        CallChunk(0, arguments='":"a.p'),
+        CallChunk(0, arguments='y"}'),
+        CallChunk(1, id="call_2", name="list_files"),
+        CallChunk(1, arguments="{}"),
+        CallEndChunk(0),
+        CallEndChunk(1),
+        StopChunk("tool_calls", "chatcmpl-scripted"),
+        UsageChunk(Usage(input=2310, output=25, cache_writes=300, cache_reads=2000)),
+    ]
+
+
+@pytest.mark.requirement("providers:openai:odd-streams")
+async def test_a_stream_without_its_closing_mark_is_complete() -> None:
+    chunks = await chunks_of("openai", Turn(say("Hi."), done=False))
+    assert TextChunk("Hi.") in chunks
+    assert any(isinstance(chunk, UsageChunk) for chunk in chunks)
+
+
+@pytest.mark.requirement("providers:openai:odd-streams")
+async def test_a_connection_lost_after_the_answer_is_no_loss() -> None:
+    turn = Turn(
+        say("Hi."),
+        raw('data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n'),
+        disconnect(),
+    )
+    chunks = await chunks_of("openai", turn)
+    assert chunks == [TextChunk("Hi."), StopChunk("stop")]
+
+
+@pytest.mark.requirement("providers:openai:odd-streams")
+async def test_missing_null_and_empty_choices_are_passed_over() -> None:
+    turn = events(
+        '{"choices":null}',
+        "{}",
+        '{"choices":[]}',
+        '{"choices":[{"delta":null}]}',
+        '{"choices":[{"delta":{"content":null,"tool_calls":null}}]}',
+        '{"choices":[{"delta":{"content":"Hi."},"logprobs":null,"extra":{"a":[1]}}]}',
+        '{"choices":[{"delta":{"content":""},"finish_reason":"stop"}],"usage":null}',
+        '{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}',
+        "[DONE]",
+    )
+    assert await chunks_of("openai", turn) == [
+        TextChunk("Hi."),
+        StopChunk("stop"),
+        UsageChunk(Usage(input=7, output=3)),
+    ]
+
+
+@pytest.mark.requirement("providers:openai:odd-streams")
+async def test_a_closing_mark_alone_ends_a_stream() -> None:
+    turn = events('{"choices":[{"delta":{"content":"Hi."}}]}', "[DONE]")
+    assert await chunks_of("openai", turn) == [TextChunk("Hi.")]
+
+
+async def test_a_server_that_does_not_stream_is_understood() -> None:
+    turn = events('{"choices":[{"message":{"content":"Hi."},"finish_reason":"stop"}]}')
+    assert await chunks_of("openai", turn) == [TextChunk("Hi."), StopChunk("stop")]
+
+
+def test_a_call_may_come_with_its_name_after_its_arguments() -> None:
+    assert read(piece(0, "c", None, "{"), piece(0, None, "read_file", "}"), END) == [
+        CallChunk(0, id="c", arguments="{"),
+        CallChunk(0, name="read_file", arguments="}"),
+        CallEndChunk(0),
+        StopChunk("tool_calls", "c1"),
+    ]
+
+
+def test_interleaved_calls_keep_their_numbers() -> None:
+    chunks = read(
+        piece(0, "a", "one", ""),
+        piece(1, "b", "two", ""),
+        piece(0, None, None, "{}"),
+        piece(1, None, None, "[]"),
+        END,
+    )
+    assert [(c.index, c.arguments) for c in chunks if isinstance(c, CallChunk)] == [
+        (0, None),
+        (1, None),
+        (0, "{}"),
+        (1, "[]"),
+    ]
+
+
+@pytest.mark.parametrize("index", [0, None])
+def test_calls_that_share_a_number_or_have_none_are_told_apart_by_id(index: int | None) -> None:
+    chunks = read(
+        piece(index, "a", "one", '{"x":'),
+        piece(index, None, None, "1}"),
+        piece(index, "b", "two", "{}"),
+        piece(index, "c", "two", "{}"),
+        END,
+    )
+    found: dict[int, tuple[str | None, str]] = {}
+    for chunk in chunks:
+        if isinstance(chunk, CallChunk):
+            id, arguments = found.get(chunk.index, (None, ""))
+            found[chunk.index] = (id or chunk.id, arguments + (chunk.arguments or ""))
+    assert sorted(found.values(), key=str) == [("a", '{"x":1}'), ("b", "{}"), ("c", "{}")]
+    assert sorted(c.index for c in chunks if isinstance(c, CallEndChunk)) == sorted(found)
+
+
+def test_an_id_that_is_repeated_with_every_piece_begins_no_new_call() -> None:
+    chunks = read(piece(0, "a", "one", "{"), piece(0, "a", "one", "}"), END)
+    assert {c.index for c in chunks if isinstance(c, CallChunk)} == {0}
+
+
+def test_arguments_that_come_as_an_object_are_text_again() -> None:
+    chunks = read(piece(0, "a", "one", {"x": 1}))
+    assert chunks == [CallChunk(0, id="a", name="one", arguments='{"x":1}')]
+
+
+async def test_a_call_that_was_cut_off_for_length_is_not_said_to_be_complete() -> None:
+    chunks = await chunks_of("openai", Turn(call("write", '{"a": "b'), stop("length")))
+    assert not any(isinstance(chunk, CallEndChunk) for chunk in chunks)
+    assert StopChunk("length", "chatcmpl-scripted") in chunks
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_reasoning_has_two_names(field: str) -> None:
+    assert read(delta(**{field: "Hm."})) == [ReasoningChunk("Hm.")]
+
+
+def test_reasoning_under_both_names_is_not_doubled() -> None:
+    assert read(delta(reasoning="Hm.", reasoning_content="Hm.")) == [ReasoningChunk("Hm.")]
+
+
+def test_reasoning_items_are_put_together_to_go_back_whole() -> None:
+    def item(kind: str, **fields: object) -> dict[str, object]:
+        return {"type": kind, "index": 0, **fields}
+
+    chunks = read(
+        delta(reasoning="Let", reasoning_details=[item("reasoning.text", text="Let", id="r")]),
+        delta(reasoning_details=[item("reasoning.text", text=" me", id=None)]),
+        delta(reasoning_details=[item("reasoning.text", signature="sig")]),
+        delta(reasoning_details=[item("reasoning.encrypted", data="xx")]),
+        delta(reasoning_details=[{"type": "reasoning.encrypted", "index": 1}]),
+        END,
+    )
+    assert chunks == [
+        ReasoningChunk("Let"),
+        ReasoningChunk(" me"),
+        ReasoningChunk(
+            details=(
+                {
+                    "type": "reasoning.text",
+                    "index": 0,
+                    "text": "Let me",
+                    "id": "r",
+                    "signature": "sig",
+                },
+                {"type": "reasoning.encrypted", "index": 0, "data": "xx"},
+            )
+        ),
+        StopChunk("tool_calls", "c1"),
+    ]
+
+
+async def test_encrypted_reasoning_of_a_script_arrives_as_details() -> None:
+    chunks = await chunks_of("openai", Turn(redacted("xx"), say("Hi.")))
+    details = [c.details for c in chunks if isinstance(c, ReasoningChunk)]
+    assert details == [({"type": "reasoning.encrypted", "data": "xx", "index": 0},)]
+
+
+def test_text_may_come_in_parts() -> None:
+    parts = [{"type": "text", "text": "Hi"}, {"type": "text", "text": "."}, 7]
+    assert read(delta(content=parts)) == [TextChunk("Hi.")]
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        (
+            {"prompt_tokens_details": {"cached_tokens": 4}},
+            Usage(input=10, output=2, cache_reads=4),
+        ),
+        (
+            {"cache_creation_input_tokens": 3, "cache_read_input_tokens": 4},
+            Usage(input=10, output=2, cache_writes=3, cache_reads=4),
+        ),
+        ({"prompt_cache_hit_tokens": 6}, Usage(input=10, output=2, cache_reads=6)),
+        (
+            {"cost": 0.5, "cost_details": {"upstream_inference_cost": 0.25}},
+            Usage(input=10, output=2, cost=0.75),
+        ),
+        ({"prompt_tokens_details": None, "cost": None}, Usage(input=10, output=2)),
+    ],
+)
+def test_usage_is_read_in_the_words_of_each_service(
+    stated: dict[str, object], expected: Usage
+) -> None:
+    usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12, **stated}
+    assert read({"choices": [], "usage": usage}) == [UsageChunk(expected)]
+
+
+@pytest.mark.requirement("providers:errors:in-stream")
+@pytest.mark.parametrize(
+    ("body", "trouble", "status"),
+    [
+        ({"error": {"message": "Overloaded", "code": 503}}, Trouble.OVERLOAD, 503),
+        ({"error": {"message": "Slow down", "code": 429}}, Trouble.RATE, 429),
+        ({"error": {"message": "x", "type": "server_error"}}, Trouble.OVERLOAD, 500),
+        (
+            {"error": {"message": "too long", "code": "context_length_exceeded"}},
+            Trouble.OVERFLOW,
+            400,
+        ),
+        ({"error": "just words"}, Trouble.OVERLOAD, 500),
+    ],
+)
+async def test_an_error_in_a_chunk_comes_after_the_words_before_it(
+    body: object, trouble: Trouble, status: int
+) -> None:
+    turn = Turn(say("Half a"), raw(b"data: " + msgspec.json.encode(body) + b"\n\n"))
+    chunks, error = await heard("openai", turn)
+    assert chunks == [TextChunk("Half a")]
+    assert error is not None
+    assert (error.trouble, error.status) == (trouble, status)
+
+
+async def test_an_error_event_is_an_error() -> None:
+    _, error = await heard("openai", Turn(raw('event: error\ndata: {"error": {"code": 429}}\n\n')))
+    assert error is not None
+    assert error.trouble is Trouble.RATE
+
+
+async def test_a_failure_in_the_middle_of_a_script_is_an_error_in_the_stream() -> None:
+    chunks, error = await heard("openai", Turn(say("Half a"), fail(500, "Broken")))
+    assert chunks == [TextChunk("Half a")]
+    assert error is not None
+    assert error.trouble is Trouble.OVERLOAD
+
+
+@pytest.mark.requirement("providers:errors:lost-connection")
+@pytest.mark.parametrize("clean", [False, True])
+async def test_a_stream_that_ends_without_its_end_is_an_error(clean: bool) -> None:
+    chunks, error = await heard("openai", Turn(say("Half a"), disconnect(clean=clean)))
+    assert chunks == [TextChunk("Half a")]
+    assert error is not None
+    assert error.trouble is Trouble.NETWORK
+
+
+async def test_chunks_that_are_not_json_are_an_error() -> None:
+    _, error = await heard("openai", Turn(raw("data: {nonsense\n\n")))
+    assert error is not None
+    assert error.trouble is Trouble.MALFORMED
+
+
+@pytest.mark.requirement("providers:http:cancel")
+async def test_closing_the_stream_closes_the_connection_at_the_server() -> None:
+    turn = Turn(say("Half a"), pause(asyncio.Event()))
+    async with asyncio.timeout(10), talking("openai", turn) as (provider, server):
+        stream = provider.stream(ASK)
+        assert await anext(stream) == TextChunk("Half a")
+        await stream.aclose()  # type: ignore[attr-defined]
+        await server.wait_for_connections(0)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(["stop", "x", ""]),
+        lambda inner: st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(["choices", "delta", "index", "usage", "tool_calls", "function", "id"]),
+            inner,
+            max_size=4,
+        ),
+        max_leaves=10,
+    )
+)
+def test_any_json_at_all_is_either_read_or_a_provider_error(body: object) -> None:
+    try:
+        read(body)
+    except ProviderError as error:
+        assert error.trouble is Trouble.MALFORMED

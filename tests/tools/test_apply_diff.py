@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from joey.core.models import ModelInfo
+from joey.core.protocol import ToolProtocol
+from joey.errors import ArgumentError, ToolError
+from joey.ports import ToolContext
+from joey.tools.apply_diff import ApplyDiff, PreparedDiff
+from joey.tools.base import Access, Claim, Outcome
+from tests.tools.shell_context import make_context
+
+tool = ApplyDiff()
+CODE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
+
+
+def block(search: str, replace: str, line: int | None = None) -> str:
+    hint = f":start_line:{line}\n-------\n" if line else ""
+    return f"<<<<<<< SEARCH\n{hint}{search}\n=======\n{replace}\n>>>>>>> REPLACE\n"
+
+
+ONE = block("    return 1", "    return 11", 2)
+TWO = block("    return 2", "    return 22", 6)
+WRONG = block("    return 3", "    return 33", 4)
+
+
+@pytest.fixture
+def ctx(tmp_path: Path) -> ToolContext:
+    ctx = make_context(tmp_path)
+    (ctx.files.root / "a.py").write_text(CODE)
+    return ctx
+
+
+@pytest.fixture
+def work(ctx: ToolContext) -> Path:
+    return ctx.files.root
+
+
+async def prepare(ctx: ToolContext, arguments: dict[str, Any]) -> PreparedDiff:
+    return await tool.prepare(tool.parse(arguments), ctx)
+
+
+async def apply(ctx: ToolContext, diff: str, path: str = "a.py") -> Outcome:
+    return await tool.run(await prepare(ctx, {"path": path, "diff": diff}), ctx, None)
+
+
+async def problem(ctx: ToolContext, diff: str, path: str = "a.py") -> str:
+    with pytest.raises(ToolError) as caught:
+        await apply(ctx, diff, path)
+    return str(caught.value)
+
+
+@pytest.mark.requirement("tools:apply_diff:blocks")
+async def test_blocks_change_the_file(ctx: ToolContext, work: Path) -> None:
+    outcome = await apply(ctx, ONE + TWO)
+    assert (work / "a.py").read_text() == CODE.replace("1", "11").replace("2", "22")
+    result = msgspec.json.decode(outcome.text)
+    assert (result["path"], result["operation"]) == ("a.py", "modified")
+    assert not outcome.is_error
+
+
+async def test_a_single_block_is_answered_with_advice_to_send_several(ctx: ToolContext) -> None:
+    text = (await apply(ctx, ONE)).text
+    result, _, notice = text.partition("\n<notice>")
+    assert msgspec.json.decode(result)["operation"] == "modified"
+    assert notice.endswith("</notice>")
+
+
+async def test_in_xml_the_result_is_an_element(tmp_path: Path, ctx: ToolContext) -> None:
+    outcome = await apply(make_context(tmp_path, protocol=ToolProtocol.XML), ONE + TWO)
+    assert outcome.text.startswith("<file_write_result>\n<path>a.py</path>\n")
+    assert outcome.text.endswith("</file_write_result>")
+
+
+async def test_the_row_has_the_diff_and_the_patch(ctx: ToolContext, work: Path) -> None:
+    prepared = await prepare(ctx, {"path": "a.py", "diff": ONE})
+    patch = "@@ -1,5 +1,5 @@\n def one():\n-    return 1\n+    return 11\n \n \n def two():\n"
+    assert prepared.claims == (Claim(Access.WRITE, place=ctx.files.resolve("a.py")),)
+    assert (prepared.path, prepared.diff) == ("a.py", patch)
+    assert prepared.row == {
+        "tool": "appliedDiff",
+        "path": "a.py",
+        "diff": ONE,
+        "content": patch,
+        "isOutsideWorkspace": False,
+        "isProtected": False,
+        "diffStats": {"added": 1, "removed": 1},
+    }
+    assert (work / "a.py").read_text() == CODE
+
+
+# What does not fit
+
+
+@pytest.mark.requirement("tools:apply_diff:failure")
+async def test_what_fits_is_written_and_the_rest_is_told(ctx: ToolContext, work: Path) -> None:
+    outcome = await apply(ctx, ONE + WRONG)
+    assert (work / "a.py").read_text() == CODE.replace("1", "11")
+    assert f"1 of 2 blocks could not be applied to {work / 'a.py'}" in outcome.text
+    assert "<error_details>\nNo sufficiently similar match found at line 4" in outcome.text
+    assert '"operation":"modified"' in outcome.text
+    assert not outcome.is_error
+
+
+@pytest.mark.requirement("tools:apply_diff:failure")
+async def test_if_nothing_fits_the_error_shows_the_nearest_text(
+    ctx: ToolContext, work: Path
+) -> None:
+    message = await problem(ctx, WRONG)
+    assert message.startswith(f"Unable to apply diff to file: {work / 'a.py'}\n\n<error_details>\n")
+    assert "87% similar, 100% is needed" in message
+    assert "6 |     return 2" in message or "2 |     return 1" in message
+    assert message.endswith("\n</error_details>")
+    assert (work / "a.py").read_text() == CODE
+
+
+async def test_every_failing_block_is_reported_up_to_a_point(ctx: ToolContext) -> None:
+    message = await problem(ctx, WRONG * 7)
+    assert message.count("No sufficiently similar match") == 5
+    assert "2 more blocks failed" in message
+
+
+@pytest.mark.requirement("tools:apply_diff:format")
+async def test_a_malformed_diff_is_refused(ctx: ToolContext, work: Path) -> None:
+    message = await problem(ctx, ONE + "<<<<<<< SEARCH\nx\n")
+    assert "`=======` was still expected" in message
+    assert (work / "a.py").read_text() == CODE
+
+
+async def test_a_file_outside_is_not_quoted_before_anybody_allowed_to_read_it(
+    ctx: ToolContext, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text("password = 'hunter2'\n")
+    message = await problem(ctx, block("password = ''", "x"), "../secret")
+    assert "% similar" in message
+    assert "hunter2" not in message
+
+
+async def test_only_text_files_that_exist_can_be_changed(ctx: ToolContext) -> None:
+    root = ctx.files.root
+    (root / "binary").write_bytes(b"a\0b\n")
+    (root / "folder").mkdir()
+    (root / ".rooignore").write_text("secret\n")
+    (root / "secret").write_text("return 1\n")
+    message = await problem(ctx, ONE, "missing.py")
+    assert message.startswith(
+        f"File does not exist at path: {root / 'missing.py'}\n\n<error_details>"
+    )
+    assert "binary file" in await problem(ctx, ONE, "binary")
+    assert "is a directory" in await problem(ctx, ONE, "folder")
+    assert "hidden by .rooignore" in await problem(ctx, ONE, "secret")
+
+
+async def test_a_file_that_changed_meanwhile_is_not_overwritten(
+    ctx: ToolContext, work: Path
+) -> None:
+    prepared = await prepare(ctx, {"path": "a.py", "diff": ONE})
+    (work / "a.py").write_text("somebody else's\n")
+    with pytest.raises(ToolError, match="changed by somebody else"):
+        await tool.run(prepared, ctx, None)
+    assert (work / "a.py").read_text() == "somebody else's\n"
+
+
+# Bytes
+
+
+@pytest.mark.requirement("tools:apply_diff:line-ends")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"a\r\nb\r\nc\r\n", b"a\r\nB\r\nc\r\n"),
+        (b"\xef\xbb\xbfa\nb\nc", b"\xef\xbb\xbfa\nB\nc"),
+        (b"caf\xe9\nb\n\xff\xfe\n", b"caf\xe9\nB\n\xff\xfe\n"),
+    ],
+)
+async def test_bytes_that_are_not_edited_stay_as_they_are(
+    ctx: ToolContext, work: Path, before: bytes, after: bytes
+) -> None:
+    (work / "a.py").write_bytes(before)
+    prepared = await prepare(ctx, {"path": "a.py", "diff": block("b", "B")})
+    assert msgspec.json.encode(prepared.row)
+    await tool.run(prepared, ctx, None)
+    assert (work / "a.py").read_bytes() == after
+
+
+async def test_a_failure_in_a_file_that_is_not_utf_8_can_be_told(
+    ctx: ToolContext, work: Path
+) -> None:
+    (work / "a.py").write_bytes(b"caf\xe9 one\n")
+    assert "caf\ufffd one" in (await problem(ctx, block("cafe one", "x")))
+
+
+@pytest.mark.parametrize(("model", "fits"), [("gpt-5", True), ("claude-opus-4", False)])
+async def test_entities_are_undone_for_models_that_put_them_in(
+    tmp_path: Path, model: str, fits: bool
+) -> None:
+    ctx = make_context(tmp_path, model=ModelInfo(id=model))
+    (ctx.files.root / "a.html").write_text("<p>\n")
+    diff = block("&lt;p&gt;", "&lt;b&gt;")
+    if fits:
+        await apply(ctx, diff, "a.html")
+        assert (ctx.files.root / "a.html").read_text() == "<b>\n"
+    else:
+        await problem(ctx, diff, "a.html")
+
+
+async def test_entities_that_are_in_the_file_are_kept(ctx: ToolContext, work: Path) -> None:
+    (work / "a.py").write_text("x = '&lt;'\n")
+    await apply(ctx, block("x = '&lt;'", "x = '&gt;'"))
+    assert (work / "a.py").read_text() == "x = '&gt;'\n"
+
+
+# Several files
+
+
+def element(path: str, *diffs: str) -> str:
+    return f"<file><path>{path}</path>{''.join(diffs)}</file>"
+
+
+def diff_element(diff: str, line: int | None = None) -> str:
+    start = f"<start_line>{line}</start_line>" if line else ""
+    return f"<diff><content>\n{diff}</content>{start}</diff>"
+
+
+async def test_several_files_are_changed_in_one_call(ctx: ToolContext, work: Path) -> None:
+    (work / "b.py").write_text("same\n" * 5)
+    args = (
+        element("a.py", diff_element(ONE), diff_element(TWO))
+        + element("b.py", diff_element(block("same", "other"), 4))
+        + element("missing.py", diff_element(ONE))
+    )
+    prepared = await prepare(ctx, {"args": args})
+    assert [claim.place.shown for claim in prepared.claims if claim.place] == ["a.py", "b.py"]
+    batch = prepared.row["batchDiffs"]
+    assert [item["key"] for item in batch] == ["a.py (2 changes)", "b.py (1 change)"]
+    assert prepared.path is None
+    outcome = await tool.run(prepared, ctx, None)
+    assert (work / "a.py").read_text() == CODE.replace("1", "11").replace("2", "22")
+    assert (work / "b.py").read_text() == "same\nsame\nsame\nother\nsame\n"
+    assert outcome.text.count('"operation":"modified"') == 2
+    assert "File does not exist" in outcome.text
+    assert outcome.is_error
+
+
+def test_a_result_names_its_files() -> None:
+    args = element("a.py", diff_element(ONE)) + element("b.py", diff_element(ONE))
+    assert tool.describe({"args": args}) == "[apply_diff for 'a.py' and 1 more files]"
+    assert tool.describe({"path": "a.py", "diff": ONE}) == "[apply_diff for 'a.py']"
+    assert tool.describe({"path": "a.py"}) == "[apply_diff for 'a.py']"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parameter"),
+    [
+        ({}, "path"),
+        ({"diff": ONE}, "path"),
+        ({"path": "a.py"}, "diff"),
+        ({"path": "a.py", "diff": ""}, "diff"),
+        ({"args": "<file><path>a.py</path></file>"}, None),
+        ({"args": "no elements"}, None),
+    ],
+)
+def test_what_is_missing_is_named(arguments: dict[str, Any], parameter: str | None) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        tool.parse(arguments)
+    assert caught.value.parameter == parameter

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import pytest
+from msgspec import Meta, Struct
+
+from joey.errors import ArgumentError
+from joey.tools.arguments import convert
+
+
+class Item(Struct, frozen=True):
+    text: str
+    mode: str | None = None
+
+
+class Params(Struct, frozen=True):
+    path: Annotated[str, Meta(description="a path")]
+    count: int = 3
+    seconds: float | None = None
+    recursive: bool = False
+    items: tuple[Item, ...] = ()
+    kind: Literal["a", "b"] = "a"
+    note: str | None = None
+
+
+def converted(**arguments: Any) -> Params:
+    return convert(arguments, Params, "a_tool")
+
+
+@pytest.mark.requirement("tools:lenient-arguments")
+@pytest.mark.parametrize(
+    ("field", "given", "meant"),
+    [
+        ("count", "5", 5),
+        ("count", " 5\n", 5),
+        ("count", 5.0, 5),
+        ("count", None, 3),
+        ("count", "", 3),
+        ("seconds", "1.5", 1.5),
+        ("seconds", 2, 2.0),
+        ("seconds", "null", None),
+        ("recursive", "true", True),
+        ("recursive", "False", False),
+        ("recursive", " TRUE ", True),
+        ("items", '[{"text": "x"}]', (Item("x"),)),
+        ("items", [{"text": "x", "mode": None, "extra": 1}], (Item("x"),)),
+        ("kind", "b", "b"),
+        ("note", 12, "12"),
+        ("note", True, "true"),
+        ("note", {"a": [1]}, '{\n  "a": [\n    1\n  ]\n}'),
+        ("note", "[1]", "[1]"),
+        ("note", "  kept as it is ", "  kept as it is "),
+    ],
+)
+def test_a_value_is_taken_for_what_it_can_only_mean(field: str, given: Any, meant: Any) -> None:
+    assert getattr(converted(path="p", **{field: given}), field) == meant
+
+
+def test_unknown_arguments_are_passed_over() -> None:
+    assert converted(path="p", line_count="12") == Params("p")
+
+
+def test_another_name_is_understood_unless_the_real_one_is_there() -> None:
+    aliases = {"file": "path"}
+    assert convert({"file": "a"}, Params, "t", aliases) == Params("a")
+    assert convert({"file": "a", "path": "b"}, Params, "t", aliases) == Params("b")
+    assert convert({"file": "a", "path": None}, Params, "t", aliases) == Params("a")
+
+
+@pytest.mark.requirement("tools:missing-parameter")
+@pytest.mark.parametrize("arguments", [{}, {"path": None}, {"file": "x"}])
+def test_a_missing_parameter_is_named(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError, match="'path' of a_tool") as caught:
+        convert(arguments, Params, "a_tool")
+    assert caught.value.parameter == "path"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("count", "many"),
+        ("recursive", "perhaps"),
+        ("items", "[" * 100_000),
+        ("items", [{"mode": "x"}]),
+        ("items", '{"text": 5}'),
+        ("kind", "c"),
+        ("count", {"\ud800": 1}),
+    ],
+)
+def test_a_wrong_value_is_named_and_not_called_missing(field: str, value: Any) -> None:
+    with pytest.raises(ArgumentError, match=f"'{field}' of a_tool") as caught:
+        converted(path="p", **{field: value})
+    assert caught.value.parameter is None

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joey.core.protocol import ToolProtocol
+from joey.errors import ArgumentError, ToolError
+from joey.ports import ToolContext
+from joey.tools.base import Access, Claim
+from joey.tools.search_files import SearchFiles
+from tests.tools.shell_context import make_context
+
+tool = SearchFiles()
+
+
+@pytest.fixture(params=list(ToolProtocol))
+def ctx(tmp_path: Path, request: pytest.FixtureRequest) -> ToolContext:
+    return make_context(tmp_path, protocol=request.param)
+
+
+async def search(ctx: ToolContext, **arguments: Any) -> str:
+    params = tool.parse({"path": ".", **arguments})
+    return (await tool.run(await tool.prepare(params, ctx), ctx, None)).text
+
+
+@pytest.mark.requirement("tools:search_files:results")
+async def test_hits_are_grouped_by_file_with_numbered_context(ctx: ToolContext) -> None:
+    root = ctx.files.root
+    (root / "src").mkdir()
+    (root / "src" / "a.py").write_text("import os\n\ndef one():  \n    pass\n\n\n\ndef two():\n")
+    (root / "b.py").write_text("\n" * 999 + "def three():\n")
+    assert await search(ctx, regex=r"^def \w+") == (
+        "Found 3 results.\n\n"
+        "# b.py\n999 | \n1000 | def three():\n----\n\n"
+        "# src/a.py\n  2 | \n  3 | def one():\n  4 |     pass\n----\n"
+        "  7 | \n  8 | def two():\n----"
+    )
+
+
+async def test_one_hit_and_none_are_counted_too(ctx: ToolContext) -> None:
+    (ctx.files.root / "a.txt").write_text("needle\n")
+    assert await search(ctx, regex="needle") == "Found 1 result.\n\n# a.txt\n  1 | needle\n----"
+    assert await search(ctx, regex="haystack") == "Found 0 results."
+
+
+@pytest.mark.parametrize("pattern", [None, "", "*.txt"])
+async def test_a_pattern_is_optional(ctx: ToolContext, pattern: str | None) -> None:
+    (ctx.files.root / "a.txt").write_text("needle\n")
+    (ctx.files.root / "a.md").write_text("needle\n")
+    text = await search(ctx, regex="needle", file_pattern=pattern)
+    assert ("# a.md" in text) is (not pattern)
+
+
+@pytest.mark.requirement("tools:search_files:results")
+async def test_too_many_hits_say_so(ctx: ToolContext) -> None:
+    (ctx.files.root / "a.txt").write_text("needle\n\n\n\n" * 400)
+    text = await search(ctx, regex="needle")
+    assert text.startswith("Showing first 300 of 300+ results. ")
+    assert text.count("----") == 300
+    assert text.endswith("----")
+
+
+async def test_long_lines_are_cut(ctx: ToolContext) -> None:
+    (ctx.files.root / "a.txt").write_text("needle" + "x" * 1000 + "\n")
+    text = await search(ctx, regex="needle")
+    assert f"  1 | needle{'x' * 494} [truncated...]\n" in text
+
+
+async def test_the_row_has_the_results_before_anybody_is_asked(ctx: ToolContext) -> None:
+    (ctx.files.root / "a.txt").write_text("needle\n")
+    prepared = await tool.prepare(tool.parse({"path": ".", "regex": "ne+dle"}), ctx)
+    assert prepared.claims == (Claim(Access.READ, place=ctx.files.resolve(".")),)
+    assert prepared.row == {
+        "tool": "searchFiles",
+        "path": ".",
+        "regex": "ne+dle",
+        "filePattern": None,
+        "isOutsideWorkspace": False,
+        "content": "Found 1 result.\n\n# a.txt\n  1 | needle\n----",
+    }
+
+
+async def test_outside_of_the_workspace_nothing_is_searched_before_it_is_allowed(
+    ctx: ToolContext, tmp_path: Path
+) -> None:
+    (tmp_path / "secret.txt").write_text("needle\n")
+    prepared = await tool.prepare(tool.parse({"path": "..", "regex": "needle"}), ctx)
+    assert prepared.row["isOutsideWorkspace"]
+    assert prepared.row["content"] == ""
+    assert str(tmp_path / "secret.txt") in (await tool.run(prepared, ctx, None)).text
+
+
+@pytest.mark.requirement("tools:search_files:bad-regex")
+async def test_an_expression_that_is_none_is_an_error(ctx: ToolContext) -> None:
+    with pytest.raises(ToolError, match="unclosed group"):
+        await search(ctx, regex="(")
+
+
+async def test_what_cannot_be_searched_is_an_error(ctx: ToolContext) -> None:
+    (ctx.files.root / ".rooignore").write_text("secret/\n")
+    (ctx.files.root / "secret").mkdir()
+    with pytest.raises(ToolError, match="hidden by"):
+        await search(ctx, regex="x", path="secret")
+    with pytest.raises(ToolError, match="nothing at missing"):
+        await search(ctx, regex="x", path="missing")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parameter"), [({"regex": "x"}, "path"), ({"path": ".", "regex": ""}, "regex")]
+)
+def test_a_missing_parameter_is_named(arguments: dict[str, Any], parameter: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        tool.parse(arguments)
+    assert caught.value.parameter == parameter
+
+
+def test_a_result_names_the_expression() -> None:
+    assert tool.describe({"regex": "x+"}) == "[search_files for 'x+']"
+    assert tool.describe({"regex": "x", "file_pattern": "*.py"}) == (
+        "[search_files for 'x' in '*.py']"
+    )

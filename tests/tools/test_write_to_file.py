@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from joey.core.models import ModelInfo
+from joey.core.protocol import ToolProtocol
+from joey.errors import ArgumentError, ToolError
+from joey.ports import ToolContext
+from joey.tools.base import Access, Claim
+from joey.tools.write_to_file import PreparedWrite, WriteToFile
+from tests.tools.shell_context import make_context
+
+tool = WriteToFile()
+
+
+@pytest.fixture
+def ctx(tmp_path: Path) -> ToolContext:
+    return make_context(tmp_path)
+
+
+@pytest.fixture
+def work(ctx: ToolContext) -> Path:
+    return ctx.files.root
+
+
+async def prepare(ctx: ToolContext, path: str, content: str) -> PreparedWrite:
+    return await tool.prepare(tool.parse({"path": path, "content": content}), ctx)
+
+
+async def write(ctx: ToolContext, path: str, content: str) -> str:
+    return (await tool.run(await prepare(ctx, path, content), ctx, None)).text
+
+
+@pytest.mark.requirement("tools:write_to_file:writes")
+async def test_a_file_is_made_with_its_folders(ctx: ToolContext, work: Path) -> None:
+    result = msgspec.json.decode(await write(ctx, "src/deep/s.js", "let x = 1\n"))
+    assert (work / "src" / "deep" / "s.js").read_text() == "let x = 1\n"
+    assert list(result) == ["path", "operation", "notice"]
+    assert (result["path"], result["operation"]) == ("src/deep/s.js", "created")
+
+
+@pytest.mark.requirement("tools:write_to_file:writes")
+async def test_a_file_is_replaced(ctx: ToolContext, work: Path) -> None:
+    (work / "a.txt").write_text("old\n")
+    result = msgspec.json.decode(await write(ctx, "a.txt", "new"))
+    assert (work / "a.txt").read_text() == "new"
+    assert result["operation"] == "modified"
+
+
+async def test_in_xml_the_result_is_an_element(tmp_path: Path) -> None:
+    ctx = make_context(tmp_path, protocol=ToolProtocol.XML)
+    text = await write(ctx, "a<&>b.txt", "x\n")
+    assert text.startswith(
+        "<file_write_result>\n<path>a&lt;&amp;&gt;b.txt</path>\n<operation>created</operation>\n"
+    )
+    assert text.count("<i>") == 2
+    assert text.endswith("</notice>\n</file_write_result>")
+    assert (ctx.files.root / "a<&>b.txt").exists()
+
+
+@pytest.mark.requirement("tools:write_to_file:alias")
+def test_file_text_means_content() -> None:
+    assert tool.parse({"path": "a", "file_text": "x"}) == tool.parse({"path": "a", "content": "x"})
+
+
+def test_content_may_be_empty_or_given_as_an_object() -> None:
+    assert tool.parse({"path": "a", "content": ""}).content == ""
+    assert tool.parse({"path": "a.json", "content": {"a": 1}}).content == '{\n  "a": 1\n}'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parameter"),
+    [
+        ({"content": "x"}, "path"),
+        ({"path": "", "content": "x"}, "path"),
+        ({"path": "a"}, "content"),
+    ],
+)
+def test_a_missing_parameter_is_named(arguments: dict[str, Any], parameter: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        tool.parse(arguments)
+    assert caught.value.parameter == parameter
+
+
+# Before it runs
+
+
+async def test_the_row_of_a_new_file_has_a_patch_against_nothing(
+    ctx: ToolContext, work: Path
+) -> None:
+    prepared = await prepare(ctx, "new/a.txt", "x\ny\n")
+    patch = "--- /dev/null\n+++ new/a.txt\n@@ -0,0 +1,2 @@\n+x\n+y\n"
+    assert prepared.claims == (Claim(Access.WRITE, place=ctx.files.resolve("new/a.txt")),)
+    assert (prepared.path, prepared.diff) == ("new/a.txt", patch)
+    assert prepared.row == {
+        "tool": "newFileCreated",
+        "path": "new/a.txt",
+        "content": patch,
+        "isOutsideWorkspace": False,
+        "isProtected": False,
+        "diffStats": {"added": 2, "removed": 0},
+    }
+    assert not (work / "new").exists()
+
+
+async def test_the_row_of_a_change_has_its_hunks(ctx: ToolContext, work: Path) -> None:
+    (work / "AGENTS.md").write_text("a\nb\nc\n")
+    prepared = await prepare(ctx, "AGENTS.md", "a\nB\nc\n")
+    assert prepared.diff == "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
+    assert prepared.row["tool"] == "editedExistingFile"
+    assert prepared.row["content"] == prepared.diff
+    assert prepared.row["isProtected"]
+    assert prepared.row["diffStats"] == {"added": 1, "removed": 1}
+
+
+async def test_a_row_can_be_sent_whatever_bytes_the_file_has(ctx: ToolContext, work: Path) -> None:
+    (work / "latin.txt").write_bytes(b"caf\xe9\n")
+    (work / "binary").write_bytes(b"\0\xff" * 100)
+    for name in ("latin.txt", "binary"):
+        prepared = await prepare(ctx, name, "text\n")
+        assert b"+text" in msgspec.json.encode(prepared.row)
+
+
+async def test_hidden_files_and_folders_are_refused(ctx: ToolContext, work: Path) -> None:
+    (work / ".rooignore").write_text("secret\n")
+    (work / "folder").mkdir()
+    with pytest.raises(ToolError, match="hidden by"):
+        await prepare(ctx, "secret", "x")
+    with pytest.raises(ToolError, match="is a directory"):
+        await prepare(ctx, "folder", "x")
+
+
+async def test_content_that_cannot_be_written_is_refused(ctx: ToolContext) -> None:
+    with pytest.raises(ToolError, match="surrogate"):
+        await prepare(ctx, "a.txt", "ok \ud800")
+
+
+@pytest.mark.parametrize("now", [b"changed meanwhile", b"OLD\n", None])
+async def test_a_file_that_changed_meanwhile_is_not_overwritten(
+    ctx: ToolContext, work: Path, now: bytes | None
+) -> None:
+    path = work / "a.txt"
+    path.write_bytes(b"old\n")
+    prepared = await prepare(ctx, "a.txt", "new\n")
+    path.unlink()
+    if now is not None:
+        path.write_bytes(now)
+    with pytest.raises(ToolError, match="changed by somebody else"):
+        await tool.run(prepared, ctx, None)
+    assert (path.read_bytes() if path.exists() else None) == now
+
+
+async def test_a_file_that_appeared_meanwhile_is_not_overwritten(
+    ctx: ToolContext, work: Path
+) -> None:
+    prepared = await prepare(ctx, "a.txt", "new\n")
+    (work / "a.txt").write_text("somebody else's\n")
+    with pytest.raises(ToolError, match="changed by somebody else"):
+        await tool.run(prepared, ctx, None)
+    assert (work / "a.txt").read_text() == "somebody else's\n"
+
+
+# What is written
+
+
+@pytest.mark.parametrize(
+    ("before", "content", "after"),
+    [
+        (b"a\r\nb\r\n", "x\ny\n", b"x\r\ny\r\n"),
+        (b"a\r\nb\r\n", "x\r\ny\n", b"x\r\ny\n"),
+        (b"a\r\nb\nc\n", "x\ny\n", b"x\ny\n"),
+        (b"a\nb\n", "x\r\ny\r\n", b"x\r\ny\r\n"),
+        (b"\xef\xbb\xbfa\n", "x\n", b"\xef\xbb\xbfx\n"),
+        (b"\xef\xbb\xbfa\n", "\ufeffx\n", b"\xef\xbb\xbfx\n"),
+        (b"a\n", "x", b"x"),
+        (b"a", "x\n", b"x\n"),
+        (b"a\n", "", b""),
+    ],
+)
+async def test_a_file_keeps_its_line_ends_and_its_mark(
+    ctx: ToolContext, work: Path, before: bytes, content: str, after: bytes
+) -> None:
+    (work / "a.txt").write_bytes(before)
+    await write(ctx, "a.txt", content)
+    assert (work / "a.txt").read_bytes() == after
+
+
+@pytest.mark.requirement("tools:write_to_file:cleaning")
+@pytest.mark.parametrize(
+    ("path", "content", "written"),
+    [
+        ("a.py", "```python\nx = 1\n```", "x = 1\n"),
+        ("a.py", "```\nx = 1\n```\n", "x = 1\n"),
+        ("a.py", "```\n```", ""),
+        ("a.md", "```sh\nls\n```", "```sh\nls\n```"),
+        ("a.py", 'x = """\n```\n"""\n', 'x = """\n```\n"""\n'),
+        ("a.txt", "```\nfirst\n```\nmore", "```\nfirst\n```\nmore"),
+        ("a.py", "1 | x = 1\n2 | y = 2\n", "x = 1\ny = 2\n"),
+        ("a.py", "1 | x = 1\ny = 2\n", "1 | x = 1\ny = 2\n"),
+        ("a.html", "&lt;p&gt;a &amp;amp; b&lt;/p&gt;\n", "<p>a &amp; b</p>\n"),
+        ("a.html", "<p>1 &lt; 2 &amp; 3</p>\n", "<p>1 &lt; 2 &amp; 3</p>\n"),
+        ("a.txt", "AT&amp;T\n", "AT&amp;T\n"),
+    ],
+)
+async def test_what_models_put_around_content_is_taken_off(
+    ctx: ToolContext, work: Path, path: str, content: str, written: str
+) -> None:
+    await write(ctx, path, content)
+    assert (work / path).read_text() == written
+
+
+async def test_entities_of_models_that_do_not_escape_are_meant(tmp_path: Path) -> None:
+    ctx = make_context(tmp_path, model=ModelInfo(id="claude-sonnet-4-5"))
+    await write(ctx, "a.txt", "&lt;p&gt;")
+    assert (ctx.files.root / "a.txt").read_text() == "&lt;p&gt;"
