@@ -2,7 +2,8 @@
 
     JoeyError
     ├── ToolError              the model: becomes the result of its call
-    │   └── ArgumentError      the call's arguments do not fit the tool
+    │   ├── ArgumentError      the call's arguments do not fit the tool
+    │   └── HiddenError        `.rooignore` keeps the file from it
     ├── UserError              the person: printed as it is, never as a traceback
     │   ├── ConfigError        settings, profiles, keys (exit 78)
     │   ├── WorkspaceError     the folder to work in cannot be used
@@ -35,6 +36,14 @@ class ArgumentError(ToolError):
         super().__init__(message)
         self.parameter = parameter
         """The required parameter that has no value, when that is what is wrong."""
+
+
+class HiddenError(ToolError):
+    """The path is hidden from the model by `.rooignore`."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} is hidden by .rooignore and cannot be used.")
+        self.path = path
 
 
 class UserError(JoeyError):

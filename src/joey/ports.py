@@ -85,7 +85,6 @@ class FileKind(Struct, frozen=True):
     is_file: bool = False
     is_dir: bool = False
     size: int = 0
-    mtime_ns: int = 0
 
 
 class SearchHit(Struct, frozen=True):
@@ -122,7 +121,6 @@ class Search(Protocol):
 class CommandEnd(Struct, frozen=True):
     exit_code: int | None
     signal: str | None = None
-    timed_out: bool = False
     left_running: bool = False
     """The shell has ended, but processes that it put in the background have not."""
 
@@ -148,8 +146,8 @@ class RunningCommand(Protocol):
         """Output since the last call (for environment details), bounded."""
         ...
 
-    async def wait(self, timeout: float | None = None) -> CommandEnd | None:
-        """The end, or None when `timeout` seconds passed first (it keeps running)."""
+    async def wait(self, patience: float | None = None) -> CommandEnd | None:
+        """The end, or None when `patience` seconds passed first (it keeps running)."""
         ...
 
     async def kill(self) -> CommandEnd:

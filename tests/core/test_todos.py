@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.todos import Status, Todo, parse_todos, render_todos
+from joey.core.todos import Status, parse_todos
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,11 @@ def test_the_id_is_the_md5_of_content_and_status() -> None:
 
 
 contents = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=20)
-items = st.tuples(contents, st.sampled_from(["pending", "in_progress", "completed"]))
+marks = st.sampled_from([(" ", "pending"), ("-", "in_progress"), ("x", "completed")])
 
 
-@given(st.lists(items, max_size=8))
-def test_a_list_survives_writing_and_reading(rows: list[tuple[str, Status]]) -> None:
-    todos = tuple(Todo(id="", content=content, status=status) for content, status in rows)
-    read = parse_todos(render_todos(todos))
-    assert [(todo.content, todo.status) for todo in read] == rows
+@given(st.lists(st.tuples(contents, marks), max_size=8))
+def test_every_item_of_a_checklist_is_read(rows: list[tuple[str, tuple[str, Status]]]) -> None:
+    markdown = "\n".join(f"[{mark}] {content}" for content, (mark, _) in rows)
+    read = parse_todos(markdown)
+    assert [(todo.content, todo.status) for todo in read] == [(c, s) for c, (_, s) in rows]

@@ -20,7 +20,15 @@ def test_a_url_may_name_a_port_and_an_ipv6_address() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["", "example.com", "ftp://example.com", "http://", "http://a b/", "http://a:99999", "http://ä/"],
+    [
+        "",
+        "example.com",
+        "ftp://example.com",
+        "http://",
+        "http://a b/",
+        "http://a:99999",
+        "http://ä/",
+    ],
 )
 def test_what_is_no_address_is_refused_with_its_name(url: str) -> None:
     with pytest.raises(ConfigError, match="base URL"):

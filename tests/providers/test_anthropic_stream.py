@@ -77,7 +77,9 @@ async def test_thinking_text_and_calls_come_as_they_are_streamed() -> None:
 @pytest.mark.requirement("providers:anthropic:cost")
 async def test_the_output_reported_at_the_end_is_part_of_the_cost() -> None:
     turn = Turn(say("Hi."), usage(input=1000, output=500, cache_writes=2000, cache_reads=4000))
-    totals = [chunk.usage for chunk in await chunks_of("anthropic", turn) if isinstance(chunk, UsageChunk)]
+    totals = [
+        chunk.usage for chunk in await chunks_of("anthropic", turn) if isinstance(chunk, UsageChunk)
+    ]
     model = lookup("anthropic", "claude-sonnet-4-5")
     expected = (1000 * 3 + 500 * 15 + 2000 * 3.75 + 4000 * 0.3) / 1_000_000
     assert model.cost(totals[-1]) == pytest.approx(expected)
@@ -91,7 +93,9 @@ async def test_thoughts_that_are_not_shown_still_have_their_seal() -> None:
 
 
 async def test_two_blocks_of_text_do_not_run_together() -> None:
-    chunks = await chunks_of("anthropic", Turn(say("One."), say("Two."), think("hm"), say("Three.")))
+    chunks = await chunks_of(
+        "anthropic", Turn(say("One."), say("Two."), think("hm"), say("Three."))
+    )
     texts = [chunk.text for chunk in chunks if isinstance(chunk, TextChunk)]
     assert texts == ["One.", "\n", "Two.", "Three."]
 
@@ -103,16 +107,22 @@ async def test_the_reason_to_stop_is_told_in_the_words_of_the_service() -> None:
 
 async def test_pings_and_events_of_tomorrow_are_passed_over() -> None:
     turn = Turn(
-        raw("event: ping\ndata: {\"type\": \"ping\"}\n\n"),
+        raw('event: ping\ndata: {"type": "ping"}\n\n'),
         raw(": keep-alive\n\n"),
         raw('event: news\ndata: {"type": "news", "delta": "not an object", "index": "x"}\n\n'),
-        raw('data: {"type":"content_block_delta","index":0,"delta":{"type":"citations_delta"}}\n\n'),
-        raw('data: {"type":"content_block_start","index":9,"content_block":{"type":"new_tool"}}\n\n'),
+        raw(
+            'data: {"type":"content_block_delta","index":0,"delta":{"type":"citations_delta"}}\n\n'
+        ),
+        raw(
+            'data: {"type":"content_block_start","index":9,"content_block":{"type":"new_tool"}}\n\n'
+        ),
         raw('data: {"type":"content_block_stop","index":9}\n\n'),
         raw('data: {"type":"content_block_stop","index":77}\n\n'),
         say("Still here."),
     )
-    texts = [chunk.text for chunk in await chunks_of("anthropic", turn) if isinstance(chunk, TextChunk)]
+    texts = [
+        chunk.text for chunk in await chunks_of("anthropic", turn) if isinstance(chunk, TextChunk)
+    ]
     assert texts == ["Still here."]
 
 
@@ -160,8 +170,12 @@ async def test_a_stream_that_ends_without_its_end_is_an_error(clean: bool) -> No
     assert "127.0.0.1" in str(error)
 
 
-async def test_events_that_are_not_json_are_an_error() -> None:
-    chunks, error = await heard("anthropic", Turn(say("Half a"), raw("data: {nonsense\n\n")))
+@pytest.mark.parametrize(
+    "data", [b"{nonsense", b'{"type":"\xff"}', b'{"error":' + b"[" * 9999, b'{"index":"x","a":']
+)
+async def test_events_that_are_not_json_are_an_error(data: bytes) -> None:
+    turn = Turn(say("Half a"), raw(b"data: " + data + b"\n\n"))
+    chunks, error = await heard("anthropic", turn)
     assert TextChunk("Half a") in chunks
     assert error is not None
     assert error.trouble is Trouble.MALFORMED
@@ -239,7 +253,9 @@ async def test_a_provider_that_is_closed_leaves_no_connection() -> None:
 
 @given(st.lists(st.integers(0, 100_000), max_size=10), st.integers(1, 9))
 def test_however_the_bytes_are_split_the_chunks_say_the_same(places: list[int], size: int) -> None:
-    turn = Turn(think("Größe", "sig", size), say("Wörter 🦘", size), call("x", {"a": "ü\n"}, chunk=size))
+    turn = Turn(
+        think("Größe", "sig", size), say("Wörter 🦘", size), call("x", {"a": "ü\n"}, chunk=size)
+    )
     body = wires.opening(turn, "anthropic", 1, "m") + b"".join(
         frame for frame in wires.frames(turn, "anthropic") if isinstance(frame, bytes)
     )
@@ -264,11 +280,15 @@ def test_however_the_bytes_are_split_the_chunks_say_the_same(places: list[int], 
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(["text", "x", "tool_use"]),
-        lambda inner: st.lists(inner, max_size=2)
-        | st.dictionaries(
-            st.sampled_from(["type", "delta", "index", "usage", "message", "content_block", "text"]),
-            inner,
-            max_size=4,
+        lambda inner: (
+            st.lists(inner, max_size=2)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["type", "delta", "index", "usage", "message", "content_block", "text"]
+                ),
+                inner,
+                max_size=4,
+            )
         ),
         max_leaves=8,
     )

@@ -203,7 +203,9 @@ async def test_a_success_that_is_no_stream_is_told_apart(
 ) -> None:
     async def handler(reader: Reader, writer: Writer) -> None:
         await read_request(reader)
-        writer.write(f"HTTP/1.1 200 OK\r\n{head}\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
+        writer.write(
+            f"HTTP/1.1 200 OK\r\n{head}\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode()
+        )
 
     async with asyncio.timeout(10), listening(handler) as port:
         http = HttpClient(environ={})
@@ -230,8 +232,10 @@ async def test_a_server_that_is_not_running_is_named_with_its_address() -> None:
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-999, 999) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["error", "message", "code", "type"]), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["error", "message", "code", "type"]), inner, max_size=4)
+    ),
     max_leaves=8,
 )
 
@@ -244,9 +248,7 @@ json_values = st.recursive(
         st.text(max_size=12),
     ),
 )
-def test_any_refusal_is_a_provider_error(
-    status: int, body: bytes, headers: dict[str, str]
-) -> None:
+def test_any_refusal_is_a_provider_error(status: int, body: bytes, headers: dict[str, str]) -> None:
     error = refusal(SERVICE, status, headers, body)
     assert error.status == status
     assert error.retry_after is None or error.retry_after >= 0

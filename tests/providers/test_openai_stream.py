@@ -325,8 +325,9 @@ async def test_a_stream_that_ends_without_its_end_is_an_error(clean: bool) -> No
     assert error.trouble is Trouble.NETWORK
 
 
-async def test_chunks_that_are_not_json_are_an_error() -> None:
-    _, error = await heard("openai", Turn(raw("data: {nonsense\n\n")))
+@pytest.mark.parametrize("data", [b"{nonsense", b'{"id":"\xff"}', b'{"error":' + b"[" * 9999])
+async def test_chunks_that_are_not_json_are_an_error(data: bytes) -> None:
+    _, error = await heard("openai", Turn(raw(b"data: " + data + b"\n\n")))
     assert error is not None
     assert error.trouble is Trouble.MALFORMED
 
@@ -344,11 +345,15 @@ async def test_closing_the_stream_closes_the_connection_at_the_server() -> None:
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(["stop", "x", ""]),
-        lambda inner: st.lists(inner, max_size=2)
-        | st.dictionaries(
-            st.sampled_from(["choices", "delta", "index", "usage", "tool_calls", "function", "id"]),
-            inner,
-            max_size=4,
+        lambda inner: (
+            st.lists(inner, max_size=2)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["choices", "delta", "index", "usage", "tool_calls", "function", "id"]
+                ),
+                inner,
+                max_size=4,
+            )
         ),
         max_leaves=10,
     )

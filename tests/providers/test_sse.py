@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from joey.providers.sse import ServerEvent, SseReader
 
 STREAM = (
-    "event: message_start\ndata: {\"a\": 1}\n\n"
+    'event: message_start\ndata: {"a": 1}\n\n'
     ": a comment\n\n"
     "data: plain\n\n"
     "data:no space\n\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 
 def is_alive(pid: int) -> bool:

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 import pytest
 
 from joey.errors import ToolError

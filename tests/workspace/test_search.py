@@ -5,7 +5,7 @@ import subprocess
 from contextlib import aclosing
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 import pytest
 
 from joey.errors import ToolError

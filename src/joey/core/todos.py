@@ -18,7 +18,6 @@ _STATUS: dict[str, Status] = {
     "-": "in_progress",
     "~": "in_progress",
 }
-_MARK = {"pending": " ", "in_progress": "-", "completed": "x"}
 
 
 class Todo(Struct, frozen=True):
@@ -36,7 +35,3 @@ def parse_todos(markdown: str) -> tuple[Todo, ...]:
             digest = hashlib.md5(f"{match[2]}{status}".encode(), usedforsecurity=False)
             todos.append(Todo(id=digest.hexdigest(), content=match[2], status=status))
     return tuple(todos)
-
-
-def render_todos(todos: tuple[Todo, ...]) -> str:
-    return "\n".join(f"[{_MARK[todo.status]}] {todo.content}" for todo in todos)

@@ -31,7 +31,7 @@ from joey.core.permissions.policy import Allow, Ask, Deny, decide
 from joey.core.prompts import replies
 from joey.engine.completion import accept_completion
 from joey.engine.mistakes import Mistakes
-from joey.errors import ArgumentError, ToolError
+from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import ToolContext
 from joey.tools.base import Complete, Outcome, Prepared, SetTodos, SwitchMode, Tool
 
@@ -278,13 +278,17 @@ class Dispatch:
         task = self._task
         self.failed = True
         self._mistakes.made_one()
-        protocol = task.recorder.facts.protocol
-        if isinstance(error, ArgumentError) and error.parameter is not None:
-            text = replies.missing_parameter(protocol, placed.call.name, error.parameter)
-        else:
-            text = replies.tool_error(protocol, str(error))
-        name = placed.call.name
-        task.publish(Said(ts=task.now(), say="error", text=f"{name}: {error}"))
+        name, protocol = placed.call.name, task.recorder.facts.protocol
+        say, shown = "error", f"{name}: {error}"
+        match error:
+            case ArgumentError(parameter=str(parameter)):
+                text = replies.missing_parameter(protocol, name, parameter)
+            case HiddenError(path=path):
+                text = replies.rooignore(protocol, path)
+                say, shown = "rooignore_error", path
+            case _:
+                text = replies.tool_error(protocol, str(error))
+        task.publish(Said(ts=task.now(), say=say, text=shown))
         task.publish(ToolFailed(ts=task.now(), tool=name, error=str(error)))
         self._finish(placed, text, Outcome(text, is_error=True))
 

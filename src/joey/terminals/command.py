@@ -108,9 +108,9 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self._reported = self._end is not None and not self._intake.is_open
         return as_shown(self._intake.buffer.take_new(_NEW_OUTPUT))
 
-    async def wait(self, timeout: float | None = None) -> CommandEnd | None:  # noqa: ASYNC109
+    async def wait(self, patience: float | None = None) -> CommandEnd | None:
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(patience):
                 await self._over.wait()
         except TimeoutError:
             self.in_background = self.in_background or self._end is None

@@ -215,6 +215,12 @@ class _Connection(asyncio.Protocol):
         self._wanted = 0
         request = _request(path, headers, raw, self._number)
         self._task = asyncio.get_running_loop().create_task(self._answer(request))
+        self._task.add_done_callback(self._take_next)
+
+    def _take_next(self, answered: asyncio.Task[None]) -> None:
+        """A request that came while the one before was still being answered."""
+        if self._buffer and not answered.cancelled():
+            self._take_request()
 
     async def _answer(self, request: Request) -> None:
         if not request.wire or not isinstance(request.body, dict):

@@ -14,9 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from joey.core.edits.unified import Patch, new_file_patch, unified_patch
-from joey.core.prompts import replies
 from joey.core.protocol import ToolProtocol
-from joey.errors import ToolError
+from joey.errors import HiddenError, ToolError
 from joey.ports import Place, ToolContext
 
 _BOM = b"\xef\xbb\xbf"
@@ -77,7 +76,7 @@ async def load_original(ctx: ToolContext, path: str) -> Original:
     """
     place = ctx.files.resolve(path)
     if place.ignored:
-        raise ToolError(replies.rooignore(ToolProtocol.XML, path))
+        raise HiddenError(path)
     return Original(place, await _data(ctx, place))
 
 

@@ -8,9 +8,7 @@ from msgspec import Meta, Struct
 
 from joey.core.asks import Answer
 from joey.core.modes import Group
-from joey.core.prompts import replies
-from joey.core.protocol import ToolProtocol
-from joey.errors import ToolError
+from joey.errors import HiddenError, ToolError
 from joey.ports import Place, ToolContext
 from joey.tools.arguments import convert
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
@@ -44,7 +42,7 @@ class ListFiles(Tool[ListFilesParams, PreparedListing]):
     async def prepare(self, params: ListFilesParams, ctx: ToolContext) -> PreparedListing:
         place = ctx.files.resolve(params.path)
         if place.ignored:
-            raise ToolError(replies.rooignore(ToolProtocol.XML, params.path))
+            raise HiddenError(params.path)
         result = await _list(place, params.recursive, ctx) if place.inside else None
         return PreparedListing(
             claims=(Claim(Access.READ, place=place),),

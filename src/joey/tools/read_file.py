@@ -8,10 +8,8 @@ from msgspec import Meta, Struct
 
 from joey.core.asks import Answer
 from joey.core.modes import Group
-from joey.core.prompts import replies
-from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
-from joey.errors import ArgumentError, ToolError
+from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import Place, ToolContext
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
 from joey.tools.file_view import FileViewer
@@ -135,4 +133,4 @@ def _snippet(wanted: WantedFile, settings: Settings) -> str:
 
 
 def _hidden(wanted: WantedFile) -> str:
-    return replies.rooignore(ToolProtocol.XML, wanted.path)
+    return str(HiddenError(wanted.path))

@@ -9,9 +9,7 @@ from msgspec import Meta, Struct
 
 from joey.core.asks import Answer
 from joey.core.modes import Group
-from joey.core.prompts import replies
-from joey.core.protocol import ToolProtocol
-from joey.errors import ToolError
+from joey.errors import HiddenError, ToolError
 from joey.ports import Place, SearchHit, SearchResult, ToolContext
 from joey.tools.arguments import convert, missing
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
@@ -53,7 +51,7 @@ class SearchFiles(Tool[SearchFilesParams, PreparedSearch]):
     async def prepare(self, params: SearchFilesParams, ctx: ToolContext) -> PreparedSearch:
         place = ctx.files.resolve(params.path)
         if place.ignored:
-            raise ToolError(replies.rooignore(ToolProtocol.XML, params.path))
+            raise HiddenError(params.path)
         result = await _search(params, place, ctx) if place.inside else None
         return PreparedSearch(
             claims=(Claim(Access.READ, place=place),),

@@ -84,7 +84,6 @@ class LocalFiles:
             is_file=stat.S_ISREG(facts.st_mode),
             is_dir=stat.S_ISDIR(facts.st_mode),
             size=facts.st_size,
-            mtime_ns=facts.st_mtime_ns,
         )
 
     async def read(self, place: Place, limit: int | None = None, offset: int = 0) -> bytes:

@@ -1,0 +1,421 @@
+"""`joey -p` through the real program, against a scripted model on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import signal
+from asyncio.subprocess import PIPE
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joey.testing.script import Step, Turn, call, fail, pause, say, think, usage
+from joey.testing.server import ModelServer
+from tests.front.binary import LIMIT, Joey, reach
+from tests.front.test_prompt import PNG
+
+DONE = Turn(say("Nearly."), call("attempt_completion", {"result": "All **done**."}))
+
+
+def reading(path: str) -> Turn:
+    return Turn(say("I look."), call("read_file", {"path": path}))
+
+
+def writing(path: str, content: str) -> Turn:
+    return Turn(say("I write."), call("write_to_file", {"path": path, "content": content}))
+
+
+def running(command: str) -> Turn:
+    return Turn(say("I run."), call("execute_command", {"command": command}))
+
+
+def histories(joey: Joey) -> tuple[list[Any], list[Any]]:
+    (folder,) = joey.tasks
+    ui = json.loads((folder / "ui_messages.json").read_text(encoding="utf-8"))
+    api = json.loads((folder / "api_conversation_history.json").read_text(encoding="utf-8"))
+    return ui, api
+
+
+async def test_the_result_alone_is_on_stdout_and_progress_on_stderr(joey: Joey) -> None:
+    (joey.workspace / "a.txt").write_text("hello", encoding="utf-8")
+    async with ModelServer([reading("a.txt"), DONE]) as server:
+        done = await joey.run("-p", *reach(server.url), "look at a.txt")
+    assert (done.code, done.out) == (0, "All **done**.\n")
+    assert "· read_file a.txt" in done.err
+    assert "completed" in done.err
+    assert "tokens in" in done.err
+
+
+async def test_without_a_terminal_a_prompt_is_run_without_asking_for_it(joey: Joey) -> None:
+    async with ModelServer([DONE]) as server:
+        done = await joey.run(*reach(server.url), "do it")
+    assert (done.code, done.out) == (0, "All **done**.\n")
+
+
+async def test_json_is_one_object_with_everything_that_was_said(joey: Joey) -> None:
+    turn = Turn(
+        think("hm", signature="s"), say("Nearly."), *DONE.steps[1:], usage(input=7, output=3)
+    )
+    async with ModelServer([turn]) as server:
+        done = await joey.run("-p", "--output-format", "json", *reach(server.url), "do it")
+    result = done.json
+    assert done.code == result["exitCode"] == 0
+    assert (result["type"], result["success"]) == ("result", True)
+    assert (result["content"], result["code"]) == ("All **done**.", "completed")
+    assert result["cost"]["inputTokens"] == result["usage"]["totalTokensIn"] == 7
+    assert joey.tasks[0].name == f"task_{result['taskId']}"
+    kinds = [(event["type"], event["content"]) for event in result["events"]]
+    assert kinds == [
+        ("user", "do it"),
+        ("thinking", "hm"),
+        ("assistant", "Nearly."),
+        ("assistant", "All **done**."),
+    ]
+    assert all(event["done"] for event in result["events"])
+
+
+async def test_stream_json_tells_pieces_then_the_whole_and_the_result_last(joey: Joey) -> None:
+    (joey.workspace / "a.txt").write_text("hello", encoding="utf-8")
+    first = Turn(say("I look at it.", chunk=3), call("read_file", {"path": "a.txt"}))
+    async with ModelServer([first, DONE]) as server:
+        done = await joey.run("-p", "--output-format", "stream-json", *reach(server.url), "do it")
+    lines = done.lines
+    assert (lines[0]["type"], lines[0]["subtype"]) == ("system", "init")
+    assert lines[1] == {"type": "user", "id": lines[1]["id"], "content": "do it", "done": True}
+    words = [line for line in lines if line["type"] == "assistant" and "subtype" not in line]
+    of_first = [line for line in words if line["id"] == words[0]["id"]]
+    assert "".join(line["content"] for line in of_first[:-1]) == "I look at it."
+    assert of_first[-1] == {**of_first[-1], "content": "I look at it.", "done": True}
+    used = [line for line in lines if line["type"] == "tool_use" and line.get("done")]
+    assert [line["tool_use"]["name"] for line in used] == ["readFile"]
+    (result,) = (line for line in lines if line["type"] == "tool_result")
+    assert "hello" in result["tool_result"]["output"]
+    assert lines[-1]["type"] == "result"
+    assert (lines[-1]["done"], lines[-1]["success"]) == (True, True)
+    assert lines[-1]["taskId"] == lines[0]["taskId"]
+
+
+async def test_what_nobody_may_allow_is_refused_named_and_told_by_the_exit_code(
+    joey: Joey,
+) -> None:
+    turns = [writing("new.txt", "x"), running("touch ran.txt"), DONE]
+    async with ModelServer(turns) as server:
+        done = await joey.run("-p", *reach(server.url), "do it")
+    assert done.code == 3
+    assert done.out == "All **done**.\n"
+    assert "write_to_file new.txt" in done.err
+    assert "--allow touch" in done.err
+    assert "-y" in done.err
+    assert list(joey.workspace.iterdir()) == []
+
+
+async def test_yes_allows_everything(joey: Joey) -> None:
+    turns = [writing("new.txt", "x\n"), running("touch ran.txt"), DONE]
+    async with ModelServer(turns) as server:
+        done = await joey.run("-p", "-y", *reach(server.url), "do it")
+    assert done.code == 0
+    assert "$ touch ran.txt" in done.err
+    assert sorted(path.name for path in joey.workspace.iterdir()) == ["new.txt", "ran.txt"]
+
+
+async def test_allow_and_deny_go_by_the_beginning_of_a_command(joey: Joey) -> None:
+    async with ModelServer([running("touch yes.txt"), DONE]) as server:
+        allowed = await joey.run("-p", "--allow", "touch", *reach(server.url), "do it")
+    async with ModelServer([running("touch no.txt"), DONE]) as server:
+        denied = await joey.run("-p", "-y", "--deny", "touch", *reach(server.url), "do it")
+    assert (allowed.code, denied.code) == (0, 0)
+    assert [path.name for path in joey.workspace.iterdir()] == ["yes.txt"]
+
+
+async def test_require_approval_asks_even_for_reading(joey: Joey) -> None:
+    (joey.workspace / "a.txt").write_text("hello", encoding="utf-8")
+    async with ModelServer([reading("a.txt"), DONE]) as server:
+        done = await joey.run("-p", "-a", *reach(server.url), "do it")
+    assert done.code == 3
+    assert "read_file a.txt" in done.err
+
+
+FAILURES: list[tuple[str, Step, int]] = [
+    ("provider:auth", fail(401, "bad key"), 78),
+    ("provider:not_found", fail(404, "no such model"), 78),
+    ("provider:quota", fail(402, "no credit"), 78),
+    ("provider:rate", fail(429, "slow down"), 75),
+    ("provider:overload", fail(529, "busy"), 75),
+    ("provider:invalid", fail(400, "odd request"), 1),
+]
+
+
+@pytest.mark.parametrize(("code", "step", "exit_code"), FAILURES, ids=[f[0] for f in FAILURES])
+async def test_a_provider_that_fails_is_told_by_the_exit_code(
+    joey: Joey, code: str, step: Step, exit_code: int
+) -> None:
+    joey.settings(maxRetries=0)
+    async with ModelServer(lambda request: Turn(step)) as server:
+        done = await joey.run("-p", "--output-format", "json", *reach(server.url), "do it")
+    assert done.code == done.json["exitCode"] == exit_code
+    assert (done.json["code"], done.json["success"]) == (code, False)
+    assert done.json["reason"] in done.err
+
+
+async def test_a_provider_that_is_busy_is_tried_again_and_the_wait_is_told(joey: Joey) -> None:
+    joey.settings(requestDelaySeconds=0.01)
+    async with ModelServer([Turn(fail(529, "busy")), DONE]) as server:
+        done = await joey.run("-p", *reach(server.url), "do it")
+    assert done.code == 0
+    assert "trying again in" in done.err
+
+
+async def test_no_server_at_all_means_try_again(joey: Joey) -> None:
+    joey.settings(maxRetries=0)
+    async with ModelServer([]) as server:
+        url = server.url
+    done = await joey.run("-p", *reach(url), "do it")
+    assert done.code == 75
+
+
+async def test_limits_end_the_run_with_codes_of_their_own(joey: Joey) -> None:
+    (joey.workspace / "a.txt").write_text("hello", encoding="utf-8")
+    async with ModelServer([reading("a.txt"), DONE]) as server:
+        turns = await joey.run("-p", "--max-turns", "1", *reach(server.url), "do it")
+    assert turns.code == 53
+    assert turns.out == ""
+    assert "joey -r" in turns.err
+    async with ModelServer([Turn(pause(asyncio.Event()))]) as server:
+        time = await joey.run("-p", "--max-wall-time", "0.2", *reach(server.url), "do it")
+    assert time.code == 55
+    expensive = Turn(*reading("a.txt").steps, usage(input=1_000_000, output=1))
+    flags = ("--provider", "anthropic", "--model", "claude-sonnet-4-5-20250929")
+    async with ModelServer([expensive, DONE]) as server:
+        money = await joey.run(
+            "-p", "--max-budget-usd", "0.5", *flags, "--base-url", server.url, "do it"
+        )
+    assert money.code == 55
+
+
+async def test_a_model_that_gives_up_is_told_by_the_exit_code(joey: Joey) -> None:
+    async with ModelServer(lambda request: Turn(say("I do not know."))) as server:
+        done = await joey.run("-p", "--output-format", "json", *reach(server.url), "do it")
+    assert done.code == 3
+    assert done.json["code"] == "mistakes"
+    assert done.json["content"] == "I do not know."
+
+
+# The prompt
+
+
+async def sent(server: ModelServer) -> str:
+    return json.dumps(server.requests[-1].body["messages"])
+
+
+async def test_the_prompt_may_come_through_a_pipe_alone_or_behind_another(joey: Joey) -> None:
+    async with ModelServer([DONE]) as server:
+        await joey.run("-p", *reach(server.url), stdin=b"from the pipe")
+        assert "from the pipe" in await sent(server)
+    async with ModelServer([DONE]) as server:
+        await joey.run("-p", *reach(server.url), "review this", stdin=b"from the pipe")
+        assert "review this\\n\\nfrom the pipe" in await sent(server)
+
+
+async def test_a_pipe_that_is_never_closed_does_not_hold_up_a_prompt(joey: Joey) -> None:
+    async with ModelServer([DONE]) as server, asyncio.timeout(LIMIT):
+        process = await joey.start("-p", *reach(server.url), "alone", stdin=PIPE)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        out, err = await asyncio.gather(process.stdout.read(), process.stderr.read())
+        assert await process.wait() == 0
+    assert out == b"All **done**.\n"
+    assert b"standard input" in err
+
+
+async def test_a_huge_prompt_is_refused_clearly_and_a_large_one_works(joey: Joey) -> None:
+    huge = await joey.run("-p", "--provider", "ollama", "-m", "x", stdin=b"x" * 10 * 1024 * 1024)
+    assert huge.code == 2
+    assert "8 MB" in huge.err
+    async with ModelServer([DONE]) as server:
+        large = await joey.run("-p", *reach(server.url), stdin=b"word " * 1024 * 1024)
+        assert large.code == 0
+        assert len(await sent(server)) > 5 * 1024 * 1024
+
+
+async def test_an_image_goes_to_the_model(joey: Joey) -> None:
+    (joey.workspace / "p.png").write_bytes(PNG)
+    async with ModelServer([DONE]) as server:
+        done = await joey.run("-p", *reach(server.url), "--image", "p.png", "what is this?")
+        assert base64.b64encode(PNG).decode() in await sent(server)
+    assert done.code == 0
+
+
+async def test_a_system_prompt_of_ones_own_replaces_ours(joey: Joey) -> None:
+    (joey.workspace / "system.txt").write_text("You are a teapot.", encoding="utf-8")
+    async with ModelServer([DONE]) as server:
+        await joey.run("-p", *reach(server.url), "--system-prompt-file", "system.txt", "do it")
+        assert "teapot" in json.dumps(server.requests[0].body["system"])
+
+
+async def test_calls_in_xml_work_as_well(joey: Joey) -> None:
+    text = "Nearly.\n<attempt_completion>\n<result>Done in XML.</result>\n</attempt_completion>"
+    async with ModelServer([Turn(say(text, chunk=5))]) as server:
+        done = await joey.run("-p", "--protocol", "xml", *reach(server.url), "do it")
+        assert "tools" not in server.requests[0].body
+    assert (done.code, done.out) == (0, "Done in XML.\n")
+
+
+# Tasks that go on
+
+
+async def test_a_task_is_continued_in_its_folder_or_by_the_start_of_its_id(joey: Joey) -> None:
+    async with ModelServer([DONE, DONE, DONE]) as server:
+        first = await joey.run("-p", "--output-format", "json", *reach(server.url), "one")
+        second = await joey.run("-p", "-c", *reach(server.url), "two")
+        start = first.json["taskId"][:13]
+        third = await joey.run("-p", "-r", start, *reach(server.url), "three")
+        told = await sent(server)
+    assert (first.code, second.code, third.code) == (0, 0, 0)
+    assert all(word in told for word in ("one", "two", "three"))
+    assert len(joey.tasks) == 1
+    assert "· " not in second.err
+
+
+async def test_only_what_is_new_is_told_of_a_task_that_goes_on(joey: Joey) -> None:
+    async with ModelServer([DONE, DONE]) as server:
+        await joey.run("-p", *reach(server.url), "one")
+        flags = ("-p", "-c", "--output-format", "stream-json")
+        again = await joey.run(*flags, *reach(server.url), "two")
+    words = [line["content"] for line in again.lines if line["type"] == "user"]
+    assert words == ["two"]
+    assert again.lines[-1]["success"] is True
+
+
+async def test_there_must_be_something_to_continue_and_something_to_say(joey: Joey) -> None:
+    none = await joey.run("-p", "-c", "go on")
+    assert none.code == 2
+    unknown = await joey.run("-p", "-r", "nothing", "go on")
+    assert unknown.code == 1
+    assert "nothing" in unknown.err
+    silent = await joey.run("-p")
+    assert silent.code == 2
+    async with ModelServer([DONE]) as server:
+        await joey.run("-p", *reach(server.url), "one")
+        wordless = await joey.run("-p", "-c", *reach(server.url))
+    assert wordless.code == 2
+
+
+async def test_an_ephemeral_task_leaves_nothing_behind(joey: Joey) -> None:
+    async with ModelServer([DONE]) as server:
+        done = await joey.run("-p", "--ephemeral", *reach(server.url), "do it")
+    assert (done.code, done.out) == (0, "All **done**.\n")
+    assert not (joey.home / "tasks").exists()
+
+
+# What goes wrong before anything happens
+
+
+async def test_without_a_model_the_ways_to_go_on_are_named(joey: Joey) -> None:
+    done = await joey.run("-p", "--output-format", "json", "do it")
+    assert done.code == done.json["exitCode"] == 78
+    assert "joey demo" in done.err
+    assert "Traceback" not in done.err
+    assert done.json["success"] is False
+
+
+async def test_a_mistake_in_the_settings_is_told_with_its_place(joey: Joey) -> None:
+    joey.settings(maxRetries="many")
+    done = await joey.run("-p", "--provider", "ollama", "-m", "x", "do it")
+    assert done.code == 78
+    assert "maxRetries" in done.err
+
+
+async def test_a_folder_that_is_none_is_wrong_usage(joey: Joey) -> None:
+    done = await joey.run("-p", "--provider", "ollama", "-m", "x", "-w", "nowhere", "do it")
+    assert done.code == 2
+    assert "nowhere" in done.err
+
+
+async def test_an_unexpected_error_is_one_message_and_a_traceback_only_when_asked_for(
+    joey: Joey,
+) -> None:
+    async with ModelServer([DONE, DONE]) as server:
+        with Path("/dev/full").open("wb") as full:
+            for flags, traced in (((), False), (("--debug",), True)):
+                process = await joey.start("-p", *flags, *reach(server.url), "x", stdout=full)
+                _, err = await process.communicate()
+                assert process.returncode == 1
+                assert b"joey: " in err
+                assert (b"Traceback" in err) is traced
+
+
+# Signals and pipes
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+async def test_a_signal_stops_the_run_and_leaves_valid_histories(
+    joey: Joey, number: signal.Signals, code: int
+) -> None:
+    turn = Turn(say("I begin", chunk=7), pause(asyncio.Event()), say(" and never end"))
+    flags = ("-p", "--output-format", "stream-json")
+    async with ModelServer([turn]) as server, asyncio.timeout(LIMIT):
+        process = await joey.start(*flags, *reach(server.url), "do it")
+        assert process.stdout is not None
+        while b"I begin" not in (line := await process.stdout.readline()):
+            assert line
+        process.send_signal(number)
+        rest = await process.stdout.read()
+        assert await process.wait() == code
+    last = json.loads(rest.splitlines()[-1])
+    assert (last["type"], last["code"], last["exitCode"]) == ("result", "aborted", code)
+    ui, api = histories(joey)
+    assert [message["role"] for message in api] == ["user", "assistant"]
+    assert not any(row.get("partial") for row in ui)
+
+
+async def test_a_signal_ends_a_running_command_too(joey: Joey) -> None:
+    turns = [running("echo $$ > pid; sleep 600"), DONE]
+    async with ModelServer(turns) as server, asyncio.timeout(LIMIT):
+        process = await joey.start("-p", "-y", *reach(server.url), "do it")
+        assert process.stderr is not None
+        while b"$ echo" not in (line := await process.stderr.readline()):
+            assert line
+        while not (pid := _read(joey.workspace / "pid")):
+            await asyncio.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        await process.communicate()
+        assert process.returncode == 143
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid), 0)
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8").strip() if path.exists() else ""
+
+
+async def test_a_second_signal_ends_it_at_once(joey: Joey) -> None:
+    turns = [running("trap '' TERM; touch began; while :; do sleep 1; done"), DONE]
+    async with ModelServer(turns) as server, asyncio.timeout(LIMIT):
+        process = await joey.start("-p", "-y", *reach(server.url), "do it")
+        assert process.stderr is not None
+        while not (joey.workspace / "began").exists():
+            await asyncio.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        while b"stopping" not in (line := await process.stderr.readline()):
+            assert line
+        process.send_signal(signal.SIGINT)
+        assert await process.wait() == 130
+
+
+async def test_a_reader_that_goes_away_ends_the_run_quietly(joey: Joey) -> None:
+    turn = Turn(*(say("more and more words ", chunk=1) for _ in range(20)), *DONE.steps)
+    flags = ("-p", "--output-format", "stream-json")
+    async with ModelServer([turn]) as server, asyncio.timeout(LIMIT):
+        reading_end, writing_end = os.pipe()
+        process = await joey.start(*flags, *reach(server.url), "do it", stdout=writing_end)
+        os.close(writing_end)
+        os.read(reading_end, 10)
+        os.close(reading_end)
+        _, err = await process.communicate()
+    assert process.returncode == 141
+    assert b"Traceback" not in err
+    assert b"Exception" not in err
