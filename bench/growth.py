@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -10,6 +12,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+import msgspec
 from rapidfuzz.distance import Levenshtein
 
 from bench.runs import Model, environment, measure, running_model
@@ -34,30 +37,51 @@ def main() -> None:
         ):
             small, large = (streamed(model, scenario, n, empty) for n in (size, 2 * size))
             rows.append(row(name, small, large, DOUBLED))
-        costs = asyncio.run(turn_costs(model.url, 1000))
+        costs, size = asyncio.run(turn_costs(model.url, 1000))
     rows.append(row("a task of 250 and 500 turns", sum(costs[:250]), sum(costs[:500]), DOUBLED))
     for name, change in (("exact", unchanged), ("approximate", misspelt)):
         small, large = (edited(lines, change) for lines in (10_000, 20_000))
         rows.append(row(f"{BLOCKS} {name} edits, 10,000 and 20,000 lines", small, large, DOUBLED))
     early, late = median(costs[8:28]), median(costs[-20:])
-    rows.append(row("a turn at message 20 and 2,000", early, late, LATE))
+    rows.append(row("a turn at message 20 and 2,000, with sending", early, late, None))
+    early, late = early - bare_send(size // 100), late - bare_send(size)
+    rows.append(row("the same, a bare send of its bytes apart", early, late, LATE))
     table("How cost grows", rows)
 
 
-def row(name: str, small: float, large: float, goal: float) -> list[str]:
+def row(name: str, small: float, large: float, goal: float | None) -> list[str]:
     ratio = large / small
-    return [
-        *(name, f"{small:.4f}", f"{large:.4f}"),
-        *(f"{ratio:.2f}x", f"{goal}x", verdict(ratio, goal)),
-    ]
+    told = [name, f"{small:.4f}", f"{large:.4f}", f"{ratio:.2f}x"]
+    return [*told, "", ""] if goal is None else [*told, f"{goal}x", verdict(ratio, goal)]
 
 
 def streamed(model: Model, scenario: str, size: int, empty: float) -> float:
     return median(measure(model, "joey", scenario, size).cpu for _ in range(3)) - empty
 
 
-async def turn_costs(url: str, turns: int) -> list[float]:
-    """CPU seconds of each turn of one long task: saving, composing and sending included."""
+def bare_send(size: int) -> float:
+    """CPU seconds of handing so many bytes to a socket, as a plain program would."""
+    here, there = socket.socketpair()
+    reader = threading.Thread(target=drain, args=(there,))
+    reader.start()
+    costs = []
+    for _ in range(20):
+        started = time.thread_time()
+        here.sendall(b"x" * size)
+        costs.append(time.thread_time() - started)
+    here.close()
+    reader.join()
+    there.close()
+    return median(costs)
+
+
+def drain(sock: socket.socket) -> None:
+    while sock.recv(1 << 20):
+        pass
+
+
+async def turn_costs(url: str, turns: int) -> tuple[list[float], int]:
+    """CPU seconds of each turn of one long task, all included; and how long it got in bytes."""
     with TemporaryDirectory(prefix="joey-bench-") as name:
         folder, env = Path(name), environment()
         make_workspace(folder)
@@ -77,7 +101,8 @@ async def turn_costs(url: str, turns: int) -> list[float]:
             async for event in task.events():
                 if isinstance(event, RequestStarted):
                     stamps.append(time.process_time())
-    return [after - before for before, after in pairwise(stamps)]
+        size = sum(len(msgspec.json.encode(message)) for message in task.messages)
+    return [after - before for before, after in pairwise(stamps)], size
 
 
 def edited(lines: int, change: Callable[[str], str]) -> float:

@@ -77,10 +77,10 @@ def test_a_missing_prompt_file_is_named(tmp_path: Path) -> None:
 
 def test_a_prompt_that_no_model_takes_in_is_refused_with_advice(tmp_path: Path) -> None:
     long = b"x" * (MAX_PROMPT + 1)
-    with piped(long, tmp_path) as stdin, pytest.raises(UsageError, match="8 MB.*file"):
+    with piped(long, tmp_path) as stdin, pytest.raises(UsageError, match=r"8 MB.*file"):
         gather_prompt([], None, stdin)
     (tmp_path / "long.txt").write_bytes(long)
-    with nothing() as stdin, pytest.raises(UsageError, match="8 MB.*file"):
+    with nothing() as stdin, pytest.raises(UsageError, match=r"8 MB.*file"):
         gather_prompt([], str(tmp_path / "long.txt"), stdin)
 
 

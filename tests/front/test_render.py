@@ -54,11 +54,11 @@ def test_words_are_drawn_as_they_come_and_only_once() -> None:
         RowGrew(ts=1, delta="lo."),
         reply(1, "Hello."),
     )
-    assert shown == "Hello.\n"
+    assert shown == "\nHello.\n"
 
 
 def test_words_whose_growth_was_missed_are_drawn_whole() -> None:
-    assert drawn(reply(1, "Hello.")) == "Hello.\n"
+    assert drawn(reply(1, "Hello.")) == "\nHello.\n"
 
 
 def test_long_reasoning_is_folded() -> None:
@@ -167,7 +167,7 @@ def test_a_command_that_failed_says_so() -> None:
 def test_a_passing_note_leaves_no_trace_where_there_is_no_terminal() -> None:
     events = (RequestStarted(ts=1, api_protocol="x"), Countdown(ts=2, seconds=5, message="busy"))
     assert drawn(*events) == ""
-    assert "trying again in 5 s" in drawn(*events, terminal=True)
+    assert drawn(*events, terminal=True).endswith("trying again in 5 s: busy\x1b[0m")
 
 
 def test_an_answer_that_nobody_typed_is_shown_with_who_gave_it() -> None:

@@ -7,8 +7,8 @@ import base64
 import json
 import os
 import signal
-from asyncio.subprocess import PIPE
-from pathlib import Path
+import sys
+from asyncio.subprocess import PIPE, Process
 from typing import Any
 
 import pytest
@@ -277,7 +277,7 @@ async def test_a_task_is_continued_in_its_folder_or_by_the_start_of_its_id(joey:
     assert (first.code, second.code, third.code) == (0, 0, 0)
     assert all(word in told for word in ("one", "two", "three"))
     assert len(joey.tasks) == 1
-    assert "· " not in second.err
+    assert "going on with task" in second.err
 
 
 async def test_only_what_is_new_is_told_of_a_task_that_goes_on(joey: Joey) -> None:
@@ -335,17 +335,67 @@ async def test_a_folder_that_is_none_is_wrong_usage(joey: Joey) -> None:
     assert "nowhere" in done.err
 
 
-async def test_an_unexpected_error_is_one_message_and_a_traceback_only_when_asked_for(
-    joey: Joey,
+async def test_a_folder_that_was_deleted_meanwhile_is_told(joey: Joey) -> None:
+    (joey.workspace / "gone").mkdir()
+    script = 'cd gone && rmdir ../gone && exec "$@"'
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-c", script, "sh", sys.executable, "-m", "joey", "-p", "x"),
+        cwd=joey.workspace,
+        env=joey.env,
+        stderr=PIPE,
+    )
+    _, err = await process.communicate()
+    assert process.returncode == 2
+    assert b"Traceback" not in err
+    assert b"folder" in err
+
+
+async def test_a_result_that_cannot_be_written_is_a_failure_and_says_why(joey: Joey) -> None:
+    async with ModelServer([DONE]) as server:
+        full = os.open("/dev/full", os.O_WRONLY)
+        process = await joey.start("-p", *reach(server.url), "x", stdout=full)
+        os.close(full)
+        _, err = await process.communicate()
+    assert process.returncode == 1
+    assert b"No space left" in err
+    assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize(("flags", "traced"), [([], False), (["--debug"], True)])
+async def test_a_defect_is_one_message_and_a_traceback_only_when_asked_for(
+    joey: Joey, flags: list[str], traced: bool
 ) -> None:
-    async with ModelServer([DONE, DONE]) as server:
-        with Path("/dev/full").open("wb") as full:
-            for flags, traced in (((), False), (("--debug",), True)):
-                process = await joey.start("-p", *flags, *reach(server.url), "x", stdout=full)
-                _, err = await process.communicate()
-                assert process.returncode == 1
-                assert b"joey: " in err
-                assert (b"Traceback" in err) is traced
+    defect = (
+        "import sys, joey.cli.run as run; from joey.cli.main import main;"
+        "run.run_print = lambda arguments: 1 / 0; sys.exit(main(sys.argv[1:]))"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", defect, "-p", *flags, "x", env=joey.env, stderr=PIPE
+    )
+    _, err = await process.communicate()
+    assert process.returncode == 1
+    assert b"ZeroDivisionError" in err
+    assert b"report" in err
+    assert (b"Traceback" in err) is traced
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+async def test_streams_that_are_closed_from_the_start_do_not_matter(
+    joey: Joey, closed: str
+) -> None:
+    async with ModelServer([DONE]) as server:
+        process = await asyncio.create_subprocess_exec(
+            *("sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "joey", "-p"),
+            *(*reach(server.url), "do it"),
+            cwd=joey.workspace,
+            env=joey.env,
+            stdout=PIPE,
+            stderr=PIPE,
+        )
+        out, err = await process.communicate()
+    assert process.returncode == 0
+    assert b"Traceback" not in err
+    assert out == (b"" if ">&-" in closed.replace("2>&-", "") else b"All **done**.\n")
 
 
 # Signals and pipes
@@ -372,38 +422,67 @@ async def test_a_signal_stops_the_run_and_leaves_valid_histories(
     assert not any(row.get("partial") for row in ui)
 
 
+async def test_a_signal_that_was_ignored_from_the_start_stays_ignored(joey: Joey) -> None:
+    gate = asyncio.Event()
+    turn = Turn(say("I begin"), pause(gate), *DONE.steps)
+    async with ModelServer([turn]) as server, asyncio.timeout(LIMIT):
+        process = await asyncio.create_subprocess_exec(
+            *("sh", "-c", "trap '' HUP; exec \"$@\"", "sh", sys.executable, "-m", "joey"),
+            *("-p", *reach(server.url), "do it"),
+            cwd=joey.workspace,
+            env=joey.env,
+            stdout=PIPE,
+            stderr=PIPE,
+        )
+        await server.wait_for_requests(1)
+        process.send_signal(signal.SIGHUP)
+        gate.set()
+        out, _ = await process.communicate()
+    assert (process.returncode, out) == (0, b"All **done**.\n")
+
+
+async def printed_number(process: Process) -> int:
+    """The first number that a command of the task prints."""
+    assert process.stdout is not None
+    while line := await process.stdout.readline():
+        told = json.loads(line)
+        if told["type"] == "tool_result" and "done" not in told:
+            return int(told["tool_result"]["output"])
+    raise AssertionError("the command printed nothing")
+
+
 async def test_a_signal_ends_a_running_command_too(joey: Joey) -> None:
-    turns = [running("echo $$ > pid; sleep 600"), DONE]
-    async with ModelServer(turns) as server, asyncio.timeout(LIMIT):
-        process = await joey.start("-p", "-y", *reach(server.url), "do it")
-        assert process.stderr is not None
-        while b"$ echo" not in (line := await process.stderr.readline()):
-            assert line
-        while not (pid := _read(joey.workspace / "pid")):
-            await asyncio.sleep(0.01)
+    flags = ("-p", "-y", "--output-format", "stream-json")
+    async with (
+        ModelServer([running("echo $$; sleep 600"), DONE]) as server,
+        asyncio.timeout(LIMIT),
+    ):
+        process = await joey.start(*flags, *reach(server.url), "do it")
+        pid = await printed_number(process)
         process.send_signal(signal.SIGTERM)
         await process.communicate()
         assert process.returncode == 143
     with pytest.raises(ProcessLookupError):
-        os.kill(int(pid), 0)
-
-
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8").strip() if path.exists() else ""
+        os.kill(pid, 0)
 
 
 async def test_a_second_signal_ends_it_at_once(joey: Joey) -> None:
-    turns = [running("trap '' TERM; touch began; while :; do sleep 1; done"), DONE]
-    async with ModelServer(turns) as server, asyncio.timeout(LIMIT):
-        process = await joey.start("-p", "-y", *reach(server.url), "do it")
+    stubborn = running("trap '' TERM; echo $$; while :; do sleep 0.1; done")
+    flags = ("-p", "-y", "--output-format", "stream-json")
+    async with ModelServer([stubborn, DONE]) as server, asyncio.timeout(LIMIT):
+        process = await joey.start(*flags, *reach(server.url), "do it")
         assert process.stderr is not None
-        while not (joey.workspace / "began").exists():
-            await asyncio.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        while b"stopping" not in (line := await process.stderr.readline()):
-            assert line
-        process.send_signal(signal.SIGINT)
-        assert await process.wait() == 130
+        pid = await printed_number(process)
+        try:
+            process.send_signal(signal.SIGINT)
+            while b"stopping" not in (line := await process.stderr.readline()):
+                assert line
+            process.send_signal(signal.SIGINT)
+            rest, _ = await process.communicate()
+            assert process.returncode == 130
+        finally:
+            os.killpg(pid, signal.SIGKILL)
+    assert b"result" not in rest
 
 
 async def test_a_reader_that_goes_away_ends_the_run_quietly(joey: Joey) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 from typing import Any
 
 import msgspec
@@ -254,14 +253,3 @@ def test_a_model_that_thinks_by_itself_is_asked_to_without_a_budget() -> None:
 
 def test_a_stated_temperature_is_sent() -> None:
     assert body(structs.replace(SONNET, temperature=0.7), xml(first_turn()))["temperature"] == 0.7
-
-
-def test_messages_are_encoded_once_and_forgotten_with_their_conversation() -> None:
-    requests = AnthropicRequests(SONNET, model_of(SONNET), legacy=True)
-    messages = second_turn()
-    first = requests.body(native(messages))
-    assert requests.body(native(messages)) == first
-    assert len(requests._messages) == 3
-    del messages
-    gc.collect()
-    assert len(requests._messages) == 0

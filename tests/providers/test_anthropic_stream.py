@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 
 import msgspec
@@ -263,7 +264,7 @@ def test_however_the_bytes_are_split_the_chunks_say_the_same(places: list[int], 
     edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
     reader, stream = SseReader(), AnthropicStream(SERVICE)
     text, thought, arguments = "", "", ""
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         for event in reader.feed(data[start:end]):
             for chunk in stream.feed(event):
                 match chunk:

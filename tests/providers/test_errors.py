@@ -217,6 +217,21 @@ async def test_a_success_that_is_no_stream_is_told_apart(
     assert caught.value.trouble is trouble
 
 
+async def test_a_refusal_that_is_cut_off_keeps_its_status() -> None:
+    async def handler(reader: Reader, writer: Writer) -> None:
+        await read_request(reader)
+        writer.write(b'HTTP/1.1 429 Slow\r\nretry-after: 4\r\ncontent-length: 99\r\n\r\n{"err')
+
+    async with asyncio.timeout(10), listening(handler) as port:
+        http = HttpClient(environ={})
+        profile = structs.replace(PROFILES["anthropic"], base_url=f"http://127.0.0.1:{port}")
+        with pytest.raises(ProviderError) as caught:
+            async for _ in make_provider(profile, http).stream(ASK):
+                pass
+    error = caught.value
+    assert (error.trouble, error.status, error.retry_after) == (Trouble.RATE, 429, 4)
+
+
 async def test_a_server_that_is_not_running_is_named_with_its_address() -> None:
     async def handler(reader: Reader, writer: Writer) -> None:
         return

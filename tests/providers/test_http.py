@@ -151,7 +151,7 @@ async def test_silence_for_too_long_is_an_error(http: HttpClient, sent: bytes) -
         await reader.read()
 
     async with listening(handler) as port:
-        with pytest.raises(ProviderError, match="sent nothing for 0.05 seconds") as caught:
+        with pytest.raises(ProviderError, match=r"sent nothing for 0\.05 seconds") as caught:
             async with await http.post(
                 f"http://127.0.0.1:{port}/", {}, b"", silence=0.05
             ) as response:

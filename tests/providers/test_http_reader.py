@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,7 +44,7 @@ def read(pieces: list[bytes], *, close: bool = False) -> tuple[Head | None, byte
 
 def split(data: bytes, places: list[int]) -> list[bytes]:
     edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
-    return [data[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [data[start:end] for start, end in itertools.pairwise(edges)]
 
 
 def test_a_chunked_response_is_read_with_extensions_and_trailers() -> None:

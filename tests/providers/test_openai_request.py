@@ -168,6 +168,11 @@ def test_user_content_is_an_array_even_for_a_string() -> None:
     assert sent == {"role": "user", "content": [text("Hello?")]}
 
 
+def test_a_request_without_a_system_prompt_has_no_system_message() -> None:
+    sent = body(QWEN, ModelRequest("", first_turn()))["messages"]
+    assert [message["role"] for message in sent] == ["user"]
+
+
 def test_a_model_without_eyes_gets_words_for_images() -> None:
     model = ModelInfo(id="blind", images=False)
     sent = body(QWEN, xml([Message("user", (TextBlock("See:"), PICTURE))]), model)["messages"][1]

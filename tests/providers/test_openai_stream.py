@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from joey.core.chunks import (
     CallChunk,
@@ -19,7 +20,9 @@ from joey.core.chunks import (
 from joey.core.messages import Usage
 from joey.errors import ProviderError, Trouble
 from joey.providers.errors import Service
+from joey.providers.http import HttpClient
 from joey.providers.openai_stream import OpenAiStream
+from joey.providers.select import make_provider
 from joey.providers.sse import ServerEvent
 from joey.testing.script import (
     Turn,
@@ -34,7 +37,9 @@ from joey.testing.script import (
     think,
     usage,
 )
-from tests.providers.talking import ASK, chunks_of, events, heard, talking
+from joey.testing.wires import chunked
+from tests.providers.sockets import Reader, Writer, listening, read_request
+from tests.providers.talking import ASK, PROFILES, chunks_of, events, heard, talking
 
 SERVICE = Service("openai", "model.test:443", "gpt", "default")
 
@@ -340,6 +345,51 @@ async def test_closing_the_stream_closes_the_connection_at_the_server() -> None:
         assert await anext(stream) == TextChunk("Half a")
         await stream.aclose()  # type: ignore[attr-defined]
         await server.wait_for_connections(0)
+
+
+ANSWER = b'data: {"choices":[{"delta":{"content":"Hi."}}]}\n\ndata: [DONE]\n\n'
+HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+async def ask_twice(port: int) -> list[list[Chunk]]:
+    http = HttpClient(environ={})
+    profile = structs.replace(PROFILES["openai"], base_url=f"http://127.0.0.1:{port}/v1")
+    provider = make_provider(profile, http)
+    answers = [[chunk async for chunk in provider.stream(ASK)] for _ in range(2)]
+    await http.close()
+    return answers
+
+
+async def test_a_connection_whose_body_ends_a_little_late_is_kept() -> None:
+    connections = 0
+
+    async def handler(reader: Reader, writer: Writer) -> None:
+        nonlocal connections
+        connections += 1
+        while True:
+            await read_request(reader)
+            writer.write(HEAD + chunked(ANSWER))
+            await asyncio.sleep(0.01)  # so that it travels alone
+            writer.write(b"0\r\n\r\n")
+
+    async with asyncio.timeout(10), listening(handler) as port:
+        assert await ask_twice(port) == [[TextChunk("Hi.")]] * 2
+    assert connections == 1
+
+
+async def test_a_body_that_never_ends_does_not_hold_up_its_answer() -> None:
+    connections = 0
+
+    async def handler(reader: Reader, writer: Writer) -> None:
+        nonlocal connections
+        connections += 1
+        await read_request(reader)
+        writer.write(HEAD + chunked(ANSWER))
+        assert await reader.read() == b""
+
+    async with asyncio.timeout(10), listening(handler) as port:
+        assert await ask_twice(port) == [[TextChunk("Hi.")]] * 2
+    assert connections == 2
 
 
 @given(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,7 +70,7 @@ def test_whatever_is_written_is_read_however_it_is_split(
         ending = endings[number % len(endings)]
         data += ("".join(f"data: {line}{ending}" for line in lines) + ending).encode()
     edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
-    pieces = [data[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    pieces = [data[start:end] for start, end in itertools.pairwise(edges)]
     assert [event.data for event in read(pieces)] == ["\n".join(x).encode() for x in blocks]
 
 

@@ -19,16 +19,16 @@ TURN = Turn(
 
 @pytest.mark.requirement("testing:server-anthropic")
 async def test_the_anthropic_client_reads_thinking_text_a_call_and_usage() -> None:
-    async with ModelServer([TURN]) as server:
-        async with anthropic.AsyncAnthropic(
-            api_key="k", base_url=server.url, max_retries=0
-        ) as client:
-            async with client.messages.stream(
-                model="claude-sonnet-5-5",
-                max_tokens=100,
-                messages=[{"role": "user", "content": "Read a.py"}],
-            ) as stream:
-                message = await stream.get_final_message()
+    async with (
+        ModelServer([TURN]) as server,
+        anthropic.AsyncAnthropic(api_key="k", base_url=server.url, max_retries=0) as client,
+        client.messages.stream(
+            model="claude-sonnet-5-5",
+            max_tokens=100,
+            messages=[{"role": "user", "content": "Read a.py"}],
+        ) as stream,
+    ):
+        message = await stream.get_final_message()
         assert server.requests[0].path == "/v1/messages"
     thinking, text, tool_use = message.content
     assert isinstance(thinking, anthropic.types.ThinkingBlock)
@@ -49,17 +49,17 @@ async def test_the_anthropic_client_reads_thinking_text_a_call_and_usage() -> No
 
 @pytest.mark.requirement("testing:server-anthropic")
 async def test_the_anthropic_client_understands_a_refusal() -> None:
-    async with ModelServer([Turn(fail(429, "Slow down.", retry_after=3))]) as server:
-        async with anthropic.AsyncAnthropic(
-            api_key="k", base_url=server.url, max_retries=0
-        ) as client:
-            with pytest.raises(anthropic.RateLimitError, match="Slow down") as caught:
-                await client.messages.create(
-                    model="any",
-                    max_tokens=9,
-                    stream=True,
-                    messages=[{"role": "user", "content": "Hi"}],
-                )
+    async with (
+        ModelServer([Turn(fail(429, "Slow down.", retry_after=3))]) as server,
+        anthropic.AsyncAnthropic(api_key="k", base_url=server.url, max_retries=0) as client,
+    ):
+        with pytest.raises(anthropic.RateLimitError, match="Slow down") as caught:
+            await client.messages.create(
+                model="any",
+                max_tokens=9,
+                stream=True,
+                messages=[{"role": "user", "content": "Hi"}],
+            )
     assert caught.value.response.headers["retry-after"] == "3"
 
 
@@ -102,11 +102,11 @@ async def test_the_openai_client_reads_text_a_call_and_usage() -> None:
 
 @pytest.mark.requirement("testing:server-openai")
 async def test_the_openai_client_understands_a_refusal() -> None:
-    async with ModelServer([Turn(fail(401, "Wrong key."))]) as server:
-        async with openai.AsyncOpenAI(
-            api_key="k", base_url=f"{server.url}/v1", max_retries=0
-        ) as client:
-            with pytest.raises(openai.AuthenticationError, match="Wrong key"):
-                await client.chat.completions.create(
-                    model="any", stream=True, messages=[{"role": "user", "content": "Hi"}]
-                )
+    async with (
+        ModelServer([Turn(fail(401, "Wrong key."))]) as server,
+        openai.AsyncOpenAI(api_key="k", base_url=f"{server.url}/v1", max_retries=0) as client,
+    ):
+        with pytest.raises(openai.AuthenticationError, match="Wrong key"):
+            await client.chat.completions.create(
+                model="any", stream=True, messages=[{"role": "user", "content": "Hi"}]
+            )

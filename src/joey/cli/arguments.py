@@ -254,7 +254,8 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *rest: object) -> None:
         from importlib.metadata import version
 
-        parser.exit(0, f"joey {version('joey')}\n")
+        print(f"joey {version('joey')}")
+        parser.exit()
 
 
 def _count(text: str) -> int:

@@ -106,7 +106,7 @@ REPLIES = (
 )
 
 _PIECE = 4
-_PACE = 60.0
+_PACE = 80.0
 _XML_NAMES = {"file_text": "content"}
 
 

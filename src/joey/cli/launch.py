@@ -71,7 +71,13 @@ def find_task(tasks: Sequence[TaskMetadata], start: str) -> TaskMetadata:
 
 
 def workspace_of(arguments: Namespace) -> Path:
-    return Path(arguments.workspace or Path.cwd()).resolve()
+    """Raises UsageError."""
+    try:
+        return Path(arguments.workspace or Path.cwd()).resolve()
+    except FileNotFoundError as error:
+        raise UsageError(
+            "the current folder is gone; go to another, or name one with -w"
+        ) from error
 
 
 def options_for(

@@ -18,6 +18,7 @@ from joey.errors import UserError
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     argv = sys.argv[1:] if argv is None else argv
+    _open_missing_streams()
     debug = "--debug" in argv
     try:
         return int(_run(parse(argv)))
@@ -72,7 +73,21 @@ def _is_conversation(arguments: argparse.Namespace) -> bool:
     """A person is there, and has not asked for the answer alone."""
     if arguments.print or arguments.output_format != "text":
         return False
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _open_missing_streams() -> None:
+    """Whoever started us may have closed some of them; their numbers must not go to other files."""
+    if sys.stdin is not None and sys.stdout is not None and sys.stderr is not None:
+        return
+    import os
+
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(fd, True)
+    os.close(fd)
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8")
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8")
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8")
 
 
 def _complain(message: str, debug: bool) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from joey.cli.sanitise import sanitise
 from joey.cli.stream_json import Line, RunResult, StreamJson, init_line, result_line
 from joey.core.events import Event
+from joey.errors import UserError
 
 
 class Output(Protocol):
@@ -91,13 +92,19 @@ OUTPUTS: dict[str, type[TextOutput | JsonOutput | StreamJsonOutput]] = {
 
 
 def write_out(data: bytes) -> None:
-    """Raises BrokenPipeError when nobody reads any more."""
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    """Raises BrokenPipeError when nobody reads any more, UserError when it cannot be written."""
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        leave_stdout()
+        raise UserError(f"standard output cannot be written: {error.strerror}") from error
 
 
 def leave_stdout() -> None:
-    """Nobody reads it any more: whatever is still buffered goes nowhere, without complaint."""
+    """Whatever is still buffered goes nowhere, without complaint at the end of the process."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -20,7 +20,8 @@ from joey.errors import ConfigError, UserError
 OLDEST_PYTHON = (3, 11)
 ENOUGH_DISK = 1024**3
 LITTLE_DISK = 100 * 1024**2
-LOCAL_SERVERS = (("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080))
+LOCAL_SERVERS = (("ollama", 11434), ("lmstudio", 1234), ("llamacpp", 8080))
+"""Names of providers, and where they listen."""
 CONNECT_TIMEOUT = 0.5
 KEY_SUFFIX = "_API_KEY"
 
@@ -115,9 +116,11 @@ def probe_local_servers() -> Finding:
     with ThreadPoolExecutor(len(LOCAL_SERVERS)) as threads:
         answers = list(threads.map(_listens, (port for _, port in LOCAL_SERVERS)))
     pairs = zip(LOCAL_SERVERS, answers, strict=True)
-    found = [f"{name} (port {port})" for (name, port), listens in pairs if listens]
+    found = [(name, port) for (name, port), listens in pairs if listens]
     if found:
-        return Finding("Local models", Status.OK, ", ".join(found))
+        listed = ", ".join(f"{name} (port {port})" for name, port in found)
+        advice = f"To use it: joey --provider {found[0][0]} --model NAME."
+        return Finding("Local models", Status.OK, listed, advice)
     looked = ", ".join(name for name, _ in LOCAL_SERVERS)
     return Finding("Local models", Status.OK, f"none running (looked for {looked})")
 

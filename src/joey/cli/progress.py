@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
+from joey.cli.answers import follow_up
 from joey.cli.sanitise import one_line
 from joey.core.asks import APPROVALS, AskKind
 from joey.core.events import (
@@ -45,7 +46,7 @@ class Progress:
                 self._asked.add(event.ts)
                 self.line(describe_call(event.tool or "", event.path, event.text))
             case AskOpened(ask=AskKind.FOLLOWUP):
-                self.line(f"? {one_line(event.text, WIDTH)}")
+                self.line(f"? {one_line(follow_up(event.text).question, WIDTH)}")
             case AskAnswered(ask_ts=ts) if ts in self._asked and not event.answer.approves:
                 self.line("  refused: nobody is there to allow it")
             case Said(say="error"):

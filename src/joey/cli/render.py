@@ -123,7 +123,7 @@ class Renderer:
 
     def passing(self, text: str) -> None:
         """A note that stays only until there is something to show."""
-        if not self._console.is_terminal:
+        if not self._console.is_terminal or self._console.is_dumb_terminal:
             return
         self._end_line()
         self._console.print(
@@ -138,7 +138,7 @@ class Renderer:
             if ask.protected:
                 self.print(Text("  This file steers joey itself.", "yellow"))
             if ask.reason:
-                self.note(f"  {one_line(ask.reason, 160)}")
+                self.note(f"  asked because of: {one_line(ask.reason, 160)}")
         if question := question_of(ask):
             self.print(Text(question, "bold"))
         self.prompt(hint_of(ask))
@@ -149,11 +149,13 @@ class Renderer:
         if event.ts in self._reasoning:
             self._grow_reasoning(event)
             return
+        text = sanitise(event.delta)
         if self._row != event.ts:
             self._end_line()
             self._row = event.ts
+            text = f"\n{text}"
         self._told.add(event.ts)
-        self._console.out(sanitise(event.delta), end="", highlight=False)
+        self._console.out(text, end="", highlight=False)
 
     def _grow_reasoning(self, event: RowGrew) -> None:
         """The beginning of a block, dimmed; the rest is folded away."""
@@ -178,7 +180,7 @@ class Renderer:
                 continue
             match placed.part:
                 case TextPart(text=text) if text.strip():
-                    self.print(Text(sanitise(text)))
+                    self.print(Text(f"\n{sanitise(text)}"))
                 case ReasoningPart(text=text) if text:
                     self.print(Text(one_line(text, 400), "dim italic"))
         self._end_line()

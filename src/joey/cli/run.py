@@ -49,8 +49,13 @@ async def _run(
             except asyncio.CancelledError:
                 return _must_have(interruption)
             output.begin(task.id)
+            since = 0
+            if arguments.continue_ or arguments.resume:
+                # It has said much before; only this run is told.
+                since = task.bus.seq
+                progress.line(f"joey: going on with task {task.id}")
             try:
-                async for event in task.events(_first_event(task, arguments)):
+                async for event in task.events(since):
                     output.hear(event)
                     progress.hear(event)
             except asyncio.CancelledError:
@@ -66,11 +71,6 @@ def _must_have(interruption: Interruption) -> ExitCode:
     if interruption.code is None:
         raise asyncio.CancelledError
     return interruption.code
-
-
-def _first_event(task: Task, arguments: Namespace) -> int:
-    """A task that goes on has said much before; only this run is told."""
-    return task.bus.seq if arguments.continue_ or arguments.resume else 0
 
 
 async def _result(task: Task, policy: Unattended, interruption: Interruption) -> RunResult:

@@ -27,8 +27,8 @@ class Interruption:
 @contextmanager
 def interruptible(*numbers: signal.Signals) -> Iterator[Interruption]:
     """The first of these signals (all that we know, unless some are named) cancels the asyncio
-    task that is inside; the next ends the process."""
-    numbers = numbers or tuple(_CODES)
+    task that is inside; the next ends the process. What is ignored (`nohup`) stays ignored."""
+    heeded = [n for n in numbers or _CODES if signal.getsignal(n) is not signal.SIG_IGN]
     loop = asyncio.get_running_loop()
     inside = asyncio.current_task()
     assert inside is not None
@@ -36,18 +36,18 @@ def interruptible(*numbers: signal.Signals) -> Iterator[Interruption]:
 
     def stop(number: signal.Signals) -> None:
         interruption.code = _CODES[number]
-        for again in numbers:
+        for again in heeded:
             loop.remove_signal_handler(again)
             signal.signal(again, _leave_at_once)
         inside.cancel()
 
-    for number in numbers:
+    for number in heeded:
         loop.add_signal_handler(number, stop, number)
     try:
         yield interruption
     finally:
         if interruption.code is None:
-            for number in numbers:
+            for number in heeded:
                 loop.remove_signal_handler(number)
 
 

@@ -70,7 +70,7 @@ class HttpClient:
         target = Address(address.host, address.port, address.secure)
         proxy = proxy_for(target, self._environ)
         origin = (target, proxy)
-        request = _encode_head(address, proxy, headers, len(body)) + body
+        request = (_encode_head(address, proxy, headers, len(body)), body)
         if (kept := self._take(origin)) is not None:
             try:
                 return await Response(self, origin, kept).start(request, silence)
@@ -150,13 +150,14 @@ class Response:
         """`host:port`, for messages."""
         return self._origin[0].shown
 
-    async def start(self, request: bytes, silence: float | None) -> Self:
+    async def start(self, request: tuple[bytes, bytes], silence: float | None) -> Self:
         connection = self._connection
         assert connection is not None
         self._silence = silence
         if silence is not None:
             connection.watch(silence)
-        connection.send(request)
+        for data in request:
+            connection.send(data)
         try:
             while self._head is None:
                 await self._receive(connection)

@@ -89,14 +89,20 @@ class Wire:
     async def _check(self, response: Response) -> None:
         kind = response.headers.get("content-type", "")
         if response.status != 200:
-            body = await response.read_all(errors.MAX_BODY)
-            raise errors.refusal(self._service, response.status, response.headers, body)
+            raise await self._refusal(response)
         if response.headers.get("content-encoding", "identity") != "identity":
             raise errors.malformed(self._service, "a compressed stream, which was not asked for")
         if "html" in kind:
             raise errors.malformed(self._service, "a web page instead of a stream")
         if "json" in kind:
             raise self._document(await response.read_all(errors.MAX_BODY))
+
+    async def _refusal(self, response: Response) -> ProviderError:
+        try:
+            body = await response.read_all(errors.MAX_BODY)
+        except ProviderError:
+            body = b""  # the status says more than the loss of its explanation
+        return errors.refusal(self._service, response.status, response.headers, body)
 
     def _document(self, body: bytes) -> ProviderError:
         """Some gateways report failures with a status that means success."""

@@ -1,15 +1,12 @@
 """Requests for Anthropic's `/v1/messages`.
 
-The history is nearly in this shape already. A message is encoded once and its bytes are kept as
-long as it lives, so a request costs a join. A cache mark goes on the last block of a message,
-and that block ends its bytes: marking is a splice at the end, and needs no second encoding.
+The history is nearly in this shape already. A cache mark goes on the last block of a message, and
+that block ends its bytes: marking is a splice at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec import Struct, structs
@@ -24,6 +21,7 @@ from joey.core.messages import (
 )
 from joey.core.models import ModelInfo, ModelRequest, ToolSpec
 from joey.core.settings import Profile
+from joey.providers.convert.transcript import Transcript
 
 NO_IMAGES = TextBlock("[An image was here; this model takes no images.]")
 
@@ -47,34 +45,23 @@ class AnthropicRequests:
         self._model = model
         self._legacy = legacy
         self._opening = _encode(_parameters(profile, model, legacy=legacy))[:-1]
-        self._messages: WeakKeyDictionary[Message, bytes] = WeakKeyDictionary()
+        marks = _MARKED_MESSAGES if model.prompt_cache else 0
+        self._transcript = Transcript(self._encoded, marks, _is_users)
         self._system: tuple[str, bytes] = ("", b"")
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
     def body(self, request: ModelRequest) -> bytes:
-        parts = [self._opening, self._encoded_system(request.system), b',"messages":[']
-        parts += [b",".join(self._encoded_messages(request.messages)), b"]"]
+        system = self._encoded_system(request.system)
+        messages = self._transcript.pieces(request.messages)
+        parts = [self._opening, system, b',"messages":[', *messages, b"]"]
         if request.tools:
             parts += [self._encoded_tools(request.tools), b',"tool_choice":{"type":"auto"}']
         parts.append(b',"stream":true}')
         return b"".join(parts)
 
-    def _encoded_messages(self, messages: Sequence[Message]) -> list[bytes]:
-        encoded = [(message, self._encoded(message)) for message in messages]
-        kept = [(message, data) for message, data in encoded if data]
-        result = [data for _, data in kept]
-        if not self._model.prompt_cache:
-            return result
-        users = [place for place, (message, _) in enumerate(kept) if message.role == "user"]
-        for place in users[-_MARKED_MESSAGES:]:
-            result[place] = result[place].removesuffix(b"}]}") + b"," + _MARK + b"}]}"
-        return result
-
-    def _encoded(self, message: Message) -> bytes:
-        data = self._messages.get(message)
-        if data is None:
-            data = self._messages[message] = encode_message(message, images=self._model.images)
-        return data
+    def _encoded(self, message: Message, *, mark: bool) -> bytes:
+        data = encode_message(message, images=self._model.images)
+        return data.removesuffix(b"}]}") + b"," + _MARK + b"}]}" if data and mark else data
 
     def _encoded_system(self, system: str) -> bytes:
         if system != self._system[0]:
@@ -89,6 +76,10 @@ class AnthropicRequests:
             specs = [_tool(tool, eager=not self._legacy) for tool in tools]
             self._tools = (tools, b',"tools":' + _encode(specs))
         return self._tools[1]
+
+
+def _is_users(message: Message) -> bool:
+    return message.role == "user"
 
 
 def encode_message(message: Message, *, images: bool = True) -> bytes:

@@ -1,16 +1,13 @@
 """Requests for `/chat/completions`, which everybody but Anthropic speaks.
 
 A message of ours may become several: results of calls travel in messages of their own, before
-the words of the user. Each is encoded once and its bytes are kept as long as it lives; only
-the two that carry cache marks, where a model wants them, are encoded again.
+the words of the user.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec import UNSET
@@ -25,6 +22,7 @@ from joey.core.messages import (
 )
 from joey.core.models import ModelInfo, ModelRequest, ToolSpec
 from joey.core.settings import Profile
+from joey.providers.convert.transcript import Transcript
 
 _encode = msgspec.json.Encoder().encode
 _MARK = {"cache_control": {"type": "ephemeral"}}
@@ -44,13 +42,19 @@ class OpenAiRequests:
         self._host = host
         self._id = profile.model or model.id
         self._is_developer = _DEVELOPER_MODELS.fullmatch(self._id) is not None
-        self._messages: WeakKeyDictionary[Message, bytes] = WeakKeyDictionary()
+        marks = _MARKED_MESSAGES if model.prompt_cache else 0
+        self._transcript = Transcript(self._convert, marks, _has_words)
         self._system: tuple[str | None, bytes] = (None, b"")
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
     def body(self, request: ModelRequest) -> bytes:
-        messages = [self._encoded_system(request.system), *self._encoded(request.messages)]
-        parts = [self._opening(), b',"messages":[', b",".join(messages), b'],"stream":true']
+        messages = self._transcript.pieces(request.messages)
+        if request.system:
+            messages = [
+                self._encoded_system(request.system),
+                *([b",", *messages] if messages else []),
+            ]
+        parts = [self._opening(), b',"messages":[', *messages, b'],"stream":true']
         if not _is_xai(self._host):
             parts.append(b',"stream_options":{"include_usage":true}')
         if self._profile.max_tokens:
@@ -82,24 +86,6 @@ class OpenAiRequests:
         ):
             return "none"
         return None
-
-    def _encoded(self, messages: Sequence[Message]) -> list[bytes]:
-        marked: set[int] = set()
-        if self._model.prompt_cache:
-            speaking = [place for place, message in enumerate(messages) if _has_words(message)]
-            marked = set(speaking[-_MARKED_MESSAGES:])
-        result = []
-        for place, message in enumerate(messages):
-            data = self._convert(message, mark=True) if place in marked else self._kept(message)
-            if data:
-                result.append(data)
-        return result
-
-    def _kept(self, message: Message) -> bytes:
-        data = self._messages.get(message)
-        if data is None:
-            data = self._messages[message] = self._convert(message, mark=False)
-        return data
 
     def _convert(self, message: Message, *, mark: bool) -> bytes:
         wire = convert_message(message, self._model)

@@ -1,0 +1,117 @@
+"""Rows and events that disagree with the journal, with each other or with their order."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from joey.core.asks import AskKind
+from joey.core.events import AskOpened, RowOpened
+from joey.core.history.ui import Row, UiHistory
+from joey.core.settings import Settings
+from joey.engine.task import Task
+from joey.engine.unattended import Unattended
+from joey.testing.script import Turn, call, disconnect, say, think
+from tests.engine.workshop import PATIENCE, Workshop, asked, done, durable, finish, settled
+
+ECHO = call("execute_command", {"command": "echo hi"})
+TODOS = call("update_todo_list", {"todos": "[ ] a"})
+
+
+def stamps(task: Task) -> list[int]:
+    return [row.ts for row in task.rows if isinstance(row, Row)]
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        pytest.param(Turn(TODOS, say("and so on")), id="words behind a call"),
+        pytest.param(Turn(ECHO, TODOS), id="a call behind a command"),
+    ],
+)
+async def test_rows_stand_in_the_order_of_their_ts(workshop: Workshop, turn: Turn) -> None:
+    task = await workshop.start(turn, finish(), policy=Unattended())
+    await settled(task)
+    assert stamps(task) == sorted(stamps(task))
+
+
+async def test_output_of_a_command_stands_behind_the_words_that_came_with_its_approval(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(Turn(ECHO), finish(), settings=Settings())
+    await asked(task)
+    await task.approve("please")
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    assert stamps(task) == sorted(stamps(task))
+
+
+async def test_rows_are_the_same_live_and_folded_from_the_journal(workshop: Workshop) -> None:
+    task = await workshop.start(Turn(say("hello"), TODOS), finish(), policy=Unattended())
+    await settled(task)
+    folded = UiHistory()
+    for event in durable(task):
+        folded.apply(event)
+    assert task.rows == folded.rows
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        pytest.param(Turn(call("no_such_tool", {})), id="unknown tool"),
+        pytest.param(Turn(call("update_todo_list", "[1, 2]")), id="arguments that are a list"),
+        pytest.param(Turn(think("hm"), TODOS, disconnect()), id="lost stream"),
+    ],
+)
+async def test_no_row_is_left_streaming_when_the_task_is_over(
+    workshop: Workshop, turn: Turn
+) -> None:
+    task = await workshop.start(turn, finish(), policy=Unattended())
+    opened: list[int] = []
+    async with asyncio.timeout(PATIENCE):
+        with task.subscribe(0) as subscription:
+            async for item in subscription:
+                if isinstance(item.event, RowOpened):
+                    opened.append(item.event.ts)
+                if type(item.event).__name__ == "TaskFinished":
+                    break
+    shown = [task.recorder.ui.row(ts) for ts in opened]
+    assert opened
+    assert not [row for row in shown if isinstance(row, Row) and row.partial]
+
+
+async def test_a_question_whose_time_is_up_is_no_longer_pending(workshop: Workshop) -> None:
+    question = call(
+        "ask_followup_question", {"question": "which?", "follow_up": [{"text": "red"}]}
+    )
+    settings = Settings(always_allow_followup_questions=True, followup_auto_approve_timeout_ms=1)
+    task = await workshop.start(Turn(question), Turn(TODOS), finish(), settings=settings)
+    async with asyncio.timeout(PATIENCE):
+        while not (task.pending and task.pending.ask is AskKind.COMPLETION_RESULT):
+            await asyncio.sleep(0)
+    ended = {getattr(event, "ask_ts", None) for event in durable(task)}
+    first = next(event for event in durable(task) if isinstance(event, AskOpened))
+    assert first.ts in ended
+
+
+async def test_a_question_whose_time_is_up_is_answered_with_its_first_suggestion(
+    workshop: Workshop,
+) -> None:
+    question = call(
+        "ask_followup_question", {"question": "which?", "follow_up": [{"text": "the red one"}]}
+    )
+    settings = Settings(always_allow_followup_questions=True, followup_auto_approve_timeout_ms=1)
+    task = await workshop.start(Turn(question), finish(), settings=settings)
+    async with asyncio.timeout(PATIENCE):
+        while not (task.pending and task.pending.ask is AskKind.COMPLETION_RESULT):
+            await asyncio.sleep(0)
+    assert "the red one" in str(task.messages[2].content)
+
+
+async def test_events_of_a_task_at_rest_end_when_the_reader_has_had_them_all(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(Turn(done()), policy=Unattended())
+    await settled(task)
+    async with asyncio.timeout(1):
+        assert [event async for event in task.events(since=task.bus.seq)] == []

@@ -1,0 +1,162 @@
+"""Words and pictures of a person that never reach the model or the screen."""
+
+from __future__ import annotations
+
+import asyncio
+
+from joey.core.asks import Answer, AskKind, Response
+from joey.core.events import CommandGrew, RowGrew, TaskFinished
+from joey.core.messages import ImageBlock
+from joey.core.settings import Settings
+from joey.engine.endings import Completed
+from joey.engine.unattended import Unattended
+from joey.stores.json_files import JsonFileLog
+from joey.testing.script import Turn, call, fail, pause, say
+from joey.testing.scripted import ScriptedProvider
+from tests.engine.workshop import (
+    Workshop,
+    asked,
+    done,
+    finish,
+    heard,
+    rows,
+    settled,
+)
+
+PICTURE = "data:image/png;base64,iVBORw0KGgo="
+
+
+def said_to_model(provider: object) -> str:
+    assert isinstance(provider, ScriptedProvider)
+    return str([message.content for message in provider.requests[-1].messages])
+
+
+def pictures(provider: object) -> int:
+    assert isinstance(provider, ScriptedProvider)
+    return sum(
+        isinstance(block, ImageBlock)
+        for message in provider.requests[-1].messages
+        for block in message.content
+    )
+
+
+async def test_words_that_come_with_a_yes_to_the_request_limit_reach_the_model(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(
+        Turn(call("update_todo_list", {"todos": "[ ] a"})),
+        finish(),
+        settings=Settings(allowed_max_requests=1),
+    )
+    assert (await asked(task)).ask is AskKind.LIMIT_REACHED
+    await task.approve("but hurry up")
+    await asked(task)
+    assert "but hurry up" in said_to_model(workshop.provider)
+
+
+async def test_words_that_come_with_a_yes_to_try_again_reach_the_model(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(
+        Turn(fail(401, "no")), Turn(call("update_todo_list", {"todos": "[ ] a"})), finish()
+    )
+    assert (await asked(task)).ask is AskKind.API_REQ_FAILED
+    await task.approve("the key is right now, use tabs")
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    assert "use tabs" in said_to_model(workshop.provider)
+
+
+async def test_a_message_sent_to_a_failed_request_is_shown_to_the_person(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(Turn(fail(401, "no")))
+    await asked(task)
+    await task.send("use the other key")
+    await settled(task)
+    assert "use the other key" in [row.text for row in rows(task, "user_feedback")]
+
+
+async def test_a_picture_that_comes_with_a_yes_reaches_the_model(workshop: Workshop) -> None:
+    task = await workshop.start(
+        Turn(call("execute_command", {"command": "true"})), finish(), settings=Settings()
+    )
+    ask = await asked(task)
+    await task.answer(ask.ts, Answer(Response.YES, text="like this", images=(PICTURE,)))
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    assert pictures(workshop.provider) == 1
+
+
+async def test_a_picture_alone_that_answers_a_question_is_shown_to_the_person(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(
+        Turn(call("ask_followup_question", {"question": "which?", "follow_up": []})), finish()
+    )
+    await asked(task)
+    await task.send("", (PICTURE,))
+    await asked(task)
+    assert [row.images for row in rows(task, "user_feedback")] == [(PICTURE,)]
+
+
+async def test_a_picture_that_answers_the_repetition_limit_reaches_the_model(
+    workshop: Workshop,
+) -> None:
+    same = call("update_todo_list", {"todos": "[ ] a"})
+    task = await workshop.start(Turn(same), Turn(same), Turn(same), Turn(same), finish())
+    ask = await asked(task)
+    assert ask.ask is AskKind.MISTAKE_LIMIT_REACHED
+    await task.answer(ask.ts, Answer(Response.MESSAGE, text="look", images=(PICTURE,)))
+    await asked(task)
+    assert pictures(workshop.provider) == 1
+
+
+async def test_words_sent_while_a_finished_task_is_being_saved_set_it_to_work_again(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(finish("one"), finish("two"))
+    await asked(task)
+    log = task.recorder.log
+    assert isinstance(log, JsonFileLog)
+    with log._writing:
+        # The disk is slow: the files of the finished task are still being written.
+        await task.approve()
+        await heard(task, TaskFinished)
+        await task.send("and now the other half")
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    assert "the other half" in said_to_model(workshop.provider)
+
+
+async def test_words_that_come_with_a_yes_survive_a_cancel_when_another_call_ended_meanwhile(
+    workshop: Workshop,
+) -> None:
+    (workshop.root / "a.txt").write_text("A")
+    task = await workshop.start(
+        Turn(
+            call("read_file", {"files": [{"path": "a.txt"}]}),
+            call("execute_command", {"command": "echo go; sleep 600"}),
+        ),
+        finish(),
+        settings=Settings(),
+    )
+    await asked(task)
+    await task.approve("and then use tabs")
+    await heard(task, CommandGrew)
+    await task.cancel()
+    await task.send("go on")
+    await asked(task)
+    assert "use tabs" in said_to_model(workshop.provider)
+
+
+async def test_words_queued_before_a_result_is_accepted_by_a_policy_reach_the_model(
+    workshop: Workshop,
+) -> None:
+    gate = asyncio.Event()
+    provider = workshop.script(
+        Turn(say("nearly"), pause(gate), done("one")), finish("two")
+    )
+    task = await workshop.start(policy=Unattended())
+    await heard(task, RowGrew)
+    await task.send("one more thing")
+    gate.set()
+    assert await settled(task) == Completed("two")
+    assert "one more thing" in said_to_model(provider)

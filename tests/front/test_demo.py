@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from joey.cli.demo_script import PROMPT, RESULT, SERVER_JS
+from tests.front.binary import Joey
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+@pytest.mark.parametrize("protocol", ["native", "xml"])
+async def test_the_demonstration_does_real_work_in_either_protocol_on_either_wire(
+    joey: Joey, tmp_path: Path, protocol: str, wire: str
+) -> None:
+    kept = tmp_path / "kept"
+    flags = ("--protocol", protocol, "--wire", wire, "--keep", str(kept))
+    done = await joey.run("demo", "--fast", *flags)
+    assert done.code == 0, done.err
+    assert done.err == ""
+    assert f"› {PROMPT}" in done.out
+    assert done.out.count("› y (demo)") == 3
+    assert "│ added 64 packages" in done.out
+    assert (kept / "project/src/server.js").read_text(encoding="utf-8").strip() == SERVER_JS
+    package = json.loads((kept / "project/package.json").read_text(encoding="utf-8"))
+    assert "express" in package["dependencies"]
+    (folder,) = (kept / "joey-home/tasks").iterdir()
+    ui = json.loads((folder / "ui_messages.json").read_text(encoding="utf-8"))
+    api = json.loads((folder / "api_conversation_history.json").read_text(encoding="utf-8"))
+    assert str(folder / "ui_messages.json") in done.out
+    assert str(folder / "api_conversation_history.json") in done.out
+    assert [message["role"] for message in api] == ["user", "assistant"] * 4
+    assert any(row.get("say") == "completion_result" and row["text"] == RESULT for row in ui)
+    assert not (joey.home).exists()
+
+
+async def test_the_pace_of_a_person_changes_nothing(joey: Joey, tmp_path: Path) -> None:
+    env = {**joey.env, "TMPDIR": str(tmp_path)}
+    done = await joey.run("demo", env=env)
+    assert done.code == 0
+    assert "joey tasks show" in done.out
+    (where,) = re.findall(r"The workspace: +(.+)", done.out)
+    assert (Path(where) / "src/server.js").exists()
+
+
+async def test_what_is_already_there_is_not_touched(joey: Joey) -> None:
+    (joey.workspace / "mine.txt").write_text("mine", encoding="utf-8")
+    done = await joey.run("demo", "--keep", str(joey.workspace))
+    assert done.code == 2
+    assert "not empty" in done.err
+    assert [path.name for path in joey.workspace.iterdir()] == ["mine.txt"]
