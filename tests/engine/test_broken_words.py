@@ -151,9 +151,7 @@ async def test_words_queued_before_a_result_is_accepted_by_a_policy_reach_the_mo
     workshop: Workshop,
 ) -> None:
     gate = asyncio.Event()
-    provider = workshop.script(
-        Turn(say("nearly"), pause(gate), done("one")), finish("two")
-    )
+    provider = workshop.script(Turn(say("nearly"), pause(gate), done("one")), finish("two"))
     task = await workshop.start(policy=Unattended())
     await heard(task, RowGrew)
     await task.send("one more thing")

@@ -75,8 +75,12 @@ def _check(arguments: argparse.Namespace) -> None:
             f"{words[0]!r} is a command, and commands come first: joey {words[0]} …"
             f" (as a prompt: joey -- {words[0]})"
         )
-    if arguments.ephemeral and (arguments.continue_ or arguments.resume):
+    if not arguments.continue_ and not arguments.resume:
+        return
+    if arguments.ephemeral:
         raise UsageError("--ephemeral keeps no tasks, so there is none to continue")
+    if arguments.mode or arguments.protocol:
+        raise UsageError("a task keeps its mode and its protocol; they can be chosen for a new one")
 
 
 def _run_parser() -> Parser:

@@ -96,7 +96,7 @@ class Conversation:
             await self._talk(keyboard, prompt)
         finally:
             loop.remove_signal_handler(signal.SIGINT)
-            await asyncio.gather(*self._jobs)
+            await asyncio.gather(*self._jobs, return_exceptions=True)
 
     def hear_unasked(self, line: str | None) -> None:
         """A line that was typed while the task works."""
@@ -140,18 +140,21 @@ class Conversation:
             await self._task.send(words)
         with subscription:
             async for heard in subscription:
-                self._renderer.show(heard.event)
                 match heard.event:
                     case AskOpened() as ask:
                         await self._answer(keyboard, self._task, ask)
-                    case TaskFinished() | TaskAborted() | TaskFailed():
+                    case TaskFinished() | TaskAborted() | TaskFailed() as end:
+                        self._renderer.show(end)
                         break
+                    case event:
+                        self._renderer.show(event)
         await self._task.wait()
         self._stopping = False
 
     async def _answer(self, keyboard: Keyboard, task: Task, ask: AskOpened) -> None:
         if ask.ask in APPROVALS:
             keyboard.discard()
+        self._renderer.show(ask)
         while task.pending is not None and task.pending.ts == ask.ts:
             try:
                 line = await keyboard.read_line()
@@ -232,4 +235,9 @@ class Conversation:
     def _begin(self, job: Coroutine[Any, Any, None]) -> None:
         begun = asyncio.ensure_future(job)
         self._jobs.add(begun)
-        begun.add_done_callback(self._jobs.discard)
+        begun.add_done_callback(self._end)
+
+    def _end(self, job: asyncio.Task[None]) -> None:
+        self._jobs.discard(job)
+        if not job.cancelled() and (error := job.exception()) is not None:
+            self._renderer.error(str(error))
