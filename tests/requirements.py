@@ -18,10 +18,12 @@ class Requirement(NamedTuple):
     source: str
     text: str
     status: Literal["now", "later"] = "now"
+    reason: str = ""
+    """Why it is put off."""
 
 
-def _later(source: str, text: str) -> Requirement:
-    return Requirement(source, text, "later")
+def _later(source: str, text: str, reason: str) -> Requirement:
+    return Requirement(source, text, "later", reason)
 
 
 REQUIREMENTS: dict[str, Requirement] = {
@@ -135,9 +137,6 @@ REQUIREMENTS: dict[str, Requirement] = {
     "history:api:missing-result": Requirement(
         "D16", "A call that never finished is answered as interrupted."
     ),
-    "history:api:second-result": Requirement(
-        "D16", "A second result for the same call changes nothing."
-    ),
     "history:api:images-after-results": Requirement(
         "D16", "Images of a result follow the results as blocks of their own."
     ),
@@ -176,7 +175,8 @@ REQUIREMENTS: dict[str, Requirement] = {
         "seed 004, Complete Conversation Example", "A completion is shown as a row with its result."
     ),
     "history:both:rising-ts": Requirement(
-        "D15, flaw B3", "No two events of a task share a `ts`, even within a millisecond."
+        "D15, flaw B3",
+        "No two rows of a task share a `ts`, even within a millisecond; both histories use it.",
     ),
     "history:both:replay": Requirement(
         "seed 004, Synchronization", "Replaying the journal gives both histories as they were."
@@ -351,6 +351,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "engine:completion:continued": Requirement(
         "D16", "The completion's result is written when the task is continued."
     ),
+    "engine:retry:passing": Requirement(
+        "flaw B10", "Passing trouble is waited out, and the request is sent again."
+    ),
     "engine:retry:bounded": Requirement(
         "flaw B9", "Attempts and waiting are bounded; then a person is asked."
     ),
@@ -425,6 +428,12 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "store:snapshots": Requirement(
         "seed 004, Saving", "Both history files are whole, valid JSON at every moment."
+    ),
+    "store:at-rest": Requirement(
+        "seed 004, Saving", "When a task comes to rest, both history files are up to date."
+    ),
+    "store:full-disk": Requirement(
+        "flaw B11", "A full disk is told with its place; what was written before stays whole."
     ),
     "store:private": Requirement(
         "security K9", "Folders are 0700 and files 0600 whatever the umask."
@@ -550,6 +559,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "tools:execute_command:large-output": Requirement(
         "flaw B16", "Large output is kept in a file and shown by its head and tail."
     ),
+    "tools:execute_command:binary-output": Requirement(
+        "security P8", "Output that is no text spoils neither the run nor its history."
+    ),
     "tools:execute_command:group": Requirement(
         "flaw B18", "Cancel and time-out end the whole process group."
     ),
@@ -593,13 +605,17 @@ REQUIREMENTS: dict[str, Requirement] = {
     "config:nothing-set": Requirement(
         "D12", "With no key and no local model, the message says the ways to go on."
     ),
-    "config:local-model": Requirement("D12", "A model server on loopback is found and offered."),
+    "config:local-model": Requirement(
+        "D12", "The doctor finds a model server on loopback and says how to use it."
+    ),
+    "config:damaged": Requirement(
+        "D12", "A file of settings that cannot be read is named, with the place and the remedy."
+    ),
     "config:user-scope": Requirement(
         "security K4", "A workspace cannot set addresses, keys or permissions."
     ),
     "front:print": Requirement("D12", "`-p` answers on stdout and reports progress on stderr."),
     "front:json": Requirement("D12", "The JSON formats are one document, or one event per line."),
-    "front:input-stream": Requirement("D12", "Commands on stdin start, steer and end a task."),
     "front:exit-codes": Requirement("D12", "Every way to end has its exit code."),
     "front:signals": Requirement("D12", "An interrupt cancels the task, saves it and exits 130."),
     "front:continue": Requirement("D5", "`-c` and `-r` go on with an earlier task."),
@@ -609,6 +625,21 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "front:safe-display": Requirement(
         "security K8", "Control sequences of the model do not reach the terminal."
+    ),
+    "front:trouble:key-and-model": Requirement(
+        "D12, security K9", "A wrong key or model is told by its name, and never the key itself."
+    ),
+    "front:trouble:unreachable": Requirement(
+        "D12", "An address where nobody answers is named, and the task is kept for another try."
+    ),
+    "front:trouble:workspace": Requirement(
+        "D12", "A workspace that is no folder, or may not be read, is refused by its name."
+    ),
+    "front:trouble:unknown-task": Requirement(
+        "D12", "A task that does not exist is refused by its name."
+    ),
+    "front:trouble:huge-prompt": Requirement(
+        "D12", "A prompt beyond all reason is refused before the model is asked."
     ),
     "front:demo": Requirement(
         "seed 000, Scenario", "The demo plays the seed's conversation without key or network."
@@ -625,20 +656,43 @@ REQUIREMENTS: dict[str, Requirement] = {
         "A script plays turns, pauses and failures, and says when it has run out.",
     ),
     # Asked for, and not built yet
-    "context:truncation": _later("flaw B12", "Truncation counts what the model really sees."),
-    "context:overflow": _later(
-        "flaw B13", "A conversation that is too long is shortened before it is sent again."
+    "history:api:second-result": _later(
+        "D16",
+        "A second result for the same call changes nothing.",
+        "there is one result in the history, but it is the second",
     ),
-    "checkpoints": _later("flaw B20", "Checkpoints cover all files and say when they cannot."),
-    "mcp-names": _later("D2", "Both spellings of an MCP tool's name are understood."),
-    "subtasks": _later("D7", "Events around a subtask really fire."),
+    "context:truncation": _later(
+        "flaw B12", "Truncation counts what the model really sees.", "nothing is truncated yet"
+    ),
+    "context:overflow": _later(
+        "flaw B13",
+        "A conversation that is too long is shortened before it is sent again.",
+        "nothing is condensed yet; the overflow is told",
+    ),
+    "checkpoints": _later(
+        "flaw B20", "Checkpoints cover all files and say when they cannot.", "no checkpoints yet"
+    ),
+    "mcp-names": _later("D2", "Both spellings of an MCP tool's name are understood.", "no MCP yet"),
+    "subtasks": _later("D7", "Events around a subtask really fire.", "no subtasks yet"),
     "websocket:current-task": _later(
-        "D10, seed 002", "Commands without a task id act on the current task."
+        "D10, seed 002", "Commands without a task id act on the current task.", "no server yet"
     ),
     "websocket:commands": _later(
-        "seed 002", "All commands, events and error codes of the WebSocket API."
+        "seed 002", "All commands, events and error codes of the WebSocket API.", "no server yet"
     ),
     "rewind": _later(
-        "seed 004, MessageManager", "Rewinding cuts both histories at the same place."
+        "seed 004, MessageManager",
+        "Rewinding cuts both histories at the same place.",
+        "tasks only go forward yet",
+    ),
+    "front:input-stream": _later(
+        "D12",
+        "Commands on stdin start, steer and end a task.",
+        "stdin only holds a prompt yet; `--input-format` does not exist",
+    ),
+    "config:local-model-offered": _later(
+        "D12",
+        "A run without a key offers the model server that it finds on loopback.",
+        "only the doctor looks for one yet",
     ),
 }

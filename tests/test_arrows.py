@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": {"core", "engine"},
     "app": {"core", "ports", "engine", "tools", "providers", "stores", "terminals", "workspace"}
     | {"config", "client"},
-    "cli": {"core", "ports", "client", "app", "testing"},
+    "cli": {"__version__", "core", "ports", "client", "app", "testing"},
     "__init__": {"app", "client", "core", "engine"},
     "__main__": {"cli"},
 }

@@ -47,6 +47,15 @@ def test_nothing_put_off_is_shown_already() -> None:
     assert not done, f"built by now, so change their status:{listed(done)}"
 
 
+def test_whatever_is_put_off_says_why() -> None:
+    silent = [
+        id
+        for id, (_, _, status, reason) in REQUIREMENTS.items()
+        if (status == "later") != bool(reason)
+    ]
+    assert not silent, f"a reason belongs to what is put off, and to nothing else:{listed(silent)}"
+
+
 def test_every_decision_and_every_known_flaw_has_a_requirement() -> None:
     sources = " ".join(requirement.source for requirement in REQUIREMENTS.values())
     named = set(re.findall(r"\b[DB]\d+\b", sources))

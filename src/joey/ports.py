@@ -268,6 +268,14 @@ class Store(Protocol):
         """
         ...
 
+    def read(self, task_id: str) -> Sequence[Record]:
+        """The records of a task, whoever holds it; nothing is locked or changed.
+
+        Raises:
+            TaskNotFoundError, StoreError
+        """
+        ...
+
     def list(self) -> Sequence[TaskMetadata]:
         """All tasks, the most recently changed first."""
         ...

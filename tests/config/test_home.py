@@ -7,6 +7,7 @@ import pytest
 from joey.config.home import joey_home
 
 
+@pytest.mark.requirement("store:home")
 @pytest.mark.parametrize(
     ("env", "home"),
     [

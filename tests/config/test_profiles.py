@@ -151,6 +151,7 @@ def test_the_only_profile_is_the_active_one(tmp_path: Path) -> None:
     assert load_profiles(tmp_path).active == "work"
 
 
+@pytest.mark.requirement("config:damaged")
 @pytest.mark.parametrize(
     ("value", "words"),
     [

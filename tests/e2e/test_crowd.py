@@ -29,7 +29,7 @@ def _turn(request: Request) -> Turn:
     return Turn(say(f"{name} says {number}", chunk=3), todo)
 
 
-@pytest.mark.requirement("engine:many-tasks", "flaw:B4")
+@pytest.mark.requirement("engine:tasks:side-by-side")
 @pytest.mark.timeout(180)
 async def test_a_hundred_tasks_complete_side_by_side_without_mixing_a_row(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()

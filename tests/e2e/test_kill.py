@@ -58,7 +58,7 @@ def _completion() -> Call:
     return call("attempt_completion", {"result": "done"})
 
 
-@pytest.mark.requirement("store:crash:kill-9-at-random")
+@pytest.mark.requirement("engine:resume:after-kill")
 @pytest.mark.timeout(60 + KILLS * 6)
 async def test_a_killed_run_loses_nothing_and_can_go_on(tmp_path: Path) -> None:
     chance = random.Random(f"{os.getpid()}")

@@ -36,7 +36,7 @@ def check_clean(finished: Finished) -> None:
     assert "Traceback" not in finished.out
 
 
-@pytest.mark.requirement("trouble:wrong-key")
+@pytest.mark.requirement("front:trouble:key-and-model", "providers:errors:no-keys")
 async def test_a_wrong_key_names_the_variable_and_never_the_key(joey: Joey) -> None:
     async with ModelServer([Turn(fail(401, "invalid x-api-key"))]) as server:
         env = joey.env | {"ANTHROPIC_API_KEY": KEY}
@@ -47,7 +47,7 @@ async def test_a_wrong_key_names_the_variable_and_never_the_key(joey: Joey) -> N
     check_clean(finished)
 
 
-@pytest.mark.requirement("trouble:wrong-model")
+@pytest.mark.requirement("front:trouble:key-and-model")
 async def test_a_wrong_model_is_named(joey: Joey) -> None:
     async with ModelServer([Turn(fail(404, "model: scripted"))]) as server:
         finished = await joey.run("-p", "hi", *reach(server.url))
@@ -56,7 +56,7 @@ async def test_a_wrong_model_is_named(joey: Joey) -> None:
     check_clean(finished)
 
 
-@pytest.mark.requirement("trouble:no-network")
+@pytest.mark.requirement("front:trouble:unreachable")
 async def test_no_network_says_which_address_and_to_try_again(joey: Joey) -> None:
     joey.settings(requestDelaySeconds=0.01, maxRetries=2)
     finished = await joey.run("-p", "hi", *reach("http://127.0.0.1:9"))
@@ -67,7 +67,7 @@ async def test_no_network_says_which_address_and_to_try_again(joey: Joey) -> Non
     assert "hi" in (task / "ui_messages.json").read_text()
 
 
-@pytest.mark.requirement("trouble:no-model")
+@pytest.mark.requirement("config:nothing-set")
 async def test_without_any_model_the_three_ways_to_go_on_are_said(joey: Joey) -> None:
     finished = await joey.run("-p", "hi")
     assert finished.code == 78
@@ -76,7 +76,7 @@ async def test_without_any_model_the_three_ways_to_go_on_are_said(joey: Joey) ->
     check_clean(finished)
 
 
-@pytest.mark.requirement("trouble:workspace")
+@pytest.mark.requirement("front:trouble:workspace")
 @pytest.mark.parametrize("kind", ["missing", "file"])
 async def test_a_workspace_that_is_no_folder_is_refused(joey: Joey, kind: str) -> None:
     target = joey.workspace / "there"
@@ -88,6 +88,7 @@ async def test_a_workspace_that_is_no_folder_is_refused(joey: Joey, kind: str) -
     check_clean(finished)
 
 
+@pytest.mark.requirement("front:trouble:workspace")
 def test_a_workspace_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o000)
@@ -112,7 +113,7 @@ def _refusal_code(workspace: Path) -> int:
     return 0
 
 
-@pytest.mark.requirement("trouble:full-disk")
+@pytest.mark.requirement("store:full-disk")
 async def test_a_full_disk_is_told_and_what_was_written_stays_whole(joey: Joey) -> None:
     def little_room() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
@@ -135,7 +136,7 @@ async def test_a_full_disk_is_told_and_what_was_written_stays_whole(joey: Joey) 
     assert "after all" in again.out
 
 
-@pytest.mark.requirement("trouble:corrupt-settings")
+@pytest.mark.requirement("config:damaged")
 async def test_corrupt_settings_are_named_with_their_file(joey: Joey) -> None:
     joey.home.mkdir()
     (joey.home / "settings.json").write_text('{"alwaysAllowWrite": tru')
@@ -145,7 +146,7 @@ async def test_corrupt_settings_are_named_with_their_file(joey: Joey) -> None:
     check_clean(finished)
 
 
-@pytest.mark.requirement("trouble:corrupt-history")
+@pytest.mark.requirement("store:unreadable")
 async def test_a_corrupt_history_is_named_and_kept(joey: Joey) -> None:
     async with ModelServer([done()]) as server:
         assert (await joey.run("-p", "hi", *reach(server.url))).code == 0
@@ -161,7 +162,7 @@ async def test_a_corrupt_history_is_named_and_kept(joey: Joey) -> None:
     check_clean(finished)
 
 
-@pytest.mark.requirement("trouble:unknown-task")
+@pytest.mark.requirement("front:trouble:unknown-task")
 async def test_resuming_a_task_that_does_not_exist_says_so(joey: Joey) -> None:
     finished = await joey.run("-p", "hi", "-r", "nope", *reach("http://127.0.0.1:9"))
     assert finished.code == 1
@@ -169,7 +170,7 @@ async def test_resuming_a_task_that_does_not_exist_says_so(joey: Joey) -> None:
     check_clean(finished)
 
 
-@pytest.mark.requirement("trouble:huge-prompt")
+@pytest.mark.requirement("front:trouble:huge-prompt")
 async def test_a_prompt_of_ten_megabytes_is_refused_with_what_to_do_instead(joey: Joey) -> None:
     async with ModelServer([done()]) as server:
         finished = await joey.run("-p", *reach(server.url), stdin=b"word " * 2_000_000)
@@ -181,7 +182,7 @@ async def test_a_prompt_of_ten_megabytes_is_refused_with_what_to_do_instead(joey
     check_clean(finished)
 
 
-@pytest.mark.requirement("trouble:flooding-command")
+@pytest.mark.requirement("tools:execute_command:large-output")
 async def test_a_command_that_prints_100_mb_leaves_memory_small_and_its_output_on_disk(
     joey: Joey,
 ) -> None:
@@ -197,7 +198,7 @@ async def test_a_command_that_prints_100_mb_leaves_memory_small_and_its_output_o
     assert len(told) < 30_000
 
 
-@pytest.mark.requirement("trouble:binary-command")
+@pytest.mark.requirement("tools:execute_command:binary-output")
 async def test_a_command_that_prints_binary_is_told_as_text(joey: Joey) -> None:
     noise = "head -c 5000 /dev/urandom; printf '\\033[31mred\\033[0m'"
     async with ModelServer([Turn(call("execute_command", {"command": noise})), done()]) as server:
@@ -208,7 +209,7 @@ async def test_a_command_that_prints_binary_is_told_as_text(joey: Joey) -> None:
     json.loads((task / "ui_messages.json").read_bytes())
 
 
-@pytest.mark.requirement("trouble:stubborn-command")
+@pytest.mark.requirement("tools:execute_command:group")
 async def test_a_command_that_ignores_sigterm_is_killed_when_its_time_is_up(joey: Joey) -> None:
     joey.settings(commandExecutionTimeout=1)
     stubborn = "trap '' TERM; echo started; while true; do sleep 987.25; done"

@@ -11,6 +11,8 @@ import pytest
 from joey.core.asks import AskKind
 from joey.core.chunks import CallChunk
 from joey.core.events import CallGrew, CommandGrew, Countdown, RequestStarted, RowGrew, TaskAborted
+from joey.core.messages import ToolUseBlock
+from joey.core.prompts.replies import interrupted
 from joey.core.settings import Settings
 from joey.core.state import TaskState
 from joey.engine.endings import Aborted, Completed
@@ -25,6 +27,7 @@ from tests.engine.workshop import (
     durable,
     finish,
     heard,
+    results,
     rows,
     settled,
     texts,
@@ -55,6 +58,7 @@ async def check_resumes(workshop: Workshop, task: Task) -> None:
     assert await settled(again) == Completed("after all")
 
 
+@pytest.mark.requirement("engine:cancel:twice")
 async def test_before_the_first_step(workshop: Workshop) -> None:
     provider = workshop.script(finish())
     task = await workshop.start()
@@ -63,7 +67,7 @@ async def test_before_the_first_step(workshop: Workshop) -> None:
     await check_resumes(workshop, task)
 
 
-@pytest.mark.requirement("engine:cancel:before-first-chunk")
+@pytest.mark.requirement("engine:cancel:before-reply")
 async def test_before_the_first_chunk(workshop: Workshop) -> None:
     provider = workshop.script(Turn(pause(600), say("never")))
     task = await workshop.start()
@@ -74,7 +78,9 @@ async def test_before_the_first_chunk(workshop: Workshop) -> None:
     await check_resumes(workshop, task)
 
 
-@pytest.mark.requirement("engine:cancel:in-text", "flaw:B5")
+@pytest.mark.requirement(
+    "engine:cancel:mid-text", "history:api:interrupted-text", "history:ui:request-row"
+)
 async def test_in_the_middle_of_text(workshop: Workshop) -> None:
     provider = workshop.script(Turn(say("I was say"), pause(600), say("ing")))
     task = await workshop.start()
@@ -86,7 +92,7 @@ async def test_in_the_middle_of_text(workshop: Workshop) -> None:
     await check_resumes(workshop, task)
 
 
-@pytest.mark.requirement("engine:cancel:in-arguments")
+@pytest.mark.requirement("engine:cancel:mid-arguments")
 async def test_in_the_middle_of_arguments(workshop: Workshop) -> None:
     gate = asyncio.Event()
     provider = workshop.script(
@@ -104,7 +110,9 @@ async def test_in_the_middle_of_arguments(workshop: Workshop) -> None:
     await check_resumes(workshop, task)
 
 
-@pytest.mark.requirement("engine:cancel:in-a-tool")
+@pytest.mark.requirement(
+    "engine:cancel:during-tool", "tools:execute_command:group", "history:api:missing-result"
+)
 async def test_in_a_command_whose_processes_go_with_it(workshop: Workshop) -> None:
     command = "echo $$; trap '' TERM; sleep 600 & wait"
     provider = workshop.script(Turn(call("execute_command", {"command": command})))
@@ -113,6 +121,7 @@ async def test_in_a_command_whose_processes_go_with_it(workshop: Workshop) -> No
     await task.cancel()
     await check_stopped(task, provider)
     assert not _alive_in_group(pid)
+    assert results(task.messages[-1]) == [interrupted()]
     await check_resumes(workshop, task)
 
 
@@ -124,7 +133,7 @@ def _alive_in_group(group: int) -> list[psutil.Process]:
     ]
 
 
-@pytest.mark.requirement("engine:cancel:in-a-countdown")
+@pytest.mark.requirement("engine:cancel:during-wait")
 async def test_in_a_countdown(workshop: Workshop) -> None:
     workshop.clock.held = asyncio.Event()
     provider = workshop.script(Turn(fail(529, "overloaded")))
@@ -137,7 +146,7 @@ async def test_in_a_countdown(workshop: Workshop) -> None:
     await check_resumes(workshop, task)
 
 
-@pytest.mark.requirement("engine:cancel:while-asking", "flaw:B2")
+@pytest.mark.requirement("engine:asks:cancel")
 async def test_while_asking(workshop: Workshop) -> None:
     provider = workshop.script(Turn(call("write_to_file", {"path": "a", "content": "1"})))
     task = await workshop.start(settings=Settings())
@@ -150,7 +159,7 @@ async def test_while_asking(workshop: Workshop) -> None:
     await check_resumes(workshop, task)
 
 
-@pytest.mark.requirement("engine:cancel:twice-at-once")
+@pytest.mark.requirement("engine:cancel:twice")
 async def test_twice_at_once(workshop: Workshop) -> None:
     provider = workshop.script(Turn(say("hm"), pause(600)))
     task = await workshop.start()
@@ -169,3 +178,44 @@ async def test_a_task_of_the_engine_is_stopped_when_the_engine_closes(workshop: 
     assert task.state is TaskState.ABORTED
     assert provider.open_streams == 0
     assert provider.is_closed
+
+
+@pytest.mark.requirement("engine:resume:goes-on")
+async def test_a_cancelled_task_goes_on_with_all_it_knew(workshop: Workshop) -> None:
+    (workshop.root / "a.txt").write_text("the content")
+    look = Turn(call("read_file", {"files": [{"path": "a.txt"}]}))
+    workshop.script(look, Turn(say("I begin to see"), pause(600)))
+    task = await workshop.start(text="look at it")
+    await heard(task, RowGrew)
+    await task.cancel()
+    await workshop.engine.close()
+
+    workshop.engine = workshop.new_engine()
+    provider = workshop.script(finish())
+    again = await workshop.engine.resume(task.id, "go on")
+    await asked(again)
+    first, called, result, cut = provider.requests[0].messages[:4]
+    assert texts(first)[0] == "look at it"
+    assert any(isinstance(block, ToolUseBlock) for block in called.content)
+    assert "the content" in results(result)[0]
+    assert "I begin to see" in texts(cut)
+
+
+@pytest.mark.requirement("store:artifacts")
+async def test_the_output_of_a_command_outlives_cancelling_and_resuming(
+    workshop: Workshop,
+) -> None:
+    flood = call("execute_command", {"command": "seq 1 5000; echo THE END"})
+    workshop.script(Turn(flood), Turn(say("hm"), pause(600)))
+    task = await workshop.start()
+    await heard(task, RowGrew)
+    await task.cancel()
+    await workshop.engine.release(task)
+    (artifact,) = (workshop.home / "tasks" / f"task_{task.id}" / "command-output").iterdir()
+
+    read = call("read_command_output", {"artifact_id": artifact.name, "search": "THE END"})
+    workshop.script(Turn(read), finish())
+    again = await workshop.engine.resume(task.id, "go on")
+    await asked(again)
+    assert "THE END" in results(again.messages[-2])[0]
+    assert artifact.read_text().startswith("1\n2\n")

@@ -30,7 +30,9 @@ from tests.engine.workshop import (
 )
 
 
-@pytest.mark.requirement("engine:completion:accepted-ends-the-loop", "flaw:B1")
+@pytest.mark.requirement(
+    "engine:completion:accepted", "engine:loop:ends", "history:api:accepted-completion"
+)
 async def test_an_accepted_result_ends_the_task_after_one_request(workshop: Workshop) -> None:
     provider = workshop.script(finish("42"))
     task = await workshop.start(policy=Unattended())
@@ -40,7 +42,9 @@ async def test_an_accepted_result_ends_the_task_after_one_request(workshop: Work
     assert task.messages[-1].role == "assistant"
 
 
-@pytest.mark.requirement("engine:completion:feedback-continues")
+@pytest.mark.requirement(
+    "engine:completion:fires", "engine:completion:feedback", "engine:completion:fires-again"
+)
 async def test_feedback_on_a_result_becomes_its_result_and_the_loop_goes_on(
     workshop: Workshop,
 ) -> None:
@@ -58,7 +62,7 @@ async def test_feedback_on_a_result_becomes_its_result_and_the_loop_goes_on(
     ]
 
 
-@pytest.mark.requirement("engine:completion:refused-after-failed-tool")
+@pytest.mark.requirement("engine:completion:failed-tool")
 async def test_a_result_is_refused_when_a_tool_of_the_same_reply_failed(
     workshop: Workshop,
 ) -> None:
@@ -85,7 +89,7 @@ async def test_open_todos_refuse_a_result_when_the_setting_says_so(workshop: Wor
     assert "todo" in results(task.messages[4])[0]
 
 
-@pytest.mark.requirement("engine:no-tool:reminder")
+@pytest.mark.requirement("engine:loop:no-tool", "engine:loop:no-tool-wording")
 @pytest.mark.parametrize("protocol", list(ToolProtocol))
 async def test_a_reply_without_a_tool_is_answered_with_the_reminder_of_its_protocol(
     workshop: Workshop, protocol: ToolProtocol
@@ -105,7 +109,7 @@ async def test_a_reply_without_a_tool_is_answered_with_the_reminder_of_its_proto
     assert rows(task, "error") == []
 
 
-@pytest.mark.requirement("engine:mistakes:stop-for-a-person")
+@pytest.mark.requirement("engine:loop:mistake-limit")
 async def test_mistakes_in_a_row_stop_for_a_person_whose_advice_reaches_the_model(
     workshop: Workshop,
 ) -> None:
@@ -120,6 +124,7 @@ async def test_mistakes_in_a_row_stop_for_a_person_whose_advice_reaches_the_mode
     assert sum(isinstance(event, ToolFailed) for event in durable(task)) == 3
 
 
+@pytest.mark.requirement("engine:asks:nobody-there")
 async def test_mistakes_without_a_person_end_the_run_as_failed(workshop: Workshop) -> None:
     task = await workshop.start(
         *(Turn(call("no_such_tool", {"n": n})) for n in range(3)), policy=Unattended()
@@ -130,7 +135,7 @@ async def test_mistakes_without_a_person_end_the_run_as_failed(workshop: Worksho
     check_history(task.messages)
 
 
-@pytest.mark.requirement("engine:repetition:fourth-identical-call")
+@pytest.mark.requirement("engine:loop:repetition")
 async def test_the_fourth_identical_call_is_not_run(workshop: Workshop) -> None:
     (workshop.root / "a.txt").write_text("x")
     same = [Turn(call("read_file", {"files": [{"path": "a.txt"}]})) for _ in range(4)]
@@ -144,7 +149,7 @@ async def test_the_fourth_identical_call_is_not_run(workshop: Workshop) -> None:
     assert "same arguments" in results(task.messages[8])[0]
 
 
-@pytest.mark.requirement("engine:limits:turns")
+@pytest.mark.requirement("engine:loop:run-limits")
 async def test_the_turn_limit_ends_the_run_with_its_code(workshop: Workshop) -> None:
     todo = [Turn(call("update_todo_list", {"todos": f"[ ] {n}"})) for n in range(5)]
     task = await workshop.start(*todo, limits=Limits(max_turns=2), policy=Unattended())
@@ -153,6 +158,7 @@ async def test_the_turn_limit_ends_the_run_with_its_code(workshop: Workshop) -> 
     assert ending.code == "turns"
 
 
+@pytest.mark.requirement("engine:loop:run-limits")
 async def test_the_time_limit_cuts_a_silent_stream(workshop: Workshop) -> None:
     task = await workshop.start(
         Turn(say("hm"), pause(600)), limits=Limits(max_seconds=0.05), policy=Unattended()
@@ -163,6 +169,7 @@ async def test_the_time_limit_cuts_a_silent_stream(workshop: Workshop) -> None:
     check_history(task.messages)
 
 
+@pytest.mark.requirement("engine:loop:settings-limits")
 async def test_the_request_limit_asks_and_yes_goes_on(workshop: Workshop) -> None:
     settings = Settings(allowed_max_requests=1)
     task = await workshop.start(
@@ -175,7 +182,7 @@ async def test_the_request_limit_asks_and_yes_goes_on(workshop: Workshop) -> Non
     assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
 
 
-@pytest.mark.requirement("engine:tools:run-in-order", "decision:D13")
+@pytest.mark.requirement("engine:calls:in-order")
 async def test_several_calls_run_in_order_and_reads_side_by_side_keep_theirs(
     workshop: Workshop,
 ) -> None:
@@ -199,7 +206,7 @@ async def test_several_calls_run_in_order_and_reads_side_by_side_keep_theirs(
     check_history(task.messages)
 
 
-@pytest.mark.requirement("engine:rejection:skips-the-rest")
+@pytest.mark.requirement("engine:calls:rejection")
 async def test_a_rejection_skips_the_rest_and_its_words_reach_the_model(
     workshop: Workshop,
 ) -> None:
@@ -223,7 +230,7 @@ async def test_a_rejection_skips_the_rest_and_its_words_reach_the_model(
     assert [row.text for row in rows(task, "user_feedback")] == ["use tabs"]
 
 
-@pytest.mark.requirement("engine:approval:feedback-before-result")
+@pytest.mark.requirement("engine:calls:feedback-with-yes")
 async def test_words_with_a_yes_go_in_front_of_the_result(workshop: Workshop) -> None:
     task = await workshop.start(
         Turn(call("write_to_file", {"path": "one.txt", "content": "1"})),
@@ -238,7 +245,7 @@ async def test_words_with_a_yes_go_in_front_of_the_result(workshop: Workshop) ->
     assert (workshop.root / "one.txt").read_text() == "1"
 
 
-@pytest.mark.requirement("engine:queue:never-an-approval", "decision:D17", "decision:D11")
+@pytest.mark.requirement("engine:asks:queue-is-no-answer", "engine:asks:queued-words")
 async def test_a_message_queued_before_an_ask_is_no_approval_and_reaches_the_model_later(
     workshop: Workshop,
 ) -> None:
@@ -260,7 +267,7 @@ async def test_a_message_queued_before_an_ask_is_no_approval_and_reaches_the_mod
     assert not task.recorder.facts.queue
 
 
-@pytest.mark.requirement("engine:truncated-calls-never-run", "decision:D14")
+@pytest.mark.requirement("engine:calls:malformed")
 async def test_a_call_with_broken_arguments_is_not_run_and_the_model_learns_why(
     workshop: Workshop,
 ) -> None:
@@ -275,7 +282,7 @@ async def test_a_call_with_broken_arguments_is_not_run_and_the_model_learns_why(
     check_history(task.messages)
 
 
-@pytest.mark.requirement("engine:ids:unique-in-task", "decision:D16", "flaw:B17")
+@pytest.mark.requirement("parsing:native:unique-ids")
 async def test_ids_that_a_provider_repeats_are_made_unique(workshop: Workshop) -> None:
     def todo(text: str) -> Turn:
         return Turn(call("update_todo_list", {"todos": text}, id="call_0"))
@@ -287,7 +294,7 @@ async def test_ids_that_a_provider_repeats_are_made_unique(workshop: Workshop) -
     check_history(task.messages)
 
 
-@pytest.mark.requirement("engine:mode:outside-groups-refused")
+@pytest.mark.requirement("engine:calls:mode", "tools:switch_mode:switches")
 async def test_a_tool_outside_the_modes_groups_is_refused_with_the_reason(
     workshop: Workshop,
 ) -> None:
@@ -302,7 +309,7 @@ async def test_a_tool_outside_the_modes_groups_is_refused_with_the_reason(
     assert "not allowed in ask mode" in results(task.messages[4])[0]
 
 
-@pytest.mark.requirement("engine:unattended:answers-everything", "decision:D12")
+@pytest.mark.requirement("engine:asks:nobody-there", "permissions:nobody-there")
 async def test_without_a_person_questions_get_the_first_suggestion_and_writes_are_refused(
     workshop: Workshop,
 ) -> None:
@@ -321,6 +328,7 @@ async def test_without_a_person_questions_get_the_first_suggestion_and_writes_ar
     assert not (workshop.root / "a.txt").exists()
 
 
+@pytest.mark.requirement("engine:usage:adds-up")
 async def test_usage_and_cost_add_up_over_requests(workshop: Workshop) -> None:
     task = await workshop.start(
         Turn(
@@ -337,6 +345,7 @@ async def test_usage_and_cost_add_up_over_requests(workshop: Workshop) -> None:
     assert task.usage.context_tokens == 145
 
 
+@pytest.mark.requirement("engine:asks:once")
 async def test_the_answer_that_comes_first_counts(workshop: Workshop) -> None:
     task = await workshop.start(
         Turn(call("execute_command", {"command": "touch ran"})), finish(), settings=Settings()
@@ -348,6 +357,7 @@ async def test_the_answer_that_comes_first_counts(workshop: Workshop) -> None:
     assert not (workshop.root / "ran").exists()
 
 
+@pytest.mark.requirement("history:api:environment-last", "prompts:environment")
 async def test_surroundings_come_last_with_every_message_and_files_only_with_the_first(
     workshop: Workshop,
 ) -> None:

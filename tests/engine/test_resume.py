@@ -8,13 +8,15 @@ import pytest
 
 from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import AskAnswered, AskOpened, MessageQueued
+from joey.core.history.ui import UiHistory
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.state import TaskState
 from joey.engine.endings import Completed, Failed
+from joey.engine.engine import TaskOptions
 from joey.engine.task import Task
 from joey.engine.unattended import Unattended
-from joey.testing.script import Turn, call, fail, say
+from joey.testing.script import Turn, call, fail, say, think
 from tests.engine.workshop import (
     Workshop,
     asked,
@@ -32,7 +34,7 @@ async def reopened(workshop: Workshop, task: Task, text: str | None = None) -> T
     return await workshop.engine.resume(task.id, text)
 
 
-@pytest.mark.requirement("engine:resume:completed-task")
+@pytest.mark.requirement("engine:resume:completed", "engine:completion:continued")
 async def test_a_completed_task_goes_on_and_its_completion_gets_its_result(
     workshop: Workshop,
 ) -> None:
@@ -69,7 +71,7 @@ async def test_an_unfinished_task_asks_to_resume_and_yes_goes_on(workshop: Works
     assert any(text.startswith("[TASK RESUMPTION]") for text in texts(again.messages[0]))
 
 
-@pytest.mark.requirement("engine:resume:protocol-is-locked", "decision:D8")
+@pytest.mark.requirement("engine:resume:same-protocol", "protocol:locked-first")
 async def test_an_xml_task_resumes_as_xml(workshop: Workshop) -> None:
     end = Turn(say("<attempt_completion><result>ok</result></attempt_completion>"))
     task = await workshop.start(end, policy=Unattended(), protocol=ToolProtocol.XML)
@@ -81,7 +83,7 @@ async def test_an_xml_task_resumes_as_xml(workshop: Workshop) -> None:
     assert provider.requests[0].tools == ()
 
 
-@pytest.mark.requirement("engine:resume:acknowledged-words-survive")
+@pytest.mark.requirement("engine:resume:after-kill")
 async def test_words_acknowledged_just_before_a_crash_reach_the_model(workshop: Workshop) -> None:
     task = await workshop.start(
         Turn(call("write_to_file", {"path": "a", "content": "1"})), settings=Settings()
@@ -163,7 +165,7 @@ async def test_a_message_to_a_task_at_rest_sets_it_to_work(workshop: Workshop) -
     assert task.state is TaskState.COMPLETED
 
 
-@pytest.mark.requirement("store:snapshot:at-rest")
+@pytest.mark.requirement("store:at-rest", "store:layout")
 async def test_both_history_files_are_on_disk_when_the_task_waits_for_a_person(
     workshop: Workshop,
 ) -> None:
@@ -179,3 +181,31 @@ async def test_both_history_files_are_on_disk_when_the_task_waits_for_a_person(
     assert [message["role"] for message in api] == ["user", "assistant"]
     assert metadata["status"] == "completed"
     assert metadata["title"] == "do it"
+
+
+async def test_a_mode_chosen_on_resuming_is_switched_to(workshop: Workshop) -> None:
+    task = await workshop.start(finish("one"), policy=Unattended())
+    await settled(task)
+    await workshop.engine.release(task)
+    workshop.script(finish("two"))
+    again = await workshop.engine.resume(
+        task.id, "explain it", options=TaskOptions(workspace=workshop.root, mode="ask")
+    )
+    await asked(again)
+    assert again.mode.slug == "ask"
+
+
+async def test_a_replayed_journal_gives_the_very_rows_that_people_saw(workshop: Workshop) -> None:
+    (workshop.root / "a.txt").write_text("x")
+    task = await workshop.start(
+        Turn(think("hm"), say("Let me look."), call("read_file", {"path": "a.txt"})),
+        Turn(fail(529, "overloaded")),
+        Turn(call("execute_command", {"command": "echo hi"})),
+        finish(),
+        policy=Unattended(),
+    )
+    await settled(task)
+    replayed = UiHistory()
+    for record in task.bus.after(0):
+        replayed.apply(record.event)
+    assert list(replayed.rows) == list(task.rows)

@@ -11,19 +11,20 @@ from joey.engine.endings import Completed, Failed
 from joey.engine.retry import Budget
 from joey.engine.unattended import Unattended
 from joey.errors import ProviderError, Trouble
-from joey.testing.script import Turn, disconnect, fail, say
+from joey.testing.script import Turn, call, disconnect, fail, say
 from tests.engine.workshop import (
     Workshop,
     asked,
     check_history,
     durable,
     finish,
+    results,
     rows,
     settled,
 )
 
 
-@pytest.mark.requirement("engine:retry:passing-trouble")
+@pytest.mark.requirement("engine:retry:passing", "engine:retry:nothing-lost")
 @pytest.mark.parametrize(
     "trouble",
     [
@@ -59,7 +60,7 @@ async def test_a_lost_stream_keeps_its_words_on_screen_but_not_in_the_conversati
     assert [event.cancel_reason for event in ended] == ["streaming_failed", None]
 
 
-@pytest.mark.requirement("engine:retry:retry-after")
+@pytest.mark.requirement("engine:retry:announced", "engine:retry:service-wait")
 async def test_the_service_says_how_long_to_wait_and_each_second_is_announced(
     workshop: Workshop,
 ) -> None:
@@ -73,7 +74,7 @@ async def test_the_service_says_how_long_to_wait_and_each_second_is_announced(
     assert workshop.clock.slept == [1.0, 1.0, 1.0]
 
 
-@pytest.mark.requirement("engine:retry:budget", "flaw:B9")
+@pytest.mark.requirement("engine:retry:bounded")
 async def test_the_budget_ends_and_a_person_is_asked(workshop: Workshop) -> None:
     down = [Turn(fail(529, "overloaded")) for _ in range(3)]
     task = await workshop.start(*down, finish(), settings=Settings(max_retries=2))
@@ -85,6 +86,7 @@ async def test_the_budget_ends_and_a_person_is_asked(workshop: Workshop) -> None
     assert rows(task, "api_req_retried")
 
 
+@pytest.mark.requirement("engine:retry:hopeless")
 @pytest.mark.parametrize(
     ("status", "code"),
     [(401, "provider:auth"), (404, "provider:not_found"), (400, "provider:invalid")],
@@ -101,7 +103,7 @@ async def test_trouble_that_waiting_does_not_mend_is_not_retried(
     check_history(task.messages)
 
 
-@pytest.mark.requirement("engine:retry:nothing-lost", "flaw:B8")
+@pytest.mark.requirement("engine:retry:nothing-lost")
 async def test_what_was_said_survives_a_request_that_failed_for_good(workshop: Workshop) -> None:
     task = await workshop.start(Turn(fail(401, "bad key")), policy=Unattended(), text="the request")
     await settled(task)
@@ -123,6 +125,22 @@ async def test_the_second_empty_reply_is_told(workshop: Workshop) -> None:
     assert [row.text for row in rows(task, "error")] == ["MODEL_NO_ASSISTANT_MESSAGES"]
 
 
+@pytest.mark.requirement("engine:retry:nothing-lost")
+@pytest.mark.parametrize(
+    "trouble",
+    [pytest.param(Turn(), id="empty"), pytest.param(Turn(say("I was"), disconnect()), id="broken")],
+)
+async def test_results_are_sent_again_unchanged(workshop: Workshop, trouble: Turn) -> None:
+    (workshop.root / "a.txt").write_text("the content")
+    look = Turn(call("read_file", {"files": [{"path": "a.txt"}]}))
+    provider = workshop.script(look, trouble, finish())
+    await settled(await workshop.start(policy=Unattended()))
+    _, before, after = provider.requests
+    assert "the content" in results(after.messages[-1])[0]
+    assert after.messages == before.messages
+
+
+@pytest.mark.requirement("engine:retry:bounded")
 def test_waits_double_and_both_counts_and_total_time_are_bounded() -> None:
     error = ProviderError("down", trouble=Trouble.OVERLOAD)
     budget = Budget(Settings(request_delay_seconds=5, max_retries=10, max_retry_wait_seconds=40))

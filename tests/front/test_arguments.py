@@ -39,7 +39,6 @@ WRONG = [
     (["-c", "-r", "x"], "not allowed with"),
     (["-y", "-a", "x"], "not allowed with"),
     (["--ephemeral", "-c"], "--ephemeral"),
-    (["--mode", "ask", "-c"], "keeps its mode"),
     (["--protocol", "xml", "-r", "x"], "its protocol"),
     (["--max-turns", "0"], "'0'"),
     (["--max-turns", "many"], "'many'"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
+
 from joey.testing.script import Turn, call, pause, say, think
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
@@ -27,6 +29,7 @@ def running(command: str) -> Turn:
     return Turn(say("I run."), call("execute_command", {"command": command}))
 
 
+@pytest.mark.requirement("front:approvals")
 async def test_a_whole_task_from_prompt_to_acceptance(joey: Joey) -> None:
     turns = [
         Turn(think("Let me see.", signature="s"), *writing("new.txt", "hello\n").steps),
@@ -54,6 +57,7 @@ async def test_a_whole_task_from_prompt_to_acceptance(joey: Joey) -> None:
         assert await screen.ended() == 0
 
 
+@pytest.mark.requirement("front:approvals", "engine:calls:message-is-no")
 async def test_words_instead_of_yes_are_told_to_the_model_and_nothing_happens(joey: Joey) -> None:
     async with ModelServer([writing("new.txt", "x"), done()]) as server:
         async with terminal(joey, *reach(server.url), "do it") as screen:
@@ -66,6 +70,7 @@ async def test_words_instead_of_yes_are_told_to_the_model_and_nothing_happens(jo
     assert not (joey.workspace / "new.txt").exists()
 
 
+@pytest.mark.requirement("engine:asks:queue-is-no-answer")
 async def test_what_was_typed_before_the_question_is_not_its_answer(joey: Joey) -> None:
     gate = asyncio.Event()
     turn = Turn(say("I think"), pause(gate), *writing("new.txt", "x").steps)
@@ -84,6 +89,7 @@ async def test_what_was_typed_before_the_question_is_not_its_answer(joey: Joey) 
     assert not (joey.workspace / "new.txt").exists()
 
 
+@pytest.mark.requirement("tools:ask_followup_question:asks")
 async def test_a_question_is_answered_with_a_number(joey: Joey) -> None:
     ask = {
         "question": "Which colour?",
@@ -160,6 +166,7 @@ async def test_ctrl_c_at_a_question_withdraws_it(joey: Joey) -> None:
     assert "askWithdrawn" in journal
 
 
+@pytest.mark.requirement("engine:asks:queued-words")
 async def test_words_typed_during_the_work_reach_the_model_at_its_next_step(joey: Joey) -> None:
     gate = asyncio.Event()
     (joey.workspace / "a.txt").write_text("hello", encoding="utf-8")
@@ -225,6 +232,7 @@ async def test_without_a_model_the_message_is_the_same_as_elsewhere(joey: Joey) 
         assert await screen.ended() == 78
 
 
+@pytest.mark.requirement("front:safe-display")
 async def test_nothing_that_the_model_says_moves_the_cursor(joey: Joey) -> None:
     evil = "\x1b[2J\x1b]0;owned\x07\rhidden \u202ereversed"
     async with (

@@ -10,6 +10,7 @@ from joey.cli.demo_script import PROMPT, RESULT, SERVER_JS
 from tests.front.binary import Joey
 
 
+@pytest.mark.requirement("front:demo")
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])
 @pytest.mark.parametrize("protocol", ["native", "xml"])
 async def test_the_demonstration_does_real_work_in_either_protocol_on_either_wire(

@@ -49,6 +49,7 @@ async def test_a_home_that_cannot_be_written_fails(joey: Joey) -> None:
     assert "JOEY_HOME" in home["advice"]
 
 
+@pytest.mark.requirement("config:local-model")
 def test_a_model_server_that_listens_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

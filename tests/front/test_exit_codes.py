@@ -49,11 +49,13 @@ ERRORS = [
 ]
 
 
+@pytest.mark.requirement("front:exit-codes")
 @pytest.mark.parametrize(("ending", "refused", "code"), ENDINGS)
 def test_each_ending_has_its_exit_code(ending: Ending, refused: bool, code: int) -> None:
     assert exit_code_of(ending, refused=refused) == code
 
 
+@pytest.mark.requirement("front:exit-codes")
 @pytest.mark.parametrize(("error", "code"), ERRORS)
 def test_each_error_has_its_exit_code(error: BaseException, code: int) -> None:
     assert exit_code_of_error(error) == code

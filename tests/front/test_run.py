@@ -40,6 +40,7 @@ def histories(joey: Joey) -> tuple[list[Any], list[Any]]:
     return ui, api
 
 
+@pytest.mark.requirement("front:print")
 async def test_the_result_alone_is_on_stdout_and_progress_on_stderr(joey: Joey) -> None:
     (joey.workspace / "a.txt").write_text("hello", encoding="utf-8")
     async with ModelServer([reading("a.txt"), DONE]) as server:
@@ -56,6 +57,7 @@ async def test_without_a_terminal_a_prompt_is_run_without_asking_for_it(joey: Jo
     assert (done.code, done.out) == (0, "All **done**.\n")
 
 
+@pytest.mark.requirement("front:json")
 async def test_json_is_one_object_with_everything_that_was_said(joey: Joey) -> None:
     turn = Turn(
         think("hm", signature="s"), say("Nearly."), *DONE.steps[1:], usage(input=7, output=3)
@@ -78,6 +80,7 @@ async def test_json_is_one_object_with_everything_that_was_said(joey: Joey) -> N
     assert all(event["done"] for event in result["events"])
 
 
+@pytest.mark.requirement("front:json")
 async def test_stream_json_tells_pieces_then_the_whole_and_the_result_last(joey: Joey) -> None:
     (joey.workspace / "a.txt").write_text("hello", encoding="utf-8")
     first = Turn(say("I look at it.", chunk=3), call("read_file", {"path": "a.txt"}))
@@ -99,6 +102,7 @@ async def test_stream_json_tells_pieces_then_the_whole_and_the_result_last(joey:
     assert lines[-1]["taskId"] == lines[0]["taskId"]
 
 
+@pytest.mark.requirement("permissions:nobody-there", "front:exit-codes")
 async def test_what_nobody_may_allow_is_refused_named_and_told_by_the_exit_code(
     joey: Joey,
 ) -> None:
@@ -149,6 +153,7 @@ FAILURES: list[tuple[str, Step, int]] = [
 ]
 
 
+@pytest.mark.requirement("front:exit-codes")
 @pytest.mark.parametrize(("code", "step", "exit_code"), FAILURES, ids=[f[0] for f in FAILURES])
 async def test_a_provider_that_fails_is_told_by_the_exit_code(
     joey: Joey, code: str, step: Step, exit_code: int
@@ -177,6 +182,7 @@ async def test_no_server_at_all_means_try_again(joey: Joey) -> None:
     assert done.code == 75
 
 
+@pytest.mark.requirement("front:exit-codes", "engine:loop:run-limits")
 async def test_limits_end_the_run_with_codes_of_their_own(joey: Joey) -> None:
     (joey.workspace / "a.txt").write_text("hello", encoding="utf-8")
     async with ModelServer([reading("a.txt"), DONE]) as server:
@@ -231,6 +237,7 @@ async def test_a_pipe_that_is_never_closed_does_not_hold_up_a_prompt(joey: Joey)
     assert b"standard input" in err
 
 
+@pytest.mark.requirement("front:trouble:huge-prompt")
 async def test_a_huge_prompt_is_refused_clearly_and_a_large_one_works(joey: Joey) -> None:
     huge = await joey.run("-p", "--provider", "ollama", "-m", "x", stdin=b"x" * 10 * 1024 * 1024)
     assert huge.code == 2
@@ -267,6 +274,7 @@ async def test_calls_in_xml_work_as_well(joey: Joey) -> None:
 # Tasks that go on
 
 
+@pytest.mark.requirement("front:continue")
 async def test_a_task_is_continued_in_its_folder_or_by_the_start_of_its_id(joey: Joey) -> None:
     async with ModelServer([DONE, DONE, DONE]) as server:
         first = await joey.run("-p", "--output-format", "json", *reach(server.url), "one")
@@ -401,6 +409,7 @@ async def test_streams_that_are_closed_from_the_start_do_not_matter(
 # Signals and pipes
 
 
+@pytest.mark.requirement("front:signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 async def test_a_signal_stops_the_run_and_leaves_valid_histories(
     joey: Joey, number: signal.Signals, code: int

@@ -32,6 +32,7 @@ def test_text_is_shown_without_what_commands_a_terminal(text: str, shown: str) -
     assert sanitise(text) == shown
 
 
+@pytest.mark.requirement("front:safe-display")
 @settings(max_examples=200)
 @given(st.text(), st.integers(0, 20))
 def test_no_text_reaches_the_terminal_with_a_control_character_however_it_is_cut(

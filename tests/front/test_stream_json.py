@@ -260,7 +260,9 @@ def test_a_reply_that_only_calls_says_nothing_by_itself() -> None:
 def test_the_output_of_a_command_and_its_end_have_one_id() -> None:
     stream = StreamJson()
     content = "Command executed in '/w'. The command was not successful.\nExit code: 3\nOutput:\nab"
-    finished = ToolFinished(ts=30, call_id="c", tool="execute_command", content=content)
+    finished = ToolFinished(
+        ts=30, call_id="c", tool="execute_command", content=content, exit_code=3
+    )
     events = (CommandGrew(ts=20, output="a"), CommandGrew(ts=21, output="b"), finished)
     lines = [line for event in events for line in stream.feed(event)]
     assert [line["id"] for line in lines] == [20, 20, 20]

@@ -25,6 +25,7 @@ async def play(joey: Joey, prompt: str) -> str:
     return task_id
 
 
+@pytest.mark.requirement("front:tasks", "store:listing")
 async def test_tasks_are_listed_the_latest_first(joey: Joey) -> None:
     first, second = await play(joey, "the first"), await play(joey, "the second")
     listed = await joey.run("tasks", "list")
@@ -51,6 +52,7 @@ async def test_tasks_of_other_folders_are_listed_only_when_asked_for(
     assert task_id in named.out
 
 
+@pytest.mark.requirement("front:tasks")
 async def test_a_task_is_shown_by_the_start_of_its_id(joey: Joey) -> None:
     task_id = await play(joey, "look at it")
     shown = await joey.run("tasks", "show", task_id[:13])

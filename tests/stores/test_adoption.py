@@ -97,6 +97,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.requirement("store:adoption")
 def test_a_native_task_is_adopted_with_its_facts_and_its_open_call(home: Path) -> None:
     event = adopted(home, NATIVE)
     assert (event.task_id, event.workspace, event.mode) == (NATIVE, "/home/ann/shop", "debug")
@@ -109,6 +110,7 @@ def test_a_native_task_is_adopted_with_its_facts_and_its_open_call(home: Path) -
     )
 
 
+@pytest.mark.requirement("store:adoption", "protocol:from-history")
 def test_an_xml_task_is_adopted_as_xml_with_facts_from_its_texts(home: Path) -> None:
     event = adopted(home, XML)
     assert event.protocol is ToolProtocol.XML
@@ -140,6 +142,7 @@ def test_loose_ends_of_the_ui_history_are_taken_off(home: Path) -> None:
     assert kinds.count("api_req_started") == 2
 
 
+@pytest.mark.requirement("store:adoption")
 async def test_originals_stay_and_are_kept_as_copies_when_a_snapshot_replaces_them(
     home: Path,
 ) -> None:
@@ -154,6 +157,7 @@ async def test_originals_stay_and_are_kept_as_copies_when_a_snapshot_replaces_th
         assert (folder / name).read_bytes() != originals[name]
 
 
+@pytest.mark.requirement("store:adoption")
 def test_an_adopted_task_goes_on_in_its_own_folder(home: Path) -> None:
     log, _ = JsonFileStore(home).open(NATIVE)
     log.append(said(2))
@@ -286,6 +290,7 @@ def test_messages_hidden_by_a_summary_or_a_truncation_stay_hidden(tmp_path: Path
     assert said == ["older", "summary", "marker", "new"]
 
 
+@pytest.mark.requirement("history:api:results-by-id")
 def test_every_call_has_one_result_and_every_result_a_call(tmp_path: Path) -> None:
     api = [
         user(text("go")),
@@ -416,6 +421,7 @@ def test_whatever_json_is_in_the_files_the_task_opens_with_what_was_readable(
     assert event.messages
 
 
+@pytest.mark.requirement("protocol:locked-first", "protocol:from-history")
 @pytest.mark.parametrize(
     ("item", "environment", "protocol"),
     [

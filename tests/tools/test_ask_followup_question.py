@@ -27,6 +27,7 @@ async def asked(root: Path, arguments: dict[str, Any]) -> Any:
     return msgspec.json.decode(prepared.row_text)
 
 
+@pytest.mark.requirement("tools:ask_followup_question:asks")
 @pytest.mark.parametrize(
     "follow_up",
     [
@@ -73,6 +74,7 @@ def test_suggestions_of_the_wrong_kind_are_an_argument_error() -> None:
         tool.parse({"question": "Which?", "follow_up": [{"answer": 1}]})
 
 
+@pytest.mark.requirement("tools:ask_followup_question:asks")
 @pytest.mark.parametrize(
     ("protocol", "text"),
     [

@@ -67,6 +67,7 @@ async def test_the_last_line_without_newline_is_there(tmp_path: Path) -> None:
     assert (await read(tmp_path)).text.endswith("COMPLETE\n1 | a\n2 | last")
 
 
+@pytest.mark.requirement("tools:lenient-arguments")
 async def test_numbers_may_come_as_text(tmp_path: Path) -> None:
     keep(tmp_path, b"abcdef")
     assert "Showing bytes 2-4 | TRUNCATED" in (await read(tmp_path, offset="2", limit="2")).text

@@ -9,8 +9,6 @@ import pytest
 from joey.errors import ToolError, WorkspaceError
 from joey.workspace.files import LocalFiles
 
-pytestmark = pytest.mark.requirement("permissions:paths:outside")
-
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
@@ -39,6 +37,7 @@ def test_a_path_inside_is_shown_relative_to_the_workspace(root: Path) -> None:
     assert files.resolve("").path == root
 
 
+@pytest.mark.requirement("permissions:paths:outside")
 @pytest.mark.parametrize(
     "given", ["../work-secret/key", "src/../../work-secret/key", "/etc/passwd"]
 )
@@ -48,10 +47,12 @@ def test_a_path_that_leads_out_is_outside(root: Path, given: str) -> None:
     assert Path(place.shown).is_absolute()
 
 
+@pytest.mark.requirement("permissions:paths:outside")
 def test_a_sibling_whose_name_begins_like_the_workspace_is_outside(root: Path) -> None:
     assert not LocalFiles(root).resolve(f"{root}-secret/key").inside
 
 
+@pytest.mark.requirement("permissions:paths:outside")
 def test_links_are_followed_before_anything_is_decided(root: Path) -> None:
     (root / "notes").symlink_to("../work-secret/key")
     (root / "folder").symlink_to("../work-secret")
@@ -63,6 +64,7 @@ def test_links_are_followed_before_anything_is_decided(root: Path) -> None:
     assert files.resolve("inner/new.py").shown == "src/new.py"
 
 
+@pytest.mark.requirement("permissions:paths:outside")
 def test_a_link_to_nothing_is_judged_by_where_it_leads(root: Path) -> None:
     (root / "dangling").symlink_to("../elsewhere")
     assert not LocalFiles(root).resolve("dangling").inside
@@ -150,6 +152,7 @@ async def test_a_device_is_not_read(root: Path) -> None:
         await files.read(files.resolve("/dev/zero"), 10)
 
 
+@pytest.mark.requirement("permissions:paths:outside")
 async def test_a_link_that_appears_after_the_decision_is_not_followed(root: Path) -> None:
     files = LocalFiles(root)
     file, folder = files.resolve("src/a.py"), files.resolve("deep/b.py")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from joey import __version__
 from joey.cli.exit_codes import UsageError
 
 COMMANDS = ("demo", "doctor", "tasks")
@@ -79,8 +80,8 @@ def _check(arguments: argparse.Namespace) -> None:
         return
     if arguments.ephemeral:
         raise UsageError("--ephemeral keeps no tasks, so there is none to continue")
-    if arguments.mode or arguments.protocol:
-        raise UsageError("a task keeps its mode and its protocol; they can be chosen for a new one")
+    if arguments.protocol:
+        raise UsageError("a task keeps its protocol; it can be chosen for a new one only")
 
 
 def _run_parser() -> Parser:
@@ -93,7 +94,7 @@ def _run_parser() -> Parser:
         allow_abbrev=False,
     )
     parser.add_argument("prompt", nargs="*", metavar="PROMPT", help="what to do; - reads a pipe")
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
+    parser.add_argument("--version", action="version", version=f"joey {__version__}")
     _add_output(parser.add_argument_group("output"))
     _add_task(parser.add_argument_group("task"))
     _add_model(parser.add_argument_group("model"))
@@ -250,16 +251,6 @@ _COMMAND_PARSERS: dict[str, Callable[[], Parser]] = {
     "doctor": _doctor_parser,
     "tasks": _tasks_parser,
 }
-
-
-class _Version(argparse.Action):
-    """Looks the version up only when somebody asks."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *rest: object) -> None:
-        from importlib.metadata import version
-
-        print(f"joey {version('joey')}")
-        parser.exit()
 
 
 def _count(text: str) -> int:

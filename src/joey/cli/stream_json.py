@@ -8,7 +8,6 @@ itself: the results of all tools, and on the last line why a run ended and what 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,7 +36,6 @@ Line = dict[str, Any]
 SCHEMA_VERSION = 1
 PROTOCOL = "roo-cli-stream"
 COMMAND_TOOL = "execute_command"
-_EXIT_CODE = re.compile(r"\bExit code: (\d+)")
 NOT_TOLD = frozenset(
     {
         "api_req_started",
@@ -187,8 +185,8 @@ class StreamJson:
             line["subtype"] = "command"
             line["id"] = self._output_id or event.ts
             self._output_id = None
-            if exited := _EXIT_CODE.search(event.content.partition("\nOutput")[0]):
-                result["exitCode"] = int(exited[1])
+            if event.exit_code is not None:
+                result["exitCode"] = event.exit_code
         return {**line, "tool_result": result, "done": True}
 
     def _said(self, event: Said) -> Iterator[Line]:

@@ -79,10 +79,8 @@ def _export(store: Store, arguments: Namespace) -> None:
 
 def read_rows(store: Store, task_id: str) -> list[dict[str, Any]]:
     """The UI history of a task, from its journal."""
-    log, records = store.open(task_id)
-    log.close()
     history = UiHistory()
-    for record in records:
+    for record in store.read(task_id):
         history.apply(record.event)
     return [msgspec.to_builtins(row) for row in history.rows]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+import msgspec
 from msgspec import Struct
 
 
@@ -35,6 +36,28 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     @property
     def approves(self) -> bool:
         return self.response is Response.YES
+
+    @property
+    def has_words(self) -> bool:
+        return bool(self.text or self.images)
+
+
+class Suggestion(Struct, frozen=True, omit_defaults=True):
+    answer: str
+    mode: str | None = None
+
+
+class FollowUp(Struct, frozen=True):
+    """`text` of a `followup` ask."""
+
+    question: str = ""
+    suggest: tuple[Suggestion, ...] = ()
+
+
+def first_suggestion(text: str) -> str | None:
+    """What a follow-up question suggests first, if it suggests anything."""
+    suggestions = msgspec.json.decode(text, type=FollowUp).suggest
+    return suggestions[0].answer if suggestions else None
 
 
 INTERACTIVE = frozenset({AskKind.FOLLOWUP, AskKind.COMMAND, AskKind.TOOL, AskKind.USE_MCP_SERVER})

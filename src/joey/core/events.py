@@ -198,6 +198,8 @@ class ToolFinished(_Event, frozen=True, tag="toolFinished"):
     is_error: bool = False
     header: str | None = None
     """XML protocol: the line that names the call before its result."""
+    exit_code: int | None = None
+    """Commands that ended: what they returned."""
     row_ts: int | None = None
 
 

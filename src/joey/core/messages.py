@@ -162,6 +162,13 @@ def image_block(data_uri: str) -> ImageBlock:
     return ImageBlock(ImageSource(media_type=media_type, data=data))
 
 
+def well_formed(text: str) -> str:
+    """Text that any file or wire can carry: halves of surrogate pairs become question marks."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def plain_text(blocks: str | tuple[Block, ...] | list[TextBlock | ImageBlock]) -> str:
     """The text in a message's content, blocks joined by newlines."""
     if isinstance(blocks, str):

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from joey.core.asks import AskKind
+from joey.core.messages import UserBlock
 from joey.engine.endings import Stop
+from joey.engine.words import show_words, told_words
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -25,9 +27,10 @@ class Allowance:
         self._asked_at_request = facts.requests
         self._first_cost = self._asked_at_cost = facts.usage.total_cost
 
-    async def check(self) -> None:
+    async def check(self) -> tuple[UserBlock, ...]:
+        """Words that came with a yes to going on."""
         self._check_limits()
-        await self._check_settings()
+        return await self._check_settings()
 
     def _check_limits(self) -> None:
         limits, facts = self._task.bench.limits, self._task.recorder.facts
@@ -38,20 +41,23 @@ class Allowance:
         if limits.max_cost is not None and spent >= limits.max_cost:
             raise Stop("budget", f"The budget of ${limits.max_cost:.2f} is used up.")
 
-    async def _check_settings(self) -> None:
+    async def _check_settings(self) -> tuple[UserBlock, ...]:
         settings, facts = self._task.bench.settings, self._task.recorder.facts
         requests = facts.requests - self._asked_at_request + 1
         cost = facts.usage.total_cost - self._asked_at_cost
         if settings.allowed_max_requests and requests > settings.allowed_max_requests:
-            await self._ask(settings.allowed_max_requests, "requests")
-        elif settings.allowed_max_cost and cost > settings.allowed_max_cost + CENT_DUST:
-            await self._ask(f"{settings.allowed_max_cost:.2f}", "cost")
+            return await self._ask(settings.allowed_max_requests, "requests")
+        if settings.allowed_max_cost and cost > settings.allowed_max_cost + CENT_DUST:
+            return await self._ask(f"{settings.allowed_max_cost:.2f}", "cost")
+        return ()
 
-    async def _ask(self, count: int | str, kind: str) -> None:
+    async def _ask(self, count: int | str, kind: str) -> tuple[UserBlock, ...]:
         text = msgspec.json.encode({"count": count, "type": kind}).decode()
         answer = await self._task.ask(AskKind.LIMIT_REACHED, text)
-        if answer is None or not answer.approves:
+        show_words(self._task, answer)
+        if not answer.approves:
             code = "budget" if kind == "cost" else "turns"
             raise Stop(code, f"The limit of {count} {kind} is reached.")
         facts = self._task.recorder.facts
         self._asked_at_request, self._asked_at_cost = facts.requests, facts.usage.total_cost
+        return told_words(answer)

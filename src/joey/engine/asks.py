@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from msgspec import Struct
+
 from joey.core.asks import Answer
 from joey.core.events import AskAnswered, AskOpened, AskWithdrawn, Event
 
@@ -24,6 +26,13 @@ class AnswerPolicy(Protocol):
         ...
 
 
+class Lapse(Struct, frozen=True):
+    """An answer that is taken when nobody gave one in time."""
+
+    seconds: float
+    answer: Answer
+
+
 class Asks:
     def __init__(
         self,
@@ -36,8 +45,8 @@ class Asks:
         self._policy = policy
         self._open: dict[int, asyncio.Future[Answer]] = {}
 
-    async def ask(self, opened: AskOpened, patience: float | None = None) -> Answer | None:
-        """Put the question and wait for its answer; None when `patience` seconds passed first."""
+    async def ask(self, opened: AskOpened, lapse: Lapse | None = None) -> Answer:
+        """Put the question and wait for its answer, or for the time of `lapse` to be up."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._open[opened.ts] = future
         try:
@@ -45,16 +54,23 @@ class Asks:
             answer = self._policy.answer(opened) if self._policy is not None else None
             if answer is not None and self._policy is not None:
                 self._settle(opened.ts, answer, self._policy.name)
-            async with asyncio.timeout(patience):
-                return await future
-        except TimeoutError:
-            return None
-        except asyncio.CancelledError:
+            return await self._wait(opened.ts, future, lapse)
+        except BaseException:
             if not future.done() or future.cancelled():
                 self._publish(AskWithdrawn(ts=self._now(), ask_ts=opened.ts))
             raise
         finally:
             del self._open[opened.ts]
+
+    async def _wait(
+        self, ask_ts: int, future: asyncio.Future[Answer], lapse: Lapse | None
+    ) -> Answer:
+        if lapse is None:
+            return await future
+        await asyncio.wait([future], timeout=lapse.seconds)
+        if not future.done():
+            self._settle(ask_ts, lapse.answer, "timeout")
+        return future.result()
 
     def answer(self, ask_ts: int, answer: Answer, by: str = "person") -> bool:
         """Give the answer. False when nothing waits under this id (any more)."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from joey.core.asks import AskKind
-from joey.core.events import Said, TaskCompleted, UserSaid
+from joey.core.events import Said, TaskCompleted
 from joey.core.prompts import replies
+from joey.engine.calls import PlacedCall
+from joey.engine.words import show_words
 from joey.errors import ToolError
 from joey.tools.base import Outcome
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def accept_completion(
-    task: Task, result: str, row_ts: int, *, something_failed: bool
+    task: Task, result: str, placed: PlacedCall, *, something_failed: bool
 ) -> Outcome | None:
     """None when the result was accepted; otherwise the feedback, as the call's outcome.
 
@@ -24,14 +26,14 @@ async def accept_completion(
     """
     _check(task, something_failed)
     facts = task.recorder.facts
-    task.publish(Said(ts=row_ts, say="completion_result", text=result))
+    task.publish(Said(ts=placed.row_ts, say="completion_result", text=result))
     task.publish(
         TaskCompleted(ts=task.now(), result=result, usage=facts.usage, tool_usage=dict(facts.tools))
     )
-    answer = await task.ask(AskKind.COMPLETION_RESULT)
-    if answer is None or answer.approves:
+    answer = await task.ask(AskKind.COMPLETION_RESULT, call_id=placed.call.id)
+    show_words(task, answer)
+    if answer.approves:
         return None
-    task.publish(UserSaid(ts=task.now(), text=answer.text, images=answer.images))
     return Outcome(replies.completion_feedback(answer.text), images=answer.images)
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from joey.core.events import AskWithdrawn, TaskCreated, UserSaid
+from joey.core.events import AskWithdrawn, ModeSwitched, TaskCreated, UserSaid
 from joey.core.history.facts import TaskFacts
+from joey.core.messages import well_formed
 from joey.core.protocol import ToolProtocol, choose_protocol
 from joey.core.settings import Limits, Profile, Settings
 from joey.engine.asks import AnswerPolicy
@@ -75,9 +76,9 @@ class Engine:
                 model=model.id,
             )
         )
-        task.publish(UserSaid(ts=task.now(), text=text, images=images, first=True))
+        task.publish(UserSaid(ts=task.now(), text=well_formed(text), images=images, first=True))
         await task.recorder.commit()
-        task.start(Opening.new())
+        task.start(Opening.NEW)
         return task
 
     async def resume(
@@ -93,7 +94,7 @@ class Engine:
         if text is not None:
             await task.send(text, images)
         elif not task.running:
-            task.start(Opening.resume(task.state))
+            task.start(Opening.RESUME)
         return task
 
     def _reopen(self, task_id: str, options: TaskOptions) -> Task:
@@ -111,6 +112,8 @@ class Engine:
         if task.pending is not None:
             # The process that asked is gone, and with it whoever could have answered.
             task.publish(AskWithdrawn(ts=task.now(), ask_ts=task.pending.ts))
+        if options.mode is not None and options.mode != task.mode.slug:
+            task.publish(ModeSwitched(ts=task.now(), mode=options.mode))
         self._tasks[task.id] = task
         return task
 
@@ -135,7 +138,10 @@ class Engine:
     async def close(self) -> None:
         tasks = list(self._tasks.values())
         self._tasks.clear()
-        await asyncio.gather(*(task.close() for task in tasks))
+        closed = await asyncio.gather(*(task.close() for task in tasks), return_exceptions=True)
+        for problem in closed:
+            if isinstance(problem, BaseException):
+                raise problem
 
     async def __aenter__(self) -> Engine:
         return self

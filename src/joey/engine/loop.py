@@ -27,12 +27,14 @@ from joey.core.prompts import replies
 from joey.core.protocol import ToolProtocol
 from joey.core.state import TaskState
 from joey.engine.allowance import Allowance
-from joey.engine.dispatch import Dispatch, PlacedCall
+from joey.engine.calls import PlacedCall
+from joey.engine.dispatch import Dispatch
 from joey.engine.endings import Aborted, Completed, Continue, Ending, Failed, Stop
 from joey.engine.mistakes import Mistakes
-from joey.engine.opening import Opening, first_content
+from joey.engine.opening import Opening, close_completion, first_content
 from joey.engine.retry import take_turn_with_patience
 from joey.engine.surroundings import describe_surroundings
+from joey.engine.words import show_words
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -47,11 +49,13 @@ async def run(task: Task, opening: Opening) -> Completed | Failed:
     """Work until the result is accepted, or nobody wants to go on."""
     seconds = task.bench.limits.max_seconds
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(seconds) as limit:
             return await _converse(task, opening)
     except Stop as stop:
         return Failed(stop.code, stop.message)
     except TimeoutError:
+        if not limit.expired():
+            raise
         return Failed("time", f"The time limit of {seconds:g} seconds is reached.")
 
 
@@ -73,18 +77,17 @@ async def _converse(task: Task, opening: Opening) -> Completed:
 
 async def heed(task: Task, mistakes: Mistakes, allowance: Allowance) -> tuple[UserBlock, ...]:
     """Stop for a person where that is due; their advice becomes part of the next message."""
-    await allowance.check()
+    words = await allowance.check()
     if not mistakes.too_many:
-        return ()
+        return words
     answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, TOO_MANY_MISTAKES)
     mistakes.forgive()
-    if answer is None or answer.response is Response.NO:
+    show_words(task, answer)
+    if answer.response is Response.NO:
         raise Stop("mistakes", "The model kept making mistakes and nobody told it how to go on.")
-    if not answer.text and not answer.images:
-        return ()
-    task.publish(UserSaid(ts=task.now(), text=answer.text, images=answer.images))
-    guidance = replies.guidance(task.recorder.facts.protocol, answer.text)
-    return (TextBlock(guidance), *(image_block(uri) for uri in answer.images))
+    if answer.text:
+        words += (TextBlock(replies.guidance(task.recorder.facts.protocol, answer.text)),)
+    return (*words, *(image_block(uri) for uri in answer.images))
 
 
 async def compose(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequest, int]:
@@ -135,8 +138,12 @@ def judge(task: Task, outcome: Dispatch | None, mistakes: Mistakes) -> Completed
         reminder = replies.no_tool_used(task.recorder.facts.protocol)
         return Continue((TextBlock(reminder),))
     mistakes.used_a_tool()
-    if outcome.accepted is not None:
+    if outcome.accepted is None:
+        return Continue()
+    if not task.recorder.facts.queue:
         return Completed(outcome.accepted)
+    # Words came in while the result was accepted: the task goes on with them.
+    close_completion(task)
     return Continue()
 
 

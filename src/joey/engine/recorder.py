@@ -57,12 +57,13 @@ class Recorder:
 
     async def rest(self) -> None:
         """Write the two history files and the metadata, unless they are up to date."""
-        if self._seq == self._saved_seq:
+        seq = self._seq
+        if seq == self._saved_seq:
             return
-        self._saved_seq = self._seq
         encode = msgspec.json.Encoder().encode
         api = [encode(message) for message in self.api.rendered()]
         await self.log.snapshot(self.ui.encoded(), api, self.metadata())
+        self._saved_seq = max(seq, self._saved_seq)
 
     def metadata(self) -> TaskMetadata:
         facts = self.facts
@@ -75,7 +76,7 @@ class Recorder:
             profile=facts.profile,
             model=facts.model,
             parent_id=facts.parent_id,
-            status=facts.state,
+            status=facts.status,
             created=facts.created,
             updated=facts.updated,
             tokens_in=facts.usage.total_tokens_in,

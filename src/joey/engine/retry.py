@@ -9,12 +9,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from joey.core.asks import AskKind
 from joey.core.events import Countdown, Placed, RequestStarted, Said
+from joey.core.messages import UserBlock
 from joey.core.models import ModelRequest
 from joey.core.settings import Settings
 from joey.engine.endings import Stop
 from joey.engine.turn import take_turn
+from joey.engine.words import show_words, told_words
 from joey.errors import ProviderError, Trouble
 
 if TYPE_CHECKING:
@@ -63,21 +67,27 @@ async def take_turn_with_patience(
         except ProviderError as error:
             if error.trouble is Trouble.EMPTY and budget.attempts > 0:
                 task.publish(Said(ts=task.now(), say="error", text="MODEL_NO_ASSISTANT_MESSAGES"))
+            words: tuple[UserBlock, ...] = ()
             wait = budget.wait_after(error)
             if wait is None:
-                await _ask_to_try_again(task, error)
+                words = await _ask_to_try_again(task, error)
                 budget = Budget(task.bench.settings)
             else:
                 await _count_down(task, error, wait, budget.attempts)
         request_ts = task.now()
-        task.publish(RequestStarted(ts=request_ts, api_protocol=task.bench.provider.api_protocol))
+        protocol = task.bench.provider.api_protocol
+        task.publish(RequestStarted(ts=request_ts, api_protocol=protocol, content=words))
+        request = structs.replace(request, messages=tuple(task.recorder.api.messages))
 
 
-async def _ask_to_try_again(task: Task, error: ProviderError) -> None:
+async def _ask_to_try_again(task: Task, error: ProviderError) -> tuple[UserBlock, ...]:
+    """Words that came with a yes."""
     answer = await task.ask(AskKind.API_REQ_FAILED, str(error))
-    if answer is None or not answer.approves:
+    show_words(task, answer)
+    if not answer.approves:
         raise Stop(f"provider:{error.trouble}", str(error)) from error
     task.publish(Said(ts=task.now(), say="api_req_retried"))
+    return told_words(answer)
 
 
 async def _count_down(task: Task, error: ProviderError, wait: float, attempt: int) -> None:

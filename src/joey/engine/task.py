@@ -7,6 +7,8 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from msgspec import structs
+
 from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import (
     AskOpened,
@@ -20,11 +22,11 @@ from joey.core.events import (
     TokenUsage,
 )
 from joey.core.history.ui import Row
-from joey.core.messages import Message
+from joey.core.messages import Message, well_formed
 from joey.core.modes import Mode, find_mode
 from joey.core.state import AT_REST, TaskState
 from joey.engine import loop
-from joey.engine.asks import AnswerPolicy, Asks
+from joey.engine.asks import AnswerPolicy, Asks, Lapse
 from joey.engine.bus import Bus, Subscription
 from joey.engine.endings import Completed, Ending, Failed
 from joey.engine.opening import Opening
@@ -56,6 +58,8 @@ class Task:
         """Why the latest run broke down, where the journal could not be told."""
         self._last_ts = max((record.event.ts for record in records), default=0)
         self._runner: asyncio.Task[None] | None = None
+        self._goes_on = False
+        """Words came in while the latest run was winding down."""
 
     # What anybody may look at
 
@@ -107,6 +111,8 @@ class Task:
 
     async def events(self, since: int | None = None) -> AsyncIterator[Event]:
         """Events until the task comes to rest; by default from its very beginning."""
+        if since is not None and not self.running and not self.bus.after(since):
+            return
         with self.bus.subscribe(0 if since is None else since) as subscription:
             async for heard in subscription:
                 yield heard.event
@@ -123,6 +129,7 @@ class Task:
 
         Returns when the words are safe on disk. A task at rest goes on with them.
         """
+        text = well_formed(text)
         pending = self.pending
         if pending is not None and self.asks.answer(
             pending.ts, Answer(Response.MESSAGE, text=text, images=images)
@@ -133,10 +140,13 @@ class Task:
         self.publish(MessageQueued(ts=ts, id=f"queued_{ts}", text=text, images=images))
         await self.recorder.commit()
         if not self.running:
-            self.start(Opening.message())
+            self.start(Opening.MESSAGE)
+        elif self._winding_down:
+            self._goes_on = True
 
     async def answer(self, ask_ts: int, answer: Answer) -> bool:
         """Answer one question; the first answer counts. Returns when it is safe on disk."""
+        answer = structs.replace(answer, text=well_formed(answer.text))
         accepted = self.asks.answer(ask_ts, answer)
         if accepted:
             await self.recorder.commit()
@@ -163,9 +173,6 @@ class Task:
         if not runner.cancelling():
             runner.cancel()
         await asyncio.wait([runner])
-        if self.state not in AT_REST and self.error is None:
-            # Cancelled before the loop took its first step.
-            self.publish(TaskAborted(ts=self.now()))
 
     async def wait(self) -> Ending:
         """The ending of the current run."""
@@ -177,9 +184,10 @@ class Task:
 
     async def close(self) -> None:
         """Stop, save, unlock. The task may be opened again by anybody."""
-        await self.cancel()
-        self.bus.close()
         try:
+            await self.cancel()
+            await self.cancel()  # words that came in meanwhile may have set it to work again
+            self.bus.close()
             await self.recorder.rest()
         finally:
             await self.bench.terminal.close()
@@ -197,13 +205,13 @@ class Task:
         self.bus.publish(event)
 
     async def ask(
-        self, kind: AskKind, text: str = "", *, patience: float | None = None, **about: Any
-    ) -> Answer | None:
+        self, kind: AskKind, text: str = "", *, lapse: Lapse | None = None, **about: Any
+    ) -> Answer:
         """Ask a person. Keyword arguments are fields of `AskOpened` (`ts` names an open row)."""
         opened = AskOpened(ts=about.pop("ts", None) or self.now(), ask=kind, text=text, **about)
         saving = asyncio.ensure_future(self._save_while_waiting())
         try:
-            return await self.asks.ask(opened, patience)
+            return await self.asks.ask(opened, lapse)
         finally:
             saving.cancel()
 
@@ -225,25 +233,50 @@ class Task:
             raise TaskStateError(f"task {self.id} is already at work")
         self.error = None
         self.publish(TaskStarted(ts=self.now(), resumed=opening.resumed))
+        self._goes_on = False
         self._runner = asyncio.create_task(self._run(opening), name=f"joey-{self.id}")
+        self._runner.add_done_callback(self._after_run)
 
     async def _run(self, opening: Opening) -> None:
         try:
             match await loop.run(self, opening):
                 case Completed():
-                    self.publish(TaskFinished(ts=self.now()))
+                    self._end(TaskFinished(ts=self.now()))
                 case Failed(code, message):
-                    self.publish(TaskFailed(ts=self.now(), code=code, message=message))
+                    self._end(TaskFailed(ts=self.now(), code=code, message=message))
         except asyncio.CancelledError:
             await self.bench.terminal.close()
-            self.publish(TaskAborted(ts=self.now()))
+            self._end(TaskAborted(ts=self.now()))
         except StoreError as error:
-            # The journal itself failed: nothing more can be recorded.
-            self.error = error
+            self._break_down(error)
         except Exception as error:
             log.exception("task %s stopped by a defect", self.id)
-            self.publish(TaskFailed(ts=self.now(), code="internal", message=repr(error)))
+            self._end(TaskFailed(ts=self.now(), code="internal", message=repr(error)))
         if self.error is None:
             await self.save()
-        else:
-            self.bus.close()
+
+    def _after_run(self, runner: asyncio.Task[None]) -> None:
+        if runner.cancelled() and self.state not in AT_REST:
+            # Cancelled before the loop took its first step.
+            self._end(TaskAborted(ts=self.now()))
+        if self._goes_on and self.error is None:
+            self.start(Opening.MESSAGE)
+
+    def _end(self, event: TaskFinished | TaskAborted | TaskFailed) -> None:
+        try:
+            self.publish(event)
+        except StoreError as error:
+            self._break_down(error)
+
+    def _break_down(self, error: StoreError) -> None:
+        """The journal itself failed: nothing more can be recorded."""
+        self.error = error
+        self.bus.close()
+
+    @property
+    def _winding_down(self) -> bool:
+        """The run is over, or was told to stop, but its last words are still being saved."""
+        runner = self._runner
+        if runner is None or runner.done():
+            return False
+        return self.state in AT_REST or runner.cancelling() > 0

@@ -17,7 +17,7 @@ from joey.core.events import (
     Said,
     UsageChanged,
 )
-from joey.core.messages import CallPart, Reply, TextPart
+from joey.core.messages import CallPart, ReasoningPart, Reply, TextPart
 from joey.core.models import ModelRequest
 from joey.core.parsing.assembler import Assembler, PartEnded, PartEvent, PartGrew, PartStarted
 from joey.core.protocol import ToolProtocol
@@ -85,8 +85,10 @@ class LiveReply:
     def keep_what_was_shown(self) -> None:
         """The stream broke: its words stay on the screen, but are no part of the conversation."""
         for placed in self._placed(self.assembler.reply):
-            if isinstance(placed.part, TextPart) and placed.part.text.strip():
-                self._task.publish(Said(ts=placed.ts, say="text", text=placed.part.text))
+            match placed.part:
+                case TextPart(text=text) | ReasoningPart(text=text) if text.strip():
+                    say = "text" if isinstance(placed.part, TextPart) else "reasoning"
+                    self._task.publish(Said(ts=placed.ts, say=say, text=text))
 
     def _placed(self, reply: Reply) -> tuple[Placed, ...]:
         return tuple(
@@ -130,7 +132,7 @@ async def take_turn(task: Task, request: ModelRequest, request_ts: int) -> tuple
         live.commit(interrupted=True)
         live.end(cancel_reason="user_cancelled")
         raise
-    except ProviderError as error:
+    except Exception as error:
         live.show(assembler.close(complete=False))
         live.keep_what_was_shown()
         live.end(cancel_reason="streaming_failed", error=str(error))

@@ -49,6 +49,16 @@ def adopt(folder: Path, task_id: str) -> Record:
     Raises:
         StoreError: neither history can be used, or the folder cannot be written.
     """
+    record = record_of_histories(folder, task_id)
+    for name in (UI, API):
+        _back_up(folder, name)
+    replace_files(folder, {JOURNAL: encode_record(record)})
+    _log.info("adopted task %s", task_id)
+    return record
+
+
+def record_of_histories(folder: Path, task_id: str) -> Record:
+    """What the first record of the journal would be; changes nothing."""
     rows, messages = read_histories(folder, task_id)
     facts = _find_facts(folder, messages)
     fix = pair_calls if facts.protocol is ToolProtocol.NATIVE else calls_as_text
@@ -62,12 +72,7 @@ def adopt(folder: Path, task_id: str) -> Record:
         rows=tuple(rows),
         messages=tuple(fix(messages)),
     )
-    record = Record(seq=1, event=event)
-    for name in (UI, API):
-        _back_up(folder, name)
-    replace_files(folder, {JOURNAL: encode_record(record)})
-    _log.info("adopted task %s: %s rows, %s messages", task_id, len(rows), len(messages))
-    return record
+    return Record(seq=1, event=event)
 
 
 def read_histories(folder: Path, task_id: str) -> tuple[list[Row], list[Message]]:

@@ -140,6 +140,14 @@ class Journal:
         except OSError as error:
             raise storage_error("could not open the journal", folder, error) from error
 
+    @staticmethod
+    def peek(folder: Path) -> list[Record]:
+        """What can be read of the journal now, by somebody who does not own it."""
+        try:
+            return decode_journal(read_regular(folder / JOURNAL) or b"")[0]
+        except OSError as error:
+            raise storage_error("could not read the journal", folder, error) from error
+
     def append(self, record: Record) -> None:
         """Write one line.
 

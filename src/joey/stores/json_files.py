@@ -12,7 +12,7 @@ import msgspec
 from joey.core.events import Record
 from joey.errors import StoreError, TaskNotFoundError, TaskStateError
 from joey.ports import Store, TaskLog, TaskMetadata
-from joey.stores.adoption import adopt
+from joey.stores.adoption import adopt, record_of_histories
 from joey.stores.journal import Journal
 from joey.stores.layout import (
     API,
@@ -111,10 +111,7 @@ class JsonFileStore:
             raise
 
     def open(self, task_id: str) -> tuple[JsonFileLog, Sequence[Record]]:
-        bare = clean_id(task_id)
-        folder = None if bare is None else self._find(bare)
-        if bare is None or folder is None:
-            raise TaskNotFoundError(f"there is no task {task_id!r} in {self.tasks}")
+        bare, folder = self._existing(task_id)
         lock = _lock(folder, bare)
         try:
             remove_leftovers(folder)
@@ -124,8 +121,19 @@ class JsonFileStore:
             raise
         return JsonFileLog(folder, journal, lock), records
 
+    def read(self, task_id: str) -> Sequence[Record]:
+        bare, folder = self._existing(task_id)
+        return Journal.peek(folder) or [record_of_histories(folder, bare)]
+
     def list(self) -> Sequence[TaskMetadata]:
         return list_tasks(self.tasks)
+
+    def _existing(self, task_id: str) -> tuple[str, Path]:
+        bare = clean_id(task_id)
+        folder = None if bare is None else self._find(bare)
+        if bare is None or folder is None:
+            raise TaskNotFoundError(f"there is no task {task_id!r} in {self.tasks}")
+        return bare, folder
 
     def _find(self, task_id: str) -> Path | None:
         try:

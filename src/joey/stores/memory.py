@@ -101,6 +101,12 @@ class MemoryStore:
             raise StoreError(f"task {bare} has nothing to resume: nothing was recorded.")
         return MemoryLog(self._folder(bare), task), task.records
 
+    def read(self, task_id: str) -> Sequence[Record]:
+        bare = clean_id(task_id)
+        if bare is None or bare not in self.tasks:
+            raise TaskNotFoundError(f"there is no task {task_id!r}")
+        return self.tasks[bare].records
+
     def list(self) -> Sequence[TaskMetadata]:
         return newest_first(
             task.metadata or metadata_of_records(task_id, task.records)

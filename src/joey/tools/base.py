@@ -57,6 +57,8 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     """Data URIs; they follow the result as blocks of their own."""
     is_error: bool = False
     directive: Directive | None = None
+    exit_code: int | None = None
+    """Of a command that ended."""
     said: tuple[tuple[str, str], ...] = ()
     """Rows for the person: (say kind, text)."""
 

@@ -64,7 +64,7 @@ def ended_or_running(report: CommandReport, end: CommandEnd | None) -> Outcome:
             "\n\nProcesses that the command put in the background keep running. Their new output"
             " will be told to you with the next messages."
         )
-    return Outcome(text, said=report.said)
+    return Outcome(text, said=report.said, exit_code=end.exit_code)
 
 
 def _still_running(report: CommandReport) -> str:

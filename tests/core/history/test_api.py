@@ -59,7 +59,7 @@ def check_valid(messages: list[Message]) -> None:
             assert results == uses
 
 
-@pytest.mark.requirement("history:api:one-result-per-call")
+@pytest.mark.requirement("history:api:result-follows-call")
 @given(st.data())
 def test_every_call_has_exactly_one_result_at_every_moment(data: st.DataObject) -> None:
     history = ApiHistory()
@@ -85,6 +85,11 @@ def test_every_call_has_exactly_one_result_at_every_moment(data: st.DataObject) 
         check_valid(history.rendered())
 
 
+@pytest.mark.requirement(
+    "history:api:result-follows-call",
+    "history:api:results-by-id",
+    "history:api:images-after-results",
+)
 def test_results_keep_the_order_of_the_calls_and_images_follow_them() -> None:
     history = ApiHistory()
     history.apply(asked(1))
@@ -105,6 +110,7 @@ def test_results_keep_the_order_of_the_calls_and_images_follow_them() -> None:
     assert blocks[0].content == "first"
 
 
+@pytest.mark.requirement("history:api:missing-result")
 def test_a_call_without_outcome_reads_as_interrupted() -> None:
     history = ApiHistory()
     history.apply(asked(1))
@@ -115,7 +121,7 @@ def test_a_call_without_outcome_reads_as_interrupted() -> None:
     assert (last.tool_use_id, last.content) == ("b", interrupted())
 
 
-@pytest.mark.requirement("history:api:accepted-completion-ends-with-assistant")
+@pytest.mark.requirement("history:api:accepted-completion")
 def test_a_completion_that_is_not_continued_ends_with_the_assistants_message() -> None:
     history = ApiHistory()
     history.apply(asked(1))
@@ -137,9 +143,10 @@ def test_words_after_an_unanswered_message_join_it_and_old_surroundings_go() -> 
     history.apply(
         RequestStarted(ts=1, api_protocol="x", content=(TextBlock("one"), TextBlock(stale)))
     )
-    history.apply(asked(2, "two"))
+    fresh = TextBlock("<environment_details>\nnew\n</environment_details>")
+    history.apply(RequestStarted(ts=2, api_protocol="x", content=(TextBlock("two"), fresh)))
     assert len(history.messages) == 1
-    assert history.messages[0].content == (TextBlock("one"), TextBlock("two"))
+    assert history.messages[0].content == (TextBlock("one"), TextBlock("two"), fresh)
 
 
 def test_closed_messages_keep_their_identity_so_that_their_bytes_can_be_kept() -> None:
@@ -170,6 +177,7 @@ def test_thinking_goes_back_as_it_came() -> None:
     )
 
 
+@pytest.mark.requirement("history:api:interrupted-text")
 def test_an_interrupted_reply_is_kept_and_marked() -> None:
     history = ApiHistory()
     history.apply(asked(1))
@@ -184,7 +192,7 @@ def test_a_reply_cut_before_its_first_word_leaves_no_message() -> None:
     assert [message.role for message in history.rendered()] == ["user"]
 
 
-@pytest.mark.requirement("history:api:xml-rendering")
+@pytest.mark.requirement("history:api:xml-results")
 def test_an_xml_task_shows_calls_and_results_as_text_only() -> None:
     history = ApiHistory(ToolProtocol.XML)
     raw = "Let me look.\n<read_file><path>a</path></read_file>"

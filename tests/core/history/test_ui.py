@@ -52,6 +52,7 @@ def test_the_first_row_is_the_persons_request_and_later_words_are_feedback() -> 
     ]
 
 
+@pytest.mark.requirement("history:ui:partial-rows")
 def test_text_streams_as_a_partial_row_and_keeps_its_ts_when_it_is_complete() -> None:
     opened = RowOpened(ts=5, say="text")
     history = folded(opened, RowGrew(ts=5, delta="Hel"), RowGrew(ts=5, delta="lo"))
@@ -66,6 +67,7 @@ def test_text_streams_as_a_partial_row_and_keeps_its_ts_when_it_is_complete() ->
     }  # fmt: skip
 
 
+@pytest.mark.requirement("parsing:native:partial-arguments")
 def test_arguments_can_be_read_in_the_row_while_they_grow() -> None:
     history = folded(
         RowOpened(ts=5, say="tool", tool="write_to_file", call_id="c"),
@@ -76,7 +78,7 @@ def test_arguments_can_be_read_in_the_row_while_they_grow() -> None:
     assert json.loads(row["text"])["content"] == "imp"
 
 
-@pytest.mark.requirement("history:ui:tool-rows")
+@pytest.mark.requirement("history:ui:tool-row", "history:ui:ask-or-say")
 def test_a_tool_that_the_rules_allow_is_said_and_one_that_waits_is_asked() -> None:
     allowed = folded(
         ToolAnnounced(ts=1, call_id="c", tool="read_file", text='{"tool":"readFile"}', path="a"),
@@ -84,7 +86,7 @@ def test_a_tool_that_the_rules_allow_is_said_and_one_that_waits_is_asked() -> No
     )
     assert shown(allowed, 1) == {
         "ts": 1, "type": "say", "say": "tool", "text": '{"tool":"readFile"}', "tool": "read_file",
-        "path": "a", "approvalState": "approved", "result": "body",
+        "path": "a", "approvalState": "approved", "result": "body", "partial": False,
     }  # fmt: skip
     asked = folded(AskOpened(ts=1, ask=AskKind.TOOL, text="{}", tool="write_to_file", diff="+a"))
     assert shown(asked, 1)["type"] == "ask"
@@ -92,6 +94,7 @@ def test_a_tool_that_the_rules_allow_is_said_and_one_that_waits_is_asked() -> No
     assert shown(asked, 1)["diff"] == "+a"
 
 
+@pytest.mark.requirement("history:ui:approval-states")
 @pytest.mark.parametrize(
     ("answer", "state"),
     [(Response.YES, "approved"), (Response.NO, "rejected"), (Response.MESSAGE, "rejected")],
@@ -109,6 +112,7 @@ def test_a_withdrawn_ask_is_not_left_pending() -> None:
     assert shown(history, 1)["approvalState"] == "rejected"
 
 
+@pytest.mark.requirement("history:ui:request-row")
 def test_a_request_row_is_rewritten_with_its_usage() -> None:
     usage = Usage(input=10, output=5, cache_reads=3)
     history = folded(
@@ -121,6 +125,7 @@ def test_a_request_row_is_rewritten_with_its_usage() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.requirement("history:ui:request-row")
 def test_a_cancelled_request_says_why_it_ended() -> None:
     history = folded(
         RequestStarted(ts=1, api_protocol="openai"),
@@ -129,6 +134,7 @@ def test_a_cancelled_request_says_why_it_ended() -> None:
     assert json.loads(shown(history, 1)["text"])["cancelReason"] == "user_cancelled"
 
 
+@pytest.mark.requirement("engine:retry:announced")
 def test_a_countdown_is_one_row_that_ticks_and_then_stays() -> None:
     history = folded(
         Countdown(ts=1, seconds=2, message="529\noverloaded"),

@@ -6,6 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -44,6 +45,12 @@ lines = st.lists(
 ).map(lambda chosen: "".join(f"{program} {rest}{joint}" for program, rest, joint in chosen))
 
 
+@pytest.mark.requirement(
+    "permissions:commands:substitution",
+    "permissions:commands:redirection",
+    "permissions:commands:every-part",
+    "permissions:commands:options",
+)
 @settings(
     max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

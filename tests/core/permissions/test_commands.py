@@ -31,6 +31,7 @@ ALLOWED = (
 DENIED = ("rm", "git push")
 
 
+@pytest.mark.requirement("permissions:commands:harmless")
 @pytest.mark.parametrize(
     "command",
     [
@@ -72,6 +73,15 @@ def test_plain_commands_that_fit_the_rules_run_unasked(command: str) -> None:
     assert isinstance(judge_command(command, ALLOWED, DENIED), Allow)
 
 
+@pytest.mark.requirement(
+    "permissions:commands:words",
+    "permissions:commands:substitution",
+    "permissions:commands:redirection",
+    "permissions:commands:every-part",
+    "permissions:commands:unclear",
+    "permissions:commands:options",
+    "permissions:paths:outside",
+)
 @pytest.mark.parametrize(
     "command",
     [
@@ -208,6 +218,7 @@ def test_whatever_is_not_proven_harmless_is_asked(command: str) -> None:
     assert isinstance(judge_command(command, ALLOWED, ()), Ask)
 
 
+@pytest.mark.requirement("permissions:commands:deny")
 @pytest.mark.parametrize(
     "command",
     [
@@ -296,6 +307,7 @@ def test_with_anything_allowed_and_nothing_denied_syntax_does_not_matter() -> No
     assert judge_command("while :; do $(x) &> y; done" * 2000, ("*",), ()) == Allow("*")
 
 
+@pytest.mark.requirement("permissions:commands:longest")
 def test_a_longer_allow_rule_wins_over_a_deny_rule() -> None:
     assert judge_command("git status -s", ("git status",), ("git",)) == Allow("git status")
     assert isinstance(judge_command("git log", ("git status",), ("git",)), Deny)
@@ -337,6 +349,7 @@ def test_very_long_lines_are_not_judged() -> None:
 METACHARACTERS = "$`&<>(){}[]*?!#\\~\r\x00"
 
 
+@pytest.mark.requirement("permissions:commands:unclear")
 @given(
     before=st.text(alphabet="ab -./", max_size=8),
     meta=st.sampled_from(METACHARACTERS),
@@ -351,6 +364,7 @@ def test_no_unquoted_metacharacter_is_ever_approved(before: str, meta: str, afte
         assert not isinstance(judge_command(line, ("echo",), ()), Allow)
 
 
+@pytest.mark.requirement("permissions:commands:harmless")
 @given(
     words=st.lists(st.text(alphabet="abc.-_XYZ019éß", min_size=1, max_size=6), max_size=5),
     joint=st.sampled_from([" && ", " || ", "; ", " | ", "\n"]),

@@ -4,6 +4,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from joey.core.permissions.claims import Access, Claim
 from joey.core.permissions.policy import Allow, Ask, Decision, Deny, decide
@@ -50,6 +51,9 @@ def judge(access: Access, place: Place | None, **switches: bool) -> Decision:
     )
 
 
+@pytest.mark.requirement(
+    "permissions:settings", "permissions:paths:outside", "permissions:paths:protected"
+)
 @pytest.mark.parametrize(
     ("access", "place", "switches"),
     [
@@ -72,6 +76,25 @@ def test_an_action_needs_all_of_its_switches(
         }
         expected = Allow if all(states) else Ask
         assert isinstance(judge(access, place, **chosen), expected), chosen
+
+
+SWITCHES = {
+    "always_allow_read_only": Claim(access=READ, place=INSIDE),
+    "always_allow_read_only_outside_workspace": Claim(access=READ, place=OUTSIDE),
+    "always_allow_write": Claim(access=WRITE, place=INSIDE),
+    "always_allow_write_outside_workspace": Claim(access=WRITE, place=OUTSIDE),
+    "always_allow_write_protected": Claim(access=WRITE, place=PROTECTED),
+    "always_allow_execute": Claim(access=Access.EXECUTE, place=INSIDE, command="ls"),
+    "always_allow_mode_switch": Claim(access=Access.SWITCH_MODE),
+}
+
+
+@pytest.mark.requirement("permissions:settings")
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_no_other_switch_stands_in_for_the_one_that_is_off(switch: str) -> None:
+    settings = structs.replace(EVERYTHING, **{switch: False})
+    assert isinstance(decide([SWITCHES[switch]], EVERYTHING), Allow)
+    assert isinstance(decide([SWITCHES[switch]], settings), Ask)
 
 
 @pytest.mark.parametrize("access", [READ, WRITE, Access.SWITCH_MODE, Access.EXECUTE])

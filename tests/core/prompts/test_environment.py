@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +50,7 @@ def headings(text: str) -> list[str]:
     return re.findall(r"^# (.+)$", text, flags=re.MULTILINE)
 
 
+@pytest.mark.requirement("prompts:environment")
 def test_an_ordinary_request_tells_time_cost_and_mode() -> None:
     assert details() == (
         "<environment_details>\n"
@@ -131,6 +133,7 @@ def test_settings_leave_out_time_and_cost() -> None:
     assert headings(details(settings=settings)) == ["Current Mode"]
 
 
+@pytest.mark.requirement("prompts:environment")
 def test_the_listing_says_when_it_was_cut() -> None:
     whole = details(files=WorkspaceFiles("/w", ("src/", "src/a.py")))
     cut = details(files=WorkspaceFiles("/w", ("src/",), truncated=True))

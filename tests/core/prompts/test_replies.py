@@ -10,6 +10,7 @@ from joey.core.protocol import ToolProtocol
 NATIVE, XML = ToolProtocol.NATIVE, ToolProtocol.XML
 
 
+@pytest.mark.requirement("prompts:envelopes")
 def test_a_denial_is_an_envelope_or_a_sentence() -> None:
     envelope = json.loads(replies.denied(NATIVE))
 
@@ -31,11 +32,13 @@ def test_words_of_an_approval_reach_the_model() -> None:
     assert replies.approved_with_feedback(XML, "ok").endswith("\n<feedback>\nok\n</feedback>")
 
 
+@pytest.mark.requirement("prompts:envelopes")
 def test_guidance_after_mistakes_reaches_the_model() -> None:
     assert replies.guidance(NATIVE, "try a") == '{"status":"guidance","feedback":"try a"}'
     assert replies.guidance(XML, "try a").endswith("\n<feedback>\ntry a\n</feedback>")
 
 
+@pytest.mark.requirement("prompts:envelopes")
 def test_an_error_is_told_in_an_envelope_or_in_tags() -> None:
     envelope = json.loads(replies.tool_error(NATIVE, "no such file"))
 
@@ -52,6 +55,7 @@ def test_envelopes_keep_quotes_and_letters_of_any_script() -> None:
     assert "日本" in replies.denied(NATIVE, text)
 
 
+@pytest.mark.requirement("tools:missing-parameter")
 @pytest.mark.parametrize("protocol", list(ToolProtocol))
 def test_a_missing_parameter_is_named_with_a_reminder(protocol: ToolProtocol) -> None:
     text = replies.missing_parameter(protocol, "read_file", "path")
@@ -82,6 +86,7 @@ def test_a_reply_without_a_tool_is_sent_back(protocol: ToolProtocol) -> None:
     assert "# Next Steps" in text
 
 
+@pytest.mark.requirement("engine:loop:no-tool-wording")
 def test_the_reminder_fits_the_protocol() -> None:
     assert replies.no_tool_used(XML).startswith(
         "[ERROR] You did not use a tool in your previous response! Please retry with a tool use."
@@ -98,6 +103,7 @@ def test_feedback_on_a_result_is_worded_as_clients_know_it() -> None:
     )
 
 
+@pytest.mark.requirement("prompts:first-message")
 def test_the_task_is_tagged_in_xml_and_bare_in_native() -> None:
     assert replies.task_message(XML, "do it") == "<task>\ndo it\n</task>"
     assert replies.task_message(NATIVE, "do it") == "do it"

@@ -66,6 +66,7 @@ def titles(text: str) -> list[str]:
     return [section.splitlines()[0] for section in text.split("\n\n====\n\n")]
 
 
+@pytest.mark.requirement("prompts:sections")
 @pytest.mark.parametrize("protocol", list(ToolProtocol))
 def test_sections_come_in_the_known_order(protocol: ToolProtocol) -> None:
     text = prompt(protocol=protocol, custom_instructions="Use tabs.")
@@ -115,6 +116,7 @@ def test_xml_prompts_want_one_tool_per_message() -> None:
     assert "several calls" not in text
 
 
+@pytest.mark.requirement("tools:xml-catalogue")
 def test_the_catalogue_is_made_from_the_specification() -> None:
     text = prompt(protocol=ToolProtocol.XML, tools=[ToolDoc(LIST_FILES)])
 

@@ -11,8 +11,10 @@ the assistant's message. Its result is written when the task is continued.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
+import msgspec
 from msgspec import UNSET, Struct
 
 from joey.core.events import (
@@ -106,7 +108,7 @@ class ApiHistory:
         calls = tuple(p.part.call for p in event.parts if isinstance(p.part, CallPart))
         content = tuple(self._reply_blocks(event))
         if not content:
-            return
+            return  # cut off before the first word
         details = tuple(
             item
             for placed in event.parts
@@ -133,9 +135,9 @@ class ApiHistory:
                 case TextPart(text=text) if self.protocol is ToolProtocol.NATIVE and text.strip():
                     yield TextBlock(text)
                 case CallPart(call=call) if self.protocol is ToolProtocol.NATIVE:
-                    yield ToolUseBlock(id=call.id, name=call.name, input=call.input)
-        if self.protocol is ToolProtocol.XML and event.raw and event.raw.strip():
-            yield TextBlock(event.raw)
+                    yield ToolUseBlock(id=call.id, name=_wire_name(call.name), input=call.input)
+        if self.protocol is ToolProtocol.XML:
+            yield from _xml_blocks(event)
         if event.interrupted and event.parts:
             yield TextBlock(CUT_OFF)
 
@@ -146,7 +148,9 @@ class ApiHistory:
         if last is not None and last.role == "user" and content:
             # The model never answered the message before: say both at once.
             self._closed.pop()
-            blocks = [*strip_environment(_blocks(last)), *blocks]
+            fresh = len(strip_environment(content)) < len(content)
+            before = _blocks(last)
+            blocks = [*(strip_environment(before) if fresh else before), *blocks]
         blocks.extend(content)
         if blocks:
             self._closed.append(_message("user", tuple(blocks), ts))
@@ -184,6 +188,29 @@ class ApiHistory:
                 if isinstance(block, ToolUseBlock)
             )
             self._turn = Turn(event.ts, calls, {})
+
+
+def _wire_name(name: str) -> str:
+    """A name that every service takes back; the model may have made it up."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
+
+
+def _xml_blocks(event: ReplyReceived) -> Iterator[TextBlock]:
+    """The text as it came; calls that a server sent beside it are written out."""
+    raw = (event.raw or "").strip()
+    if raw:
+        yield TextBlock(event.raw or "")
+    for placed in event.parts:
+        if isinstance(placed.part, CallPart) and placed.part.call.name not in raw:
+            yield TextBlock(_as_xml(placed.part.call))
+
+
+def _as_xml(call: ToolCall) -> str:
+    def text(value: object) -> str:
+        return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+    lines = [f"<{key}>\n{text(value)}\n</{key}>" for key, value in call.input.items()]
+    return "\n".join([f"<{call.name}>", *lines, f"</{call.name}>"])
 
 
 def _reasoning_blocks(part: ReasoningPart) -> Iterator[Block]:

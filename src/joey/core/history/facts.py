@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from joey.core.asks import Answer
+from joey.core.asks import Answer, AskKind
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -32,7 +32,7 @@ from joey.core.events import (
 )
 from joey.core.messages import Usage
 from joey.core.protocol import ToolProtocol
-from joey.core.state import TaskState, check_transition
+from joey.core.state import AT_REST, TaskState, check_transition
 from joey.core.todos import Todo
 
 STATE_AFTER: dict[type[object], TaskState] = {
@@ -62,8 +62,11 @@ class TaskFacts:
         self.updated = 0
         self.state = TaskState.CREATED
         self.pending: AskOpened | None = None
-        self.unheard: tuple[Answer, ...] = ()
-        """Answers with words that no result and no request has carried to the model yet."""
+        self.unheard: tuple[tuple[str | None, Answer], ...] = ()
+        """Answers with words that no result and no request has carried to the model yet, each
+        with the call it is about."""
+        self.accepted = False
+        """The latest result was accepted, and nothing was asked of the model since."""
         self.result: str | None = None
         self.failure: TaskFailed | None = None
         self.todos: tuple[Todo, ...] = ()
@@ -91,6 +94,8 @@ class TaskFacts:
             case RequestStarted():
                 self.requests += 1
                 self.unheard = ()
+                self.accepted = False
+                self.result, self.failure = None, None
                 for message_id in event.dequeued:
                     self.queue.pop(message_id, None)
             case ReplyReceived():
@@ -98,7 +103,9 @@ class TaskFacts:
             case RequestEnded(usage=Usage() as usage):
                 self._add_usage(usage, event.cost or 0.0)
             case ToolFinished():
-                self.unheard = ()
+                self.unheard = tuple(
+                    (about, answer) for about, answer in self.unheard if about != event.call_id
+                )
                 self._tally(event.tool, failed=False)
             case ToolFailed():
                 self._tally(event.tool, failed=True)
@@ -116,11 +123,19 @@ class TaskFacts:
             case TaskAdopted(rows=rows):
                 text = str(rows[0].get("text") or "") if rows else ""
                 self.prompt = UserSaid(ts=event.ts, text=text, first=True)
-                self.state = TaskState.ABORTED
+                self.accepted = bool(rows) and rows[-1].get("ask") == AskKind.COMPLETION_RESULT
+                self.state = TaskState.COMPLETED if self.accepted else TaskState.ABORTED
 
     @property
     def title(self) -> str:
         return self.prompt.text.strip() if self.prompt is not None else ""
+
+    @property
+    def status(self) -> TaskState:
+        """The state, for people: a task whose result was accepted stays completed until the
+        model is asked again."""
+        at_rest = self.state in AT_REST
+        return TaskState.COMPLETED if self.accepted and at_rest else self.state
 
     def check(self, event: Durable) -> None:
         """Raise unless the task's state allows this event now."""
@@ -130,20 +145,25 @@ class TaskFacts:
     def _move(self, event: Durable) -> None:
         self.state = STATE_AFTER.get(type(event), self.state)
         match event:
-            case TaskStarted():
-                self.result, self.failure = None, None
             case AskOpened():
                 self.pending = event
             case AskAnswered():
-                self.pending = None
-                if event.answer.text or event.answer.images:
-                    self.unheard += (event.answer,)
+                self._answer(event)
             case AskWithdrawn():
                 self.pending = None
             case TaskCompleted():
                 self.result = event.result
             case TaskFailed():
                 self.failure = event
+
+    def _answer(self, event: AskAnswered) -> None:
+        asked, self.pending = self.pending, None
+        if asked is None:
+            return
+        if event.answer.has_words:
+            self.unheard += ((asked.call_id, event.answer),)
+        if asked.ask is AskKind.COMPLETION_RESULT:
+            self.accepted = event.answer.approves
 
     def _add_usage(self, usage: Usage, cost: float) -> None:
         total = self.usage

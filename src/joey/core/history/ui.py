@@ -38,6 +38,11 @@ from joey.core.parsing.json_stream import JsonStream
 
 Approval = Literal["pending", "approved", "rejected"]
 
+GROWING = frozenset(
+    {"text", "reasoning", "completion_result", "command_output", "api_req_retry_delayed"}
+)
+"""Rows of the engine's own words that are shown while they grow."""
+
 
 class Row(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """A ClineMessage, with the fields that the seed adds for tools."""
@@ -113,7 +118,7 @@ class UiHistory:
     @property
     def rows(self) -> Sequence[Row | dict[str, Any]]:
         """All rows that are journalled, in the order of their `ts`."""
-        return list(self._rows.values())
+        return [self._rows[ts] for ts in sorted(self._rows)]
 
     def row(self, ts: int) -> Row | dict[str, Any] | None:
         """One row as it is now, open or closed."""
@@ -123,7 +128,7 @@ class UiHistory:
 
     def encoded(self) -> list[bytes]:
         encode = msgspec.json.Encoder().encode
-        return [encode(row) for row in self._rows.values()]
+        return [encode(row) for row in self.rows]
 
     def apply(self, event: Event) -> tuple[Change, ...]:
         match event:
@@ -158,7 +163,7 @@ class UiHistory:
 
     def _put(self, row: Row) -> Change:
         seen = self._open.pop(row.ts, None) is not None or row.ts in self._rows
-        self._rows[row.ts] = structs.replace(row, partial=False) if seen else row
+        self._rows[row.ts] = row
         return Change("updated" if seen else "created", row.ts)
 
     def _put_partial(self, ts: int, say: str, text: str) -> tuple[Change, ...]:
@@ -191,9 +196,9 @@ class UiHistory:
         for placed in event.parts:
             match placed.part:
                 case TextPart(text=text) if text.strip():
-                    changes.append(self._put(_say(placed.ts, "text", text)))
+                    changes.append(self._put(_streamed(placed.ts, "text", text)))
                 case ReasoningPart(text=text) if text:
-                    changes.append(self._put(_say(placed.ts, "reasoning", text)))
+                    changes.append(self._put(_streamed(placed.ts, "reasoning", text)))
         for ts in [ts for ts, row in self._open.items() if row.opened.call_id and ts not in kept]:
             del self._open[ts]
         return tuple(changes)
@@ -237,6 +242,8 @@ def _new_row(event: Event) -> Row | None:
             )
         case RequestStarted():
             return _say(event.ts, "api_req_started", _json({"apiProtocol": event.api_protocol}))
+        case Said(say=say) if say in GROWING:
+            return _streamed(event.ts, say, event.text)
         case Said():
             return _say(event.ts, event.say, event.text, event.images)
         case ToolAnnounced():
@@ -249,6 +256,7 @@ def _new_row(event: Event) -> Row | None:
                 path=event.path,
                 diff=event.diff,
                 approval_state="approved",
+                partial=False,
             )
         case AskOpened():
             return Row(
@@ -261,6 +269,7 @@ def _new_row(event: Event) -> Row | None:
                 diff=event.diff,
                 approval_state="pending" if event.ask in APPROVALS else None,
                 is_protected=event.protected or None,
+                partial=False if event.tool is not None else None,
             )
         case _:
             return None
@@ -268,6 +277,11 @@ def _new_row(event: Event) -> Row | None:
 
 def _say(ts: int, say: str, text: str, images: tuple[str, ...] = ()) -> Row:
     return Row(ts=ts, type="say", say=say, text=text, images=images)
+
+
+def _streamed(ts: int, say: str, text: str) -> Row:
+    """A row that people saw grow: it says that it is whole now."""
+    return Row(ts=ts, type="say", say=say, text=text, partial=False)
 
 
 def _json(value: object) -> str:

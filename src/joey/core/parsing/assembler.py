@@ -22,7 +22,7 @@ from joey.core.chunks import (
     TextChunk,
     UsageChunk,
 )
-from joey.core.messages import Reply, ToolCall, Usage
+from joey.core.messages import Reply, ToolCall, Usage, well_formed
 from joey.core.parsing.call_ids import CallIds
 from joey.core.parsing.native_calls import NativeCalls
 from joey.core.parsing.parts import PartEnded, PartEvent, PartGrew, Parts, PartStarted
@@ -73,7 +73,7 @@ class Assembler:
             case CallChunk():
                 self._calls.feed(chunk)
             case TextChunk():
-                self._feed_text(chunk.text)
+                self._feed_text(well_formed(chunk.text))
             case ReasoningChunk():
                 self._feed_reasoning(chunk)
             case CallEndChunk():
@@ -137,7 +137,7 @@ class Assembler:
 
     def _feed_reasoning(self, chunk: ReasoningChunk) -> None:
         self._parts.add_details(chunk.details)
-        self._parts.say("reasoning", chunk.text)
+        self._parts.say("reasoning", well_formed(chunk.text))
         if chunk.signature is not None:
             self._parts.seal(chunk.signature)
         if chunk.redacted is not None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from joey.core.chunks import CallChunk
-from joey.core.messages import ToolCall
+from joey.core.messages import ToolCall, well_formed
 from joey.core.parsing.call_ids import CallIds
 from joey.core.parsing.json_stream import JsonStream
 from joey.core.parsing.parts import Parts
@@ -79,13 +79,14 @@ class NativeCalls:
         if call.settled:
             return
         if chunk.arguments:
-            call.arguments.feed(chunk.arguments)
+            arguments = well_formed(chunk.arguments)
+            call.arguments.feed(arguments)
             if call.part is not None:
-                self._parts.grow(call.part, chunk.arguments)
+                self._parts.grow(call.part, arguments)
         if chunk.id and not call.wire_id:
             call.wire_id = chunk.id
         if chunk.name and not call.name:
-            call.name = chunk.name
+            call.name = well_formed(chunk.name)
             self._start(call)
 
     def end(self, index: int) -> None:

@@ -89,6 +89,11 @@ def completion_feedback(text: str) -> str:
     )
 
 
+def completion_accepted() -> str:
+    """Result of an accepted completion, written when the conversation goes on."""
+    return "The user accepted this result."
+
+
 def unattended_denial() -> str:
     """Feedback for a call that needs a person in a run where there is none."""
     return (
@@ -167,6 +172,10 @@ def no_tool_used(protocol: ToolProtocol) -> str:
 
 def skipped_after_rejection(tool: str) -> str:
     return f"Skipped: {tool} was not run because the user rejected an earlier call of this reply."
+
+
+def skipped_after_completion(tool: str) -> str:
+    return f"Skipped: {tool} was not run because the result before it was accepted."
 
 
 def interrupted() -> str:

@@ -1,4 +1,4 @@
-"""What becomes of a completion that was not plainly accepted."""
+"""A completion is called accepted only when it was."""
 
 from __future__ import annotations
 

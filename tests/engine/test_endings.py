@@ -1,4 +1,4 @@
-"""Runs that do not end, and endings that leave something behind."""
+"""Runs end, and their endings leave nothing behind."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from joey.testing.scripted import ScriptedTurn
 from tests.engine.workshop import Workshop, asked, finish, heard, settled
 
 ENOUGH = 60
+STUBBORN = Turn(call("execute_command", {"command": "echo go; trap '' TERM; sleep 600 & wait"}))
 SLOW = Turn(call("execute_command", {"command": "echo go; sleep 600"}))
 
 
@@ -91,7 +92,7 @@ async def test_one_task_that_cannot_be_closed_does_not_keep_the_others_open(
 ) -> None:
     bad = await workshop.start(SLOW)
     await heard(bad, CommandGrew)
-    good = await workshop.start(SLOW)
+    good = await workshop.start(STUBBORN)
     await heard(good, CommandGrew)
     monkeypatch.setattr(bad.recorder.log, "append", refuse)
     with suppress(StoreError):

@@ -84,13 +84,12 @@ async def test_half_a_surrogate_pair_from_the_model_does_not_end_the_task(
     check_history(task.messages)
 
 
-async def test_a_task_whose_first_words_cannot_be_written_leaves_nothing_open(
+async def test_words_with_bytes_that_are_no_text_are_taken_as_far_as_they_are_text(
     workshop: Workshop,
 ) -> None:
-    workshop.script(finish())
-    with pytest.raises(Exception, match="surrogate"):
-        await workshop.engine.start("caf\udce9")
-    assert not workshop.engine.tasks
+    task = await workshop.start(finish(), text="caf\udce9", policy=Unattended())
+    assert await settled(task) == Completed("all done")
+    assert task.recorder.facts.title == "caf?"
 
 
 @pytest.mark.parametrize("name", ["", "two words", "x" * 200])

@@ -1,4 +1,4 @@
-"""Words and pictures of a person that never reach the model or the screen."""
+"""Every word and picture of a person reaches the model and the screen."""
 
 from __future__ import annotations
 
@@ -158,3 +158,12 @@ async def test_words_queued_before_a_result_is_accepted_by_a_policy_reach_the_mo
     gate.set()
     assert await settled(task) == Completed("two")
     assert "one more thing" in said_to_model(provider)
+
+
+async def test_words_sent_while_a_task_is_being_cancelled_set_it_to_work_again(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(Turn(say("hm"), pause(600)), finish())
+    await heard(task, RowGrew)
+    await asyncio.gather(task.cancel(), task.send("go on"))
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT

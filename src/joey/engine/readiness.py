@@ -1,0 +1,142 @@
+"""Everything before a call runs: find its tool, prepare it, and get it allowed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from joey.core.asks import Answer, AskKind, Response, first_suggestion
+from joey.core.events import CommandGrew, ToolAnnounced
+from joey.core.permissions.claims import Access
+from joey.core.permissions.policy import Allow, Ask, Deny, decide
+from joey.core.prompts import replies
+from joey.core.settings import Settings
+from joey.engine.asks import Lapse
+from joey.engine.calls import AnyTool, PlacedCall, Ready, Rejected, RepeatedError
+from joey.engine.endings import Stop
+from joey.engine.mistakes import Mistakes
+from joey.engine.words import show_words
+from joey.errors import ArgumentError, ToolError
+from joey.ports import ToolContext
+from joey.tools.base import Prepared
+
+if TYPE_CHECKING:
+    from joey.engine.task import Task
+
+
+async def make_ready(task: Task, placed: PlacedCall, mistakes: Mistakes) -> Ready | Rejected:
+    """Prepare, decide, ask.
+
+    Raises:
+        ToolError: the call cannot be made, or a rule forbids it.
+        Stop: the model repeats itself and nobody tells it how to go on.
+    """
+    tool, prepared, context = await _prepare(task, placed, mistakes)
+    match decide(prepared.claims, task.bench.settings):
+        case Allow(rule):
+            if prepared.row or any(claim.access is not Access.NONE for claim in prepared.claims):
+                _announce(task, placed, tool, prepared, rule)
+            return Ready(tool, prepared, context, None)
+        case Deny(_, reason):
+            raise ToolError(reason)
+        case Ask(reason):
+            answer = await _put_to_person(task, placed, tool, prepared, reason)
+    show_words(task, answer)
+    if prepared.ask is AskKind.FOLLOWUP or answer.approves:
+        return Ready(tool, prepared, context, answer)
+    return Rejected(answer)
+
+
+async def _prepare(
+    task: Task, placed: PlacedCall, mistakes: Mistakes
+) -> tuple[AnyTool, Prepared, ToolContext]:
+    call, registry = placed.call, task.bench.registry
+    if call.problem is not None:
+        raise ArgumentError(call.problem)
+    tool = registry.find(call.name)
+    registry.check_allowed(tool, task.mode, call.input)
+    params = tool.parse(call.input)
+    if mistakes.repetition.repeats(tool.name, call.input):
+        await _stop_repeating(task, placed, tool)
+    context = _context(task, placed)
+    prepared = await tool.prepare(params, context)
+    registry.check_places(tool, task.mode, prepared.claims)
+    return tool, prepared, context
+
+
+async def _stop_repeating(task: Task, placed: PlacedCall, tool: AnyTool) -> None:
+    limit = replies.repetition_limit(tool.name)
+    answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, limit, call_id=placed.call.id)
+    show_words(task, answer)
+    if answer.response is Response.NO:
+        raise Stop("mistakes", f"The model kept calling {tool.name} in the same way.")
+    advice = f"\n{replies.user_message(answer.text)}" if answer.text else ""
+    raise RepeatedError(limit + advice, answer.images)
+
+
+def _context(task: Task, placed: PlacedCall) -> ToolContext:
+    output_ts = task.now()
+    return ToolContext(
+        files=task.bench.files,
+        search=task.bench.search,
+        terminal=task.bench.terminal,
+        settings=task.bench.settings,
+        protocol=task.recorder.facts.protocol,
+        model=task.bench.provider.model,
+        modes=task.bench.modes,
+        mode=task.mode,
+        todos=task.recorder.facts.todos,
+        artifacts=task.recorder.log.folder / "command-output",
+        call_id=placed.call.id,
+        row_ts=placed.row_ts,
+        output_ts=output_ts,
+        on_output=lambda text: task.publish(CommandGrew(ts=output_ts, output=text)),
+    )
+
+
+def _announce(task: Task, placed: PlacedCall, tool: AnyTool, prepared: Prepared, rule: str) -> None:
+    task.publish(
+        ToolAnnounced(
+            ts=placed.row_ts,
+            call_id=placed.call.id,
+            tool=tool.name,
+            text=_row_text(prepared),
+            path=prepared.path,
+            diff=prepared.diff,
+            rule=rule,
+        )
+    )
+
+
+async def _put_to_person(
+    task: Task, placed: PlacedCall, tool: AnyTool, prepared: Prepared, reason: str
+) -> Answer:
+    return await task.ask(
+        prepared.ask,
+        _row_text(prepared),
+        lapse=_lapse(prepared, task.bench.settings),
+        ts=placed.row_ts,
+        call_id=placed.call.id,
+        tool=tool.name,
+        path=prepared.path,
+        diff=prepared.diff,
+        protected=any(c.place is not None and c.place.protected for c in prepared.claims),
+        reason=reason,
+    )
+
+
+def _lapse(prepared: Prepared, settings: Settings) -> Lapse | None:
+    """A question may answer itself with its first suggestion, if the settings say so."""
+    seconds = settings.followup_auto_approve_timeout_ms / 1000
+    wanted = prepared.ask is AskKind.FOLLOWUP and settings.always_allow_followup_questions
+    if not wanted or seconds <= 0:
+        return None
+    suggestion = first_suggestion(_row_text(prepared))
+    return Lapse(seconds, Answer(Response.MESSAGE, text=suggestion)) if suggestion else None
+
+
+def _row_text(prepared: Prepared) -> str:
+    if prepared.row_text is not None:
+        return prepared.row_text
+    return msgspec.json.encode(prepared.row).decode()

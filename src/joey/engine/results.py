@@ -1,0 +1,84 @@
+"""One outcome for each call: told to the model as its result, and to the person as rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from joey.core.asks import Answer
+from joey.core.events import Said, ToolFailed, ToolFinished
+from joey.core.messages import ToolCall
+from joey.core.prompts import replies
+from joey.core.protocol import ToolProtocol
+from joey.engine.calls import PlacedCall, RepeatedError
+from joey.errors import ArgumentError, HiddenError, ToolError
+from joey.tools.base import Outcome
+
+if TYPE_CHECKING:
+    from joey.engine.task import Task
+
+
+def is_open(task: Task, placed: PlacedCall) -> bool:
+    """Whether the call still has no outcome."""
+    return any(call.id == placed.call.id for call in task.recorder.api.open_calls)
+
+
+def finish(task: Task, placed: PlacedCall, outcome: Outcome) -> None:
+    task.publish(
+        ToolFinished(
+            ts=task.now(),
+            call_id=placed.call.id,
+            tool=placed.call.name,
+            content=outcome.text,
+            images=outcome.images,
+            is_error=outcome.is_error,
+            header=_header(task, placed.call),
+            exit_code=outcome.exit_code,
+            row_ts=placed.row_ts,
+        )
+    )
+
+
+def fail(task: Task, placed: PlacedCall, error: ToolError) -> None:
+    name, protocol = placed.call.name, task.recorder.facts.protocol
+    say, shown = "error", f"{name}: {error}"
+    images: tuple[str, ...] = ()
+    match error:
+        case ArgumentError(parameter=str(parameter)):
+            text = replies.missing_parameter(protocol, name, parameter)
+        case HiddenError(path=path):
+            text = replies.rooignore(protocol, path)
+            say, shown = "rooignore_error", path
+        case RepeatedError():
+            text, images = replies.tool_error(protocol, str(error)), error.images
+        case _:
+            text = replies.tool_error(protocol, str(error))
+    task.publish(Said(ts=task.now(), say=say, text=shown))
+    task.publish(ToolFailed(ts=task.now(), tool=name, error=str(error)))
+    finish(task, placed, Outcome(text, images=images, is_error=True))
+
+
+def reject(task: Task, placed: PlacedCall, answer: Answer) -> None:
+    text = replies.denied(task.recorder.facts.protocol, answer.text)
+    finish(task, placed, Outcome(text, images=answer.images))
+
+
+def skip(task: Task, placed: PlacedCall, reason: str) -> None:
+    finish(task, placed, Outcome(reason, is_error=True))
+
+
+def with_words(outcome: Outcome, answer: Answer, protocol: ToolProtocol) -> Outcome:
+    """Words that came with a yes go in front of the result, pictures before its own."""
+    text = outcome.text
+    if answer.text:
+        text = f"{replies.approved_with_feedback(protocol, answer.text)}\n\n{text}"
+    return structs.replace(outcome, text=text, images=(*answer.images, *outcome.images))
+
+
+def _header(task: Task, call: ToolCall) -> str:
+    try:
+        description = task.bench.registry.find(call.name).describe(call.input)
+    except ToolError:
+        description = f"[{call.name}]"
+    return replies.result_header(description)

@@ -1,0 +1,91 @@
+"""Several calls in one reply: together, in order, and none spoiled by another."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from joey.core.events import TaskCompleted
+from joey.core.settings import Settings
+from joey.engine.unattended import Unattended
+from joey.testing.script import Turn, call
+from joey.tools.read_file import ReadFile
+from joey.tools.registry import default_tools
+from tests.engine.workshop import Workshop, asked, finish, heard, results, rows, settled
+
+
+@pytest.mark.requirement("engine:calls:side-by-side")
+async def test_neighbouring_reads_run_at_the_same_time(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each read waits for the other to have begun: one after the other would never end."""
+    both, read = asyncio.Barrier(2), ReadFile.run
+
+    async def meet(self: ReadFile, *rest: Any) -> Any:
+        await both.wait()
+        return await read(self, *rest)
+
+    monkeypatch.setattr(ReadFile, "run", meet)
+    names = ("a.txt", "b.txt")
+    for name in names:
+        (workshop.root / name).write_text(f"this is {name}")
+    reads = [call("read_file", {"files": [{"path": name}]}) for name in names]
+    task = await workshop.start(Turn(*reads), finish(), policy=Unattended())
+    await settled(task)
+    first, second = results(task.messages[2])
+    assert "this is a.txt" in first
+    assert "this is b.txt" in second
+
+
+@pytest.mark.requirement("engine:calls:malformed", "engine:calls:unknown-tool")
+async def test_calls_beside_a_wrong_one_still_run(workshop: Workshop) -> None:
+    task = await workshop.start(
+        Turn(
+            call("write_to_file", '{"path": "a.txt", "content": "half'),
+            call("launch_rocket", {}),
+            call("write_to_file", {"path": "b.txt", "content": "whole"}),
+        ),
+        finish(),
+        policy=Unattended(),
+    )
+    await settled(task)
+    malformed, unknown, written = results(task.messages[2])
+    assert '"status":"error"' in malformed
+    assert not (workshop.root / "a.txt").exists()
+    assert "launch_rocket" in unknown
+    assert all(tool.name in unknown for tool in default_tools())
+    assert "b.txt" in written
+    assert (workshop.root / "b.txt").read_text() == "whole"
+
+
+@pytest.mark.requirement("engine:calls:message-is-no")
+async def test_a_message_in_place_of_a_yes_rejects_the_call_and_is_its_feedback(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(
+        Turn(call("write_to_file", {"path": "new.txt", "content": "1"})),
+        finish(),
+        settings=Settings(),
+    )
+    await asked(task)
+    await task.send("call it old.txt")
+    await asked(task)
+    assert results(task.messages[2]) == ['{"status":"denied","feedback":"call it old.txt"}']
+    assert rows(task, "tool")[0].approval_state == "rejected"
+    assert not (workshop.root / "new.txt").exists()
+
+
+@pytest.mark.requirement("engine:asks:followup-time")
+async def test_a_question_answers_itself_with_its_first_suggestion_after_a_while(
+    workshop: Workshop,
+) -> None:
+    question = {"question": "which?", "follow_up": [{"text": "the red one"}, {"text": "the blue"}]}
+    settings = Settings(always_allow_followup_questions=True, followup_auto_approve_timeout_ms=1)
+    task = await workshop.start(
+        Turn(call("ask_followup_question", question)), finish(), settings=settings
+    )
+    presented = await heard(task, TaskCompleted)
+    assert presented.result == "all done"
+    assert results(task.messages[2]) == ["<user_message>\nthe red one\n</user_message>"]

@@ -1,0 +1,101 @@
+"""What belongs to one task alone: its protocol, its mode, its tools."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from joey.core.asks import AskKind
+from joey.core.events import AskOpened, RowGrew
+from joey.core.models import ModelInfo
+from joey.core.protocol import ToolProtocol
+from joey.engine.engine import TaskOptions
+from joey.engine.unattended import Unattended
+from joey.testing.script import Turn, call, pause, say
+from joey.testing.scripted import ScriptedProvider
+from joey.tools.registry import default_tools
+from tests.engine.workshop import Workshop, asked, finish, heard, results, settled
+
+ROO_TASKS = Path(__file__).parents[1] / "stores" / "roo_tasks"
+XML_END = Turn(say("<attempt_completion><result>ok</result></attempt_completion>"))
+
+
+def offered(provider: ScriptedProvider) -> set[str]:
+    return {tool.name for tool in provider.requests[-1].tools}
+
+
+@pytest.mark.requirement("engine:tasks:own-settings")
+async def test_a_mode_switched_in_one_task_leaves_the_others_in_theirs(workshop: Workshop) -> None:
+    gate = asyncio.Event()
+    write = call("write_to_file", {"path": "a.txt", "content": "1"})
+    writer = workshop.script(Turn(say("wait"), pause(gate), write), finish())
+    writing = await workshop.start(policy=Unattended())
+    await heard(writing, RowGrew)
+
+    reader = workshop.script(
+        Turn(call("switch_mode", {"mode_slug": "ask", "reason": "to look"})), finish()
+    )
+    reading = await workshop.start(policy=Unattended())
+    await settled(reading)
+    gate.set()
+    await settled(writing)
+
+    assert (reading.mode.slug, writing.mode.slug) == ("ask", "code")
+    assert "write_to_file" not in offered(reader)
+    assert "write_to_file" in offered(writer)
+    assert "a.txt" in results(writing.messages[2])[0]
+    assert (workshop.root / "a.txt").read_text() == "1"
+
+
+@pytest.mark.requirement("protocol:from-model")
+@pytest.mark.parametrize("native", [True, False])
+async def test_a_new_task_speaks_what_its_model_can(workshop: Workshop, native: bool) -> None:
+    end = finish() if native else XML_END
+    provider = ScriptedProvider([end], model=ModelInfo(id="m", native_tools=native))
+    workshop.provider = provider
+    await settled(await workshop.start(policy=Unattended()))
+    (request,) = provider.requests
+    assert request.protocol is (ToolProtocol.NATIVE if native else ToolProtocol.XML)
+    assert bool(request.tools) is native
+
+
+@pytest.mark.requirement("protocol:from-history")
+async def test_a_task_of_roo_goes_on_in_the_protocol_of_its_history(workshop: Workshop) -> None:
+    shutil.copytree(ROO_TASKS, workshop.home / "tasks")
+    provider = workshop.script(XML_END)
+    task = await workshop.engine.resume(
+        "5f0c9b1e-xml", "go on", options=TaskOptions(workspace=workshop.root)
+    )
+    await asked(task)
+    assert provider.model.native_tools
+    assert provider.requests[0].protocol is ToolProtocol.XML
+
+
+@pytest.mark.requirement("tools:xml-catalogue")
+async def test_the_prompt_of_an_xml_task_shows_every_tool_with_its_tags(
+    workshop: Workshop,
+) -> None:
+    provider = workshop.script(XML_END)
+    await settled(await workshop.start(policy=Unattended(), protocol=ToolProtocol.XML))
+    (request,) = provider.requests
+    for tool in default_tools():
+        described = request.system.partition(f"## {tool.name}\n")[2].partition("\n## ")[0]
+        assert f"<{tool.name}>" in described
+        assert f"</{tool.name}>" in described
+
+
+@pytest.mark.requirement("engine:asks:nobody-there", "permissions:nobody-there")
+@pytest.mark.parametrize("kind", list(AskKind))
+def test_without_a_person_every_kind_of_ask_has_an_answer(kind: AskKind) -> None:
+    policy = Unattended()
+    text = '{"question": "which?", "suggest": []}' if kind is AskKind.FOLLOWUP else ""
+    ask = AskOpened(ts=1, ask=kind, text=text)
+    answer = policy.answer(ask)
+    assert answer is not None
+    needs_a_person = kind in (AskKind.TOOL, AskKind.COMMAND, AskKind.USE_MCP_SERVER)
+    if needs_a_person:
+        assert not answer.approves
+        assert policy.refused == [ask]
