@@ -34,6 +34,8 @@ from joey.workspace.files import LocalFiles
 from joey.workspace.search import LocalSearch
 
 ALLOW_EVERYTHING = "*"
+UNATTENDED_COMMAND_SECONDS = 600
+"""Without a person, a command that waits for something must not wait for ever."""
 
 
 def open_engine(
@@ -91,6 +93,8 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     home = home or joey_home(env)
     workspace = _usable(workspace)
     settings = load_settings(home)
+    if policy is not None and not settings.command_execution_timeout:
+        settings = structs.replace(settings, command_execution_timeout=UNATTENDED_COMMAND_SECONDS)
     if mode is not None and find_mode(mode) is None:
         known = ", ".join(known.slug for known in BUILT_IN)
         raise ConfigError(f"There is no mode {mode!r}. Known ones: {known}.")

@@ -1,13 +1,12 @@
-"""Ids of tasks: UUIDs that sort by the time they were made (version 7)."""
+"""Ids of tasks: UUIDs of version 7, which sort by the time they were made."""
 
 from __future__ import annotations
 
 import secrets
-import uuid
 
 
 def new_task_id(now_ms: int) -> str:
-    stamp = (now_ms & (1 << 48) - 1) << 80
-    version, variant = 0x7 << 76, 0b10 << 62
-    random = secrets.randbits(12) << 64 | secrets.randbits(62)
-    return str(uuid.UUID(int=stamp | version | variant | random))
+    random = f"{secrets.randbits(76):019x}"
+    stamp = f"{now_ms & (1 << 48) - 1:012x}"
+    variant = "89ab"[int(random[3], 16) & 3]
+    return f"{stamp[:8]}-{stamp[8:]}-7{random[:3]}-{variant}{random[4:7]}-{random[7:]}"
