@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from uuid import uuid4
+from secrets import token_hex
 
 from joey.errors import ToolError
 from joey.ports import RunningCommand, Terminal
@@ -35,7 +35,7 @@ class LocalTerminal:
         source = os.environ if env is None else env
         self._env = command_environment(source)
         self._outer_marks = source.get(MARK, "")
-        self._mark = f"{uuid4().hex}."
+        self._mark = f"{token_hex(16)}."
         self._shell = _find_shell(self._env.get("PATH"))
         self._kill_grace = kill_grace
         self._exit_grace = exit_grace

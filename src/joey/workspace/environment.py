@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -64,9 +63,9 @@ def _linked_zone() -> str:
 
 
 def _operating_system() -> str:
-    if platform.system() == "Darwin":
-        return f"macOS {platform.mac_ver()[0]}"
-    return f"{platform.system()} {platform.release()}"
+    system = os.uname()
+    name = "macOS (Darwin)" if system.sysname == "Darwin" else system.sysname
+    return f"{name} {system.release}"
 
 
 _fits: type[Environment] = LocalEnvironment
