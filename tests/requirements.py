@@ -124,6 +124,9 @@ REQUIREMENTS: dict[str, Requirement] = {
         "Without a history, a model that cannot call tools gets XML, any other native.",
     ),
     # The two histories
+    "history:api:second-result": Requirement(
+        "D16", "A second result for the same call changes nothing."
+    ),
     "history:api:seed-000": Requirement(
         "seed 000, Final apiConversationHistory Structure",
         "The seed's conversation yields the seed's eight messages.",
@@ -656,11 +659,6 @@ REQUIREMENTS: dict[str, Requirement] = {
         "A script plays turns, pauses and failures, and says when it has run out.",
     ),
     # Asked for, and not built yet
-    "history:api:second-result": _later(
-        "D16",
-        "A second result for the same call changes nothing.",
-        "there is one result in the history, but it is the second",
-    ),
     "context:truncation": _later(
         "flaw B12", "Truncation counts what the model really sees.", "nothing is truncated yet"
     ),

@@ -237,3 +237,15 @@ def test_an_adopted_history_whose_last_calls_are_open_is_closed_by_the_next_requ
     history.apply(asked(2))
     check_valid(list(history.messages))
     assert len(history.messages) == 3
+
+
+@pytest.mark.requirement("history:api:second-result")
+def test_a_second_result_for_the_same_call_changes_nothing() -> None:
+    history = ApiHistory()
+    history.apply(asked(1))
+    history.apply(replied(2, call("a")))
+    history.apply(finished(3, "a", "the first"))
+    history.apply(finished(4, "a", "the second"))
+    (block,) = history.rendered()[-1].content
+    assert isinstance(block, ToolResultBlock)
+    assert block.content == "the first"

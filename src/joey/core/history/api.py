@@ -76,7 +76,7 @@ class ApiHistory:
             case ReplyReceived():
                 self._open_turn(event)
             case ToolFinished() if self._turn is not None:
-                self._turn.outcomes[event.call_id] = event
+                self._turn.outcomes.setdefault(event.call_id, event)
             case TaskAdopted():
                 self._adopt(event)
 
