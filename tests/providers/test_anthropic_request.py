@@ -41,9 +41,8 @@ SONNET = Profile(
 
 
 def body(profile: Profile, request: ModelRequest, *, legacy: bool = True) -> dict[str, Any]:
-    parsed: dict[str, Any] = msgspec.json.decode(
-        AnthropicRequests(profile, model_of(profile), legacy=legacy).body(request)
-    )
+    requests = AnthropicRequests(profile, model_of(profile), legacy=legacy)
+    parsed: dict[str, Any] = msgspec.json.decode(b"".join(requests.body(request)))
     return parsed
 
 
@@ -169,7 +168,7 @@ def test_a_result_with_an_image_carries_the_mark_itself() -> None:
 def test_a_model_without_a_cache_gets_no_marks() -> None:
     model = ModelInfo(id="plain", prompt_cache=False)
     requests = AnthropicRequests(SONNET, model, legacy=True)
-    assert b"cache_control" not in requests.body(native(second_turn()))
+    assert b"cache_control" not in b"".join(requests.body(native(second_turn())))
 
 
 def test_an_unknown_model_gets_marks() -> None:
@@ -217,7 +216,7 @@ def test_what_the_service_would_refuse_as_empty_is_left_out() -> None:
 def test_a_model_without_eyes_gets_words_for_images() -> None:
     model = ModelInfo(id="blind", images=False)
     message = Message("user", (ToolResultBlock("t", [PICTURE]), PICTURE))
-    sent = AnthropicRequests(SONNET, model, legacy=True).body(native([message]))
+    sent = b"".join(AnthropicRequests(SONNET, model, legacy=True).body(native([message])))
     assert sent.count(b"takes no images") == 2
     assert b"base64" not in sent
 

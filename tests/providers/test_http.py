@@ -23,7 +23,9 @@ async def http() -> AsyncIterator[HttpClient]:
 
 
 async def fetch(http: HttpClient, port: int, body: bytes = b"{}") -> bytes:
-    async with await http.post(f"http://127.0.0.1:{port}/path", {"X-Name": "v"}, body) as response:
+    async with await http.post(
+        f"http://127.0.0.1:{port}/path", {"X-Name": "v"}, [body]
+    ) as response:
         return await response.read_all(1 << 20)
 
 
@@ -129,7 +131,7 @@ async def test_a_refused_connection_names_the_address(http: HttpClient) -> None:
         with pytest.raises(ProviderError, match=f"127.0.0.1:{port}.*refused") as caught:
             await fetch(http, port)
         with pytest.raises(ProviderError, match=f"localhost:{port}.*refused"):
-            await http.post(f"http://localhost:{port}/", {}, b"")
+            await http.post(f"http://localhost:{port}/", {}, [b""])
     assert caught.value.trouble is Trouble.NETWORK
 
 
@@ -153,7 +155,7 @@ async def test_silence_for_too_long_is_an_error(http: HttpClient, sent: bytes) -
     async with listening(handler) as port:
         with pytest.raises(ProviderError, match=r"sent nothing for 0\.05 seconds") as caught:
             async with await http.post(
-                f"http://127.0.0.1:{port}/", {}, b"", silence=0.05
+                f"http://127.0.0.1:{port}/", {}, [b""], silence=0.05
             ) as response:
                 await response.read_all(100)
     assert caught.value.trouble is Trouble.NETWORK
@@ -166,7 +168,7 @@ async def test_a_slow_reader_is_not_taken_for_a_silent_server(http: HttpClient) 
         await read_request(reader)
 
     async with listening(handler) as port:
-        response = await http.post(f"http://127.0.0.1:{port}/", {}, b"", silence=0.05)
+        response = await http.post(f"http://127.0.0.1:{port}/", {}, [b""], silence=0.05)
         async with response:
             await asyncio.sleep(0.15)  # longer than the silence, spent on something else
             assert await response.read() == b"o"
@@ -185,7 +187,7 @@ async def test_closing_a_response_closes_its_socket(http: HttpClient) -> None:
             gone.set()
 
     async with listening(handler) as port:
-        response = await http.post(f"http://127.0.0.1:{port}/", {}, b"")
+        response = await http.post(f"http://127.0.0.1:{port}/", {}, [b""])
         assert await response.read() == b"o"
         response.close()
         await gone.wait()
@@ -226,7 +228,7 @@ async def test_a_big_body_is_read_whole_while_the_sender_waits(http: HttpClient)
             await writer.drain()
 
     async with listening(handler) as port:
-        response = await http.post(f"http://127.0.0.1:{port}/", {}, b"")
+        response = await http.post(f"http://127.0.0.1:{port}/", {}, [b""])
         async with response:
             assert len(await response.read_all(2 * size)) == size
 
@@ -235,7 +237,7 @@ async def test_a_header_cannot_smuggle_another_and_its_value_stays_secret(
     http: HttpClient,
 ) -> None:
     with pytest.raises(ConfigError, match="authorization") as caught:
-        await http.post("http://127.0.0.1:1/", {"Authorization": "Bearer k3y\nX: y"}, b"")
+        await http.post("http://127.0.0.1:1/", {"Authorization": "Bearer k3y\nX: y"}, [b""])
     assert "k3y" not in str(caught.value)
 
 
@@ -250,7 +252,7 @@ async def test_plain_requests_go_through_a_proxy_with_the_whole_address() -> Non
         async with listening(proxy.serve) as proxy_port:
             environ = {"HTTP_PROXY": f"http://me:secret@127.0.0.1:{proxy_port}"}
             http = HttpClient(environ=environ)
-            async with await http.post("http://model.test/v1/messages", {}, b"") as response:
+            async with await http.post("http://model.test/v1/messages", {}, [b""]) as response:
                 assert b"host: model.test\r\n" in await response.read_all(1000)
             await http.close()
     assert proxy.heads[0].startswith(b"POST http://model.test/v1/messages HTTP/1.1\r\n")
@@ -271,7 +273,7 @@ async def test_a_proxy_that_opens_no_tunnel_is_named(refusal: bytes, text: str) 
     async with asyncio.timeout(10), listening(proxy.serve) as port:
         http = HttpClient(environ={"HTTPS_PROXY": f"http://127.0.0.1:{port}"})
         with pytest.raises(ProviderError, match=text) as caught:
-            await http.post("https://model.test/", {}, b"")
+            await http.post("https://model.test/", {}, [b""])
     assert f"127.0.0.1:{port}" in str(caught.value)
     assert caught.value.trouble is Trouble.NETWORK
     assert proxy.heads[0].startswith(b"CONNECT model.test:443 HTTP/1.1\r\n")

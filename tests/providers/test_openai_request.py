@@ -46,7 +46,7 @@ def body(
     host: str = "model.test",
 ) -> dict[str, Any]:
     requests = OpenAiRequests(profile, model or model_of(profile), host)
-    parsed: dict[str, Any] = msgspec.json.decode(requests.body(request))
+    parsed: dict[str, Any] = msgspec.json.decode(b"".join(requests.body(request)))
     return parsed
 
 
@@ -274,7 +274,7 @@ def test_a_message_loses_its_mark_when_the_conversation_has_moved_on() -> None:
     messages = first_turn()
     requests.body(xml(messages))
     messages += [Message("user", "two"), Message("user", "three")]
-    sent = msgspec.json.decode(requests.body(xml(messages)))["messages"]
+    sent = msgspec.json.decode(b"".join(requests.body(xml(messages))))["messages"]
     assert ["cache_control" in message["content"][-1] for message in sent[1:]] == [
         False,
         True,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -55,9 +55,14 @@ class HttpClient:
         self._idle: dict[_Origin, list[Connection]] = {}
 
     async def post(
-        self, url: str, headers: Mapping[str, str], body: bytes, *, silence: float | None = None
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        body: Sequence[bytes],
+        *,
+        silence: float | None = None,
     ) -> Response:
-        """Send a request and wait for the head of its answer.
+        """Send a request, its body in pieces, and wait for the head of its answer.
 
         `silence` is the number of seconds that the server may send nothing. Close the response,
         or use it as a context manager, in every case.
@@ -70,7 +75,7 @@ class HttpClient:
         target = Address(address.host, address.port, address.secure)
         proxy = proxy_for(target, self._environ)
         origin = (target, proxy)
-        request = (_encode_head(address, proxy, headers, len(body)), body)
+        request = [_encode_head(address, proxy, headers, sum(map(len, body))), *body]
         if (kept := self._take(origin)) is not None:
             try:
                 return await Response(self, origin, kept).start(request, silence)
@@ -150,7 +155,7 @@ class Response:
         """`host:port`, for messages."""
         return self._origin[0].shown
 
-    async def start(self, request: tuple[bytes, bytes], silence: float | None) -> Self:
+    async def start(self, request: Sequence[bytes], silence: float | None) -> Self:
         connection = self._connection
         assert connection is not None
         self._silence = silence

@@ -6,7 +6,7 @@ answer that ends in any other way is an error, raised after the chunks that did 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -59,7 +59,7 @@ class Wire:
         self._service = service
         self._silence = silence if silence > 0 else None
 
-    async def stream(self, body: bytes, decoder: Decoder) -> AsyncGenerator[Chunk, None]:
+    async def stream(self, body: Sequence[bytes], decoder: Decoder) -> AsyncGenerator[Chunk, None]:
         """Closing the generator closes the socket."""
         response = await self._http.post(self._url, self._headers, body, silence=self._silence)
         async with response:

@@ -50,14 +50,15 @@ class AnthropicRequests:
         self._system: tuple[str, bytes] = ("", b"")
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
-    def body(self, request: ModelRequest) -> bytes:
+    def body(self, request: ModelRequest) -> list[bytes]:
+        """In pieces, to be sent one after the other."""
         system = self._encoded_system(request.system)
         messages = self._transcript.pieces(request.messages)
         parts = [self._opening, system, b',"messages":[', *messages, b"]"]
         if request.tools:
             parts += [self._encoded_tools(request.tools), b',"tool_choice":{"type":"auto"}']
         parts.append(b',"stream":true}')
-        return b"".join(parts)
+        return parts
 
     def _encoded(self, message: Message, *, mark: bool) -> bytes:
         data = encode_message(message, images=self._model.images)

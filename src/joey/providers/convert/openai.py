@@ -47,7 +47,8 @@ class OpenAiRequests:
         self._system: tuple[str | None, bytes] = (None, b"")
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
-    def body(self, request: ModelRequest) -> bytes:
+    def body(self, request: ModelRequest) -> list[bytes]:
+        """In pieces, to be sent one after the other."""
         messages = self._transcript.pieces(request.messages)
         if request.system:
             messages = [
@@ -67,7 +68,7 @@ class OpenAiRequests:
                 b',"tool_choice":"auto","parallel_tool_calls":true',
             ]
         parts.append(b"}")
-        return b"".join(parts)
+        return parts
 
     def _opening(self) -> bytes:
         parameters: dict[str, Any] = {"model": self._id}

@@ -1,8 +1,9 @@
 """A conversation as bytes, for requests that each repeat all of it.
 
-A conversation grows at its end. What has settled is encoded and joined once and never looked at
-again; only the last messages, which may carry cache marks, are encoded for each request. So a
-request costs what is new in it, and one copy.
+A conversation grows at its end. What has settled is encoded once and never looked at again; only
+the last messages, which may carry cache marks, are encoded for each request. Settled bytes are
+kept in a few blocks, each at least twice as long as the next, and sent as they are: a request
+costs what is new in it, and the sending.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ class Transcript:
         self._marks = marks
         self._takes_mark = takes_mark
         self._settled: tuple[Message, ...] = ()
-        self._bytes = bytearray()
+        self._blocks: list[bytes] = []
 
-    def pieces(self, messages: Sequence[Message]) -> list[bytes | bytearray]:
+    def pieces(self, messages: Sequence[Message]) -> list[bytes]:
         """The messages, separated by commas, in pieces to be joined with nothing between."""
         conversation = tuple(messages)
         first_marked = self._first_marked(conversation)
         self._settle(conversation[:first_marked])
-        pieces: list[bytes | bytearray] = [self._bytes] if self._bytes else []
+        pieces = self._blocks[:]
         for message in conversation[first_marked:]:
             if data := self._encode(message, mark=self._takes_mark(message)):
-                pieces += [b",", data] if pieces else [data]
+                pieces.append(b"," + data if pieces else data)
         return pieces
 
     def _first_marked(self, messages: tuple[Message, ...]) -> int:
@@ -52,10 +53,14 @@ class Transcript:
     def _settle(self, messages: tuple[Message, ...]) -> None:
         if messages[: len(self._settled)] != self._settled:
             # Another conversation, or this one was rewound.
-            self._settled, self._bytes = (), bytearray()
+            self._settled, self._blocks = (), []
         for message in messages[len(self._settled) :]:
             if data := self._encode(message, mark=False):
-                if self._bytes:
-                    self._bytes += b","
-                self._bytes += data
+                self._add(b"," + data if self._blocks else data)
         self._settled = messages
+
+    def _add(self, data: bytes) -> None:
+        blocks = self._blocks
+        blocks.append(data)
+        while len(blocks) > 1 and len(blocks[-2]) < 2 * len(blocks[-1]):
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
