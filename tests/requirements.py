@@ -391,6 +391,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "engine:cancel:twice": Requirement(
         "flaw B2", "Cancelling twice, or right after the start, does no harm."
     ),
+    "engine:resume:same-model": Requirement(
+        "settings belong to the task", "A resumed task stays with its model and its address."
+    ),
     "engine:resume:goes-on": Requirement(
         "seed 001, Protocol Selection", "A cancelled task goes on with all it knew."
     ),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import structs
 
@@ -15,15 +16,15 @@ from joey.config.profiles import load_profiles
 from joey.config.settings import load_settings
 from joey.core.modes import BUILT_IN, find_mode
 from joey.core.protocol import ToolProtocol
-from joey.core.settings import Limits, Settings
+from joey.core.settings import Limits, Profile, Settings
 from joey.engine.asks import AnswerPolicy
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.workbench import Workbench
 from joey.errors import ConfigError, WorkspaceError
 from joey.ports import Store
 from joey.providers.http import HttpClient
-from joey.providers.kinds import KINDS
-from joey.providers.select import make_provider
+from joey.providers.kinds import KINDS, find_kind
+from joey.providers.select import make_provider, model_of
 from joey.stores.json_files import JsonFileStore
 from joey.stores.memory import MemoryStore
 from joey.terminals.local import LocalTerminal
@@ -32,6 +33,20 @@ from joey.workspace.clock import SystemClock
 from joey.workspace.environment import LocalEnvironment
 from joey.workspace.files import LocalFiles
 from joey.workspace.search import LocalSearch
+
+
+class KnownModel(Protocol):
+    """What is remembered of the model that a task works with."""
+
+    @property
+    def profile(self) -> str: ...
+    @property
+    def provider(self) -> str: ...
+    @property
+    def base_url(self) -> str | None: ...
+    @property
+    def model(self) -> str: ...
+
 
 ALLOW_EVERYTHING = "*"
 UNATTENDED_COMMAND_SECONDS = 600
@@ -82,8 +97,13 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     limits: Limits | None = None,
     policy: AnswerPolicy | None = None,
     system_prompt: str | None = None,
+    earlier: KnownModel | None = None,
+    allow_writes: bool = False,
 ) -> TaskOptions:
     """What a person's flags and files ask for.
+
+    `earlier` is what a task that is resumed worked with: it stays with its model and address
+    unless the flags name others.
 
     Raises:
         ConfigError: settings, profiles, keys or the mode's name.
@@ -98,8 +118,15 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     if mode is not None and find_mode(mode) is None:
         known = ", ".join(known.slug for known in BUILT_IN)
         raise ConfigError(f"There is no mode {mode!r}. Known ones: {known}.")
+    profiles = load_profiles(home)
+    if earlier is not None and provider is None and base_url is None and profile is None:
+        model = model or earlier.model or None
+        if earlier.profile in profiles.profiles:
+            profile = earlier.profile
+        else:
+            provider, base_url = earlier.provider or None, earlier.base_url
     chosen = choose_profile(
-        profiles=load_profiles(home),
+        profiles=profiles,
         env=env,
         kinds=KINDS,
         provider=provider,
@@ -107,13 +134,15 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
         base_url=base_url,
         profile=profile,
     )
+    limits = limits or Limits()
+    _check_price(chosen, limits)
     return TaskOptions(
         workspace=workspace,
         profile=chosen,
-        settings=_permissions(settings, yes, require_approval, allow, deny),
+        settings=_permissions(settings, yes, require_approval, allow, deny, allow_writes),
         mode=mode,
         protocol=protocol or chosen.protocol,
-        limits=limits or Limits(),
+        limits=limits,
         policy=policy,
         system_prompt=system_prompt,
     )
@@ -125,9 +154,12 @@ def _permissions(
     require_approval: bool,
     allow: tuple[str, ...],
     deny: tuple[str, ...],
+    allow_writes: bool,
 ) -> Settings:
     """Flags over settings: `--deny` always counts, `--require-approval` beats `--yes`."""
     settings = structs.replace(settings, denied_commands=(*settings.denied_commands, *deny))
+    if allow_writes:
+        settings = structs.replace(settings, auto_approval_enabled=True, always_allow_write=True)
     if require_approval:
         return structs.replace(settings, auto_approval_enabled=False)
     if yes:
@@ -153,6 +185,17 @@ def _permissions(
     return settings
 
 
+def _check_price(profile: Profile, limits: Limits) -> None:
+    """A budget that cannot be kept is refused before anything is spent."""
+    if limits.max_cost is None or find_kind(profile.provider).is_local:
+        return
+    if model_of(profile).prices is None:
+        raise ConfigError(
+            f"The price of {profile.model!r} is not known, so a budget cannot be kept. Limit the"
+            " turns or the time instead (--max-turns, --max-wall-time)."
+        )
+
+
 def _usable(workspace: Path) -> Path:
     folder = workspace.expanduser().absolute()
     try:
@@ -167,7 +210,8 @@ def _make_bench(
     options: TaskOptions, registry: Registry, home: Path, env: Mapping[str, str]
 ) -> Workbench:
     if options.profile is None or options.workspace is None or options.settings is None:
-        made = make_options(workspace=options.workspace or Path.cwd(), home=home, env=env)
+        workspace = options.workspace or Path.cwd()
+        made = make_options(workspace=workspace, home=home, env=env, earlier=options.earlier)
         options = structs.replace(
             options,
             workspace=made.workspace,
@@ -188,5 +232,6 @@ def _make_bench(
         settings=options.settings,
         modes=BUILT_IN,
         limits=options.limits,
+        route=options.profile.route,
         system_prompt=options.system_prompt,
     )

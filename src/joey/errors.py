@@ -95,6 +95,10 @@ class Trouble(StrEnum):
     """The stream ended without text, reasoning or a call."""
 
 
+UNREACHABLE = "unreachable"
+"""Code of a `NETWORK` trouble that waiting seldom mends: nobody listens, or no such host."""
+
+
 class ProviderError(UserError):
     """The model's service failed."""
 

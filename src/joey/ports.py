@@ -217,6 +217,8 @@ class TaskMetadata(Struct, frozen=True, rename="camel", omit_defaults=True, kw_o
     mode: str = ""
     protocol: str = ""
     profile: str = "default"
+    provider: str = ""
+    base_url: str | None = None
     model: str = ""
     parent_id: str | None = None
     child_ids: tuple[str, ...] = ()

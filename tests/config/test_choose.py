@@ -152,3 +152,8 @@ def test_no_error_shows_a_key(flags: dict[str, str]) -> None:
     with pytest.raises(ConfigError) as caught:
         choose(profiles, {"ANTHROPIC_API_KEY": SECRET}, **flags)
     assert SECRET not in str(caught.value)
+
+
+def test_an_address_of_ones_own_is_not_asked_for_somebody_elses_usual_model() -> None:
+    with pytest.raises(ConfigError, match=r"which model at http://127\.0\.0\.1:8080/v1"):
+        choose(base_url="http://127.0.0.1:8080/v1")

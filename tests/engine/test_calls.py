@@ -9,6 +9,7 @@ import pytest
 
 from joey.core.events import TaskCompleted
 from joey.core.settings import Settings
+from joey.engine.endings import Completed
 from joey.engine.unattended import Unattended
 from joey.testing.script import Turn, call
 from joey.tools.read_file import ReadFile
@@ -89,3 +90,17 @@ async def test_a_question_answers_itself_with_its_first_suggestion_after_a_while
     presented = await heard(task, TaskCompleted)
     assert presented.result == "all done"
     assert results(task.messages[2]) == ["<user_message>\nthe red one\n</user_message>"]
+
+
+async def test_what_nobody_was_there_to_allow_is_named_in_the_ending_and_put_in_no_mouth(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(
+        Turn(call("write_to_file", {"path": "a.txt", "content": "1"})),
+        finish(),
+        settings=Settings(),
+        policy=Unattended(),
+    )
+    assert await settled(task) == Completed("all done", ("a.txt",))
+    assert rows(task, "user_feedback") == []
+    assert "Nobody is there" in results(task.messages[2])[0]

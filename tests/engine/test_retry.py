@@ -10,7 +10,7 @@ from joey.core.settings import Settings
 from joey.engine.endings import Completed, Failed
 from joey.engine.retry import Budget
 from joey.engine.unattended import Unattended
-from joey.errors import ProviderError, Trouble
+from joey.errors import UNREACHABLE, ProviderError, Trouble
 from joey.testing.script import Turn, call, disconnect, fail, say
 from tests.engine.workshop import (
     Workshop,
@@ -148,3 +148,16 @@ def test_waits_double_and_both_counts_and_total_time_are_bounded() -> None:
     few = Budget(Settings(max_retries=1))
     assert few.wait_after(error) is not None
     assert few.wait_after(error) is None
+
+
+def test_an_address_where_nobody_listens_is_not_waited_for_long() -> None:
+    error = ProviderError("refused", trouble=Trouble.NETWORK, code=UNREACHABLE)
+    budget = Budget(Settings())
+    assert [budget.wait_after(error) for _ in range(3)] == [5, 10, None]
+
+
+async def test_a_countdown_says_how_many_attempts_there_will_be(workshop: Workshop) -> None:
+    workshop.script(Turn(fail(529, "overloaded")), finish())
+    task = await workshop.start(policy=Unattended())
+    ticks = [event async for event in task.events() if isinstance(event, Countdown)]
+    assert {(tick.attempt, tick.attempts) for tick in ticks} == {(1, 6)}

@@ -172,7 +172,7 @@ def test_a_passing_note_leaves_no_trace_where_there_is_no_terminal() -> None:
 
 def test_an_answer_that_nobody_typed_is_shown_with_who_gave_it() -> None:
     ask = AskOpened(ts=1, ask=AskKind.COMMAND, tool="execute_command", text="ls")
-    answered = AskAnswered(ts=2, ask_ts=1, answer=Answer(Response.YES), by="demo")
+    answered = AskAnswered(ts=2, ask_ts=1, answer=Answer(Response.YES, by="demo"))
     assert drawn(ask, answered).endswith("› y (demo)\n")
 
 

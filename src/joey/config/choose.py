@@ -63,9 +63,10 @@ def choose_profile(
     url = base_url or start.base_url
     if url is None and start.api_key is None:
         url = _address(kind, env)
+    usual = kind.default_model if base_url is None else ""
     chosen = structs.replace(
         start,
-        model=model or start.model or kind.default_model,
+        model=model or start.model or usual,
         base_url=url,
         api_key=start.api_key or _key(kind, env),
     )
@@ -141,7 +142,8 @@ def _find_kind(name: str, kinds: Sequence[ProviderKind]) -> ProviderKind:
 
 def _check(chosen: Profile, kind: ProviderKind) -> None:
     if not chosen.model:
-        raise ConfigError(f"Say which model of {kind.name} to use, with --model.")
+        where = f"at {chosen.base_url}" if chosen.base_url else f"of {kind.name}"
+        raise ConfigError(f"Say which model {where} to use, with --model.")
     if chosen.api_key is None and chosen.base_url is None and not kind.is_local:
         where = " or ".join(kind.key_variables) or "a key"
         raise ConfigError(

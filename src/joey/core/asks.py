@@ -32,6 +32,8 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     text: str = ""
     images: tuple[str, ...] = ()
     """Data URIs."""
+    by: str = "person"
+    """Or the name of the policy that answered in their place."""
 
     @property
     def approves(self) -> bool:

@@ -19,6 +19,7 @@ from msgspec import Struct
 from joey.core.asks import Answer, AskKind
 from joey.core.messages import Message, Part, Usage, UserBlock
 from joey.core.protocol import ToolProtocol
+from joey.core.settings import Route
 from joey.core.todos import Todo
 
 
@@ -81,6 +82,8 @@ class TaskStarted(_Event, frozen=True, tag="taskStarted"):
     """The loop begins to work, for the first time or again."""
 
     resumed: bool = False
+    route: Route | None = None
+    """The model it works with from here on."""
 
 
 class TaskCompleted(_Event, frozen=True, tag="taskCompleted"):
@@ -178,8 +181,11 @@ class AskOpened(_Event, frozen=True, tag="askOpened"):
 class AskAnswered(_Event, frozen=True, tag="taskAskResponded"):
     ask_ts: int
     answer: Answer
-    by: str = "person"
-    """`person`, or the name of the policy that answered in their place."""
+
+    @property
+    def by(self) -> str:
+        """`person`, or the name of the policy that answered in their place."""
+        return self.answer.by
 
 
 class AskWithdrawn(_Event, frozen=True, tag="askWithdrawn"):
@@ -271,6 +277,8 @@ class Countdown(_Event, frozen=True, tag="countdown"):
     seconds: int
     message: str
     attempt: int = 1
+    attempts: int = 0
+    """How many there will be at most; 0 when that is not known."""
 
 
 class UsageChanged(_Event, frozen=True, tag="taskTokenUsageUpdated"):

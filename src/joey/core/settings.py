@@ -73,6 +73,15 @@ class Limits(Struct, frozen=True, omit_defaults=True, kw_only=True):
     max_seconds: float | None = None
 
 
+class Route(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """Which model a run talks to, and where; what a task remembers of a profile. No key."""
+
+    profile: str = "default"
+    provider: str = ""
+    base_url: str | None = None
+    model: str = ""
+
+
 class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """How to reach one model."""
 
@@ -93,3 +102,9 @@ class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=T
     native_tools: bool | None = None
     request_timeout: float = 600.0
     headers: dict[str, str] = {}
+
+    @property
+    def route(self) -> Route:
+        return Route(
+            profile=self.name, provider=self.provider, base_url=self.base_url, model=self.model
+        )

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from joey.core.asks import Answer
 from joey.core.events import AskAnswered, AskOpened, AskWithdrawn, Event
@@ -81,5 +81,6 @@ class Asks:
         return True
 
     def _settle(self, ask_ts: int, answer: Answer, by: str) -> None:
-        self._publish(AskAnswered(ts=self._now(), ask_ts=ask_ts, answer=answer, by=by))
+        answer = structs.replace(answer, by=by)
+        self._publish(AskAnswered(ts=self._now(), ask_ts=ask_ts, answer=answer))
         self._open[ask_ts].set_result(answer)

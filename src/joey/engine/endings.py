@@ -12,6 +12,8 @@ class Completed(Struct, frozen=True):
     """The result was accepted."""
 
     result: str
+    refused: tuple[str, ...] = ()
+    """What was not done because nobody was there to allow it."""
 
 
 class Failed(Struct, frozen=True):

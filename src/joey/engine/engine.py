@@ -12,7 +12,7 @@ from joey.core.events import AskWithdrawn, ModeSwitched, TaskCreated, UserSaid
 from joey.core.history.facts import TaskFacts
 from joey.core.messages import well_formed
 from joey.core.protocol import ToolProtocol, choose_protocol
-from joey.core.settings import Limits, Profile, Settings
+from joey.core.settings import Limits, Profile, Route, Settings
 from joey.engine.asks import AnswerPolicy
 from joey.engine.identity import new_task_id
 from joey.engine.opening import Opening
@@ -33,6 +33,8 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     policy: AnswerPolicy | None = None
     """Answers in place of a person; None waits for one."""
     system_prompt: str | None = None
+    earlier: Route | None = None
+    """The model that a resumed task worked with; used where `profile` says nothing."""
 
 
 BenchMaker = Callable[[TaskOptions], Workbench]
@@ -104,7 +106,8 @@ class Engine:
             for record in records:
                 facts.apply(record.event)
             workspace = options.workspace or (Path(facts.workspace) if facts.workspace else None)
-            bench = self._make_bench(structs.replace(options, workspace=workspace))
+            known = structs.replace(options, workspace=workspace, earlier=facts.route)
+            bench = self._make_bench(known)
             task = Task(journal, records, bench, options.policy)
         except BaseException:
             journal.close()

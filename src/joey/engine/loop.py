@@ -158,7 +158,7 @@ def ending_of(facts: TaskFacts) -> Ending:
     """How the latest run ended, from what the journal says."""
     match facts.state:
         case TaskState.COMPLETED:
-            return Completed(facts.result or "")
+            return Completed(facts.result or "", facts.refused)
         case TaskState.FAILED if facts.failure is not None:
             return Failed(facts.failure.code, facts.failure.message)
         case _:

@@ -60,7 +60,8 @@ def fail(task: Task, placed: PlacedCall, error: ToolError) -> None:
 
 
 def reject(task: Task, placed: PlacedCall, answer: Answer) -> None:
-    text = replies.denied(task.recorder.facts.protocol, answer.text)
+    unattended = replies.unattended_denial() if answer.by != "person" else ""
+    text = replies.denied(task.recorder.facts.protocol, answer.text or unattended)
     finish(task, placed, Outcome(text, images=answer.images))
 
 

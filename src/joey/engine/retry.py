@@ -19,7 +19,7 @@ from joey.core.settings import Settings
 from joey.engine.endings import Stop
 from joey.engine.turn import take_turn
 from joey.engine.words import show_words, told_words
-from joey.errors import ProviderError, Trouble
+from joey.errors import UNREACHABLE, ProviderError, Trouble
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -28,6 +28,7 @@ PASSING_TROUBLE = frozenset(
     {Trouble.RATE, Trouble.OVERLOAD, Trouble.NETWORK, Trouble.MALFORMED, Trouble.EMPTY}
 )
 LONGEST_WAIT = 600.0
+FEW_RETRIES = 2
 
 
 class Budget:
@@ -40,7 +41,7 @@ class Budget:
 
     def wait_after(self, error: ProviderError) -> float | None:
         """Seconds to wait before the next attempt; None when it should not be made."""
-        if error.trouble not in PASSING_TROUBLE or self.attempts >= self._settings.max_retries:
+        if error.trouble not in PASSING_TROUBLE or self.attempts >= self.most(error):
             return None
         wait = min(self._settings.request_delay_seconds * 2.0**self.attempts, LONGEST_WAIT)
         if error.retry_after is not None:
@@ -50,6 +51,11 @@ class Budget:
         self.attempts += 1
         self.waited += wait
         return wait
+
+    def most(self, error: ProviderError) -> int:
+        """How many attempts such a failure is worth."""
+        retries = self._settings.max_retries
+        return min(retries, FEW_RETRIES) if error.code == UNREACHABLE else retries
 
 
 async def take_turn_with_patience(
@@ -73,7 +79,7 @@ async def take_turn_with_patience(
                 words = await _ask_to_try_again(task, error)
                 budget = Budget(task.bench.settings)
             else:
-                await _count_down(task, error, wait, budget.attempts)
+                await _count_down(task, error, wait, budget)
         request_ts = task.now()
         protocol = task.bench.provider.api_protocol
         task.publish(RequestStarted(ts=request_ts, api_protocol=protocol, content=words))
@@ -90,7 +96,7 @@ async def _ask_to_try_again(task: Task, error: ProviderError) -> tuple[UserBlock
     return told_words(answer)
 
 
-async def _count_down(task: Task, error: ProviderError, wait: float, attempt: int) -> None:
+async def _count_down(task: Task, error: ProviderError, wait: float, budget: Budget) -> None:
     """Announce the wait second by second, in a row that stays when it is over."""
     status = f"{error.status}\n" if error.status is not None else ""
     message = f"{status}{error}"
@@ -99,7 +105,15 @@ async def _count_down(task: Task, error: ProviderError, wait: float, attempt: in
     try:
         while remaining > 0:
             seconds = math.ceil(remaining)
-            task.publish(Countdown(ts=ts, seconds=seconds, message=message, attempt=attempt))
+            task.publish(
+                Countdown(
+                    ts=ts,
+                    seconds=seconds,
+                    message=message,
+                    attempt=budget.attempts,
+                    attempts=budget.most(error),
+                )
+            )
             step = min(1.0, remaining)
             await task.bench.clock.sleep(step)
             remaining -= step

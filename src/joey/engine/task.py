@@ -232,7 +232,7 @@ class Task:
         if self.running:
             raise TaskStateError(f"task {self.id} is already at work")
         self.error = None
-        self.publish(TaskStarted(ts=self.now(), resumed=opening.resumed))
+        self.publish(TaskStarted(ts=self.now(), resumed=opening.resumed, route=self.bench.route))
         self._goes_on = False
         self._runner = asyncio.create_task(self._run(opening), name=f"joey-{self.id}")
         self._runner.add_done_callback(self._after_run)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from joey.core.asks import Answer, AskKind, Response, first_suggestion
 from joey.core.events import AskOpened
-from joey.core.prompts.replies import unattended_denial
 
 NOBODY = "Nobody is there to answer. Use your best judgement and go on."
 
@@ -26,7 +25,7 @@ class Unattended:
                 return Answer(Response.MESSAGE, text=first_suggestion(ask.text) or NOBODY)
             case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
                 self.refused.append(ask)
-                return Answer(Response.NO, text=unattended_denial())
+                return Answer(Response.NO)
             case _:
                 self.refused.append(ask)
                 return Answer(Response.NO)

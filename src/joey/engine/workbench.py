@@ -10,7 +10,7 @@ from joey.core.models import ToolSpec
 from joey.core.modes import Mode
 from joey.core.prompts.system import ToolDoc, system_prompt
 from joey.core.protocol import ToolProtocol
-from joey.core.settings import Limits, Settings
+from joey.core.settings import Limits, Route, Settings
 from joey.ports import Clock, Environment, Files, Provider, Search, Terminal
 from joey.tools.registry import Registry
 
@@ -28,6 +28,7 @@ class Workbench(Struct, frozen=True, kw_only=True):
     settings: Settings
     modes: tuple[Mode, ...]
     limits: Limits = Limits()
+    route: Route = Route()
     system_prompt: str | None = None
     """The person's own, in place of ours."""
     prompts: dict[tuple[Mode, ToolProtocol], str] = field(default_factory=dict)

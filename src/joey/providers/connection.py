@@ -13,7 +13,7 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from joey.errors import ProviderError, Trouble
+from joey.errors import UNREACHABLE, ProviderError, Trouble
 from joey.providers.addresses import Address
 from joey.providers.http_reader import End, Head, ProtocolError, ResponseReader
 
@@ -167,7 +167,8 @@ async def connect(
             opened.abort()
         if isinstance(error, OSError):  # TimeoutError and the errors of TLS among them
             text = describe_failure(error, first, patience)
-            raise ProviderError(text, trouble=Trouble.NETWORK) from error
+            code = UNREACHABLE if _is_refused(error) or isinstance(error, socket.gaierror) else None
+            raise ProviderError(text, trouble=Trouble.NETWORK, code=code) from error
         raise
 
 

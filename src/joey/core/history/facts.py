@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from joey.core.asks import Answer, AskKind
+from joey.core.asks import APPROVALS, Answer, AskKind
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -32,6 +32,7 @@ from joey.core.events import (
 )
 from joey.core.messages import Usage
 from joey.core.protocol import ToolProtocol
+from joey.core.settings import Route
 from joey.core.state import AT_REST, TaskState, check_transition
 from joey.core.todos import Todo
 
@@ -55,8 +56,7 @@ class TaskFacts:
         self.workspace = ""
         self.mode = ""
         self.protocol = ToolProtocol.NATIVE
-        self.profile = "default"
-        self.model = ""
+        self.route = Route()
         self.parent_id: str | None = None
         self.created = 0
         self.updated = 0
@@ -73,6 +73,8 @@ class TaskFacts:
         self.queue: dict[str, MessageQueued] = {}
         self.usage = TokenUsage()
         self.tools: dict[str, ToolTally] = {}
+        self.refused: tuple[str, ...] = ()
+        """What a policy refused in this run because nobody was there to allow it."""
         self.requests = 0
         self.replies = 0
 
@@ -118,7 +120,7 @@ class TaskFacts:
         self.created = event.ts
         match event:
             case TaskCreated():
-                self.profile, self.model = event.profile, event.model
+                self.route = Route(profile=event.profile, model=event.model)
                 self.parent_id = event.parent_id
             case TaskAdopted(rows=rows):
                 text = str(rows[0].get("text") or "") if rows else ""
@@ -145,6 +147,9 @@ class TaskFacts:
     def _move(self, event: Durable) -> None:
         self.state = STATE_AFTER.get(type(event), self.state)
         match event:
+            case TaskStarted():
+                self.route = event.route or self.route
+                self.refused = ()
             case AskOpened():
                 self.pending = event
             case AskAnswered():
@@ -160,6 +165,8 @@ class TaskFacts:
         asked, self.pending = self.pending, None
         if asked is None:
             return
+        if event.answer.by != "person" and asked.ask in APPROVALS and not event.answer.approves:
+            self.refused += (asked.path or asked.text or asked.tool or asked.ask,)
         if event.answer.has_words:
             self.unheard += ((asked.call_id, event.answer),)
         if asked.ask is AskKind.COMPLETION_RESULT:

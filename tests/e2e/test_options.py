@@ -1,0 +1,82 @@
+"""What flags and the past of a task decide about its next run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from joey.app import make_options, open_engine
+from joey.core.settings import Limits, Route
+from joey.engine.endings import Completed
+from joey.engine.engine import TaskOptions
+from joey.engine.unattended import Unattended
+from joey.errors import ConfigError
+from joey.testing.script import Turn, call
+from joey.testing.server import ModelServer
+
+ELSEWHERE = {"ANTHROPIC_API_KEY": "somebody-else"}
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+@pytest.mark.requirement("engine:resume:same-model")
+async def test_a_resumed_task_stays_with_its_model_and_its_address(
+    tmp_path: Path, work: Path
+) -> None:
+    done = Turn(call("attempt_completion", {"result": "ok"}))
+    home = tmp_path / "home"
+    async with ModelServer([done, done]) as server:
+        async with open_engine(home=home, env=ELSEWHERE) as engine:
+            options = make_options(
+                workspace=work,
+                home=home,
+                env=ELSEWHERE,
+                provider="openai",
+                base_url=f"{server.url}/v1",
+                model="local",
+                policy=Unattended(),
+            )
+            task = await engine.start("one", options=options)
+            assert await task.wait() == Completed("ok")
+        async with open_engine(home=home, env=ELSEWHERE) as engine:
+            resumed = TaskOptions(policy=Unattended())
+            again = await engine.resume(task.id, "two", options=resumed)
+            assert await again.wait() == Completed("ok")
+            (known,) = engine.history()
+        models = [request.body["model"] for request in server.requests]
+    assert models == ["local", "local"]
+    assert (known.provider, known.model) == ("openai", "local")
+
+
+def test_flags_move_a_resumed_task_to_another_model(work: Path) -> None:
+    earlier = Route(provider="openai", base_url="http://127.0.0.1:1/v1", model="local")
+    options = make_options(
+        workspace=work, env=ELSEWHERE, provider="anthropic", model="claude", earlier=earlier
+    )
+    assert options.profile is not None
+    assert (options.profile.provider, options.profile.base_url) == ("anthropic", None)
+
+
+def test_a_budget_that_cannot_be_kept_is_refused(work: Path) -> None:
+    with pytest.raises(ConfigError, match="price of 'any' is not known"):
+        make_options(
+            workspace=work,
+            env={},
+            provider="openai",
+            base_url="http://127.0.0.1:1/v1",
+            model="any",
+            limits=Limits(max_cost=1.0),
+        )
+
+
+def test_writes_can_be_allowed_without_allowing_commands(work: Path) -> None:
+    options = make_options(workspace=work, env=ELSEWHERE, allow_writes=True)
+    assert options.settings is not None
+    assert options.settings.always_allow_write
+    assert not options.settings.always_allow_execute
+    assert not options.settings.always_allow_write_outside_workspace
