@@ -115,18 +115,11 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     settings = load_settings(home)
     if policy is not None and not settings.command_execution_timeout:
         settings = structs.replace(settings, command_execution_timeout=UNATTENDED_COMMAND_SECONDS)
-    if mode is not None and find_mode(mode) is None:
-        known = ", ".join(known.slug for known in BUILT_IN)
-        raise ConfigError(f"There is no mode {mode!r}. Known ones: {known}.")
-    profiles = load_profiles(home)
-    if earlier is not None and provider is None and base_url is None and profile is None:
-        model = model or earlier.model or None
-        if earlier.profile in profiles.profiles:
-            profile = earlier.profile
-        else:
-            provider, base_url = earlier.provider or None, earlier.base_url
-    chosen = choose_profile(
-        profiles=profiles,
+    _check_mode(mode)
+    named = provider or base_url or profile
+    chosen = _again(home, env, model, earlier) if earlier is not None and not named else None
+    chosen = chosen or choose_profile(
+        profiles=load_profiles(home),
         env=env,
         kinds=KINDS,
         provider=provider,
@@ -146,6 +139,12 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
         policy=policy,
         system_prompt=system_prompt,
     )
+
+
+def _check_mode(slug: str | None) -> None:
+    if slug is not None and find_mode(slug) is None:
+        known = ", ".join(mode.slug for mode in BUILT_IN)
+        raise ConfigError(f"There is no mode {slug!r}. Known ones: {known}.")
 
 
 def _permissions(
@@ -183,6 +182,25 @@ def _permissions(
             allowed_commands=(*settings.allowed_commands, *allow),
         )
     return settings
+
+
+def _again(
+    home: Path, env: Mapping[str, str], model: str | None, earlier: KnownModel
+) -> Profile | None:
+    """The profile that a task worked with before, where that is known."""
+    profiles = load_profiles(home)
+    by_name = earlier.profile if earlier.profile in profiles.profiles else None
+    if by_name is None and not earlier.provider:
+        return None
+    return choose_profile(
+        profiles=profiles,
+        env=env,
+        kinds=KINDS,
+        provider=None if by_name else earlier.provider,
+        base_url=None if by_name else earlier.base_url,
+        model=model or earlier.model,
+        profile=by_name,
+    )
 
 
 def _check_price(profile: Profile, limits: Limits) -> None:
