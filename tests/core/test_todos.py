@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.todos import Status, parse_todos
+from tests.bounded import run_bounded
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,10 @@ from joey.core.todos import Status, parse_todos
         ("- [ x ] write it  ", "write it", "completed"),
         ("  -  [ - ]  write it", "write it", "in_progress"),
         ("[x] keep [brackets] inside", "keep [brackets] inside", "completed"),
+        ("* [ ] write it", "write it", "pending"),
+        ("+ [x] write it", "write it", "completed"),
+        ("1. [ ] write it", "write it", "pending"),
+        ("  12) [-] write it", "write it", "in_progress"),
     ],
 )
 def test_a_line_of_a_checklist_is_an_item(line: str, content: str, status: Status) -> None:
@@ -31,6 +36,13 @@ def test_a_line_of_a_checklist_is_an_item(line: str, content: str, status: Statu
 @pytest.mark.parametrize("line", ["", "# Plan", "1. write it", "- write it", "[y] write it", "[x]"])
 def test_other_lines_are_passed_over(line: str) -> None:
     assert parse_todos(line) == ()
+
+
+def test_long_runs_of_spaces_are_read_in_no_time() -> None:
+    run_bounded(
+        "from joey.core.todos import parse_todos\n"
+        "parse_todos('[ ] a' + ' ' * 200_000 + 'b\\n[' + ' ' * 200_000)"
+    )
 
 
 def test_lines_may_end_with_carriage_returns() -> None:

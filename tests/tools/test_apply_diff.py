@@ -8,7 +8,7 @@ import pytest
 
 from joey.core.models import ModelInfo
 from joey.core.protocol import ToolProtocol
-from joey.errors import ArgumentError, ToolError
+from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import ToolContext
 from joey.tools.apply_diff import ApplyDiff, PreparedDiff
 from joey.tools.base import Access, Claim, Outcome
@@ -131,13 +131,51 @@ async def test_a_malformed_diff_is_refused(ctx: ToolContext, work: Path) -> None
     assert (work / "a.py").read_text() == CODE
 
 
-async def test_a_file_outside_is_not_quoted_before_anybody_allowed_to_read_it(
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"password = 'hunter2'\n", "% similar"),
+        (b"a\0b\n", "binary file"),
+        (None, "File does not exist"),
+    ],
+)
+async def test_why_a_file_outside_cannot_be_changed_is_told_only_after_it_is_allowed(
+    ctx: ToolContext, tmp_path: Path, data: bytes | None, told: str
+) -> None:
+    if data is not None:
+        (tmp_path / "secret").write_bytes(data)
+    diff = block("password = ''", "x")
+    prepared = await prepare(ctx, {"path": "../secret", "diff": diff})
+    assert prepared.claims == (Claim(Access.WRITE, place=ctx.files.resolve("../secret")),)
+    assert (prepared.path, prepared.row["diff"]) == (str(tmp_path / "secret"), diff)
+    assert prepared.row["isOutsideWorkspace"]
+    with pytest.raises(ToolError, match=told) as caught:
+        await tool.run(prepared, ctx, None)
+    assert "hunter2" not in str(caught.value)
+
+
+async def test_a_file_outside_that_cannot_be_changed_is_asked_for_beside_others(
+    ctx: ToolContext, work: Path
+) -> None:
+    args = element("a.py", diff_element(ONE)) + element("../none.py", diff_element(ONE))
+    prepared = await prepare(ctx, {"args": args})
+    places = [claim.place for claim in prepared.claims]
+    assert places == [ctx.files.resolve("a.py"), ctx.files.resolve("../none.py")]
+    outcome = await tool.run(prepared, ctx, None)
+    assert (work / "a.py").read_text() == CODE.replace("1", "11")
+    assert "File does not exist" in outcome.text
+    assert outcome.is_error
+
+
+async def test_a_file_outside_is_not_quoted_though_it_may_be_changed(
     ctx: ToolContext, tmp_path: Path
 ) -> None:
-    (tmp_path / "secret").write_text("password = 'hunter2'\n")
-    message = await problem(ctx, block("password = ''", "x"), "../secret")
-    assert "% similar" in message
-    assert "hunter2" not in message
+    (tmp_path / "other").write_text("one = 1\npassword = 'hunter2'\n")
+    outcome = await apply(
+        ctx, block("one = 1", "one = 2") + block("password = ''", "x"), "../other"
+    )
+    assert "1 of 2 blocks could not be applied" in outcome.text
+    assert "hunter2" not in outcome.text
 
 
 async def test_only_text_files_that_exist_can_be_changed(ctx: ToolContext) -> None:
@@ -152,7 +190,8 @@ async def test_only_text_files_that_exist_can_be_changed(ctx: ToolContext) -> No
     )
     assert "binary file" in await problem(ctx, ONE, "binary")
     assert "is a directory" in await problem(ctx, ONE, "folder")
-    assert "hidden by .rooignore" in await problem(ctx, ONE, "secret")
+    with pytest.raises(HiddenError):
+        await apply(ctx, ONE, "secret")
 
 
 async def test_a_file_that_changed_meanwhile_is_not_overwritten(
@@ -244,6 +283,20 @@ async def test_several_files_are_changed_in_one_call(ctx: ToolContext, work: Pat
     assert outcome.text.count('"operation":"modified"') == 2
     assert "File does not exist" in outcome.text
     assert outcome.is_error
+
+
+async def test_files_without_args_around_them_are_all_changed(ctx: ToolContext, work: Path) -> None:
+    (work / "b.py").write_text("same\n")
+    files = element("a.py", diff_element(ONE)) + element("b.py", diff_element(block("same", "b")))
+    arguments = {"file": files.removeprefix("<file>").removesuffix("</file>")}
+    await tool.run(await prepare(ctx, arguments), ctx, None)
+    assert (work / "a.py").read_text() == CODE.replace("1", "11")
+    assert (work / "b.py").read_text() == "b\n"
+
+
+def test_a_diff_beside_args_is_not_lost() -> None:
+    request = tool.parse({"path": "a", "diff": ONE, "args": element("b", diff_element(TWO))})
+    assert [file.path for file in request.files] == ["a", "b"]
 
 
 def test_a_result_names_its_files() -> None:

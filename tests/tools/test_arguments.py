@@ -7,6 +7,9 @@ from msgspec import Meta, Struct
 
 from joey.errors import ArgumentError
 from joey.tools.arguments import convert
+from joey.tools.base import Tool
+from joey.tools.execute_command import ExecuteCommand
+from joey.tools.write_to_file import WriteToFile
 
 
 class Item(Struct, frozen=True):
@@ -22,6 +25,7 @@ class Params(Struct, frozen=True):
     items: tuple[Item, ...] = ()
     kind: Literal["a", "b"] = "a"
     note: str | None = None
+    content: str | None = None
 
 
 def converted(**arguments: Any) -> Params:
@@ -48,7 +52,9 @@ def converted(**arguments: Any) -> Params:
         ("kind", "b", "b"),
         ("note", 12, "12"),
         ("note", True, "true"),
-        ("note", {"a": [1]}, '{\n  "a": [\n    1\n  ]\n}'),
+        ("note", ["12"], "12"),
+        ("content", {"a": [1]}, '{\n  "a": [\n    1\n  ]\n}'),
+        ("content", ["a"], '[\n  "a"\n]'),
         ("note", "[1]", "[1]"),
         ("note", "  kept as it is ", "  kept as it is "),
     ],
@@ -86,9 +92,34 @@ def test_a_missing_parameter_is_named(arguments: dict[str, Any]) -> None:
         ("items", '{"text": 5}'),
         ("kind", "c"),
         ("count", {"\ud800": 1}),
+        ("note", {"a": [1]}),
+        ("note", ["a", "b"]),
+        ("note", [1]),
+        ("note", []),
+        ("content", {"\ud800": 1}),
     ],
 )
 def test_a_wrong_value_is_named_and_not_called_missing(field: str, value: Any) -> None:
     with pytest.raises(ArgumentError, match=f"'{field}' of a_tool") as caught:
         converted(path="p", **{field: value})
     assert caught.value.parameter is None
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "meant"),
+    [
+        (WriteToFile(), {"path": ["a.txt"], "content": "x"}, "a.txt"),
+        (WriteToFile(), {"path": {"path": "a.txt"}, "content": "x"}, None),
+        (ExecuteCommand(), {"command": ["ls"]}, "ls"),
+        (ExecuteCommand(), {"command": ["git", "status"]}, None),
+    ],
+)
+def test_json_is_never_taken_for_a_path_or_a_command(
+    tool: Tool[Any, Any], arguments: dict[str, Any], meant: str | None
+) -> None:
+    if meant is None:
+        with pytest.raises(ArgumentError, match="of the wrong kind"):
+            tool.parse(arguments)
+    else:
+        params = tool.parse(arguments)
+        assert meant in (getattr(params, "path", None), getattr(params, "command", None))

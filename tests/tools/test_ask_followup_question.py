@@ -11,6 +11,7 @@ from joey.core.protocol import ToolProtocol
 from joey.errors import ArgumentError, ToolError
 from joey.tools.ask_followup_question import AskFollowupQuestion
 from joey.tools.base import Access
+from tests.bounded import run_bounded
 from tests.tools.shell_context import make_context
 
 tool = AskFollowupQuestion()
@@ -35,6 +36,9 @@ async def asked(root: Path, arguments: dict[str, Any]) -> Any:
         '[{"text": "Yes, & do it"}, {"text": "No <b>never</b>", "mode": "code"}]',
         XML,
         f"\n{XML}\n",
+        BOTH,
+        msgspec.json.encode(BOTH).decode(),
+        f"{XML}<suggest>never closed",
     ],
 )
 async def test_suggestions_are_understood_in_every_form(tmp_path: Path, follow_up: Any) -> None:
@@ -46,6 +50,9 @@ async def test_suggestions_are_understood_in_every_form(tmp_path: Path, follow_u
     ("follow_up", "answers"),
     [
         (["a", "b"], ["a", "b"]),
+        ('["a", "b"]', ["a", "b"]),
+        ('{"suggest": [{"answer": "a"}]}', ["a"]),
+        ("[a] one\n[b] two", ["[a] one", "[b] two"]),
         ({"suggest": ["a", "b"]}, ["a", "b"]),
         ({"suggest": "a"}, ["a"]),
         ("first\n\n second ", ["first", "second"]),
@@ -60,6 +67,14 @@ async def test_looser_forms_are_taken_for_what_they_mean(
 ) -> None:
     row = await asked(tmp_path, {"question": "Which?", "follow_up": follow_up})
     assert row["suggest"] == [{"answer": answer} for answer in answers]
+
+
+def test_suggestions_that_are_never_closed_are_read_in_no_time() -> None:
+    run_bounded(
+        "from joey.tools.ask_followup_question import AskFollowupQuestion\n"
+        "for text in ('<suggest>', '<suggest ', '<suggest a'):\n"
+        "    AskFollowupQuestion().parse({'question': 'q', 'follow_up': text * 60_000})"
+    )
 
 
 @pytest.mark.parametrize("arguments", [{}, {"question": " "}, {"follow_up": []}])

@@ -44,6 +44,14 @@ async def test_without_recursion_only_the_folder_itself(
     assert await listed(ctx, **arguments) == "src/"
 
 
+@pytest.mark.parametrize("recursive", [False, True])
+async def test_a_name_with_control_characters_is_one_line(
+    ctx: ToolContext, recursive: bool
+) -> None:
+    (ctx.files.root / "a\nREADME.md\x1b\u2028").write_text("x\n")
+    assert await listed(ctx, path=".", recursive=recursive) == r"a\nREADME.md\x1b\u2028"
+
+
 async def test_an_empty_folder_says_so(ctx: ToolContext) -> None:
     assert await listed(ctx) == "No files found."
     assert await listed(ctx, recursive=True) == "No files found."

@@ -116,6 +116,7 @@ async def test_a_limit_of_nothing_is_refused(tmp_path: Path, limit: int) -> None
 @pytest.mark.parametrize(
     "artifact_id",
     [
+        f"cmd-{'1' * 300}.txt",
         "../cmd-1.txt",
         "cmd-1.txt/../../secret",
         "/etc/passwd",

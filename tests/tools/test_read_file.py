@@ -10,7 +10,7 @@ from joey.core.models import ModelInfo
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.text import number_lines
-from joey.errors import ArgumentError, ToolError
+from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import ToolContext
 from joey.tools.base import Access, Claim, Outcome
 from joey.tools.read_file import ReadFile
@@ -203,6 +203,21 @@ def test_a_call_that_names_no_file_is_refused(arguments: dict[str, Any], paramet
     assert caught.value.parameter == parameter
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"path": ["a", "b"], "line_range": "1-5"},
+        {"path": ["a", "b"], "start_line": "1", "end_line": "5"},
+        {"args": "<path>a</path><path>b</path><line_range>1-5</line_range>"},
+    ],
+)
+def test_lines_that_may_belong_to_any_of_several_paths_are_refused(
+    arguments: dict[str, Any],
+) -> None:
+    with pytest.raises(ArgumentError, match="not clear to which"):
+        tool.parse(arguments)
+
+
 def test_a_result_names_its_files() -> None:
     def files(count: int) -> dict[str, Any]:
         return {"files": [{"path": f"{n}.py"} for n in range(count)]}
@@ -274,8 +289,9 @@ async def test_a_hidden_file_is_refused_and_reported(ctx: ToolContext, work: Pat
     assert "1 | fine" in result.text
     assert result.is_error
     assert result.said == (("rooignore_error", "secret"),)
-    with pytest.raises(ToolError, match="hidden by"):
+    with pytest.raises(HiddenError) as caught:
         await outcome({"path": "secret"}, ctx)
+    assert caught.value.path == "secret"
 
 
 @pytest.mark.parametrize("limit", [1, 5, 10])

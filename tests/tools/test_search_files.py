@@ -53,6 +53,12 @@ async def test_a_pattern_is_optional(ctx: ToolContext, pattern: str | None) -> N
     assert ("# a.md" in text) is (not pattern)
 
 
+async def test_a_name_cannot_look_like_the_name_of_another_file(ctx: ToolContext) -> None:
+    (ctx.files.root / "a\n\n# README.md").write_text("needle\n")
+    text = await search(ctx, regex="needle")
+    assert text == "Found 1 result.\n\n# a\\n\\n# README.md\n  1 | needle\n----"
+
+
 @pytest.mark.requirement("tools:search_files:results")
 async def test_too_many_hits_say_so(ctx: ToolContext) -> None:
     (ctx.files.root / "a.txt").write_text("needle\n\n\n\n" * 400)
@@ -96,6 +102,25 @@ async def test_outside_of_the_workspace_nothing_is_searched_before_it_is_allowed
 async def test_an_expression_that_is_none_is_an_error(ctx: ToolContext) -> None:
     with pytest.raises(ToolError, match="unclosed group"):
         await search(ctx, regex="(")
+
+
+@pytest.mark.requirement("tools:search_files:bad-regex")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"regex": "a\0b"},
+        {"regex": "a" * 200_000},
+        {"regex": "a", "file_pattern": "\0"},
+        {"regex": "a", "file_pattern": "a" * 200_000},
+        {"regex": "a", "file_pattern": "{a,b}" * 20},
+    ],
+    ids=["nul", "too long", "nul in pattern", "pattern too long", "pattern of many"],
+)
+async def test_what_no_command_line_can_carry_is_an_error(
+    ctx: ToolContext, arguments: dict[str, str]
+) -> None:
+    with pytest.raises(ToolError):
+        await search(ctx, **arguments)
 
 
 async def test_what_cannot_be_searched_is_an_error(ctx: ToolContext) -> None:

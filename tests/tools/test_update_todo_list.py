@@ -47,6 +47,12 @@ async def updated(root: Path, todos: Any) -> tuple[Todo, ...]:
         '[{"content": "plan", "status": "done"}, {"text": "build", "status": "in-progress"},'
         ' {"content": "test", "status": "pending"}]',
         ["[x] plan", "[-] build", "test"],
+        '[\n  {"content": "plan", "status": "completed"},\n'
+        '  {"content": "build", "status": "in_progress"}, {"content": "test"}\n]',
+        '["[x] plan", "[-] build", "test"]',
+        ["[x] plan\n[-] build", "test"],
+        "* [x] plan\n* [-] build\n* [ ] test",
+        "1. [x] plan\n2) [-] build\n10. [ ] test",
     ],
 )
 async def test_steps_are_understood_in_every_form(tmp_path: Path, todos: Any) -> None:

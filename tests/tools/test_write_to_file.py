@@ -62,6 +62,25 @@ async def test_in_xml_the_result_is_an_element(tmp_path: Path) -> None:
     assert (ctx.files.root / "a<&>b.txt").exists()
 
 
+@pytest.mark.parametrize("kind", ["folder", "text", "missing"])
+async def test_what_there_is_outside_of_the_workspace_is_told_only_after_it_is_allowed(
+    ctx: ToolContext, work: Path, kind: str
+) -> None:
+    outside = work.parent / "other"
+    if kind == "folder":
+        outside.mkdir()
+    elif kind == "text":
+        outside.write_text("secret\n")
+    prepared = await prepare(ctx, "../other", "new\n")
+    assert prepared.claims == (Claim(Access.WRITE, place=ctx.files.resolve("../other")),)
+    if kind == "folder":
+        with pytest.raises(ToolError, match="is a directory"):
+            await tool.run(prepared, ctx, None)
+    else:
+        await tool.run(prepared, ctx, None)
+        assert outside.read_text() == "new\n"
+
+
 @pytest.mark.requirement("tools:write_to_file:alias")
 def test_file_text_means_content() -> None:
     assert tool.parse({"path": "a", "file_text": "x"}) == tool.parse({"path": "a", "content": "x"})
@@ -201,19 +220,36 @@ async def test_a_file_keeps_its_line_ends_and_its_mark(
         ("a.txt", "```\nfirst\n```\nmore", "```\nfirst\n```\nmore"),
         ("a.py", "1 | x = 1\n2 | y = 2\n", "x = 1\ny = 2\n"),
         ("a.py", "1 | x = 1\ny = 2\n", "1 | x = 1\ny = 2\n"),
-        ("a.html", "&lt;p&gt;a &amp;amp; b&lt;/p&gt;\n", "<p>a &amp; b</p>\n"),
-        ("a.html", "<p>1 &lt; 2 &amp; 3</p>\n", "<p>1 &lt; 2 &amp; 3</p>\n"),
-        ("a.txt", "AT&amp;T\n", "AT&amp;T\n"),
+        ("a.html", "&lt;p&gt;a &amp;amp; b&lt;/p&gt;\n", "&lt;p&gt;a &amp;amp; b&lt;/p&gt;\n"),
     ],
 )
-async def test_what_models_put_around_content_is_taken_off(
+async def test_what_models_put_around_content_is_taken_off_and_told(
     ctx: ToolContext, work: Path, path: str, content: str, written: str
 ) -> None:
-    await write(ctx, path, content)
+    told = await write(ctx, path, content)
     assert (work / path).read_text() == written
+    assert ("exactly as stated" in told) is (written == content)
+    assert ("written without the" in told) is (written != content)
+
+
+@pytest.mark.parametrize(
+    ("content", "written"),
+    [
+        ("&lt;p&gt;a &amp;amp; b&lt;/p&gt;\n", "<p>a &amp; b</p>\n"),
+        ("<p>1 &lt; 2 &amp; 3</p>\n", "<p>1 &lt; 2 &amp; 3</p>\n"),
+        ("AT&amp;T\n", "AT&amp;T\n"),
+    ],
+)
+async def test_entities_are_undone_in_xml_where_everything_was_escaped(
+    tmp_path: Path, content: str, written: str
+) -> None:
+    ctx = make_context(tmp_path, protocol=ToolProtocol.XML)
+    await write(ctx, "a.html", content)
+    assert (ctx.files.root / "a.html").read_text() == written
 
 
 async def test_entities_of_models_that_do_not_escape_are_meant(tmp_path: Path) -> None:
-    ctx = make_context(tmp_path, model=ModelInfo(id="claude-sonnet-4-5"))
+    model = ModelInfo(id="claude-sonnet-4-5")
+    ctx = make_context(tmp_path, model=model, protocol=ToolProtocol.XML)
     await write(ctx, "a.txt", "&lt;p&gt;")
     assert (ctx.files.root / "a.txt").read_text() == "&lt;p&gt;"

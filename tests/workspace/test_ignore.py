@@ -94,8 +94,36 @@ def test_files_that_configure_the_agent_or_its_host_are_protected(
     assert LocalFiles(tmp_path).resolve(path).protected
 
 
+@pytest.mark.requirement("permissions:paths:protected")
 @pytest.mark.parametrize(
-    "path", ["src/roo.py", "README.md", ".gitignore", "roo/x", "my.roo", "agents.md.txt", "."]
+    "path",
+    [
+        *("bunfig.toml", "mise.toml", ".mise.toml", ".mvn/jvm.config", ".bazelrc", ".condarc"),
+        *(".yarn/releases/yarn.cjs", ".pnp.cjs", "nuget.config", ".pythonrc", ".irbrc"),
+        *(".vimrc", ".exrc", ".nvim.lua", ".dir-locals.el", ".zed/tasks.json", ".gdbinit"),
+        *("a.sublime-project", ".fleet/run.json", ".vs/tasks.vs.json", ".tmux.conf"),
+        *(".gitlab-ci.yaml", ".gitlab/ci.yml", "bitbucket-pipelines.yml", ".drone.yml"),
+        *(".gitea/workflows/a.yml", ".forgejo/workflows/a.yml", ".woodpecker.yml"),
+        *(".lefthook.yml", "lefthook.toml", ".huskyrc", ".lintstagedrc.json"),
+        *("opencode.json", "mcp.json", ".junie/guidelines.md", ".amazonq/rules/a.md"),
+        *(".trae/rules/a.md", ".goosehints", ".crush.json", "WARP.md", ".augment-guidelines"),
+        *(".cirrus.yml", "azure-pipelines.yaml", ".githooks/pre-push", "rust-toolchain.toml"),
+        *(".Rprofile", ".pdbrc", "gradle-wrapper.properties", ".zshrc.local", ".cursorignore"),
+        *("sub/BUNFIG.toml", ".replit", ".kube/config", ".emacs", "copilot-instructions.md"),
+        *(".config/fish/config.fish", ".xprofile", ".pam_environment"),
+    ],
+)
+def test_what_is_carried_out_later_is_protected(path: str) -> None:
+    assert is_protected(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("src/roo.py", "README.md", ".gitignore", "roo/x", "my.roo", "agents.md.txt", "."),
+        *("package.json", "Makefile", "config/app.toml", "src/mise.py", "docker/compose.yml"),
+        *(".env", ".dockerignore", "rules.md", "gradle/libs.toml", "vim.md", ".eslintrc.json"),
+    ],
 )
 def test_ordinary_files_are_not_protected(tmp_path: Path, path: str) -> None:
     assert not LocalFiles(tmp_path).resolve(path).protected

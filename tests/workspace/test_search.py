@@ -54,6 +54,38 @@ async def test_a_pattern_narrows_the_search_to_names(tmp_path: Path) -> None:
     assert paths(await grep(tmp_path, "hit", pattern="*.ts")) == ["a.ts"]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "path", "found"),
+    [
+        ("*", ".", ["a.txt", "src/b.ts", "src/sub/c.tsx"]),
+        ("**/*", ".", ["a.txt", "src/b.ts", "src/sub/c.tsx"]),
+        ("*.*", ".", ["a.txt", "src/b.ts", "src/sub/c.tsx"]),
+        ("*.{ts,tsx}", ".", ["src/b.ts", "src/sub/c.tsx"]),
+        ("!*.txt", ".", ["src/b.ts", "src/sub/c.tsx"]),
+        ("src/**/*.ts*", ".", ["src/b.ts", "src/sub/c.tsx"]),
+        ("src/*", ".", ["src/b.ts"]),
+        ("src/", ".", ["src/b.ts", "src/sub/c.tsx"]),
+        ("src/*", "src", ["src/b.ts"]),
+        ("sub/*", "src", ["src/sub/c.tsx"]),
+        (".env", ".", [".env"]),
+        (".hidden/*", ".", [".hidden/d.ts"]),
+        ("*.ts", ".hidden", [".hidden/d.ts"]),
+        ("*.py", "a.txt", ["a.txt"]),
+    ],
+)
+async def test_a_pattern_does_not_bring_in_what_is_ignored_or_hidden_unless_it_names_it(
+    tmp_path: Path, pattern: str, path: str, found: list[str]
+) -> None:
+    (tmp_path / ".gitignore").write_text("node_modules\nsecret.ts\n")
+    for name in ("a.txt", "src/b.ts", "src/sub/c.tsx", ".env", ".hidden/d.ts", ".git/config"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("hit\n")
+    for name in ("secret.ts", "src/secret.ts", "node_modules/x.ts"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("hit\n")
+    assert paths(await grep(tmp_path, "hit", path, pattern)) == found
+
+
 async def test_ignored_hidden_and_linked_files_are_not_searched(tmp_path: Path) -> None:
     root = tmp_path / "work"
     root.mkdir()

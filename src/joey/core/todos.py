@@ -9,10 +9,9 @@ from typing import Literal
 from msgspec import Struct
 
 Status = Literal["pending", "in_progress", "completed"]
-_LINE = re.compile(r"^\s*(?:-\s*)?\[\s*([ xX\-~]?)\s*\]\s+(.+?)\s*$")
+_LINE = re.compile(r"(?:[-*+]\s*+|\d{1,9}[.)]\s*+)?\[\s{0,9}([xX~-]?)\s{0,9}\]\s++(.+)")
 _STATUS: dict[str, Status] = {
     "": "pending",
-    " ": "pending",
     "x": "completed",
     "X": "completed",
     "-": "in_progress",
@@ -30,7 +29,7 @@ def parse_todos(markdown: str) -> tuple[Todo, ...]:
     """The items of a checklist; lines that are not items are passed over."""
     todos: list[Todo] = []
     for line in markdown.splitlines():
-        if match := _LINE.match(line):
+        if match := _LINE.match(line.strip()):
             status = _STATUS[match[1]]
             digest = hashlib.md5(f"{match[2]}{status}".encode(), usedforsecurity=False)
             todos.append(Todo(id=digest.hexdigest(), content=match[2], status=status))

@@ -10,12 +10,12 @@ from msgspec import Meta, Struct
 
 from joey.core.asks import Answer
 from joey.core.edits.search_replace import Applied, Failed, PartFailure, apply_blocks
-from joey.core.edits.unified import Patch
+from joey.core.edits.unified import DiffStats, Patch
 from joey.core.models import ModelInfo
 from joey.core.modes import Group
 from joey.core.text import unescape_entities
 from joey.errors import ArgumentError, ToolError
-from joey.ports import ToolContext
+from joey.ports import Place, ToolContext
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
 from joey.tools.diff_request import DiffRequest, FileDiff, parse_request
 from joey.tools.file_edit import (
@@ -23,12 +23,13 @@ from joey.tools.file_edit import (
     computed,
     edit_facts,
     load_original,
+    locate,
     make_patch,
     save,
     write_result,
 )
 
-_SEARCH = re.compile(r"^\s*<{7,8} SEARCH", re.MULTILINE)
+_SEARCH = re.compile(r"^[ \t]*+<{7,8} SEARCH", re.MULTILINE)
 _SHOWN_FAILURES = 5
 _BATCH_NOTICE = (
     "\n<notice>Several changes to a file can go into one call: write one SEARCH/REPLACE block for"
@@ -52,9 +53,33 @@ class PlannedEdit(Struct, frozen=True):
     data: bytes
     patch: Patch
 
+    @property
+    def place(self) -> Place:
+        return self.original.place
+
+    @property
+    def changes(self) -> int:
+        return self.applied.total
+
+
+class WithheldFailure(Struct, frozen=True):
+    """A file outside of the workspace that cannot be changed: told once the call is allowed.
+
+    Told before, it would let the model find out about files that nobody let it look at.
+    """
+
+    request: FileDiff
+    place: Place
+    reason: str
+    patch: ClassVar[Patch] = Patch("", DiffStats(0, 0))
+    changes: ClassVar[int] = 0
+
+
+Plan = PlannedEdit | WithheldFailure
+
 
 class PreparedDiff(Prepared, frozen=True, kw_only=True):
-    edits: tuple[PlannedEdit, ...]
+    plans: tuple[Plan, ...]
     failures: tuple[str, ...] = ()
     """Files of a call for several that cannot be changed, and why."""
 
@@ -64,41 +89,41 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
     group: ClassVar[Group] = Group.EDIT
     params: ClassVar[type[Struct]] = ApplyDiffParams
     strict: ClassVar[bool] = False
-    xml_params: ClassVar[tuple[str, ...]] = ("args",)
+    xml_params: ClassVar[tuple[str, ...]] = ("args", "file")
 
     def parse(self, arguments: dict[str, Any]) -> DiffRequest:
         return parse_request(arguments, self.name)
 
     async def prepare(self, params: DiffRequest, ctx: ToolContext) -> PreparedDiff:
-        edits: list[PlannedEdit] = []
-        failures: list[str] = []
+        plans: list[Plan] = []
+        failures: list[ToolError] = []
         for request in params.files:
             try:
-                edits.append(await _plan(request, ctx))
+                plans.append(await _plan(request, ctx))
             except ToolError as error:
-                failures.append(str(error))
-        if not edits:
-            raise ToolError("\n\n".join(failures))
-        single = edits[0] if len(edits) == 1 else None
+                failures.append(error)
+        if len(params.files) == 1 and failures:
+            raise failures[0]
+        if not plans:
+            raise ToolError("\n\n".join(map(str, failures)))
+        single = plans[0] if len(plans) == 1 else None
         return PreparedDiff(
-            claims=tuple(Claim(Access.WRITE, place=edit.original.place) for edit in edits),
-            row=_single_row(single) if single else _batch_row(edits),
-            path=single.original.place.shown if single else None,
-            diff="\n".join(edit.patch.text for edit in edits),
-            edits=tuple(edits),
-            failures=tuple(failures),
+            claims=tuple(Claim(Access.WRITE, place=plan.place) for plan in plans),
+            row=_single_row(single) if single else _batch_row(plans),
+            path=single.place.shown if single else None,
+            diff="\n".join(plan.patch.text for plan in plans),
+            plans=tuple(plans),
+            failures=tuple(map(str, failures)),
         )
 
     async def run(self, prepared: PreparedDiff, ctx: ToolContext, answer: Answer | None) -> Outcome:
         results: list[str] = []
         failures = list(prepared.failures)
-        for edit in prepared.edits:
+        for plan in prepared.plans:
             try:
-                await save(ctx, edit.original, edit.data)
+                results.append(await _carry_out(plan, ctx))
             except ToolError as error:
                 failures.append(str(error))
-            else:
-                results.append(_result(edit, ctx))
         if not results:
             raise ToolError("\n\n".join(failures))
         return Outcome("\n\n".join([*results, *failures]), is_error=bool(failures))
@@ -112,9 +137,18 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
         return f"[{self.name} for '{first.path}'{more}]"
 
 
-async def _plan(request: FileDiff, ctx: ToolContext) -> PlannedEdit:
-    original = await load_original(ctx, request.path)
-    place = original.place
+async def _plan(request: FileDiff, ctx: ToolContext) -> Plan:
+    place = locate(ctx, request.path)
+    try:
+        return await _planned_edit(request, place, ctx)
+    except ToolError as error:
+        if place.inside:
+            raise
+        return WithheldFailure(request, place, str(error))
+
+
+async def _planned_edit(request: FileDiff, place: Place, ctx: ToolContext) -> PlannedEdit:
+    original = await load_original(ctx, place)
     if not original.exists:
         raise ToolError(
             f"File does not exist at path: {place.path}\n\n<error_details>\nOnly files that exist"
@@ -127,8 +161,7 @@ async def _plan(request: FileDiff, ctx: ToolContext) -> PlannedEdit:
     outcome = await computed(len(text), lambda: _apply(text, request.diff, ctx.model))
     if isinstance(outcome, Failed):
         raise ToolError(
-            f"Unable to apply diff to file: {place.path}\n\n"
-            f"{_details(outcome.failures, evidence=place.inside)}"
+            f"Unable to apply diff to file: {place.path}\n\n{_details(outcome.failures, place)}"
         )
     return PlannedEdit(
         request=request,
@@ -137,6 +170,13 @@ async def _plan(request: FileDiff, ctx: ToolContext) -> PlannedEdit:
         data=original.encode(outcome.text),
         patch=await make_patch(original, outcome.text),
     )
+
+
+async def _carry_out(plan: Plan, ctx: ToolContext) -> str:
+    if isinstance(plan, WithheldFailure):
+        raise ToolError(plan.reason)
+    await save(ctx, plan.original, plan.data)
+    return _result(plan, ctx)
 
 
 def _apply(text: str, diff: str, model: ModelInfo) -> Applied | Failed:
@@ -158,11 +198,11 @@ def _similarity(one: str, other: str) -> float:
     return Levenshtein.normalized_similarity(one, other)
 
 
-def _details(failures: Sequence[PartFailure], *, evidence: bool) -> str:
-    """Why blocks failed. A file outside of the workspace is not quoted before it may be read."""
+def _details(failures: Sequence[PartFailure], place: Place) -> str:
+    """Why blocks failed. A file outside of the workspace that may be changed is still not read."""
     parts = [
         f"{failure.summary}\n\n{failure.evidence}"
-        if evidence and failure.evidence
+        if place.inside and failure.evidence
         else failure.summary
         for failure in failures[:_SHOWN_FAILURES]
     ]
@@ -173,40 +213,40 @@ def _details(failures: Sequence[PartFailure], *, evidence: bool) -> str:
 
 
 def _result(edit: PlannedEdit, ctx: ToolContext) -> str:
-    applied, place = edit.applied, edit.original.place
+    applied, place = edit.applied, edit.place
     result = write_result(edit.original, ctx.protocol)
     if applied.failures:
         result = (
             f"{len(applied.failures)} of {applied.total} blocks could not be applied to"
             f" {place.path}; the others were. Read the file again and apply these anew.\n"
-            f"{_details(applied.failures, evidence=True)}\n\n{result}"
+            f"{_details(applied.failures, place)}\n\n{result}"
         )
     if len(_SEARCH.findall(edit.request.diff)) == 1:
         result += _BATCH_NOTICE
     return result
 
 
-def _single_row(edit: PlannedEdit) -> dict[str, Any]:
-    facts = edit_facts(edit.original.place, edit.patch)
-    return {"tool": "appliedDiff", "diff": edit.request.diff, **facts}
+def _single_row(plan: Plan) -> dict[str, Any]:
+    facts = edit_facts(plan.place, plan.patch)
+    return {"tool": "appliedDiff", "diff": plan.request.diff, **facts}
 
 
-def _batch_row(edits: Sequence[PlannedEdit]) -> dict[str, Any]:
+def _batch_row(plans: Sequence[Plan]) -> dict[str, Any]:
     return {
         "tool": "appliedDiff",
-        "batchDiffs": [_batch_item(edit) for edit in edits],
-        "isProtected": any(edit.original.place.protected for edit in edits),
-        "isOutsideWorkspace": any(not edit.original.place.inside for edit in edits),
+        "batchDiffs": [_batch_item(plan) for plan in plans],
+        "isProtected": any(plan.place.protected for plan in plans),
+        "isOutsideWorkspace": any(not plan.place.inside for plan in plans),
     }
 
 
-def _batch_item(edit: PlannedEdit) -> dict[str, Any]:
-    path, changes = edit.original.place.shown, edit.applied.total
+def _batch_item(plan: Plan) -> dict[str, Any]:
+    path, changes = plan.place.shown, plan.changes
     return {
         "path": path,
         "changeCount": changes,
         "key": f"{path} ({changes} {'change' if changes == 1 else 'changes'})",
-        "content": edit.patch.text,
-        "diffStats": {"added": edit.patch.stats.added, "removed": edit.patch.stats.removed},
-        "diffs": [{"content": edit.request.diff}],
+        "content": plan.patch.text,
+        "diffStats": {"added": plan.patch.stats.added, "removed": plan.patch.stats.removed},
+        "diffs": [{"content": plan.request.diff}],
     }

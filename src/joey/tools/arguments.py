@@ -1,7 +1,8 @@
 """Arguments as models send them, made into a tool's parameters.
 
-Models send numbers as strings, lists as JSON in a string, objects where text was asked for, and
-the XML protocol sends nothing but strings. What can only mean one thing is taken to mean it.
+Models send numbers as strings, lists as JSON in a string, a text in a list of its own, and the
+XML protocol sends nothing but strings. What can only mean one thing is taken to mean it. An object
+is never a path or a command; where a whole text is asked for, its JSON may well be that text.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from msgspec.structs import FieldInfo
 from joey.errors import ArgumentError
 
 S = TypeVar("S", bound=Struct)
+
+_BODIES = frozenset({"content", "diff", "result"})
+"""Here JSON is a text like any other: some models send `package.json` as an object."""
 
 
 def convert(
@@ -58,7 +62,7 @@ def _fields(kind: type[Struct]) -> tuple[FieldInfo, ...]:
 
 def _set(values: dict[str, Any], field: FieldInfo, value: Any, tool: str) -> None:
     problem: msgspec.ValidationError | None = None
-    for reading in _readings(value):
+    for reading in _readings(value, is_body=field.encode_name in _BODIES):
         try:
             values[field.name] = msgspec.convert(reading, field.type, strict=False)
         except msgspec.ValidationError as error:
@@ -72,21 +76,24 @@ def _set(values: dict[str, Any], field: FieldInfo, value: Any, tool: str) -> Non
     ) from problem
 
 
-def _readings(value: Any) -> Iterator[Any]:
+def _readings(value: Any, *, is_body: bool) -> Iterator[Any]:
     """What a value may have been meant to be, the most literal first."""
     yield value
-    if not isinstance(value, str):
-        try:
-            yield msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-        except UnicodeEncodeError:  # half a surrogate pair: not text in any reading
+    match value:
+        case str():
+            stripped = value.strip()
+            yield stripped
+            if stripped.startswith(("[", "{")) and (decoded := decode_json(stripped)) is not None:
+                yield decoded
+        case [str(text)] if not is_body:
+            yield text
+        case list() | dict() if not is_body:
             return
-        return
-    stripped = value.strip()
-    yield stripped
-    if stripped.startswith(("[", "{")):
-        decoded = decode_json(stripped)
-        if decoded is not None:
-            yield decoded
+        case _:
+            try:
+                yield msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+            except (UnicodeEncodeError, RecursionError):
+                return  # half a surrogate pair, or endless nesting: not text in any reading
 
 
 def decode_json(text: str) -> Any:

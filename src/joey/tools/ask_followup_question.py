@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -13,10 +14,11 @@ from joey.core.modes import Group
 from joey.core.protocol import ToolProtocol
 from joey.errors import ToolError
 from joey.ports import ToolContext
-from joey.tools.arguments import convert, missing
+from joey.tools.arguments import convert, decode_json, missing
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
 
-_SUGGEST = re.compile(r"<suggest(\s[^>]*)?>(.*?)</suggest>", re.DOTALL)
+_OPENING = re.compile(r"<suggest(\s[^<>]*+)?>")
+_CLOSING = "</suggest>"
 _MODE = re.compile(r"""\smode\s*=\s*["']([^"']*)["']""")
 
 
@@ -77,19 +79,36 @@ def _suggestions(given: object) -> object:
     match given:
         case None:
             return []
-        case str() if "<suggest" in given or not given.strip():
-            return [_from_tag(match) for match in _SUGGEST.finditer(given)]
-        case str() if not given.lstrip().startswith(("[", "{")):
+        case str() if isinstance(decoded := decode_json(given), list | dict):
+            return _suggestions(decoded)
+        case str() if "<suggest" in given:
+            return list(_from_tags(given))
+        case str():
             return [{"text": line.strip()} for line in given.splitlines() if line.strip()]
         case {"suggest": inner}:
             return _suggestions(inner if isinstance(inner, list) else [inner])
         case list():
-            return [{"text": item} if isinstance(item, str) else item for item in given]
+            return [_suggestion(item) for item in given]
         case _:
             return given
 
 
-def _from_tag(match: re.Match[str]) -> dict[str, str]:
-    text = {"text": match[2].strip()}
-    mode = _MODE.search(match[1] or "")
-    return {**text, "mode": mode[1]} if mode and mode[1] else text
+def _suggestion(item: object) -> object:
+    match item:
+        case str():
+            return {"text": item}
+        case {"answer": text, **others}:
+            return {"text": text, **others}
+    return item
+
+
+def _from_tags(given: str) -> Iterator[dict[str, str]]:
+    end = 0
+    while opening := _OPENING.search(given, end):
+        stop = given.find(_CLOSING, opening.end())
+        if stop < 0:
+            return
+        end = stop + len(_CLOSING)
+        text = {"text": given[opening.end() : stop].strip()}
+        mode = _MODE.search(opening[1] or "")
+        yield {**text, "mode": mode[1]} if mode and mode[1] else text

@@ -1,4 +1,8 @@
-"""Which files a call of `apply_diff` changes, and how: one file, or several in `<args>`."""
+"""Which files a call of `apply_diff` changes, and how: one file, or several in `<args>`.
+
+Models leave the wrapping out at times; then the elements come in `file`, which holds all of them:
+`<path>…</path><diff>…</diff></file><file>…`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from joey.core.parsing.xml_args import parse_args_xml
 from joey.errors import ArgumentError
 from joey.tools.arguments import convert, missing
 
+_WRAPPERS = ("args", "file")
 _SEARCH_LINE = re.compile(r"^[ \t]*<{7,8} SEARCH>?[ \t]*\r?\n", re.MULTILINE)
 
 
@@ -30,24 +35,30 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> DiffRequest:
     Raises:
         ArgumentError: a path or a diff is missing, or `args` has another structure.
     """
-    args = arguments.get("args")
-    if not args or arguments.get("path"):
+    diffs: dict[str, list[str]] = {}
+    wrapped = any(arguments.get(key) for key in _WRAPPERS)
+    if not wrapped or (arguments.get("path") and arguments.get("diff")):
         single = convert(arguments, FileDiff, tool)
         if not single.path.strip():
             raise missing(tool, "path")
         if not single.diff.strip():
             raise missing(tool, "diff")
-        return DiffRequest((single,))
-    diffs: dict[str, list[str]] = {}
-    elements = parse_args_xml(args) if isinstance(args, str) else args
-    for path, diff in _diffs(elements):
-        diffs.setdefault(path, []).append(diff)
+        diffs[single.path] = [single.diff]
+    for key in _WRAPPERS:
+        for path, diff in _diffs(_elements(key, arguments.get(key))):
+            diffs.setdefault(path, []).append(diff)
     if not diffs:
         raise ArgumentError(
             "Nothing to apply was found in args. Each file must look like"
             " <file><path>…</path><diff><content>…</content></diff></file>."
         )
     return DiffRequest(tuple(FileDiff(path, "\n".join(parts)) for path, parts in diffs.items()))
+
+
+def _elements(key: str, given: Any) -> Any:
+    if key == "args":
+        return parse_args_xml(given) if isinstance(given, str) else given
+    return parse_args_xml(f"<file>{given}</file>") if isinstance(given, str) else {"file": given}
 
 
 def _diffs(elements: Any) -> Iterator[tuple[str, str]]:

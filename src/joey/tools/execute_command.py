@@ -10,22 +10,16 @@ from msgspec import Meta, Struct
 
 from joey.core.asks import Answer, AskKind
 from joey.core.modes import Group
-from joey.core.permissions.programs import program_name
-from joey.core.permissions.shell import possible_commands, word_set
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.text import unescape_entities
 from joey.errors import ToolError
-from joey.ports import Files, ToolContext
+from joey.ports import ToolContext
 from joey.tools.arguments import convert, missing
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
+from joey.tools.command_reach import hidden_reads, reached_outside
 from joey.tools.command_report import CommandReport, ended_or_running, killed_by_limit
 from joey.tools.live_output import LiveOutput
-
-_READERS = word_set(
-    "awk base64 bat cat comm cut diff egrep fgrep fold gawk grep head hexdump less more nl od paste"
-    " rg sed sort strings tac tail tee uniq wc xxd zcat zgrep"
-)
 
 
 class ExecuteCommandParams(Struct, frozen=True):
@@ -65,12 +59,13 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
         if ctx.protocol is ToolProtocol.XML:
             command = unescape_entities(command)
         place = ctx.files.resolve(params.cwd or ".")
-        if not (await ctx.files.stat(place)).is_dir:
+        if place.inside and not (await ctx.files.stat(place)).is_dir:
             raise ToolError(f"Working directory '{place.path}' does not exist.")
         return PreparedCommand(
             claims=(
                 Claim(Access.EXECUTE, place=place, command=command),
-                *await _hidden_reads(command, place.path, ctx.files),
+                *await hidden_reads(command, place.path, ctx.files),
+                *await reached_outside(command, place, ctx.settings.allowed_commands, ctx.files),
             ),
             row={},
             row_text=command,
@@ -97,27 +92,6 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
         finally:
             live.close()
         return ended_or_running(CommandReport(running, artifact, ctx.settings), end)
-
-
-async def _hidden_reads(command: str, cwd: Path, files: Files) -> list[Claim]:
-    """A claim for each hidden file that the command plainly reads, so that it is refused.
-
-    This keeps honest commands honest. It is no wall: a shell has more ways to read a file than
-    anybody can list.
-    """
-    claims: list[Claim] = []
-    for program, *words in possible_commands(command):
-        if program_name(program) not in _READERS:
-            continue
-        for word in words:
-            try:
-                place = files.resolve(str(cwd / word))
-                hidden = place.ignored and (await files.stat(place)).exists
-            except ToolError:
-                continue  # No file has such a name.
-            if hidden:
-                claims.append(Claim(Access.READ, place=place))
-    return claims
 
 
 def time_limit(command: str, settings: Settings) -> float | None:

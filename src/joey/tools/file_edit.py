@@ -22,10 +22,8 @@ _BOM = b"\xef\xbb\xbf"
 _SNIFFED = 8192
 _SMALL = 256 * 1024
 _LONGEST_PATCH = 512 * 1024
-_NOTICES = (
-    "The file was written exactly as stated; there is no need to read it again.",
-    "Take this content as the starting point for further changes.",
-)
+_AS_STATED = "The file was written exactly as stated; there is no need to read it again."
+_BASELINE = "Take this content as the starting point for further changes."
 
 T = TypeVar("T")
 
@@ -68,15 +66,27 @@ class Original(Struct, frozen=True):
         return data
 
 
-async def load_original(ctx: ToolContext, path: str) -> Original:
-    """The file that is about to be changed.
+def locate(ctx: ToolContext, path: str) -> Place:
+    """Where the file is that shall be changed.
 
     Raises:
-        ToolError: it is hidden, a directory, or cannot be read.
+        ToolError: no file can have this name, or it is hidden.
     """
     place = ctx.files.resolve(path)
     if place.ignored:
         raise HiddenError(path)
+    return place
+
+
+async def load_original(ctx: ToolContext, place: Place) -> Original:
+    """The file that is about to be changed.
+
+    What is found out outside of the workspace is for the person alone until the call is allowed,
+    be it only that there is such a file: the caller must keep the error until then.
+
+    Raises:
+        ToolError: it is a directory, or cannot be read.
+    """
     return Original(place, await _data(ctx, place))
 
 
@@ -121,17 +131,27 @@ def edit_facts(place: Place, patch: Patch) -> dict[str, Any]:
     }
 
 
-def write_result(original: Original, protocol: ToolProtocol) -> str:
-    """What the model is told about a file that was written."""
+def write_result(
+    original: Original, protocol: ToolProtocol, taken_off: tuple[str, ...] = ()
+) -> str:
+    """What the model is told about a file that was written, and how it differs from its words."""
+    notices = (_as_changed(taken_off) if taken_off else _AS_STATED, _BASELINE)
     path = original.place.given
     operation = "modified" if original.exists else "created"
     if protocol is ToolProtocol.NATIVE:
-        result = {"path": path, "operation": operation, "notice": " ".join(_NOTICES)}
+        result = {"path": path, "operation": operation, "notice": " ".join(notices)}
         return msgspec.json.encode(result).decode()
-    notices = "".join(f"<i>{_escaped(notice)}</i>" for notice in _NOTICES)
+    items = "".join(f"<i>{_escaped(notice)}</i>" for notice in notices)
     return (
         f"<file_write_result>\n<path>{_escaped(path)}</path>\n<operation>{operation}</operation>\n"
-        f"<notice>{notices}</notice>\n</file_write_result>"
+        f"<notice>{items}</notice>\n</file_write_result>"
+    )
+
+
+def _as_changed(taken_off: tuple[str, ...]) -> str:
+    return (
+        f"The file was written without {' and '.join(taken_off)}. If that belongs to the file,"
+        " put it there with apply_diff."
     )
 
 

@@ -22,7 +22,7 @@ from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
 DEFAULT_LIMIT = 40 * 1024
 LARGEST_LIMIT = 512 * 1024
 
-_ARTIFACT_ID = re.compile(r"cmd-[0-9]+\.txt")
+_ARTIFACT_ID = re.compile(r"cmd-[0-9]{1,20}\.txt")
 _CHUNK = 64 * 1024
 
 

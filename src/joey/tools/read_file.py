@@ -45,7 +45,7 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
     params: ClassVar[type[Struct]] = ReadFileParams
     parallel: ClassVar[bool] = True
     xml_params: ClassVar[tuple[str, ...]] = (
-        *("args", "path", "start_line", "end_line", "line_range", "line_ranges"),
+        *("args", "file", "path", "start_line", "end_line", "line_range", "line_ranges"),
         *("offset", "limit"),
     )
 
@@ -61,6 +61,8 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
             )
         files = tuple((wanted, ctx.files.resolve(wanted.path)) for wanted in params.files)
         visible = tuple((wanted, place) for wanted, place in files if not place.ignored)
+        if len(files) == 1 and not visible:
+            raise HiddenError(files[0][0].path)
         if not visible:
             raise ToolError("\n".join(_hidden(wanted) for wanted, _ in files))
         return PreparedRead(

@@ -5,6 +5,8 @@
 {"path": "a", "start_line": 1, "end_line": 5}            the oldest form
 {"path": "a", "offset": 1, "limit": 5}                   the newest form
 {"args": "<file><path>a</path><line_range>1-5</line_range></file>"}      XML
+{"file": "<path>a</path></file><file><path>b</path>"}    XML without its wrapping
+{"path": ["a", "b"]}                                     XML with a tag for each
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from joey.tools.arguments import convert, decode_json, missing
 DEFAULT_LIMIT = 2000
 _RANGE = re.compile(r"(\d{1,15})\s*-\s*(\d{1,15})")
 _NUMBER = re.compile(r"-?\d{1,15}")
+_WRAPPERS = ("files", "args", "file")
+_LINE_KEYS = ("start_line", "end_line", "offset", "limit")
 _RANGE_KEYS = ("line_ranges", "line_range", "lineRanges", "lineRange")
 
 Range = tuple[int, int]
@@ -52,27 +56,47 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> ReadRequest:
     Raises:
         ArgumentError: no file is named, or a range makes no sense.
     """
-    if entries := tuple(_files(arguments)):
-        return ReadRequest(entries)
-    if arguments.get("path"):
-        return ReadRequest((_single(arguments, tool),))
-    raise missing(tool, "args" if "args" in arguments else "files")
+    wanted = [file for key in _WRAPPERS for file in _wrapped(key, arguments.get(key))]
+    named = {file.path for file in wanted}
+    match arguments.get("path"):
+        case [_, _, *_]:
+            wanted += (file for file in _described(arguments) if file.path not in named)
+        case path if path and path not in named:
+            wanted.append(_single(arguments, tool))
+    if not wanted:
+        raise missing(tool, "args" if "args" in arguments else "files")
+    return ReadRequest(tuple(wanted))
 
 
-def _files(arguments: Mapping[str, Any]) -> Iterator[WantedFile]:
-    files = _decoded(arguments.get("files"))
-    if files is None:
-        files = _decoded(arguments.get("args"))
-    if isinstance(files, str):
-        files = parse_args_xml(files)
-    if isinstance(files, dict) and "path" not in files:
-        files = files.get("file") or files.get("files")
-    for entry in files if isinstance(files, list) else [files]:
-        if isinstance(entry, str) and entry:
-            yield WantedFile(entry)
-        elif isinstance(entry, dict) and (path := _first(entry.get("path"))):
-            given = next((entry[key] for key in _RANGE_KEYS if entry.get(key)), None)
-            yield WantedFile(path, tuple(_ranges(_decoded(given))))
+def _wrapped(key: str, given: Any) -> Iterator[WantedFile]:
+    """The files in a parameter that holds them, in order."""
+    given = _decoded(given)
+    if isinstance(given, str):
+        given = parse_args_xml(f"<file>{given}</file>" if key == "file" else given)
+    pending = [given]
+    while pending:
+        match pending.pop():
+            case str(path) if path:
+                yield WantedFile(path)
+            case list() as items:
+                pending += reversed(items)
+            case dict() as element:
+                yield from _described(element)
+                pending += (element[key] for key in reversed(_WRAPPERS) if key in element)
+
+
+def _described(element: Mapping[str, Any]) -> Iterator[WantedFile]:
+    """What an element with a path, or several, asks for."""
+    given = element.get("path")
+    texts = given if isinstance(given, list) else [given]
+    paths = [text.strip() for text in texts if isinstance(text, str) and text.strip()]
+    ranges = tuple(_all_ranges(element))
+    if len(paths) > 1 and (ranges or any(element.get(key) for key in _LINE_KEYS)):
+        raise ArgumentError(
+            "It is not clear to which of several paths the lines belong: give each path a file"
+            " element of its own, with its lines in it."
+        )
+    yield from (WantedFile(path, ranges) for path in paths)
 
 
 def _single(arguments: Mapping[str, Any], tool: str) -> WantedFile:
@@ -89,8 +113,12 @@ def _single(arguments: Mapping[str, Any], tool: str) -> WantedFile:
     start, end = wanted.start_line or 0, wanted.end_line or 0
     if start > 0 and end > 0:
         return WantedFile(wanted.path, ((start, end),))
-    given = next((arguments[key] for key in _RANGE_KEYS if arguments.get(key)), None)
-    return WantedFile(wanted.path, tuple(_ranges(_decoded(given))))
+    return WantedFile(wanted.path, tuple(_all_ranges(arguments)))
+
+
+def _all_ranges(element: Mapping[str, Any]) -> Iterator[Range]:
+    for key in _RANGE_KEYS:
+        yield from _ranges(_decoded(element.get(key)))
 
 
 def _ranges(value: Any) -> Iterator[Range]:
@@ -120,13 +148,6 @@ def _number(value: Any) -> int | None:
         case str() if _NUMBER.fullmatch(value.strip()):
             return int(value)
     return None
-
-
-def _first(value: Any) -> str:
-    """The text of an element, which the XML parser gives as a list."""
-    if isinstance(value, list) and value:
-        value = value[0]
-    return value.strip() if isinstance(value, str) else ""
 
 
 def _decoded(value: Any) -> Any:

@@ -32,6 +32,7 @@ from joey.tools.write_to_file import WriteToFile
 AnyTool = Tool[Any, Any]
 
 _PATH_KEYS = ("path", "file_path")
+_WRAPPERS = ("args", "file")
 
 
 class Registry:
@@ -153,19 +154,17 @@ def _covers(grant: Grant, path: str) -> bool:
         return False
 
 
-def _named_paths(value: object) -> Iterator[str]:
+def _named_paths(arguments: object) -> Iterator[str]:
     """Every path that the arguments of a call name, wherever the protocol has put it."""
-    match value:
-        case dict():
-            for key, inner in value.items():
-                if key in _PATH_KEYS and isinstance(inner, str):
-                    yield inner
-                elif key == "args" and isinstance(inner, str):
-                    yield from _named_paths(parse_args_xml(inner))
-                elif key in _PATH_KEYS and isinstance(inner, list):
-                    yield from (path for path in inner if isinstance(path, str))
-                else:
-                    yield from _named_paths(inner)
-        case list():
-            for inner in value:
-                yield from _named_paths(inner)
+    pending = [arguments]
+    while pending:
+        match pending.pop():
+            case dict() as named:
+                for key, inner in named.items():
+                    if key in _PATH_KEYS:
+                        paths = inner if isinstance(inner, list) else [inner]
+                        yield from (path for path in paths if isinstance(path, str))
+                    is_xml = key in _WRAPPERS and isinstance(inner, str)
+                    pending.append(parse_args_xml(inner) if is_xml else inner)
+            case list() as items:
+                pending += items

@@ -12,7 +12,7 @@ from joey.core.modes import Group
 from joey.core.todos import Todo, parse_todos
 from joey.errors import ArgumentError
 from joey.ports import ToolContext
-from joey.tools.arguments import convert
+from joey.tools.arguments import convert, decode_json
 from joey.tools.base import Access, Claim, Outcome, Prepared, SetTodos, Tool
 
 _MARKS = {
@@ -73,11 +73,9 @@ def _checklist(given: object) -> object:
     """A list of steps, which some models send in place of Markdown, as a checklist."""
     if given is None:
         return ""
-    if isinstance(given, str) and given.lstrip().startswith("[{"):
-        try:
-            given = msgspec.json.decode(given)
-        except msgspec.DecodeError:
-            return given
+    if isinstance(given, str) and given.lstrip().startswith("["):
+        decoded = decode_json(given)
+        given = decoded if isinstance(decoded, list) else given
     if not isinstance(given, list):
         return given
     return "\n".join(map(_checklist_line, given))
@@ -86,7 +84,7 @@ def _checklist(given: object) -> object:
 def _checklist_line(item: object) -> str:
     if not isinstance(item, dict):
         text = str(item)
-        return text if parse_todos(text) else f"[ ] {text}"
+        return text if parse_todos(text) else f"[ ] {' '.join(text.split())}"
     status = str(item.get("status") or "pending")
     if status not in _MARKS:
         raise ArgumentError(

@@ -8,16 +8,18 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from joey.core.asks import Answer
-from joey.core.models import ModelInfo
 from joey.core.modes import Group
+from joey.core.protocol import ToolProtocol
 from joey.core.text import has_line_numbers, strip_line_numbers, unescape_entities
-from joey.ports import ToolContext
+from joey.errors import ToolError
+from joey.ports import Place, ToolContext
 from joey.tools.arguments import convert, missing
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
 from joey.tools.file_edit import (
     Original,
     edit_facts,
     load_original,
+    locate,
     make_patch,
     save,
     write_result,
@@ -40,6 +42,8 @@ class WriteToFileParams(Struct, frozen=True):
 class PreparedWrite(Prepared, frozen=True, kw_only=True):
     original: Original
     data: bytes
+    taken_off: tuple[str, ...]
+    """What the model had put around the content by habit, and is not in the file."""
 
 
 class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
@@ -56,9 +60,10 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
         return params
 
     async def prepare(self, params: WriteToFileParams, ctx: ToolContext) -> PreparedWrite:
-        original = await load_original(ctx, params.path)
-        place = original.place
-        text = _with_line_ends_of(original, clean_content(params.content, params.path, ctx.model))
+        place = locate(ctx, params.path)
+        original = await _original(ctx, place)
+        content, taken_off = clean_content(params.content, params.path, ctx)
+        text = _with_line_ends_of(original, content)
         data = original.encode(text)
         patch = await make_patch(original, text)
         tag = "editedExistingFile" if original.exists else "newFileCreated"
@@ -69,22 +74,42 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
             diff=patch.text,
             original=original,
             data=data,
+            taken_off=taken_off,
         )
 
     async def run(
         self, prepared: PreparedWrite, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         await save(ctx, prepared.original, prepared.data)
-        return Outcome(write_result(prepared.original, ctx.protocol))
+        return Outcome(write_result(prepared.original, ctx.protocol, prepared.taken_off))
 
 
-def clean_content(content: str, path: str, model: ModelInfo) -> str:
-    """What the model meant to be in the file, without what it put around it by habit."""
-    if "claude" not in model.id.lower() and _is_escaped_throughout(content):
+async def _original(ctx: ToolContext, place: Place) -> Original:
+    try:
+        return await load_original(ctx, place)
+    except ToolError:
+        if place.inside:
+            raise
+        return Original(place, None)  # saving meets the same trouble, and then it may be told
+
+
+def clean_content(content: str, path: str, ctx: ToolContext) -> tuple[str, tuple[str, ...]]:
+    """What the model meant to be in the file, and what it put around it by habit.
+
+    Entities are undone in XML tasks only: there, some models escape what they should not.
+    """
+    taken_off: list[str] = []
+    by_habit = ctx.protocol is ToolProtocol.XML and "claude" not in ctx.model.id.lower()
+    if by_habit and _is_escaped_throughout(content):
         content = unescape_entities(content)
-    if PurePath(path).suffix.lower() not in _MARKDOWN:
+        taken_off.append("the escaping of &lt; and &gt;")
+    if PurePath(path).suffix.lower() not in _MARKDOWN and _without_fence(content) != content:
         content = _without_fence(content)
-    return strip_line_numbers(content) if has_line_numbers(content) else content
+        taken_off.append("the code fence around it")
+    if has_line_numbers(content):
+        content = strip_line_numbers(content)
+        taken_off.append("the line number in front of every line")
+    return content, tuple(taken_off)
 
 
 def _is_escaped_throughout(content: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ LARGEST_READ = 64 * 1024 * 1024
 _LONGEST_PATH = 4096
 _SMALL = 256 * 1024
 """Up to here, moving work to a thread costs more than the work."""
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _WALK = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -105,6 +107,11 @@ class LocalFiles:
 def printable(path: str) -> str:
     """A path that can be sent as UTF-8, whatever bytes the file system has in it."""
     return os.fsencode(path).decode(errors="replace")
+
+
+def printable_name(path: str) -> str:
+    """The same on one line: a name must not look like several, or like anything else."""
+    return _CONTROLS.sub(lambda match: repr(match[0])[1:-1], printable(path))
 
 
 def _check_usable(path: str) -> None:

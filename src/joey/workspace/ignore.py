@@ -22,27 +22,57 @@ log = logging.getLogger(__name__)
 
 NAME = ".rooignore"
 _LARGEST = 1024 * 1024
+_LONGEST_NAME = 255
+"""No disk has a longer one, and matching takes time."""
 
 # A name in a path that is one of these protects everything below it too.
 _PROTECTED = """
-    .rooignore .rooprotected .roomodes .roorules* .clinerules* .roo agents.md agent.md
-    .vscode *.code-workspace .idea .editorconfig .devcontainer .devcontainer.json
-    .git .gitmodules .gitattributes .gitconfig .hg .hgrc .svn .jj .husky lefthook.y*ml
-    .pre-commit-config.yaml
-    .github .gitlab-ci.yml .circleci .travis.yml .buildkite azure-pipelines.yml jenkinsfile
-    .claude claude*.md .mcp.json .cursor .cursorrules .cursorignore .windsurf .windsurfrules
-    .codex .gemini gemini.md .aider* .continue .kilocode* .cline .qwen .opencode .agents .kiro
-    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile
-    .zlogin .zlogout .envrc .direnv .inputrc .login .cshrc .tcshrc .kshrc
-    .npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pypirc pip.conf .pip .bunfig.toml .cargo .gemrc
-    .bundle sitecustomize.py usercustomize.py *.pth .ssh .gnupg .aws .netrc authorized_keys
-""".split()  # noqa: SIM905 (a table is easier to read than ninety lines of one name)
-_PROTECTED_NAME = re.compile("|".join(translate(pattern) for pattern in _PROTECTED))
+    .rooignore .rooprotected .roomodes .roorules* .clinerules* .clineignore .roo
+    agents.md agent.md agents.override.md
+    .vscode* *.code-workspace .idea .fleet .run .vs .zed .nova .theia .editorconfig
+    *.sublime-project *.sublime-workspace *.sublime-settings *.sublime-build
+    .devcontainer .devcontainer.json .gitpod.y*ml .gitpod.dockerfile .idx .replit
+    .vim .vimrc .gvimrc .nvimrc .lvimrc .local.vimrc .exrc .nvim.lua .nanorc
+    .emacs .emacs.d .dir-locals.el .dir-locals-2.el
+    .git .gitmodules .gitattributes .gitconfig .git-credentials .hg .hgrc .svn .jj
+    .githooks .husky .huskyrc* husky.config.* .lintstagedrc* lint-staged.config.*
+    lefthook.* .lefthook* lefthook-local.* .pre-commit-config.y*ml .pre-commit-hooks.y*ml
+    .overcommit.yml .simple-git-hooks.* simple-git-hooks.*
+    .github .gitlab .gitlab-ci* .gitea .forgejo .circleci circle.yml .travis.y*ml .buildkite
+    azure-pipelines* .azure-pipelines* .azuredevops jenkinsfile* bitbucket-pipelines.y*ml
+    .drone.* .woodpecker* .appveyor.y*ml appveyor.y*ml .cirrus.* .semaphore .teamcity .tekton
+    cloudbuild.y*ml buildspec.y*ml .builds .build.yml wercker.yml
+    .claude* claude*.md .mcp .mcp.json mcp.json mcp_config.json .cursor* .windsurf* .codeium*
+    .codex .copilot copilot-instructions.md .gemini* gemini.md .aider* .continue* .kilocode*
+    .cline .qwen qwen.md .opencode opencode.json* .agents .agent .kiro .junie .amazonq .trae
+    .goose* .crush* crush.json crush.md .warp warp.md .augment* .tabnine* .sourcegraph .cody
+    .openhands* .devin .zencoder .factory .qodo .rules .iflow iflow.md .codebuddy
+    .bash* .profile .zsh* .zprofile .zlogin .zlogout .login .logout .cshrc .tcshrc .kshrc .mkshrc
+    .shrc .fishrc config.fish .envrc .direnv .direnvrc .inputrc .config .pam_environment
+    .xprofile .xinitrc .xsession .xsessionrc .xserverrc .tmux.conf .screenrc .crontab
+    .npmrc .yarnrc* .yarn .pnp.* .pnpmfile.* .bunfig.toml bunfig.toml .pypirc pip.conf pip.ini
+    .pip .pydistutils.cfg .condarc .cargo rust-toolchain rust-toolchain.toml .gemrc .bundle
+    .mvn .m2 .gradle init.gradle* gradle-wrapper.* .sbtopts .jvmopts .bazelrc *.bazelrc
+    .bazeliskrc .buckconfig* nuget.config .mise .mise.* mise.toml mise.*.toml .rtx.toml .asdfrc
+    .curlrc .wgetrc .ripgreprc .ackrc .ctags .ctags.d .lesskey .lessfilter
+    .pythonrc* .pythonstartup .ipython .jupyter .pdbrc .irbrc .pryrc .rdbgrc .byebugrc .rspec
+    .rprofile .renviron .juliarc.jl .octaverc .ghci .ocamlinit .iex.exs .erlang .user.ini
+    .htaccess .gdbinit .gdbearlyinit .lldbinit .my.cnf .psqlrc .sqliterc .mongorc.js .mongoshrc.js
+    sitecustomize.py usercustomize.py *.pth pyvenv.cfg
+    .ssh .gnupg .aws .azure .kube .boto .netrc _netrc .pgpass .terraformrc .terraform.d
+    .password-store authorized_keys
+""".split()  # noqa: SIM905 (a table is easier to read than hundreds of lines of one name)
+_PROTECTED_NAMES = frozenset(name for name in _PROTECTED if "*" not in name)
+_PROTECTED_NAME = re.compile("|".join(translate(name) for name in _PROTECTED if "*" in name))
 
 
 def is_protected(path: str) -> bool:
     """Whether a path (parts joined by `/`) configures the agent, its host or its tools."""
-    return any(_PROTECTED_NAME.match(_folded(name)) for name in path.split("/") if name)
+    return any(_is_protected_name(_folded(name)) for name in path.split("/") if name)
+
+
+def _is_protected_name(name: str) -> bool:
+    return name in _PROTECTED_NAMES or _PROTECTED_NAME.match(name) is not None
 
 
 def _folded(name: str) -> str:
@@ -71,13 +101,15 @@ class IgnoreRules:
             return True
         if self._spec is None:
             return False
-        return path == NAME or self._spec.match_file(f"{path}/" if is_dir else path)
+        if path == NAME or any(len(name) > _LONGEST_NAME for name in path.split("/")):
+            return True
+        return self._spec.match_file(f"{path}/" if is_dir else path)
 
     def hides_place(self, path: str, place: Path) -> bool:
         """Like `hides`, for a path that may name a folder."""
         if self.hides(path):
             return True
-        return self._spec is not None and self.hides(path, is_dir=True) and place.is_dir()
+        return self._spec is not None and self.hides(path, is_dir=True) and _may_be_dir(place)
 
     def _refresh(self) -> None:
         try:
@@ -86,7 +118,8 @@ class IgnoreRules:
             self._seen, self._spec, self._unreadable = None, None, False
             return
         except OSError as error:
-            self._close(error)
+            if not self._unreadable:
+                self._close(error)
             return
         seen = (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino)
         if seen == self._seen:
@@ -107,10 +140,17 @@ class IgnoreRules:
 
 def _parse(text: str) -> GitIgnoreSpec | None:
     """The rules of a file, or None when it has none."""
-    lines = text.splitlines()
-    if not any(line.strip() and not line.startswith("#") for line in lines):
-        return None
     # Imported on need: most workspaces have no rules, and loading the library takes a while.
-    from pathspec import GitIgnoreSpec
+    from joey.workspace.patterns import compile_rules
 
-    return GitIgnoreSpec.from_lines(lines)
+    return compile_rules(text.splitlines())
+
+
+def _may_be_dir(place: Path) -> bool:
+    """Not to be told what a place is does not make it harmless."""
+    try:
+        return stat.S_ISDIR(place.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from joey.errors import ToolError
 from joey.ports import Listing, Place
-from joey.workspace.files import LocalFiles, printable
+from joey.workspace.files import LocalFiles, printable_name
 from joey.workspace.ripgrep import RipgrepError, records
 
 _SECONDS = 10
@@ -59,7 +59,7 @@ async def list_folder(files: LocalFiles, place: Place, recursive: bool, limit: i
         raise ToolError(f"Cannot list {place.shown}: {error.strerror or error}.") from error
     if len(entries) > limit:
         entries, cut = set(sorted(entries, key=_worth)[:limit]), True
-    return Listing(tuple(map(printable, sorted(entries, key=_order))), truncated=cut)
+    return Listing(tuple(map(printable_name, sorted(entries, key=_order))), truncated=cut)
 
 
 class _Folder:

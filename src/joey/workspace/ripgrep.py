@@ -22,7 +22,7 @@ _CHUNK = 64 * 1024
 
 
 class RipgrepError(Exception):
-    """What ripgrep printed when it refused its arguments."""
+    """What ripgrep printed when it refused its arguments, or why no process can be given them."""
 
 
 async def records(
@@ -36,18 +36,7 @@ async def records(
         ToolError: there is no ripgrep.
         RipgrepError: the arguments were refused.
     """
-    process = await asyncio.create_subprocess_exec(
-        ripgrep(),
-        *_COMMON,
-        *arguments,
-        "--",
-        str(target),
-        stdin=DEVNULL,
-        stdout=PIPE,
-        stderr=PIPE,
-        env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
-        start_new_session=True,
-    )
+    process = await _start([*_COMMON, *arguments, "--", str(target)])
     assert process.stdout is not None
     assert process.stderr is not None
     printed = False
@@ -60,6 +49,23 @@ async def records(
             raise RipgrepError(complaint)
     finally:
         await _end(process)
+
+
+async def _start(arguments: Sequence[str]) -> asyncio.subprocess.Process:
+    program = ripgrep()
+    try:
+        return await asyncio.create_subprocess_exec(
+            program,
+            *arguments,
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+            env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:  # too long, or with characters that cannot be passed
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise RipgrepError(f"it cannot be started with these arguments: {reason}") from error
 
 
 async def _split(stream: asyncio.StreamReader, separator: bytes) -> AsyncIterator[bytes]:

@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from joey.errors import ToolError
 from joey.ports import Listing, Place, Search, SearchHit, SearchResult
-from joey.workspace.files import LocalFiles, printable
+from joey.workspace.file_pattern import FilePattern
+from joey.workspace.files import LocalFiles, printable_name
 from joey.workspace.listing import list_folder
 from joey.workspace.ripgrep import RipgrepError, records
 
@@ -60,8 +61,9 @@ class LocalSearch:
         self, place: Place, regex: str, file_pattern: str | None, limit: int
     ) -> SearchResult:
         arguments = ["--json", f"--context={_CONTEXT}", f"--regexp={regex}"]
-        if file_pattern:
-            arguments.append(f"--glob={file_pattern}")
+        pattern = FilePattern(file_pattern) if file_pattern else None
+        if pattern is not None:
+            arguments += pattern.arguments
         hits = _Hits(limit)
         cut = False
         try:
@@ -70,7 +72,7 @@ class LocalSearch:
                 aclosing(records(arguments, place.path, b"\n")) as lines,
             ):
                 async for line in lines:
-                    self._take(_decoder.decode(line), hits)
+                    self._take(_decoder.decode(line), hits, place, pattern)
                     if hits.full:
                         break
         except TimeoutError:
@@ -83,16 +85,34 @@ class LocalSearch:
     async def list(self, place: Place, recursive: bool, limit: int) -> Listing:
         return await list_folder(self._files, place, recursive, limit)
 
-    def _take(self, record: _Record, hits: _Hits) -> None:
+    def _take(
+        self, record: _Record, hits: _Hits, place: Place, pattern: FilePattern | None
+    ) -> None:
         data = record.data
         if record.type == "begin":
-            path = data.path.decode("surrogateescape")
-            relative = self._files.relative(Path(path))
-            hidden = relative is not None and self._files.rules.hides(relative)
-            hits.open(None if hidden else printable(relative or path))
+            path = Path(data.path.decode("surrogateescape"))
+            wanted = pattern is None or self._covers(pattern, path, place)
+            hits.open(self._shown(path) if wanted else None)
         elif record.type in ("match", "context") and data.line_number is not None:
             text = data.lines.decode("replace")[:_LONGEST_LINE]
             hits.add((data.line_number, text, record.type == "match"))
+
+    def _covers(self, pattern: FilePattern, path: Path, place: Place) -> bool:
+        """Patterns may start at the folder that is searched, or at the workspace."""
+        if path == place.path:
+            return True
+        below = path.relative_to(place.path).as_posix()
+        if pattern.covers(below):
+            return True
+        relative = self._files.relative(path)
+        return relative is not None and pattern.covers(relative)
+
+    def _shown(self, path: Path) -> str | None:
+        """How a file is named; None if it is hidden."""
+        relative = self._files.relative(path)
+        if relative is not None and self._files.rules.hides(relative):
+            return None
+        return printable_name(relative or str(path))
 
 
 class _Hits:

@@ -5,7 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
+from joey.core.edits.occurrences import occurrences
 from joey.core.edits.search_replace import Applied, Failed, apply_blocks
+from tests.bounded import run_bounded
 
 
 def similarity(one: str, other: str) -> float:
@@ -124,7 +126,43 @@ def test_blank_lines_around_the_search_take_the_files_blank_lines() -> None:
 
 
 def test_a_blank_line_after_the_end_of_the_file_does_not_hinder() -> None:
-    assert edited("a\nb\n", block("b\n", "c\n")) == "a\nc\n\n"
+    assert edited("a\nb\n", block("b\n", "c\n")) == "a\nc\n"
+
+
+@pytest.mark.parametrize(
+    ("search", "replace"),
+    [("b\n", "B\n"), ("\nb", "\nB"), ("\n\nb\n", "\n\nB\n"), ("\nb\n", "B")],
+)
+def test_a_blank_line_that_only_the_block_has_does_not_get_into_the_file(
+    search: str, replace: str
+) -> None:
+    assert edited("a\nb\nc\n", block(search, replace)) == "a\nB\nc\n"
+
+
+def test_blank_lines_that_the_block_adds_get_into_the_file() -> None:
+    assert edited("a\nb\nc\n", block("b", "\nB\n")) == "a\n\nB\n\nc\n"
+    assert edited("a\nb\nc\n", block("b\n", "B\n\n")) == "a\nB\n\nc\n"
+    assert edited("a\n\nb\nc\n", block("\n\nb", "\n\nB")) == "a\n\nB\nc\n"
+
+
+@pytest.mark.parametrize("indent", ["", "    "])
+def test_a_block_of_equal_lines_is_found_in_a_file_of_equal_lines(indent: str) -> None:
+    run_bounded(
+        "import sys\n"
+        "from joey.core.edits.search_replace import Applied, apply_blocks\n"
+        "block = (sys.argv[1] + 'x\\n') * 200_000\n"
+        "diff = '<<<<<<< SEARCH\\n' + block + '=======\\nz\\n>>>>>>> REPLACE'\n"
+        "outcome = apply_blocks('x\\n' * 400_000, diff, similarity=lambda one, other: 0.0)\n"
+        "assert isinstance(outcome, Applied)\n"
+        "assert outcome.text == 'x\\n' * 200_000 + 'z\\n'",
+        indent,
+    )
+
+
+@given(st.text("ab", max_size=30), st.text("ab", min_size=1, max_size=4))
+def test_every_occurrence_is_found_those_that_overlap_included(text: str, wanted: str) -> None:
+    everywhere = [at for at in range(len(text)) if text.startswith(wanted, at)]
+    assert list(occurrences(text, wanted)) == everywhere
 
 
 def test_an_exact_line_is_preferred_to_one_that_differs_in_white_space() -> None:

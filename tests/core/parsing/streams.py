@@ -20,7 +20,7 @@ from joey.core.parsing.assembler import (
 from joey.core.protocol import ToolProtocol
 
 TOOLS: Mapping[str, frozenset[str]] = {
-    "read_file": frozenset({"args", "path", "start_line", "end_line"}),
+    "read_file": frozenset({"args", "file", "path", "line_range", "start_line", "end_line"}),
     "write_to_file": frozenset({"path", "content"}),
     "write_file": frozenset({"path", "content"}),
     "apply_diff": frozenset({"path", "diff", "args"}),
@@ -35,6 +35,7 @@ XML_PIECES = [
     *("<write_to_file>", "</write_to_file>", "<path>", "</path>", "<content>", "</content>"),
     *("<read_file>", "</read_file>", "<args>", "</args>", "<file>", "</file>", "<file_text>"),
     *("<execute_command>", "</execute_command>", "<command>", "</command>", "`<read_file>`"),
+    *("<line_range>", "</line_range>", "<![CDATA[", "]]>", "`</content>"),
     *("<think>", "</think>", "<thinking>", "</thinking>", "<tool_call>", "</tool_call>"),
     *("```tool_code\n", "```", "`", '{"tool": "read_file", "parameters": {"path": "a"}}'),
     *('{"name": "list_files", "arguments": ', '{"path": ".\\u00e9"}', "}", "{", '"', "\\"),

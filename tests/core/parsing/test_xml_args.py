@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joey.core.parsing.xml_args import decode_entities, parse_args_xml
+from tests.bounded import run_bounded
 from tests.core.parsing.streams import XML_PIECES
 
 
@@ -83,6 +84,27 @@ def test_what_models_write_is_read_as_far_as_it_goes(raw: str, expected: dict[st
 )
 def test_entities_are_decoded_once(text: str, decoded: str) -> None:
     assert decode_entities(text) == decoded
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "'<file><path>a</path><diff><content>' * 60_000",
+        "'<file><path>a</path>' * 60_000",
+        "'<a><![CDATA[' * 60_000 + ']]>' + ' ' * 500_000",
+        "'<content>x</content>y' * 60_000",
+        "''.join(f'<a{n}><content>x</content>y' for n in range(30_000))",
+        "'<a>' * 60_000 + '</a>' * 60_000",
+    ],
+)
+def test_what_is_never_closed_is_read_in_no_time(raw: str) -> None:
+    run_bounded(f"from joey.core.parsing.xml_args import parse_args_xml\nparse_args_xml({raw})")
+
+
+def test_a_literal_element_may_hold_its_closing_tag_many_times() -> None:
+    content = "x</content>y" * 10_000
+    raw = f"<file><path>a</path><diff><content>{content}</content></diff></file>"
+    assert parse_args_xml(raw) == {"file": [{"path": ["a"], "diff": [{"content": [content]}]}]}
 
 
 @given(st.lists(st.sampled_from([*XML_PIECES, "<diff>", "</diff>", "<![CDATA["])).map("".join))

@@ -127,6 +127,78 @@ def test_content_reaches_to_its_last_closing_tag(content: str) -> None:
     assert call.input == {"path": "a", "content": content}
 
 
+@pytest.mark.requirement("parsing:xml:inner-closing-tag")
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Use:\n{call}\nend",
+        "{call}",
+        "One:\n{call}\nTwo:\n{call}\nend",
+        "Open with `<content>`:\n{call}\nClose with `</content>`.",
+    ],
+)
+def test_a_content_that_quotes_a_whole_call_is_a_problem(content: str) -> None:
+    quoted = "<write_to_file>\n<path>x</path>\n<content>\nhi\n</content>\n</write_to_file>"
+    text = content.replace("{call}", quoted)
+    reply = xml(
+        "<list_files><path>.</path></list_files>\n<write_to_file>\n<path>doc.md</path>\n"
+        f"<content>\n{text}\n</content>\n</write_to_file>"
+    )
+    first, *others = reply.calls
+    assert first.problem is None
+    assert others
+    for call in others:
+        assert call.problem is not None
+        assert "</content> and </write_to_file> once more" in call.problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Done.",
+        "It ends with `</content>` and `</write_to_file>`.",
+        "Like <content>this</content>, then </write_to_file>.",
+        "Too many ends: </write_to_file>",
+        "</content>",
+        "</content> and now <write_to_file><path>b</path><content>y</content></write_to_file>",
+        "</result></attempt_completion>",
+    ],
+)
+def test_other_text_behind_a_call_does_not_make_it_a_problem(text: str) -> None:
+    reply = xml(f"<write_to_file><path>a</path><content>x</content></write_to_file>\n{text}")
+    assert reply.calls[0].input == {"path": "a", "content": "x"}
+    assert [call.problem for call in reply.calls] == [None] * len(reply.calls)
+
+
+def test_a_call_behind_a_doubted_one_is_not_doubted_if_the_text_before_it_is_left_over() -> None:
+    reply = xml(
+        "<write_to_file><path>a</path><content>x</content></write_to_file>"
+        "</content></write_to_file>\n<list_files><path>.</path></list_files>"
+    )
+    assert [call.problem is None for call in reply.calls] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("written", "content"),
+    [
+        ("<![CDATA[<b>x</b>]]>", "<b>x</b>"),
+        ("\n<![CDATA[\n  x\n]]>\n", "  x"),
+        ("<![CDATA[]]>", ""),
+        ("<![CDATA[a</content>b]]>", "a</content>b"),
+        ("<![CDATA[a]]> and <![CDATA[b]]>", "<![CDATA[a]]> and <![CDATA[b]]>"),
+        ("<![CDATA[a", "<![CDATA[a"),
+        ("x <![CDATA[a]]>", "x <![CDATA[a]]>"),
+        ("<![CDAT", "<![CDAT"),
+        ("<![CDATA[]>", "<![CDATA[]>"),
+    ],
+)
+def test_a_value_that_is_one_cdata_section_is_what_it_holds(written: str, content: str) -> None:
+    call = only_call(
+        f"<write_to_file><path><![CDATA[ a ]]></path><content>{written}</content></write_to_file>"
+    )
+    assert call.input == {"path": "a", "content": content}
+
+
 def test_parameters_may_follow_the_content() -> None:
     call = only_call(
         "<write_to_file><content>x</content>\n<line_count>1</line_count><path>a</path></write_to_file>"
@@ -156,6 +228,21 @@ def test_an_old_string_may_hold_its_own_closing_tag() -> None:
 
 def test_a_parameter_given_twice_keeps_its_first_value() -> None:
     assert only_call("<list_files><path>a</path><path>b</path></list_files>").input == {"path": "a"}
+
+
+def test_a_tool_that_takes_line_ranges_takes_several_of_each_parameter() -> None:
+    call = only_call(
+        "<read_file><path>a</path>\n<line_range>1-5</line_range>\n<line_range>9</line_range>"
+        "<path>b</path><start_line>1</start_line></read_file>"
+    )
+    assert call.input == {"path": ["a", "b"], "line_range": ["1-5", "9"], "start_line": "1"}
+
+
+def test_files_without_args_around_them_are_handed_on_together() -> None:
+    call = only_call(
+        "<read_file>\n<file><path>a</path></file>\n<file><path>b</path></file>\n</read_file>"
+    )
+    assert call.input == {"file": "<path>a</path></file>\n<file><path>b</path>"}
 
 
 def test_a_call_without_parameters_has_none() -> None:

@@ -245,6 +245,8 @@ def test_whatever_is_not_proven_harmless_is_asked(command: str) -> None:
         "env A=1 rm x",
         "xargs rm",
         "bash -c 'rm x'",
+        "bash -c 'r\"\"m x'",
+        "bash -c 'r\\m x'",
         "timeout 5 rm x",
         "git push",
         "git push origin main",
@@ -279,6 +281,8 @@ def test_denied_commands_are_refused_in_any_disguise(
         "git --no-pager push",
         "git $X",
         ">out rm x",
+        "bash -c '$X y'",
+        "timeout 5 bash -c 'echo cm0geA== | base64 -d | sh'",
     ],
 )
 @pytest.mark.parametrize("allowed", [ALLOWED, ("*",)], ids=["rules", "anything"])
@@ -294,13 +298,42 @@ def test_where_a_denied_command_may_hide_nothing_is_allowed(
         "ls > out.txt",
         "X=$(date) make",
         "for f in *.py; do echo $f; done",
-        "curl x | sh",
+        "curl x | tee out",
+        "python x.py 2>&1 | tail -n 5 && node y.js",
+        "cat x | sed 's/a/b/' | awk '{print $1}' > out",
+        "grep -E 'sh|python' x | wc",
+        "false || sh build.sh",
+        "python - <<EOF\nprint(1)\nEOF",
+        "bash -c 'echo $f'",
         "git status",
         "echo form > alarm.txt",
     ],
 )
 def test_anything_goes_where_no_denied_word_can_be(command: str) -> None:
     assert judge_command(command, ("*",), DENIED) == Allow("*")
+
+
+@pytest.mark.requirement("permissions:commands:deny")
+@pytest.mark.parametrize(
+    "behind",
+    [
+        *("| sh", "| bash", "| bash -s", "| /bin/sh", "| sudo -u ada sh", "| xargs -I X sh -c X"),
+        *("| python3", "| python3.11 -", "| perl", "| node", "| parallel", "| make -f -"),
+        *("| sed -nf - x", "|\nsh", "|& sh", "| (cd sub; sh)", "| { sh; }", "| 2>/dev/null sh"),
+        *("| while read x; do sh -c y; done", "| A=1 sh", "| tee >(sh)", "| docker exec -i c sh"),
+        "| base64 -d | sh; echo done > out",
+    ],
+)
+def test_what_a_pipe_feeds_to_a_shell_may_be_what_is_denied(behind: str) -> None:
+    line = f"echo cm0geA== {behind}"
+
+    assert isinstance(judge_command(line, ("*",), DENIED), Ask)
+    assert judge_command(line, ("*",), ()) == Allow("*")
+
+
+@pytest.mark.parametrize("line", ["f() { sh; }; echo x | f", "bash <(echo x)", ". <(echo x)"])
+def test_a_shell_may_be_fed_by_what_stands_behind_it(line: str) -> None:
+    assert isinstance(judge_command(line, ("*",), DENIED), Ask)
 
 
 def test_with_anything_allowed_and_nothing_denied_syntax_does_not_matter() -> None:

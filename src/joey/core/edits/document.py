@@ -3,7 +3,7 @@
 *Exact* compares the lines as they are. *Loose* compares them with runs of white space counted as
 one space, typographic characters as plain ones and blank lines as nothing: what a model copies
 from memory differs from the file in these things first. Both are string searches over the joined
-lines, so their cost is that of reading the text once.
+lines, so their cost is that of reading the text a few times.
 
 Every line keeps its own line end, and whether the text ends with one stays as it was.
 """
@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from itertools import accumulate
 from typing import NamedTuple
+
+from joey.core.edits.occurrences import occurrences
 
 _PLAIN = str.maketrans(
     {
@@ -81,12 +83,10 @@ class Document:
         wanted = "\n".join(["", *search, ""])
         spans: list[Span] = []
         line, counted = within.start, 0
-        position = text.find(wanted)
-        while position >= 0:
+        for position in occurrences(text, wanted):
             line += text.count("\n", counted, position)
             counted = position
             spans.append(Span(line, line + len(search)))
-            position = text.find(wanted, position + 1)
         return spans
 
     def find_loose(self, search: list[str], within: Span) -> list[Span]:
@@ -98,17 +98,15 @@ class Document:
         wanted = normalise("\n".join(search))
         starts = accumulate((len(line) + 1 for line in lines), initial=0)
         ordinals = {start: ordinal for ordinal, start in enumerate(starts)}
-        blank_before = _blank_run(search)
-        blank_after = _blank_run(search[::-1])
+        blank_before = blank_run(search)
+        blank_after = blank_run(search[::-1])
         spans: list[Span] = []
-        position = text.find(wanted)
-        while position >= 0:
+        for position in occurrences(text, wanted):
             first = ordinals.get(position)
             after = ordinals.get(position + len(wanted) + 1)
             if first is not None and after is not None:
                 span = Span(numbers[first], numbers[after - 1] + 1)
                 spans.append(self._widen(span, blank_before, blank_after, within))
-            position = text.find(wanted, position + 1)
         return spans
 
     def _widen(self, span: Span, before: int, after: int, within: Span) -> Span:
@@ -121,7 +119,7 @@ class Document:
         return Span(start, stop)
 
 
-def _blank_run(lines: list[str]) -> int:
+def blank_run(lines: list[str]) -> int:
     for count, line in enumerate(lines):
         if line.strip():
             return count

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from joey.core.edits.blocks import Block, Malformed, parse_blocks
-from joey.core.edits.document import Document, Span
+from joey.core.edits.document import Document, Span, blank_run
 from joey.core.edits.similar import Likeness, Similarity, most_similar
 from joey.core.text import first_line_number, has_line_numbers, number_lines, strip_line_numbers
 
@@ -107,6 +107,7 @@ class _Editor:
             return False
         matched = self.document.lines[span.start : span.stop]
         if matched != search:
+            replace = _without_extra_blanks(replace, search, matched)
             replace = _reindent(replace, search, matched)
         self.document.replace(span, replace)
         self._moves.append(_Moved(span.stop, len(replace) - len(matched)))
@@ -205,6 +206,15 @@ def _without_line_numbers(block: Block) -> Block:
         strip_line_numbers(block.replace),
         block.start_line or first_line_number(block.search),
     )
+
+
+def _without_extra_blanks(replace: list[str], search: list[str], matched: list[str]) -> list[str]:
+    """Blank lines that only the block has at its ends are part of how it is written."""
+    for _ in range(2):  # one end, then the other
+        extra = max(0, blank_run(search) - blank_run(matched))
+        replace = replace[min(extra, blank_run(replace)) :][::-1]
+        search, matched = search[::-1], matched[::-1]
+    return replace
 
 
 def _reindent(replace: list[str], search: list[str], matched: list[str]) -> list[str]:

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from joey.core.chunks import (
     CallChunk,
     CallEndChunk,
@@ -26,11 +28,12 @@ from joey.core.messages import Reply, ToolCall, Usage, well_formed
 from joey.core.parsing.call_ids import CallIds
 from joey.core.parsing.native_calls import NativeCalls
 from joey.core.parsing.parts import PartEnded, PartEvent, PartGrew, Parts, PartStarted
-from joey.core.parsing.problems import ReplyEnd, unclosed_tag
+from joey.core.parsing.problems import ReplyEnd, quoted_end, unclosed_tag
 from joey.core.parsing.think_tags import ThinkTags
 from joey.core.parsing.xml_stream import (
     XmlCallEnded,
     XmlCallGrew,
+    XmlCallsDoubted,
     XmlCallStarted,
     XmlEvent,
     XmlStream,
@@ -117,9 +120,9 @@ class Assembler:
 
     def partial(self, index: int) -> dict[str, Any]:
         """The arguments of the call at `index`, as far as they can be read by now."""
-        if self._xml is not None and self._xml.open_part == index:
-            return self._xml.partial()
-        partial = self._calls.partial(index)
+        partial = self._xml.partial(index) if self._xml is not None else None
+        if partial is None:
+            partial = self._calls.partial(index)
         return self._parts.input_of(index) if partial is None else partial
 
     def _feed_text(self, text: str) -> None:
@@ -145,16 +148,22 @@ class Assembler:
 
 
 class _XmlCalls:
-    """Text of an XML task, as parts of the reply."""
+    """Text of an XML task, as parts of the reply.
+
+    Calls end with the reply: until then the text behind them may show that they were cut short.
+    """
 
     def __init__(self, stream: XmlStream, parts: Parts, ids: CallIds) -> None:
-        self.open_part: int | None = None
         self._stream = stream
         self._parts = parts
         self._ids = ids
         self._raw: list[str] = []
+        self._open_part: int | None = None
         self._id = ""
         self._name = ""
+        self._calls: dict[int, ToolCall] = {}
+        self._doubts: dict[str, tuple[int, str]] = {}
+        """By tool: how many calls there were when one was doubted, and the body it ended with."""
 
     @property
     def raw(self) -> str:
@@ -168,29 +177,50 @@ class _XmlCalls:
     def close(self, end: ReplyEnd) -> None:
         for event in self._stream.close():
             self._handle(event, end)
+        problems = self._problems_of_doubted()
+        for (part, call), problem in zip(self._calls.items(), problems, strict=True):
+            doubted = problem is not None and call.problem is None
+            self._parts.end_call(part, replace(call, problem=problem) if doubted else call)
+        self._calls.clear()
 
-    def partial(self) -> dict[str, Any]:
-        return self._stream.partial()
+    def partial(self, index: int) -> dict[str, Any] | None:
+        """The arguments of a call; None when the part is none of these calls, or has ended."""
+        if index == self._open_part:
+            return self._stream.partial()
+        call = self._calls.get(index)
+        return call.input if call is not None else None
 
     def _handle(self, event: XmlEvent, end: ReplyEnd | None) -> None:
         match event:
             case XmlCallGrew():
-                assert self.open_part is not None
-                self._parts.grow(self.open_part, event.delta)
+                assert self._open_part is not None
+                self._parts.grow(self._open_part, event.delta)
             case XmlText():
                 self._parts.say("text", event.text)
             case XmlCallStarted():
                 self._id, self._name = self._ids.claim(None), event.name
-                self.open_part = self._parts.start_call(self._id, self._name)
+                self._open_part = self._parts.start_call(self._id, self._name)
             case XmlCallEnded():
-                assert self.open_part is not None
+                assert self._open_part is not None
                 problem = self._problem(event, end)
                 call = ToolCall(self._id, self._name, event.input, problem)
-                self._parts.end_call(self.open_part, call)
-                self.open_part = None
+                self._calls[self._open_part] = call
+                self._open_part = None
+            case XmlCallsDoubted():
+                self._doubts[event.tool] = len(self._calls), event.body
 
     def _problem(self, event: XmlCallEnded, end: ReplyEnd | None) -> str | None:
         if event.unclosed is None:
             return None
         cut_off = end.cut_off if end is not None else None
         return cut_off or unclosed_tag(self._name, event.unclosed)
+
+    def _problems_of_doubted(self) -> list[str | None]:
+        """What is wrong with each call: the first of the tool may be the one that was cut short,
+        and then those between it and the text that is left over are quoted and not meant."""
+        names = [call.name for call in self._calls.values()]
+        problems: list[str | None] = [None] * len(names)
+        for tool, (count, body) in self._doubts.items():
+            first = names.index(tool)
+            problems[first:count] = [quoted_end(tool, body)] * (count - first)
+        return problems

@@ -47,3 +47,11 @@ def unclosed_tag(tool: str, tag: str) -> str:
         f"The call of {tool} was not executed: its <{tag}> was never closed with </{tag}>. "
         "Write the whole call again, with all its closing tags."
     )
+
+
+def quoted_end(tool: str, body: str) -> str:
+    return (
+        f"The call of {tool} was not executed: the text behind it closes </{body}> and </{tool}> "
+        f"once more, so its <{body}> seems to quote these two tags itself and to be cut short. "
+        "Write it again without quoting them, and put what is missing in with another tool."
+    )

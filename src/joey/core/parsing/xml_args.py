@@ -1,7 +1,8 @@
 """The elements inside `<args>`: `<file><path>…</path></file>`, as models write them.
 
 This is not an XML parser: models forget to escape, and what they write into `<content>` is code.
-Nothing is an error here; what is missing is for the tool to say.
+Nothing is an error here; what is missing is for the tool to say. Whatever is written, reading it
+takes time in proportion to its length.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ Element = Union[str, "dict[str, list[Element]]"]
 _SPACE = re.compile(r"\s*+")
 _TAG = re.compile(r"<(/?)([A-Za-z_][\w.-]*+)(?:\s[^<>]*+)?(?<!/)(/?)>")
 _CDATA = "<![CDATA["
+_DEEPEST = 100
+_LOOKED_AHEAD = 10_000_000
+"""Characters that may be looked at for ends of literal elements that fit better than the first."""
 _ENTITY = re.compile(r"&(lt|gt|amp|quot|apos|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _NAMED = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
@@ -61,8 +65,8 @@ class _Node:
         self.start = start
         self.children: dict[str, list[Element]] = {}
 
-    def add(self, name: str, value: Element) -> None:
-        self.children.setdefault(name, []).append(value)
+    def add(self, name: str, *values: Element) -> None:
+        self.children.setdefault(name, []).extend(values)
 
 
 class _Reader:
@@ -70,8 +74,9 @@ class _Reader:
         self._raw = raw
         self._stack = [_Node("", 0)]
         self._open: Counter[str] = Counter()
-        self._without_fitting_end: set[tuple[str, str]] = set()
-        """Literal elements, with their parent, for which looking ahead has found nothing."""
+        self._found: dict[str, tuple[int, int]] = {}
+        """Where each text was looked for last, and where it is."""
+        self._patience = _LOOKED_AHEAD
 
     def read(self) -> dict[str, list[Element]]:
         pos = 0
@@ -84,13 +89,14 @@ class _Reader:
                 self._stack[-1].add(name, "")
             else:
                 pos = self._begin(name, pos)
-        while len(self._stack) > 1:
-            self._forget_innermost()
+        self._forget_above(0)
         return self._stack[0].children
 
     def _begin(self, name: str, pos: int) -> int:
         """Open an element, or take the whole of one that is not made of elements."""
         taken = self._literal(name, pos)
+        if taken is None and len(self._stack) > _DEEPEST:
+            return pos
         if taken is None:
             self._stack.append(_Node(name, pos))
             self._open[name] += 1
@@ -115,27 +121,35 @@ class _Reader:
         return value, end + len(closing)
 
     def _cdata(self, closing: str, start: int) -> tuple[str, int] | None:
-        end = self._raw.find("]]>", start)
-        if end < 0:
+        end = self._find("]]>", start)
+        if end < 0 or self._patience <= 0:
             return None
         after = self._skip_space(end + len("]]>"))
-        is_all = self._raw.startswith(closing, after)
-        return (self._raw[start:end], after + len(closing)) if is_all else None
+        if self._raw.startswith(closing, after):
+            return self._raw[start:end], after + len(closing)
+        self._patience -= after - end
+        return None
 
     def _literal_end(self, closing: str, pos: int) -> int:
         """The first closing tag that its parent's end or a line number follows, else the first."""
-        first = at = self._raw.find(closing, pos)
-        parent = self._stack[-1].name
-        if (closing, parent) in self._without_fitting_end:
-            return first
-        followers = (f"</{parent}>", "<start_line>", "<end_line>")
-        while at >= 0:
+        first = at = self._find(closing, pos)
+        followers = (f"</{self._stack[-1].name}>", "<start_line>", "<end_line>")
+        while at >= 0 and self._patience > 0:
             after = self._skip_space(at + len(closing))
             if after == len(self._raw) or self._raw.startswith(followers, after):
                 return at
-            at = self._raw.find(closing, at + len(closing))
-        self._without_fitting_end.add((closing, parent))
+            at, before = self._raw.find(closing, after), at
+            self._patience -= (at if at >= 0 else len(self._raw)) - before
         return first
+
+    def _find(self, wanted: str, pos: int) -> int:
+        """Like `str.find`, but without reading the same text again and again as `pos` grows."""
+        begin, at = self._found.get(wanted, (pos + 1, 0))
+        if begin <= pos and (at < 0 or pos <= at):
+            return at
+        at = self._raw.find(wanted, pos)
+        self._found[wanted] = pos, at
+        return at
 
     def _skip_space(self, pos: int) -> int:
         match = _SPACE.match(self._raw, pos)
@@ -144,16 +158,20 @@ class _Reader:
     def _close(self, name: str, end: int) -> None:
         if not self._open[name]:
             return
-        while self._stack[-1].name != name:
-            self._forget_innermost()
+        depth = len(self._stack) - 1
+        while self._stack[depth].name != name:
+            depth -= 1
+        self._forget_above(depth)
         node = self._stack.pop()
         self._open[name] -= 1
-        leaf = decode_entities(self._raw[node.start : end]).strip()
+        leaf = decode_entities(self._raw[node.start : end]).strip() if not node.children else ""
         self._stack[-1].add(name, node.children or leaf)
 
-    def _forget_innermost(self) -> None:
-        """A tag that was never closed is text; what it seemed to hold belongs to its parent."""
-        node = self._stack.pop()
-        self._open[node.name] -= 1
-        for name, values in node.children.items():
-            self._stack[-1].children.setdefault(name, []).extend(values)
+    def _forget_above(self, depth: int) -> None:
+        """Tags that were never closed are text; what they seemed to hold belongs around them."""
+        keeper, forgotten = self._stack[depth], self._stack[depth + 1 :]
+        del self._stack[depth + 1 :]
+        for node in forgotten:
+            self._open[node.name] -= 1
+            for name, values in node.children.items():
+                keeper.add(name, *values)

@@ -8,8 +8,10 @@ text, or inside a call nothing. What decides where things end:
 - a *body* (file content, a diff, a command, a result…) may contain its own closing tag: it
   reaches to the last one before the next parameter or the end of the call. So once a body has
   been closed for the first time, `</tool>` ends the call; a text that quotes a body's closing tag
-  *and* the end of the call cannot be told from the end of the call;
-- a parameter given twice keeps its first value, and the second is nothing;
+  *and* the end of the call cannot be told from the end of the call. The text that is left over
+  behind it can: then the call is doubted;
+- a parameter given twice keeps its first value, and the second is nothing, except where a tool
+  takes several;
 - a tool's tag right behind a backtick is a mention of the tool, not a call;
 - a call that the text ends in is reported as unclosed, and is never a complete one.
 
@@ -27,6 +29,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from joey.core.parsing.leftovers import Leftovers
 from joey.core.parsing.tags import tags_of
 from joey.core.parsing.text_calls import CLOSINGS, TextCallBlock
 from joey.core.parsing.xml_call import BODIES, Trimmed, XmlCall
@@ -54,7 +57,14 @@ class XmlCallEnded(Struct, frozen=True):
     """The tag that was still open when the text ended."""
 
 
-XmlEvent = XmlText | XmlCallStarted | XmlCallGrew | XmlCallEnded
+class XmlCallsDoubted(Struct, frozen=True, gc=False):
+    """The text closes a body and a call that are not open: an earlier call was cut short."""
+
+    tool: str
+    body: str
+
+
+XmlEvent = XmlText | XmlCallStarted | XmlCallGrew | XmlCallEnded | XmlCallsDoubted
 
 
 class XmlStream:
@@ -67,7 +77,9 @@ class XmlStream:
         self._openings = {f"<{name}>": name for name in tools}
         blocks = CLOSINGS if understand_text_calls else ()
         mentions = (f"`{opening}" for opening in self._openings)
-        self._tags = tags_of(frozenset({*self._openings, *mentions, *blocks, *_STRAY_TAGS}))
+        self._text_tags = frozenset({*self._openings, *mentions, *blocks, *_STRAY_TAGS})
+        self._leftovers = Leftovers()
+        self._tags = tags_of(self._text_tags)
         self._held = ""
         self._events: list[XmlEvent] = []
         self._text = Trimmed(verbatim=False)
@@ -122,6 +134,8 @@ class XmlStream:
             self._expect = self._in_block
         elif tag not in _STRAY_TAGS:
             self._say(tag)
+            if tag in self._leftovers.tags and (closed := self._leftovers.meet(tag)):
+                self._events.append(XmlCallsDoubted(*closed))
         return at + len(tag)
 
     def _in_call(self, text: str, pos: int) -> int:
@@ -217,6 +231,9 @@ class XmlStream:
             self._grow(call.open(tag[1:-1]))
             self._expect = self._in_value
             return
+        if call.value is not None:
+            self._leftovers.add_call(call.tool, call.value.name)
+            self._tags = tags_of(self._text_tags | self._leftovers.tags)
         self._grow(call.end())
         self._events.append(XmlCallEnded(call.values))
         self._call = None

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from joey.core.permissions.decisions import Allow, Ask, Decision, Deny
-from joey.core.permissions.programs import RUNNERS, concern, program_name
+from joey.core.permissions.programs import RUNNERS, carries_out_input, concern, program_name
 from joey.core.permissions.shell import (
     RESERVED,
     Words,
+    fed_commands,
     parts,
     plain_commands,
     possible_commands,
@@ -28,6 +29,7 @@ ANYTHING = "*"
 _LONGEST = 16_384
 """Characters that are judged; longer lines are for a person."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[.*\])?\+?=")
+_SYNTAX = re.compile(r"[^\w\-./:,+@%=^]")
 _SPELLED_LATER = re.compile(r"[$*?\[{~]")
 
 
@@ -47,12 +49,12 @@ def judge_command(command: str, allowed: Sequence[str], denied: Sequence[str]) -
         return Allow(ANYTHING)
     if len(command) > _LONGEST:
         return Ask("the command is too long to be judged")
-    allowing = [_Rule(text, words) for text in allowed if (words := _allowed_words(text))]
+    allowing = _allowing_rules(allowed)
     commands = plain_commands(command)
     objection = (
-        _doubt(possible_commands(command), allowing, refusing)
+        _doubt(command, allowing, refusing)
         if commands is None
-        else _refusal(commands, allowing, refusing)
+        else _refusal(command, commands, allowing, refusing)
     )
     if objection is not None:
         return objection
@@ -61,6 +63,12 @@ def judge_command(command: str, allowed: Sequence[str], denied: Sequence[str]) -
     if commands is None:
         return Ask("its shell syntax is more than the rules can judge")
     return _approval(commands, allowing)
+
+
+def granted_words(command: str, allowed: Sequence[str]) -> tuple[tuple[Words, int], ...]:
+    """Each command of a plain line, and how many of its words its rule names; else nothing."""
+    allowing = _allowing_rules(allowed)
+    return tuple((words, _rank(words, allowing)) for words in plain_commands(command) or ())
 
 
 def _approval(commands: tuple[Words, ...], allowing: list[_Rule]) -> Decision:
@@ -76,10 +84,10 @@ def _approval(commands: tuple[Words, ...], allowing: list[_Rule]) -> Decision:
 
 
 def _refusal(
-    commands: tuple[Words, ...], allowing: list[_Rule], refusing: list[_Rule]
+    line: str, commands: tuple[Words, ...], allowing: list[_Rule], refusing: list[_Rule]
 ) -> Deny | Ask | None:
     """What the deny rules say about a plain line."""
-    doubt: Ask | None = None
+    doubt = _fed_doubt(line) if refusing else None
     for words in dict.fromkeys(commands):
         rank = _rank(words, allowing)
         named = _named(words)
@@ -90,7 +98,27 @@ def _refusal(
                     return deny
                 case Ask() as ask:
                     doubt = doubt or ask
+        for text in _inner_lines(named, words) if refusing else ():
+            match _doubt(text, allowing, refusing):
+                case Deny() as deny:
+                    return deny
+                case Ask() as ask:
+                    doubt = doubt or ask
     return doubt
+
+
+def _inner_lines(named: Words, words: Words) -> Words:
+    """Arguments that another shell may read as a line of its own."""
+    return tuple(filter(_SYNTAX.search, words[1:])) if named[0] in RUNNERS else ()
+
+
+def _fed_doubt(line: str) -> Ask | None:
+    """Text that is made while the line runs may name what is denied."""
+    for words in fed_commands(line):
+        program = _program(words)
+        if program and carries_out_input(program):
+            return Ask(f"what `{_shown(program)}` is given to carry out is known only when it runs")
+    return None
 
 
 def _objection(named: Words, rest: Words, rule: _Rule, rank: int) -> Deny | Ask | None:
@@ -107,12 +135,11 @@ def _objection(named: Words, rest: Words, rule: _Rule, rank: int) -> Deny | Ask 
     return None
 
 
-def _doubt(
-    commands: tuple[Words, ...], allowing: list[_Rule], refusing: list[_Rule]
-) -> Deny | Ask | None:
+def _doubt(line: str, allowing: list[_Rule], refusing: list[_Rule]) -> Deny | Ask | None:
     """What the deny rules say about a line that is not plain: less surely, so more strictly."""
     if not refusing:
         return None
+    commands = possible_commands(line)
     if not commands:
         return Ask("the line holds no command that could be judged")
     for words in dict.fromkeys(commands):
@@ -126,18 +153,23 @@ def _doubt(
             return Ask(f"the line mentions what rule `{rule.text}` denies and cannot be judged")
     if any(_hides_program(words) for words in commands):
         return Ask("what the line runs is known only when it runs")
-    return None
+    return _fed_doubt(line)
 
 
 def _hides_program(words: Words) -> bool:
     """Would the shell compute the name of what it runs?"""
+    program = _program(words)
+    if not program or program_name(program[0]) not in RUNNERS:
+        program = program[:1]
+    return any(_SPELLED_LATER.search(word) for word in program)
+
+
+def _program(words: Words) -> Words:
+    """A piece of a line from the name of its program on."""
     at = 0
     while at < len(words) and (words[at] in RESERVED or _ASSIGNMENT.match(words[at])):
         at += 1
-    program = words[at : at + 1]
-    if program and program_name(program[0]) in RUNNERS:
-        program = words[at:]
-    return any(_SPELLED_LATER.search(word) for word in program)
+    return words[at:]
 
 
 def _longest(words: Words, allowing: list[_Rule]) -> _Rule | None:
@@ -148,6 +180,10 @@ def _longest(words: Words, allowing: list[_Rule]) -> _Rule | None:
 def _rank(words: Words, allowing: list[_Rule]) -> int:
     rule = _longest(words, allowing)
     return 0 if rule is None else len(rule.words)
+
+
+def _allowing_rules(allowed: Sequence[str]) -> list[_Rule]:
+    return [_Rule(text, words) for text in allowed if (words := _allowed_words(text))]
 
 
 def _refusing_rule(text: str) -> _Rule:

@@ -91,7 +91,7 @@ def _judge_execute(claim: Claim, settings: Settings) -> Decision:
     if isinstance(verdict, Ask):
         return Ask(f"{action}: {verdict.reason}")
     if claim.place is not None and not claim.place.inside and verdict.rule != ANYTHING:
-        return Ask(f"{action} in {claim.place.shown}, which is outside the workspace")
+        return Ask(f"{action}: {claim.place.shown} is outside the workspace")
     return verdict
 
 

@@ -38,8 +38,15 @@ _TILDE_EXPANSION = re.compile(r"(?<![A-Za-z0-9])~")
 _ESCAPED = re.compile(r'\\(["\\])')
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _BREAK = re.compile(r"[;&|()`\n\r]")
-_REDIRECTION = re.compile(r"\d*[<>]+")
+# The looks behind keep long runs from being tried again from each of their characters.
+_REDIRECTION = re.compile(r"(?<![\d<>])\d*[<>]+")
+_REDIRECTED = re.compile(r"(?:(?<![\d<>])\d*[<>]+[&|]?|&>+)\s*[^\s;&|()<>]+")
 _QUOTING = re.compile(r"\\\n|[\\'\"]")
+_PIPE = re.compile(r"(?<!\|)\|(?!\|)")
+_GROUPING = re.compile(r"[(){}`]|\b(?:if|for|while|until|case|select)\b")
+"""Where the input of a command may be that of the group around it."""
+_ANY_ORDER = re.compile(r"[<>]\(|\(\s*\)|\b(?:function|coproc)\b")
+"""What is fed may stand anywhere, also before what feeds it."""
 _PART = re.compile(r"[\w.+-]+")
 
 
@@ -52,9 +59,31 @@ def plain_commands(line: str) -> tuple[Words, ...] | None:
     if _CONTROL.search(line):
         return None
     try:
-        return tuple(_commands(line))
+        return tuple(words for _, words in _commands(line))
     except _NotPlainError:
         return None
+
+
+def fed_commands(line: str) -> tuple[Words, ...]:
+    """The commands of any line that may be given what others write: too many rather than too few.
+
+    They are cut like `possible_commands`, unless the line is plain.
+    """
+    if plain_commands(line) is not None:
+        return tuple(words for joint, words in _commands(line) if joint == "|")
+    text = _REDIRECTED.sub(" ", _QUOTING.sub("", line))
+    pipe = _PIPE.search(text)
+    if _ANY_ORDER.search(text):
+        return possible_commands(text)
+    if pipe is None:
+        return ()
+    if _GROUPING.search(text):
+        return possible_commands(text[pipe.end() :])
+    return tuple(
+        command
+        for behind in _PIPE.split(text)[1:]
+        for command in possible_commands(behind.lstrip("& \t\r\n"))[:1]
+    )
 
 
 def possible_commands(line: str) -> tuple[Words, ...]:
@@ -71,22 +100,22 @@ def parts(words: Words) -> Words:
     return tuple(part.casefold() for word in words for part in _PART.findall(word))
 
 
-def _commands(line: str) -> Iterator[Words]:
+def _commands(line: str) -> Iterator[tuple[str, Words]]:
+    """Each command with what joins it to the one before it, if anything does."""
     words: list[str] = []
-    unfinished = False
+    joint = ""
     for kind, text in _tokens(line):
         if kind == "word":
             words.append(text)
-            unfinished = False
         elif words:
-            yield _simple(words)
+            yield joint, _simple(words)
             words = []
-            unfinished = kind == "joint"
+            joint = text if kind == "joint" else ""
         elif text != "\n":
             raise _NotPlainError
     if words:
-        yield _simple(words)
-    elif unfinished:
+        yield joint, _simple(words)
+    elif joint:
         raise _NotPlainError
 
 

@@ -1,0 +1,92 @@
+"""Calls as models write them in XML, read by the parser and then by the tool: nothing is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from joey.core.chunks import StopChunk, TextChunk
+from joey.core.messages import CallPart, ToolCall
+from joey.core.parsing.assembler import Assembler
+from joey.core.protocol import ToolProtocol
+from joey.tools.diff_request import FileDiff
+from joey.tools.read_request import WantedFile
+from joey.tools.registry import Registry, default_tools
+
+registry = Registry(default_tools())
+
+
+def only_call(text: str) -> ToolCall:
+    assembler = Assembler(
+        protocol=ToolProtocol.XML,
+        tools=registry.xml_tools(),
+        taken_ids=lambda call_id: False,
+        make_id=lambda: "call",
+    )
+    assembler.feed(TextChunk(text))
+    assembler.feed(StopChunk(reason="stop"))
+    assembler.close(complete=True)
+    calls = [part.call for part in assembler.reply.parts if isinstance(part, CallPart)]
+    assert len(calls) == 1
+    return calls[0]
+
+
+def parsed(text: str) -> Any:
+    call = only_call(text)
+    return registry.find(call.name).parse(call.input)
+
+
+def test_files_without_args_around_them_are_all_read() -> None:
+    request = parsed(
+        "<read_file>\n<file><path>a</path></file>\n<file><path>b</path></file>\n</read_file>"
+    )
+    assert request.files == (WantedFile("a"), WantedFile("b"))
+
+
+def test_paths_that_stand_side_by_side_in_args_are_all_read() -> None:
+    request = parsed("<read_file><args><path>a</path><path>b</path></args></read_file>")
+    assert request.files == (WantedFile("a"), WantedFile("b"))
+
+
+def test_ranges_beside_a_path_are_all_read() -> None:
+    request = parsed(
+        "<read_file><path>a</path><line_range>1-5</line_range>"
+        "<line_range>9-10</line_range></read_file>"
+    )
+    assert request.files == (WantedFile("a", ((1, 5), (9, 10))),)
+
+
+def test_files_beside_a_path_are_all_read() -> None:
+    request = parsed("<read_file><path>a</path><file><path>b</path></file></read_file>")
+    assert request.files == (WantedFile("b"), WantedFile("a"))
+
+
+def test_args_that_are_written_twice_are_all_read() -> None:
+    request = parsed(
+        "<read_file><args><file><path>a</path></file></args>\n"
+        "<args><file><path>b</path></file></args></read_file>"
+    )
+    assert request.files == (WantedFile("a"), WantedFile("b"))
+
+
+def test_files_of_a_diff_without_args_around_them_are_all_changed() -> None:
+    request = parsed(
+        "<apply_diff><file><path>a</path><diff><content>1</content></diff></file>\n"
+        "<file><path>b</path><diff>2</diff></file></apply_diff>"
+    )
+    assert request.files == (FileDiff("a", "1"), FileDiff("b", "2"))
+
+
+def test_what_is_searched_in_an_output_has_no_white_space_around_it() -> None:
+    params = parsed(
+        "<read_command_output><artifact_id>cmd-1.txt</artifact_id>\n"
+        "<search>\n  error \n</search></read_command_output>"
+    )
+    assert params.search == "error"
+
+
+def test_a_value_in_cdata_is_what_the_cdata_holds() -> None:
+    call = only_call(
+        "<write_to_file><path>a.html</path><content><![CDATA[<b>x</b>]]></content></write_to_file>"
+    )
+    params = registry.find(call.name).parse(call.input)
+    assert params.content == "<b>x</b>"

@@ -1,0 +1,145 @@
+"""Rules and names that are too much for a disk, a matcher or a reader hide; they break nothing."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pathspec import GitIgnoreSpec
+
+from joey.core.permissions.decisions import Deny
+from joey.core.permissions.policy import decide
+from joey.core.settings import Settings
+from joey.errors import ToolError
+from joey.tools.read_file import ReadFile
+from joey.workspace.files import LocalFiles
+from joey.workspace.ignore import IgnoreRules
+from joey.workspace.patterns import compile_rules
+from tests.tools.shell_context import make_context
+
+SECONDS = 10
+PIECES = ["a", "b", "ab", ".", "?", "*", "**", "/", "**/", "/**/", "[ab]", "a*", "*a*"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "path"),
+    [
+        ("*a" * 8 + "b", "a" * 200),
+        ("*a?" * 60 + "b", "a" * 255),
+        ("*[ab]" * 40 + "c", "a" * 255),
+        ("/x/" + "*a" * 8 + "b/c", "x/" + "a" * 200),
+        ("a/**/" * 12 + "b", "a/" * 1900 + "c"),
+        ("**/a/" * 12 + "b", "a/" * 1900 + "c"),
+        ("**/*a*a*a/" * 6 + "b", ("a" * 100 + "/") * 35 + "c"),
+        ("*a" * 8 + "b", "a" * 4000),
+    ],
+)
+def test_stars_in_rooignore_do_not_hold_the_engine(tmp_path: Path, rule: str, path: str) -> None:
+    (tmp_path / ".rooignore").write_text(rule + "\n")
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom joey.workspace.files import LocalFiles\n"
+        "LocalFiles(Path(sys.argv[1])).resolve(sys.argv[2])"
+    )
+    # In a process of its own, because a match that hangs cannot be interrupted.
+    subprocess.run([sys.executable, "-c", code, tmp_path, path], timeout=SECONDS, check=True)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    rules=st.lists(
+        st.lists(st.sampled_from(PIECES), min_size=1, max_size=7).map("".join),
+        min_size=1,
+        max_size=3,
+    ),
+    negated=st.booleans(),
+    path=st.lists(st.text("ab.", min_size=1, max_size=6), min_size=1, max_size=6).map("/".join),
+    is_dir=st.booleans(),
+)
+def test_bounded_patterns_match_what_the_librarys_own_match(
+    rules: list[str], negated: bool, path: str, is_dir: bool
+) -> None:
+    rules = [*rules, f"!{rules[0]}", *rules[1:2]] if negated else rules
+    given_path = f"{path}/" if is_dir else path
+    try:
+        expected = GitIgnoreSpec.from_lines(rules, backend="simple").match_file(given_path)
+    except ValueError:
+        return
+    spec = compile_rules(rules)
+    assert spec is not None
+    assert spec.match_file(given_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "hidden"),
+    [
+        ("*a*b*c", "xaxbxc", True),
+        ("*a*b*c", "xaxcxb", False),
+        ("*ab*ab", "abxab", True),
+        ("*ab*ab", "ab", False),
+        ("a/**/b/**/c", "a/x/b/y/b/c", True),
+        ("a/**/b/**/c", "a/c/b", False),
+        ("**/a/**/b/c", "x/a/b/x/b/c", True),
+        ("secret", "line\nbreak/secret", True),
+        ("a[!b]c", "a/c", False),
+        ("a[!b]c", "axc", True),
+    ],
+)
+def test_stars_take_as_much_as_they_must(rule: str, path: str, hidden: bool) -> None:
+    spec = compile_rules([rule])
+    assert spec is not None
+    assert spec.match_file(path) is hidden
+
+
+@pytest.mark.parametrize(
+    "rules", ["[z-a]\n", "[[:alpha:]]\n", "a" * 5000, "".join(f"{n}\n" for n in range(5001))]
+)
+def test_rules_beyond_understanding_hide_everything_and_are_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, rules: str
+) -> None:
+    (tmp_path / ".rooignore").write_text(rules)
+    seen = IgnoreRules(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        assert all(seen.hides(path) for path in ("x", "y/z", "x"))
+    assert len(caplog.records) == 1
+
+
+def test_a_name_that_is_too_long_for_a_disk_counts_as_hidden(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
+    assert not files.resolve("x" * 300).ignored
+    (tmp_path / ".rooignore").write_text("secret/\n")
+    assert files.resolve("x" * 300).ignored
+    assert files.resolve(f"sub/{'é' * 200}/x").ignored is False
+    assert not files.resolve("x" * 200).ignored
+    (tmp_path / ".rooignore").write_text("*/\n")
+    assert files.resolve("é" * 200).ignored
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look everywhere")
+def test_a_place_that_may_not_be_looked_at_counts_as_a_folder(tmp_path: Path) -> None:
+    (tmp_path / ".rooignore").write_text("closed/*/\n")
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o000)
+    try:
+        assert LocalFiles(tmp_path).resolve("closed/x").ignored
+    finally:
+        closed.chmod(0o700)
+
+
+async def test_reading_a_name_that_is_too_long_is_refused_where_rooignore_hides_folders(
+    tmp_path: Path,
+) -> None:
+    tool = ReadFile()
+    ctx = make_context(tmp_path)
+    (ctx.files.root / ".rooignore").write_text("*/\n")
+    try:
+        prepared = await tool.prepare(tool.parse({"path": "x" * 300}), ctx)
+    except ToolError:
+        return
+    refused = isinstance(decide(prepared.claims, Settings()), Deny)
+    assert refused or (await tool.run(prepared, ctx, None)).is_error
