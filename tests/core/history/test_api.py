@@ -246,6 +246,6 @@ def test_a_second_result_for_the_same_call_changes_nothing() -> None:
     history.apply(replied(2, call("a")))
     history.apply(finished(3, "a", "the first"))
     history.apply(finished(4, "a", "the second"))
-    (block,) = history.rendered()[-1].content
+    block = history.rendered()[-1].content[0]
     assert isinstance(block, ToolResultBlock)
     assert block.content == "the first"
