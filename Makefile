@@ -33,6 +33,7 @@ bench: $(READY) ## measure joey against its goals and a bare loop
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench
 
 soak: $(READY) ## kill, cancel and resume tasks at random for a few minutes
+	@JOEY_KILLS=200 $(BIN)/python -m pytest tests/e2e/test_kill.py
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.soak
 
 lock: ## renew both requirement locks (needs uv)
