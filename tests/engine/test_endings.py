@@ -117,18 +117,6 @@ async def test_history_files_that_could_not_be_written_are_written_when_the_task
     assert b'"completed"' in (folder / "task_metadata.json").read_bytes()
 
 
-async def test_a_mode_chosen_on_resuming_is_used(workshop: Workshop) -> None:
-    task = await workshop.start(finish("one"), policy=Unattended())
-    await settled(task)
-    await workshop.engine.release(task)
-    workshop.script(finish("two"))
-    again = await workshop.engine.resume(
-        task.id, "look", options=TaskOptions(workspace=workshop.root, mode="ask")
-    )
-    await asked(again)
-    assert again.mode.slug == "ask"
-
-
 async def test_a_completed_task_that_nobody_goes_on_with_stays_completed(
     workshop: Workshop,
 ) -> None:
