@@ -282,6 +282,14 @@ class Store(Protocol):
         """All tasks, the most recently changed first."""
         ...
 
+    def is_held(self, task_id: str) -> bool:
+        """Whether a living process has the task open.
+
+        Raises:
+            TaskNotFoundError, StoreError
+        """
+        ...
+
 
 class Environment(Protocol):
     """What is told to the model about the machine and the workspace."""

@@ -165,7 +165,7 @@ async def test_a_corrupt_history_is_named_and_kept(joey: Joey) -> None:
 @pytest.mark.requirement("front:trouble:unknown-task")
 async def test_resuming_a_task_that_does_not_exist_says_so(joey: Joey) -> None:
     finished = await joey.run("-p", "hi", "-r", "nope", *reach("http://127.0.0.1:9"))
-    assert finished.code == 1
+    assert finished.code == 2
     assert "nope" in finished.err
     check_clean(finished)
 

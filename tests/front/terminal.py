@@ -14,16 +14,19 @@ from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from joey.cli.wrapping import cells
 from tests.front.binary import LIMIT, Joey
 
 CTRL_C = "\x03"
 CTRL_D = "\x04"
 _SEQUENCES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_TOKENS = re.compile(rf"{_SEQUENCES.pattern}|.", re.DOTALL)
 
 
 class Screen:
-    def __init__(self, fd: int, process: Process) -> None:
+    def __init__(self, fd: int, process: Process, columns: int) -> None:
         self._fd = fd
+        self._columns = columns
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._read_to = 0
         self.process = process
@@ -33,6 +36,11 @@ class Screen:
     def text(self) -> str:
         """Everything that was drawn, without colours."""
         return _SEQUENCES.sub("", self.raw).replace("\r\n", "\n")
+
+    @property
+    def lines(self) -> list[str]:
+        """What stands on the screen, as if it had no lower end."""
+        return picture(self.raw, self._columns)
 
     def press(self, keys: str) -> None:
         os.write(self._fd, keys.encode())
@@ -70,11 +78,39 @@ class Screen:
         return bool(data)
 
 
+def picture(raw: str, columns: int) -> list[str]:
+    """The lines that a terminal of so many columns shows for this output."""
+    lines: list[list[str]] = [[]]
+    row, column = 0, 0
+    for token in _TOKENS.findall(raw):
+        if token == "\n":
+            row, column = row + 1, 0
+            if row == len(lines):
+                lines.append([])
+        elif token == "\r":
+            column = 0
+        elif token.startswith("\x1b["):
+            count = int(token[2:-1]) if token[2:-1].isdecimal() else 1
+            if token[-1] == "D":
+                column = max(0, column - count)
+            elif token[-1] == "K":
+                del lines[row][column:]
+        elif token >= " ":
+            width = cells(token)
+            if column + width > columns:
+                row, column = row + 1, 0
+                lines.append([])
+            lines[row] += " " * (column - len(lines[row]))
+            lines[row][column : column + width] = [token, *[""] * (width - 1)]
+            column += width
+    return ["".join(line).rstrip() for line in lines]
+
+
 @asynccontextmanager
-async def terminal(joey: Joey, *arguments: str) -> AsyncIterator[Screen]:
+async def terminal(joey: Joey, *arguments: str, columns: int = 100) -> AsyncIterator[Screen]:
     """The program on a terminal of its own, which it controls."""
     master, slave = os.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "joey", *arguments),
         stdin=slave,
@@ -87,7 +123,7 @@ async def terminal(joey: Joey, *arguments: str) -> AsyncIterator[Screen]:
     )
     os.close(slave)
     try:
-        yield Screen(master, process)
+        yield Screen(master, process, columns)
     finally:
         if process.returncode is None:
             process.kill()

@@ -13,7 +13,14 @@ PROMPTS = [
     (["fix", "the", "test"], ["fix", "the", "test"]),
     (["fix", "-m", "some-model", "the", "test"], ["fix", "the", "test"]),
     (["-p", "hello"], ["hello"]),
-    (["task"], ["task"]),
+    (["--", "task"], ["task"]),
+    (["test the parser"], ["test the parser"]),
+    (["test", "the", "parser"], ["test", "the", "parser"]),
+    (["task", "one", "is", "done"], ["task", "one", "is", "done"]),
+    (["help", "me"], ["help", "me"]),
+    (["do", "it"], ["do", "it"]),
+    (["hello"], ["hello"]),
+    (["tasks are hard"], ["tasks are hard"]),
     (["--", "tasks"], ["tasks"]),
     (["-p", "--", "--help"], ["--help"]),
     (["a", "--", "-b", "--", "c"], ["a", "-b", "--", "c"]),
@@ -31,6 +38,27 @@ def test_words_that_are_no_command_are_the_prompt(argv: list[str], prompt: list[
 @pytest.mark.parametrize("command", ["demo", "doctor"])
 def test_a_command_is_known_by_its_place(command: str) -> None:
     assert parse([command]).command == command
+
+
+SLIPS = [
+    ("task", "joey tasks list"),
+    ("task list", "joey tasks list"),
+    ("taks lsit", "joey tasks list"),
+    ("task show", "joey tasks show ID"),
+    ("task show 01a1e0f0", "joey tasks show 01a1e0f0"),
+    ("doctro", "joey doctor"),
+    ("domo", "joey demo"),
+    ("help", "joey --help"),
+    ("help tasks", "joey tasks --help"),
+    ("version", "joey --version"),
+]
+
+
+@pytest.mark.parametrize(("words", "meant"), SLIPS)
+def test_a_misspelt_command_is_not_sent_to_a_model(words: str, meant: str) -> None:
+    told = f"did you mean `{meant}`? (as a prompt: joey -- {words})"
+    with pytest.raises(UsageError, match=re.escape(told)):
+        parse(words.split())
 
 
 WRONG = [
@@ -71,6 +99,17 @@ def test_flags_that_may_be_repeated_are_collected() -> None:
     assert arguments.allow == ["npm", "git status"]
     assert arguments.deny == ["rm"]
     assert arguments.image == ["a"]
+
+
+def test_every_option_of_every_command_says_what_it_is_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for command in ([], ["tasks", "list"], ["tasks", "show"], ["tasks", "export"], ["demo"]):
+        with pytest.raises(SystemExit):
+            parse([*command, "--help"])
+        help_text = capsys.readouterr().out
+        silent = re.findall(r"^  (?:-\w.*, )?--[\w-]+(?: \S+)?\n(?!   )", help_text, re.MULTILINE)
+        assert silent == []
 
 
 @pytest.mark.parametrize("command", [[], ["tasks", "list"], ["tasks", "show"], ["tasks", "export"]])

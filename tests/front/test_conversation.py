@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 
 import pytest
 
-from joey.testing.script import Turn, call, pause, say, think
+from joey.testing.script import Turn, call, fail, pause, say, think
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
 from tests.front.terminal import CTRL_C, CTRL_D, terminal
@@ -97,8 +98,8 @@ async def test_a_question_is_answered_with_a_number(joey: Joey) -> None:
     }
     async with ModelServer([Turn(call("ask_followup_question", ask)), done()]) as server:
         async with terminal(joey, *reach(server.url), "paint") as screen:
-            question = await screen.until("your own answer › ")
-            assert "Which colour?\n  1. red\n  2. blue" in question
+            await screen.until("your own answer › ")
+            assert screen.lines[-5:-1] == ["", "Which colour?", "  1. red", "  2. blue"]
             screen.press("2\n")
             await screen.until(ACCEPT)
         assert "blue" in json.dumps(server.requests[-1].body["messages"])
@@ -125,6 +126,10 @@ async def test_feedback_on_a_result_goes_on_and_a_finished_task_can_be_continued
             await screen.until(PROMPT)
             screen.press(CTRL_D)
             assert await screen.ended() == 0
+            task_id = joey.tasks[0].name.removeprefix("task_")[:13]
+            *_, prompt, last, end = screen.lines
+            assert (prompt, end) == (" ›", "")
+            assert re.fullmatch(rf"\d+ tokens · to go on: joey -r {task_id}", last)
         told = json.dumps(server.requests[-1].body["messages"])
     assert all(words in told for words in ("count", "go on", "and more"))
     assert len(joey.tasks) == 1
@@ -144,8 +149,11 @@ async def test_ctrl_c_stops_the_work_and_the_next_line_goes_on(joey: Joey) -> No
             await screen.until(PROMPT)
             screen.press(CTRL_C)
             await screen.until("Ctrl-C again")
+            await screen.until(PROMPT)
             screen.press(CTRL_C)
             assert await screen.ended() == 130
+            assert "^C" not in screen.text
+            assert screen.lines[-6:-2] == [" ›", "(Ctrl-C again, or Ctrl-D, to leave)", "", " ›"]
         told = json.dumps(server.requests[-1].body["messages"])
     assert "I begin" in told
     assert "now really" in told
@@ -189,7 +197,10 @@ async def test_leaving_during_the_work_leaves_a_task_that_can_be_resumed(joey: J
             screen.press(CTRL_D)
             assert await screen.ended() == 0
         async with terminal(joey, "-c", *reach(server.url)) as screen:
-            assert "going on with task" in await screen.until(PROMPT)
+            shown = await screen.until(PROMPT)
+            assert shown.startswith("joey 0.1.0 · scripted (anthropic) · ")
+            assert "going on with task" in shown
+            assert "it said last: I begin" in shown
             screen.press("go on\n")
             await screen.until(ACCEPT)
     assert len(joey.tasks) == 1
@@ -243,3 +254,76 @@ async def test_nothing_that_the_model_says_moves_the_cursor(joey: Joey) -> None:
         assert "\x1b[2J" not in screen.raw
         assert "\x1b]0;" not in screen.raw
         assert "\u202e" not in screen.raw
+
+
+WORDS = (
+    "Here is **what I found** in `src/joey/cli`: the lines were broken by the terminal, which"
+    " cuts words in two.\n\n## Next\n\n- look at everything that stands near it, and at what stands"
+    " near that\n- mend `it`\n\n```sh\nmake test\n```\n"
+)
+QUESTION = {
+    "question": "Which of the two ways shall it be, the one that is slow or the one that is quick?",
+    "follow_up": [
+        {"text": "the slow one, which is right in the end and needs no second look", "mode": None},
+        {"text": "the quick one", "mode": None},
+    ],
+}
+
+
+@pytest.mark.parametrize("columns", [60, 100, 200])
+async def test_lines_end_between_words_whatever_the_width(joey: Joey, columns: int) -> None:
+    joey.settings(requestDelaySeconds=0.01)
+    turns = [
+        Turn(think("Let me see what this is about. " * 9, signature="s"), say(WORDS, chunk=3)),
+        Turn(say("Sorry."), call("read_file", {"path": "no/such/file/anywhere/at/all.txt"})),
+        writing("new.txt", "words that are many " * 15 + "\n"),
+        Turn(fail(529, "too many people want something " * 4)),
+        Turn(call("ask_followup_question", QUESTION)),
+        done("The **result** is told in words too. " * 8),
+    ]
+    async with (
+        ModelServer(turns) as server,
+        terminal(joey, *reach(server.url), "do it " * 40, columns=columns) as screen,
+    ):
+        await screen.until(ASK)
+        screen.press("no, not so\n")
+        await screen.until("your own answer › ")
+        screen.press("1\n")
+        await screen.until(ACCEPT)
+        lines = screen.lines
+    assert max(map(len, lines)) <= columns
+    assert not any(line.endswith(tuple("*`")) or "**" in line for line in lines)
+    assert "  make test" in lines
+    assert "Next" in lines
+    joined = " ".join(" ".join(lines).split())
+    assert "the lines were broken by the terminal, which cuts words in two." in joined
+    assert "• look at everything that stands near it, and at what stands near that" in joined
+    assert "1. the slow one, which is right in the end and needs no second look" in joined
+    assert "rejected" in joined
+    assert "denied" not in joined
+
+
+async def test_the_first_line_says_with_whom_and_where(joey: Joey) -> None:
+    async with terminal(joey, "--provider", "ollama", "-m", "some-model") as screen:
+        shown = await screen.until(PROMPT)
+        screen.press(CTRL_D)
+        assert await screen.ended() == 0
+    assert shown.startswith("joey 0.1.0 · some-model (ollama) · ~/work\n")
+
+
+async def test_the_lines_of_a_run_without_a_conversation_fit_the_terminal_too(joey: Joey) -> None:
+    long = "one of many words " * 12
+    turns = [
+        Turn(say(long), call("execute_command", {"command": f"echo {long}"})),
+        Turn(fail(401, "no " * 40)),
+    ]
+    async with (
+        ModelServer(turns) as server,
+        terminal(joey, "-p", *reach(server.url), "do it", columns=60) as screen,
+    ):
+        assert await screen.ended() == 78
+        lines = screen.lines
+    assert max(map(len, lines)) <= 60
+    assert f"  {long[:57]}…" in lines
+    assert "joey: anthropic" in screen.text
+    assert any(line.startswith("      ") for line in lines)

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
@@ -52,3 +55,28 @@ async def test_what_is_already_there_is_not_touched(joey: Joey) -> None:
     assert done.code == 2
     assert "not empty" in done.err
     assert [path.name for path in joey.workspace.iterdir()] == ["mine.txt"]
+
+
+async def test_the_sample_in_the_readme_is_what_the_demonstration_prints(
+    joey: Joey, tmp_path: Path
+) -> None:
+    done = await joey.run("demo", "--fast", "--keep", str(tmp_path / "kept"))
+    readme = (Path(__file__).parent.parent.parent / "README.md").read_text(encoding="utf-8")
+    sample = readme.partition("```text\n")[2].partition("```")[0].splitlines()
+    printed = iter(done.out.splitlines())
+    for line in filter(None, sample):
+        shortened = line.endswith("…")
+        start = line.removesuffix("…").rstrip()
+        assert any(seen.startswith(start) if shortened else seen == line for seen in printed), (
+            f"not printed, or not in this order: {line}"
+        )
+
+
+async def test_the_way_back_is_told_for_the_joey_that_ran(joey: Joey, tmp_path: Path) -> None:
+    done = await joey.run("demo", "--fast", "--keep", str(tmp_path / "kept"))
+    (command,) = re.findall(r"To look at it again: +(.+)", done.out)
+    assert f" {sys.executable} -m joey tasks show " in command
+    process = await asyncio.create_subprocess_shell(command, env=joey.env, stdout=PIPE)
+    shown, _ = await process.communicate()
+    assert process.returncode == 0
+    assert PROMPT in shown.decode()

@@ -29,6 +29,7 @@ from joey.core.events import (
 )
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.todos import parse_todos
+from tests.front.terminal import picture
 
 DIFF = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-old\n+new\n"
 
@@ -113,11 +114,11 @@ def test_why_and_what_is_special_is_said_with_the_question() -> None:
         path=".rooignore",
         text="{}",
         protected=True,
-        reason="writing is not allowed",
+        reason="writing .rooignore: alwaysAllowWrite is off",
     )
     shown = drawn(ask)
     assert "steers joey" in shown
-    assert "writing is not allowed" in shown
+    assert "  asks because edits are not allowed without you (alwaysAllowWrite)\n" in shown
 
 
 def test_a_change_that_nobody_is_asked_about_is_cut_short() -> None:
@@ -160,14 +161,36 @@ def test_the_output_of_a_command_is_drawn_once() -> None:
 
 def test_a_command_that_failed_says_so() -> None:
     content = "Command executed in '/w'. The command was not successful.\nExit code: 2\nOutput:\n"
-    shown = drawn(ToolFinished(ts=9, call_id="c", tool="execute_command", content=content))
-    assert "Exit code: 2" in shown
+    finished = ToolFinished(ts=9, call_id="c", tool="execute_command", content=content, exit_code=2)
+    assert drawn(finished) == "  exit 2\n"
+
+
+def test_a_call_that_was_refused_says_so_without_what_the_model_reads() -> None:
+    shown = drawn(
+        AskOpened(ts=1, ask=AskKind.COMMAND, tool="execute_command", text="ls", call_id="c"),
+        AskAnswered(ts=2, ask_ts=1, answer=Answer(Response.MESSAGE, text="no, use cat")),
+        ToolFinished(
+            ts=3,
+            call_id="c",
+            tool="execute_command",
+            content='{"status":"denied","feedback":"no, use cat"}',
+        ),
+    )
+    assert shown.endswith("  rejected\n")
+    assert "denied" not in shown
 
 
 def test_a_passing_note_leaves_no_trace_where_there_is_no_terminal() -> None:
     events = (RequestStarted(ts=1, api_protocol="x"), Countdown(ts=2, seconds=5, message="busy"))
     assert drawn(*events) == ""
-    assert drawn(*events, terminal=True).endswith("trying again in 5 s: busy\x1b[0m")
+    assert drawn(*events, terminal=True).endswith("in 5 s (attempt 1): busy\x1b[0m")
+
+
+def test_a_passing_note_is_gone_before_anything_else_is_drawn() -> None:
+    wait = Countdown(ts=2, seconds=5, message="529\nbusy " * 30, attempt=2, attempts=6)
+    raw = drawn(wait, Said(ts=2, say="api_req_retry_delayed", text="529\nbusy"), terminal=True)
+    assert "(attempt 2 of 6): busy" in raw
+    assert picture(raw, 80) == ["busy", ""]
 
 
 def test_an_answer_that_nobody_typed_is_shown_with_who_gave_it() -> None:

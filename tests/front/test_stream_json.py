@@ -51,7 +51,13 @@ TABLE: list[tuple[str, Event, list[Line]]] = [
                 "type": "tool_use",
                 "subtype": "tool",
                 "id": 3,
-                "tool_use": {"name": "readFile", "input": {"path": "a.py"}},
+                "callId": "c",
+                "tool_use": {
+                    "name": "readFile",
+                    "tool": "read_file",
+                    "input": {"path": "a.py"},
+                    "row": {"tool": "readFile", "path": "a.py"},
+                },
                 "done": True,
             }
         ],
@@ -64,7 +70,12 @@ TABLE: list[tuple[str, Event, list[Line]]] = [
                 "type": "tool_use",
                 "subtype": "tool",
                 "id": 4,
-                "tool_use": {"name": "newFileCreated", "input": {}},
+                "tool_use": {
+                    "name": "newFileCreated",
+                    "tool": "write_to_file",
+                    "input": {},
+                    "row": {"tool": "newFileCreated"},
+                },
                 "done": True,
             }
         ],
@@ -77,7 +88,13 @@ TABLE: list[tuple[str, Event, list[Line]]] = [
                 "type": "tool_use",
                 "subtype": "tool",
                 "id": 4,
-                "tool_use": {"name": "other", "input": {"text": "words"}},
+                "callId": "c",
+                "tool_use": {
+                    "name": "other",
+                    "tool": "other",
+                    "input": {"text": "words"},
+                    "row": {"text": "words"},
+                },
                 "done": True,
             }
         ],
@@ -90,7 +107,12 @@ TABLE: list[tuple[str, Event, list[Line]]] = [
                 "type": "tool_use",
                 "subtype": "command",
                 "id": 5,
-                "tool_use": {"name": "execute_command", "input": {"command": "ls -l"}},
+                "callId": "c",
+                "tool_use": {
+                    "name": "execute_command",
+                    "tool": "execute_command",
+                    "input": {"command": "ls -l"},
+                },
                 "done": True,
             }
         ],
@@ -103,7 +125,11 @@ TABLE: list[tuple[str, Event, list[Line]]] = [
                 "type": "tool_use",
                 "subtype": "command",
                 "id": 6,
-                "tool_use": {"name": "execute_command", "input": {"command": "rm x"}},
+                "tool_use": {
+                    "name": "execute_command",
+                    "tool": "execute_command",
+                    "input": {"command": "rm x"},
+                },
                 "done": True,
             }
         ],
@@ -174,7 +200,8 @@ TABLE: list[tuple[str, Event, list[Line]]] = [
                 "type": "tool_result",
                 "subtype": "tool",
                 "id": 11,
-                "tool_result": {"name": "read_file", "output": "1 | x"},
+                "callId": "c",
+                "tool_result": {"name": "readFile", "tool": "read_file", "output": "1 | x"},
                 "done": True,
             }
         ],
@@ -187,7 +214,8 @@ TABLE: list[tuple[str, Event, list[Line]]] = [
                 "type": "tool_result",
                 "subtype": "tool",
                 "id": 12,
-                "tool_result": {"name": "read_file", "error": "missing"},
+                "callId": "c",
+                "tool_result": {"name": "readFile", "tool": "read_file", "error": "missing"},
                 "done": True,
             }
         ],
@@ -236,13 +264,53 @@ def test_arguments_are_told_while_they_grow_and_not_after_the_call_is_whole() ->
     stream = StreamJson()
     opened = RowOpened(ts=1, say="tool", tool="write_to_file", call_id="c")
     assert stream.feed(opened) == [
-        {"type": "tool_use", "subtype": "tool", "id": 1, "tool_use": {"name": "write_to_file"}}
+        {
+            "type": "tool_use",
+            "subtype": "tool",
+            "id": 1,
+            "callId": "c",
+            "tool_use": {"tool": "write_to_file"},
+        }
     ]
     assert stream.feed(CallGrew(ts=1, delta='{"pa')) == [
-        {"type": "tool_use", "id": 1, "content": '{"pa'}
+        {"type": "tool_use", "id": 1, "callId": "c", "content": '{"pa'}
     ]
     stream.feed(ToolAnnounced(ts=1, call_id="c", tool="write_to_file", text="{}"))
     assert stream.feed(CallGrew(ts=1, delta="late")) == []
+
+
+ROWS = [("read_file", "readFile"), ("write_to_file", "newFileCreated")]
+
+
+@pytest.mark.parametrize(("tool", "tag"), ROWS)
+def test_all_lines_of_a_call_agree_and_the_last_has_its_arguments(tool: str, tag: str) -> None:
+    stream = StreamJson()
+    made = ToolCall(id="c", name=tool, input={"path": "a", "more": 1})
+    events = (
+        RowOpened(ts=1, say="tool", tool=tool, call_id="c"),
+        CallGrew(ts=1, delta='{"path"'),
+        ReplyReceived(ts=2, parts=(Placed(1, CallPart(made)),)),
+        ToolAnnounced(ts=1, call_id="c", tool=tool, text=f'{{"tool":"{tag}","path":"a"}}'),
+        ToolFinished(ts=3, call_id="c", tool=tool, content="x"),
+    )
+    lines = [line for event in events for line in stream.feed(event)]
+    assert [line["callId"] for line in lines] == ["c"] * 4
+    first, _, whole, result = lines
+    assert first["tool_use"].get("name", tag) == tag
+    assert whole["tool_use"] == {
+        "name": tag,
+        "tool": tool,
+        "input": made.input,
+        "row": {"tool": tag, "path": "a"},
+    }
+    assert (result["tool_result"]["name"], result["tool_result"]["tool"]) == (tag, tool)
+
+
+def test_the_output_of_a_command_names_its_call() -> None:
+    stream = StreamJson()
+    stream.feed(ToolAnnounced(ts=1, call_id="c7", tool="execute_command", text="ls"))
+    (line,) = stream.feed(CommandGrew(ts=2, output="a"))
+    assert line["callId"] == "c7"
 
 
 @pytest.mark.parametrize("tool", ["attempt_completion", "ask_followup_question"])

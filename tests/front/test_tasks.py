@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from joey.cli.launch import find_task
-from joey.errors import TaskNotFoundError
+from joey.cli.exit_codes import UsageError
+from joey.cli.launch import find_task, short_id
 from joey.ports import TaskMetadata
-from joey.testing.script import Turn, call, say
+from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
-from tests.front.binary import Joey, reach
+from tests.front.binary import LIMIT, Joey, reach
 
 DONE = Turn(say("Nearly."), call("attempt_completion", {"result": "All done."}))
 
@@ -30,12 +32,35 @@ async def test_tasks_are_listed_the_latest_first(joey: Joey) -> None:
     first, second = await play(joey, "the first"), await play(joey, "the second")
     listed = await joey.run("tasks", "list")
     assert listed.code == 0
-    rows = listed.out.splitlines()
-    assert [row.split()[0] for row in rows] == [second, first]
-    assert "completed" in rows[0]
-    assert rows[0].endswith("the second")
+    heading, *rows = listed.out.splitlines()
+    assert re.match(r"id +changed \(\S+\) +status +model +cost +task$", heading)
+    assert [row.split()[0] for row in rows] == [second[:13], first[:13]]
+    assert re.search(r" \d\d:\d\d +completed +scripted +the second$", rows[0])
     one = await joey.run("tasks", "list", "-n", "1", "--json")
     assert [task["id"] for task in one.json] == [second]
+    cut = await joey.run("tasks", "list", "-n", "1")
+    assert cut.err.startswith("and 1 more")
+
+
+async def test_a_task_at_work_is_told_from_one_whose_process_died(joey: Joey) -> None:
+    turn = Turn(say("I begin", chunk=7), pause(asyncio.Event()))
+    flags = ("-p", "--output-format", "stream-json")
+    async with ModelServer([turn]) as server, asyncio.timeout(LIMIT):
+        process = await joey.start(*flags, *reach(server.url), "do it")
+        assert process.stdout is not None
+        while b"I begin" not in (line := await process.stdout.readline()):
+            assert line
+        assert " running " in (await joey.run("tasks", "list")).out
+        process.kill()
+        await process.communicate()
+    assert " interrupted " in (await joey.run("tasks", "list")).out
+
+
+def test_a_short_id_means_one_task() -> None:
+    tasks = [TaskMetadata(id=f"0123456789abcde{end}") for end in ("f0", "f1", "00")]
+    assert short_id(tasks[2].id, tasks) == "0123456789abcde0"
+    assert short_id(tasks[0].id, tasks) == "0123456789abcdef0"
+    assert short_id("0123456789abcdef0", ()) == "0123456789abc"
 
 
 async def test_tasks_of_other_folders_are_listed_only_when_asked_for(
@@ -47,9 +72,10 @@ async def test_tasks_of_other_folders_are_listed_only_when_asked_for(
     assert (nothing.code, nothing.out) == (0, "")
     assert "--all" in nothing.err
     everything = await elsewhere.run("tasks", "list", "--all")
-    assert task_id in everything.out
+    assert task_id[:13] in everything.out
+    assert str(joey.workspace)[:39] in everything.out
     named = await elsewhere.run("tasks", "list", "-w", str(joey.workspace))
-    assert task_id in named.out
+    assert task_id[:13] in named.out
 
 
 @pytest.mark.requirement("front:tasks")
@@ -81,7 +107,7 @@ async def test_a_task_is_exported_as_a_document_or_as_json(joey: Joey) -> None:
 
 async def test_an_unknown_task_is_a_clear_error(joey: Joey) -> None:
     done = await joey.run("tasks", "show", "nothing")
-    assert done.code == 1
+    assert done.code == 2
     assert "nothing" in done.err
     assert "Traceback" not in done.err
 
@@ -91,8 +117,8 @@ def test_the_start_of_an_id_must_mean_one_task() -> None:
     assert find_task(tasks, "abc").id == "abc"
     assert find_task(tasks, "task_abd").id == "abd"
     assert find_task(tasks, "ab").id == "ab"
-    with pytest.raises(TaskNotFoundError, match=r"3 tasks.*abc, abd"):
+    with pytest.raises(UsageError, match=r"3 tasks.*abc, abd"):
         find_task(tasks, "a")
     for wrong in ("x", "", "abcd"):
-        with pytest.raises(TaskNotFoundError, match="no task"):
+        with pytest.raises(UsageError, match="no task"):
             find_task(tasks, wrong)

@@ -61,6 +61,14 @@ def test_an_open_task_cannot_be_opened_again_until_it_is_closed(store: Store) ->
     store.open(TASK)[0].close()
 
 
+def test_a_task_is_held_while_it_is_open(store: Store) -> None:
+    log = store.create(TASK)
+    assert store.is_held(TASK)
+    log.append(created())
+    log.close()
+    assert not store.is_held(TASK)
+
+
 def test_a_task_that_does_not_exist_is_not_found(store: Store) -> None:
     with pytest.raises(TaskNotFoundError, match="no task 'nobody'"):
         store.open("nobody")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from joey import __version__
 from joey.cli.exit_codes import UsageError
+from joey.cli.near_misses import meant_command
 
 COMMANDS = ("demo", "doctor", "tasks")
 FORMATS = ("text", "json", "stream-json")
@@ -30,12 +32,14 @@ examples:
   git diff | joey -p "review this change"      a prompt and its context
   joey -c "now the same for Windows"           go on with the latest task of this folder
   joey -p -y --max-budget-usd 2 "port it"      allow everything, up to two dollars
-  joey -p --allow "npm test" "fix the tests"   allow one command besides reading
+  joey -p --allow-writes --allow "npm test" "fix the tests"
+                                               allow edits and one command besides reading
   joey -- tasks                                a prompt that is also the name of a command
 
 exit codes:
-  0 done   1 failed   2 wrong usage   3 gave up, or a person was needed   53 turn limit
-  55 budget or time limit   75 provider down, try again   78 configuration   130/143 signals
+  0 done   1 failed   2 wrong usage, a bad value of a flag   3 gave up, or a person was needed
+  53 turn limit   55 budget or time limit   75 provider down, try again
+  78 configuration: files, variables, keys, the model's name   130/143 signals
 
 files and variables:
   JOEY_HOME (default ~/.roo) holds tasks, settings.json and profiles.json. Keys are taken from
@@ -61,6 +65,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         arguments = _COMMAND_PARSERS[argv[0]]().parse_args(argv[1:])
         arguments.command = argv[0]
         return arguments
+    if hint := meant_command(argv):
+        raise UsageError(f"did you mean `{hint}`? (as a prompt: joey -- {shlex.join(argv)})")
     end = argv.index("--") if "--" in argv else len(argv)
     arguments = _run_parser().parse_intermixed_args(argv[:end])
     arguments.command = "run"
@@ -134,7 +140,11 @@ def _add_task(group: argparse._ArgumentGroup) -> None:
     group.add_argument("-w", "--workspace", metavar="DIR", help="the folder to work in")
     group.add_argument("--prompt-file", metavar="FILE", help="read the prompt from a file")
     group.add_argument(
-        "--image", metavar="FILE", action="append", default=[], help="send a picture along"
+        "--image",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="send a picture along: PNG, JPEG, GIF or WebP (repeatable)",
     )
     group.add_argument("--ephemeral", action="store_true", help="keep nothing of this task")
 
@@ -167,6 +177,11 @@ def _add_permissions(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         help="commands that begin like this may run without asking (repeatable)",
+    )
+    group.add_argument(
+        "--allow-writes",
+        action="store_true",
+        help="files of the workspace may be changed without asking (protected ones still ask)",
     )
     group.add_argument(
         "--deny",
@@ -203,7 +218,12 @@ def _tasks_parser() -> Parser:
     shown.add_argument("--json", action="store_true", help="as a JSON object")
     exported = _action(actions, "export", "the conversation as a document")
     exported.add_argument("id", metavar="ID", help="the id of a task, or the start of it")
-    exported.add_argument("--format", choices=("markdown", "json"), default="markdown")
+    exported.add_argument(
+        "--format",
+        choices=("markdown", "json"),
+        default="markdown",
+        help="a document to read, or facts and rows for programs (default: markdown)",
+    )
     exported.add_argument("-o", "--output", metavar="FILE", help="write to a file, not to stdout")
     return parser
 
@@ -237,7 +257,12 @@ def _demo_parser() -> Parser:
         allow_abbrev=False,
     )
     parser.add_argument("--fast", action="store_true", help="do not type at a human pace")
-    parser.add_argument("--protocol", choices=("native", "xml"), default="native")
+    parser.add_argument(
+        "--protocol",
+        choices=("native", "xml"),
+        default="native",
+        help="how the model calls tools: by the API, or in its text (default: native)",
+    )
     parser.add_argument(
         "--wire", choices=("anthropic", "openai"), default="anthropic", help="whose API to speak"
     )

@@ -10,9 +10,10 @@ import msgspec
 from rich.text import Text
 
 from joey.cli.sanitise import one_line, sanitise
+from joey.cli.sentences import COMMAND_TOOL
+from joey.cli.wrapping import cut
 from joey.core.text import split_lines
 
-COMMAND_TOOL = "execute_command"
 SHOWN_LINES = 40
 """Of a change that the rules allow."""
 ASKED_LINES = 400
@@ -36,6 +37,19 @@ def card(tool: str, text: str, path: str | None, diff: str | None, *, asked: boo
         limit = ASKED_LINES if asked else SHOWN_LINES
         headline.append("\n").append_text(coloured_diff(change, limit))
     return headline
+
+
+def wrapped(text: Text, width: int | None, deeper: int = 0) -> Text:
+    """The text with its lines broken between words (see `cut`); None leaves them as they are."""
+    if width is None:
+        return text
+    lines: list[Text] = []
+    for line in text.split("\n", allow_blank=True):
+        hang, pieces = cut(line.plain, width, deeper)
+        for number, (start, end) in enumerate(pieces):
+            piece = line[start:end]
+            lines.append(piece if number == 0 else Text(" " * hang).append_text(piece))
+    return Text("\n").join(lines)
 
 
 def coloured_diff(diff: str, limit: int) -> Text:

@@ -17,15 +17,18 @@ from typing import Any
 
 from rich.console import Console
 
-from joey.app import open_engine
+from joey.app import open_engine, open_store
 from joey.cli.answers import answer_of
 from joey.cli.exit_codes import ExitCode
 from joey.cli.keyboard import Interrupted, Keyboard
-from joey.cli.launch import earlier_task, launch
-from joey.cli.progress import describe_cost
+from joey.cli.launch import earlier_task, launch, options_for, short_id
+from joey.cli.opening import introduction, last_words
+from joey.cli.progress import describe_cost, total_cost
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.render import Renderer
+from joey.cli.sanitise import one_line
 from joey.cli.signals import interruptible
+from joey.cli.transcript import read_rows
 from joey.client.local import Engine, Task
 from joey.core.asks import APPROVALS
 from joey.core.events import AskOpened, TaskAborted, TaskFailed, TaskFinished
@@ -54,6 +57,7 @@ def run_conversation(arguments: Namespace) -> ExitCode:
 
 async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> ExitCode:
     renderer = Renderer(Console())
+    code = ExitCode.DONE
     with interruptible(signal.SIGTERM, signal.SIGHUP) as interruption:
         async with open_engine(ephemeral=arguments.ephemeral) as engine:
             conversation = Conversation(engine, arguments, renderer, images)
@@ -61,12 +65,13 @@ async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> Ex
                 try:
                     await conversation.run(keyboard, prompt)
                 except Leave as leave:
-                    return leave.code
+                    code = leave.code
                 except asyncio.CancelledError:
                     if interruption.code is None:
                         raise
-                    return interruption.code
-    return ExitCode.DONE
+                    code = interruption.code
+            await conversation.say_goodbye()
+    return code
 
 
 class Conversation:
@@ -98,6 +103,16 @@ class Conversation:
             loop.remove_signal_handler(signal.SIGINT)
             await asyncio.gather(*self._jobs, return_exceptions=True)
 
+    async def say_goodbye(self) -> None:
+        """The last line: what it cost, and how to go on."""
+        if self._task is None:
+            return
+        await self._task.cancel()
+        again = ""
+        if not self._arguments.ephemeral:
+            again = f" · to go on: joey -r {short_id(self._task.id, self._engine.history())}"
+        self._renderer.note(f"{total_cost(self._task.usage)}{again}")
+
     def hear_unasked(self, line: str | None) -> None:
         """A line that was typed while the task works."""
         if line is None:
@@ -108,13 +123,19 @@ class Conversation:
             self._renderer.note("(joey reads this before its next step)")
 
     def _greet(self, prompt: str) -> None:
-        earlier = earlier_task(self._engine.history(), self._arguments)
+        tasks = self._engine.history()
+        earlier = earlier_task(tasks, self._arguments)
+        options = options_for(self._arguments, earlier, None)
+        self._renderer.note(introduction(options))
         if earlier is not None:
-            self._renderer.note(f"going on with task {earlier.id}: {earlier.title[:200]}")
+            title = one_line(earlier.title, 200)
+            self._renderer.note(f"going on with task {short_id(earlier.id, tasks)}: {title}")
+            if words := last_words(read_rows(open_store(), earlier.id)):
+                self._renderer.note(f"it said last: {one_line(words, 400)}")
         if prompt:
             self._renderer.echo(prompt)
         else:
-            self._renderer.note("What shall be done? (/help for help, Ctrl-D leaves)")
+            self._renderer.note("what shall be done? (/help for help, Ctrl-D leaves)")
 
     async def _talk(self, keyboard: Keyboard, prompt: str) -> None:
         words = prompt or await self._next_words(keyboard)
@@ -159,9 +180,11 @@ class Conversation:
             try:
                 line = await keyboard.read_line()
             except Interrupted:
+                self._renderer.leave_prompt()
                 self._stop()
                 return
             except EOFError:
+                self._renderer.leave_prompt()
                 raise Leave from None
             if line.strip() == "/exit":
                 raise Leave
@@ -181,12 +204,14 @@ class Conversation:
             try:
                 words = await keyboard.read_message()
             except Interrupted:
+                self._renderer.leave_prompt()
                 if interrupted:
                     raise Leave(ExitCode.INTERRUPTED) from None
                 interrupted = True
-                self._renderer.note("\n(Ctrl-C again, or Ctrl-D, to leave)")
+                self._renderer.note("(Ctrl-C again, or Ctrl-D, to leave)")
                 continue
             except EOFError:
+                self._renderer.leave_prompt()
                 raise Leave from None
             interrupted = False
             if words.startswith("/"):
@@ -223,6 +248,7 @@ class Conversation:
             keyboard.interrupt()
         elif self._stopping:
             # The journal is written as things happen: nothing that was acknowledged is lost.
+            keyboard.restore()
             os._exit(ExitCode.INTERRUPTED)
         else:
             self._stop()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
+import shutil
+import sys
 import tempfile
 from argparse import Namespace
 from pathlib import Path
@@ -14,6 +17,7 @@ from rich.console import Console
 from joey.app import make_options, open_engine
 from joey.cli import demo_script as script
 from joey.cli.exit_codes import ExitCode, UsageError, exit_code_of
+from joey.cli.launch import short_id
 from joey.cli.progress import describe_cost
 from joey.cli.render import Renderer
 from joey.cli.signals import interruptible
@@ -116,5 +120,16 @@ def _say_where(renderer: Renderer, place: Place, task: Task, folder: Path) -> No
         f"The workspace:         {place.workspace}\n"
         f"What you saw:          {folder / 'ui_messages.json'}\n"
         f"What the model saw:    {folder / 'api_conversation_history.json'}\n"
-        f"To look at it again:   JOEY_HOME={place.home} joey tasks show {task.id[:13]}"
+        f"To look at it again:   JOEY_HOME={shlex.quote(str(place.home))}"
+        f" {this_program()} tasks show {short_id(task.id, ())}"
     )
+
+
+def this_program() -> str:
+    """How the joey that runs is called from here."""
+    started = Path(sys.argv[0])
+    if started.stem != "joey" or not started.exists():
+        return f"{shlex.quote(sys.executable)} -m joey"
+    found = shutil.which("joey")
+    is_found = found is not None and Path(found).samefile(started)
+    return "joey" if is_found else shlex.quote(str(started))

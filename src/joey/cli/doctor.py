@@ -25,6 +25,7 @@ from joey.cli.probes import (
     probe_ripgrep,
 )
 from joey.cli.sanitise import sanitise
+from joey.cli.wrapping import columns, wrap
 
 _MARKS = {Status.OK: "✓", Status.WARN: "!", Status.FAIL: "✗"}
 _COLOURS = {Status.OK: "32", Status.WARN: "33", Status.FAIL: "31"}
@@ -54,13 +55,15 @@ def run_doctor(arguments: Namespace) -> ExitCode:
 
 def _print(findings: Iterable[Finding]) -> None:
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    width = columns(sys.stdout)
     for finding in findings:
         mark = _MARKS[finding.status]
+        line = wrap(f"{mark} {finding.name}: {_indented(finding.found)}", width)
         if coloured:
-            mark = f"\x1b[{_COLOURS[finding.status]}m{mark}\x1b[0m"
-        print(f"{mark} {finding.name}: {_indented(finding.found)}")
+            line = f"\x1b[{_COLOURS[finding.status]}m{mark}\x1b[0m{line.removeprefix(mark)}"
+        print(line)
         if finding.advice:
-            print(f"    {_indented(finding.advice)}")
+            print(wrap(f"    {_indented(finding.advice)}", width))
 
 
 def _indented(text: str) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import contextlib
 import os
 import termios
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 PASTE_GAP = 0.03
 """Seconds within which further lines belong to the same paste; nobody types so fast."""
@@ -35,10 +36,25 @@ class Keyboard:
         self._waiter: asyncio.Future[None] | None = None
         self.is_closed = False
         """Ctrl-D on an empty line, or the terminal is gone."""
+        self._manners: list[Any] | None = None
+        """How the terminal behaved before."""
 
     def __enter__(self) -> Self:
         self._loop.add_reader(self._fd, self._read)
+        if os.isatty(self._fd):
+            self._manners = termios.tcgetattr(self._fd)
+            quiet = [*self._manners]
+            quiet[3] &= ~termios.ECHOCTL  # no ^C in the middle of a line
+            termios.tcsetattr(self._fd, termios.TCSANOW, quiet)
         return self
+
+    def restore(self) -> None:
+        """Leave the terminal as it was."""
+        if self._manners is None:
+            return
+        manners, self._manners = self._manners, None
+        with contextlib.suppress(termios.error):  # it may be gone
+            termios.tcsetattr(self._fd, termios.TCSANOW, manners)
 
     def __exit__(
         self,
@@ -47,6 +63,7 @@ class Keyboard:
         trace: TracebackType | None,
     ) -> None:
         self._loop.remove_reader(self._fd)
+        self.restore()
 
     @property
     def is_waiting(self) -> bool:

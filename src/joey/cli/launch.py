@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from joey.app import make_options
@@ -13,8 +13,11 @@ from joey.client.local import Engine, Task, TaskOptions, Unattended
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Limits
 from joey.core.state import TaskState
-from joey.errors import TaskNotFoundError
+from joey.errors import ConfigError
 from joey.ports import TaskMetadata
+
+SHORT = 13
+"""Characters of an id that are shown: of ours, those that hold the time."""
 
 
 async def launch(
@@ -55,7 +58,7 @@ def find_task(tasks: Sequence[TaskMetadata], start: str) -> TaskMetadata:
     """The one task whose id begins like this.
 
     Raises:
-        TaskNotFoundError: there is none, or more than one.
+        UsageError: there is none, or more than one.
     """
     start = start.removeprefix("task_")
     found = [task for task in tasks if start and task.id.startswith(start)]
@@ -64,10 +67,22 @@ def find_task(tasks: Sequence[TaskMetadata], start: str) -> TaskMetadata:
         case [task]:
             return task
         case []:
-            raise TaskNotFoundError(f"there is no task {start!r}; see joey tasks list --all")
+            raise UsageError(f"there is no task {start!r}; see joey tasks list --all")
         case several:
             ids = ", ".join(task.id for task in several[:5])
-            raise TaskNotFoundError(f"{len(several)} tasks begin with {start!r}: {ids}")
+            raise UsageError(f"{len(several)} tasks begin with {start!r}: {ids}")
+
+
+def short_id(task_id: str, tasks: Iterable[TaskMetadata]) -> str:
+    """The beginning of an id that means this task and no other.
+
+    Ids begin with the time, to the millisecond: what is unique now will be tomorrow.
+    """
+    others = {task.id for task in tasks} - {task_id}
+    size = SHORT
+    while size < len(task_id) and any(other.startswith(task_id[:size]) for other in others):
+        size += 1
+    return task_id[:size]
 
 
 def workspace_of(arguments: Namespace) -> Path:
@@ -81,6 +96,39 @@ def workspace_of(arguments: Namespace) -> Path:
 
 
 def options_for(
+    arguments: Namespace, earlier: TaskMetadata | None, policy: Unattended | None
+) -> TaskOptions:
+    """What the flags ask for.
+
+    Raises:
+        UsageError: a flag names something that does not exist.
+        ConfigError: the files and variables do not make a model that can be used.
+    """
+    try:
+        options = _options(arguments, earlier, policy)
+    except ConfigError as error:
+        if _is_about_a_flag(str(error), arguments):
+            raise UsageError(str(error)) from error
+        raise
+    _check_address(arguments.base_url, options)
+    return options
+
+
+def _check_address(url: str | None, options: TaskOptions) -> None:
+    """Ollama's address may be written without its scheme, as Ollama itself does."""
+    is_ollama = options.profile is not None and options.profile.provider == "ollama"
+    if url is not None and not is_ollama and not url.lower().startswith(("http://", "https://")):
+        raise UsageError(f"--base-url {url!r} is not an http:// or https:// address")
+
+
+def _is_about_a_flag(message: str, arguments: Namespace) -> bool:
+    named = (arguments.mode, arguments.provider, arguments.profile)
+    return any(
+        name and message.startswith("There is no") and repr(name) in message for name in named
+    )
+
+
+def _options(
     arguments: Namespace, earlier: TaskMetadata | None, policy: Unattended | None
 ) -> TaskOptions:
     workspace = workspace_of(arguments)
@@ -99,6 +147,8 @@ def options_for(
         require_approval=arguments.require_approval,
         allow=tuple(arguments.allow),
         deny=tuple(arguments.deny),
+        allow_writes=arguments.allow_writes,
+        earlier=earlier,
         limits=Limits(
             max_turns=arguments.max_turns,
             max_cost=arguments.max_budget_usd,

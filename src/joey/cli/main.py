@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         _complain(
             f"an unexpected error, which is a defect of joey: {type(error).__name__}: {error}\n"
-            "Please report it with what `--debug` adds to this.",
+            "please report it with what `--debug` adds to this.",
             debug,
         )
         return ExitCode.FAILED
@@ -96,5 +96,8 @@ def _complain(message: str, debug: bool) -> None:
 
         traceback.print_exc()
     from joey.cli.sanitise import sanitise
+    from joey.cli.sentences import in_a_sentence
+    from joey.cli.wrapping import columns, wrap
 
-    print(f"joey: {sanitise(message)}", file=sys.stderr)
+    text = f"joey: {in_a_sentence(sanitise(message))}"
+    print(wrap(text, columns(sys.stderr)), file=sys.stderr)

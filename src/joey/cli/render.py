@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from joey.cli.answers import hint_of, question_of
-from joey.cli.cards import COMMAND_TOOL, CommandOutput, card
+from joey.cli.cards import CommandOutput, card, wrapped
+from joey.cli.flow import Flow
+from joey.cli.markdown_stream import MarkdownStream
 from joey.cli.sanitise import one_line, sanitise
+from joey.cli.sentences import COMMAND_TOOL, command_end, mishap, trouble, waiting, why_asked
+from joey.cli.wrapping import NARROWEST
 from joey.core.asks import APPROVALS
 from joey.core.events import (
     PASSING,
@@ -50,11 +54,13 @@ class Renderer:
         """The row whose text stands unfinished on the current line."""
         self._passing = False
         """The current line holds a note that the next thing wipes out."""
-        self._told: set[int] = set()
-        """Rows that were shown while they grew."""
-        self._reasoning: dict[int, int] = {}
-        """Lines shown of each block of reasoning."""
+        self._words: dict[int, MarkdownStream] = {}
+        """Rows of text that were shown while they grew."""
+        self._reasoning: dict[int, Flow] = {}
         self._output: CommandOutput | None = None
+        self._asked: dict[int, str] = {}
+        """Calls that a person or a policy was asked about, by the question."""
+        self._rejected: set[str] = set()
 
     def show(self, event: Event) -> None:
         if type(event) in PASSING:
@@ -67,11 +73,11 @@ class Renderer:
             case RowGrew():
                 self._grow(event)
             case RowOpened(say="reasoning", ts=ts):
-                self._reasoning[ts] = 0
+                self._reasoning[ts] = Flow(self._console)
             case RowOpened(tool=str(tool)):
                 self.passing(f"{tool}…")
             case Countdown(seconds=seconds) if seconds:
-                self.passing(f"trying again in {seconds} s: {one_line(event.message)}")
+                self.passing(f"{waiting(event)}: {one_line(trouble(event.message))}")
             case CommandGrew():
                 self._show_output(event.output)
 
@@ -82,11 +88,13 @@ class Renderer:
             case ReplyReceived():
                 self._show_unseen(event)
             case ToolAnnounced():
-                self.print(card(event.tool, event.text, event.path, event.diff, asked=False))
+                self._show_call(event, asked=False)
             case AskOpened():
                 self.ask(event)
-            case AskAnswered(by=by) if by != _PERSON:
-                self._console.out(_typed(event, by), style="bold", highlight=False)
+                if event.ask in APPROVALS and event.call_id:
+                    self._asked[event.ts] = event.call_id
+            case AskAnswered():
+                self._answered(event)
             case ToolFinished():
                 self._finish_tool(event)
             case Said():
@@ -103,9 +111,10 @@ class Renderer:
 
     # What others may print in between
 
-    def print(self, what: object) -> None:
+    def print(self, what: Text, deeper: int = 0) -> None:
         self._end_line()
-        self._console.print(what, highlight=False, soft_wrap=True)
+        text = wrapped(what, self._width, deeper)
+        self._console.print(text, highlight=False, soft_wrap=True)
 
     def note(self, text: str) -> None:
         self.print(Text(sanitise(text), "dim"))
@@ -119,29 +128,40 @@ class Renderer:
     def prompt(self, text: str) -> None:
         """Leave the cursor behind a question."""
         self._end_line()
-        self._console.print(Text.assemble((text, "dim"), (" › ", "bold")), end="", highlight=False)
+        hint = wrapped(Text.assemble((f"{text} ", "dim"), ("›", "bold")), self._width)
+        self._console.print(hint, end=" ", highlight=False, soft_wrap=True)
+
+    def leave_prompt(self) -> None:
+        """The cursor stands behind a question that no line was typed to."""
+        self._console.out("")
 
     def passing(self, text: str) -> None:
         """A note that stays only until there is something to show."""
         if not self._console.is_terminal or self._console.is_dumb_terminal:
             return
         self._end_line()
-        self._console.print(
-            Text(one_line(text, self._console.width - 1), "dim"), end="", no_wrap=True
-        )
+        note = Text(one_line(text, 4 * self._console.width), "dim")
+        note.truncate(self._console.width - 1, overflow="ellipsis")
+        self._console.print(note, end="", no_wrap=True, highlight=False)
         self._passing = True
 
     def ask(self, ask: AskOpened) -> None:
         """What is asked and what may be answered, with the cursor behind it."""
         if ask.ask in APPROVALS:
-            self.print(card(ask.tool or "", ask.text, ask.path, ask.diff, asked=True))
+            self._show_call(ask, asked=True)
             if ask.protected:
                 self.print(Text("  This file steers joey itself.", "yellow"))
             if ask.reason:
-                self.note(f"  asked because of: {one_line(ask.reason, 160)}")
+                why = why_asked(ask.reason, ask.text if ask.tool == COMMAND_TOOL else "")
+                self.note(f"  asks because {one_line(why, 200)}")
         if question := question_of(ask):
-            self.print(Text(question, "bold"))
+            self.print(Text(f"\n{question}", "bold"))
         self.prompt(hint_of(ask))
+
+    @property
+    def _width(self) -> int | None:
+        """Where lines are to be broken; None where there is no edge."""
+        return max(NARROWEST, self._console.width) if self._console.is_terminal else None
 
     # Pieces of text
 
@@ -149,53 +169,61 @@ class Renderer:
         if event.ts in self._reasoning:
             self._grow_reasoning(event)
             return
-        text = sanitise(event.delta)
         if self._row != event.ts:
             self._end_line()
             self._row = event.ts
-            text = f"\n{text}"
-        self._told.add(event.ts)
-        self._console.out(text, end="", highlight=False)
+            self._console.out("")
+        if event.ts not in self._words:
+            self._words[event.ts] = MarkdownStream(self._console)
+        self._words[event.ts].feed(sanitise(event.delta))
 
     def _grow_reasoning(self, event: RowGrew) -> None:
         """The beginning of a block, dimmed; the rest is folded away."""
-        self._told.add(event.ts)
-        lines = self._reasoning[event.ts]
-        if lines >= REASONING_LINES:
+        flow = self._reasoning[event.ts]
+        if flow.lines >= REASONING_LINES:
             return
         if self._row != event.ts:
             self._end_line()
             self._row = event.ts
-        text = sanitise(event.delta)
-        kept = "\n".join(text.split("\n")[: REASONING_LINES - lines])
-        self._reasoning[event.ts] = lines + text.count("\n")
-        if len(kept) < len(text):
-            kept += " …"
-        self._console.out(kept, style="dim italic", end="", highlight=False)
+        for line in sanitise(event.delta).splitlines(keepends=True):
+            flow.put(line, "dim italic")
+            if flow.lines >= REASONING_LINES:
+                self._end_line()
+                self._console.out("…", style="dim italic")
+                return
 
     def _show_unseen(self, event: ReplyReceived) -> None:
         """Parts whose growth was not heard."""
         for placed in event.parts:
-            if placed.ts in self._told:
+            if placed.ts in self._words or placed.ts in self._reasoning:
                 continue
             match placed.part:
                 case TextPart(text=text) if text.strip():
-                    self.print(Text(f"\n{sanitise(text)}"))
+                    self._grow(RowGrew(ts=placed.ts, delta=text))
                 case ReasoningPart(text=text) if text:
                     self.print(Text(one_line(text, 400), "dim italic"))
         self._end_line()
-        self._told.clear()
+        self._words.clear()
         self._reasoning.clear()
 
     def _end_line(self) -> None:
         if self._passing:
             self._console.file.write("\r\x1b[K")
             self._passing = False
-        if self._row is not None:
-            self._row = None
-            self._console.out("", highlight=False)
+        if self._row is None:
+            return
+        row, self._row = self._row, None
+        if row in self._words:
+            self._words[row].pause()
+        else:
+            self._reasoning[row].finish()
 
     # Tools
+
+    def _show_call(self, event: ToolAnnounced | AskOpened, *, asked: bool) -> None:
+        # The lines of a command must not be taken for one line that was broken.
+        deeper = 2 if event.tool == COMMAND_TOOL else 0
+        self.print(card(event.tool or "", event.text, event.path, event.diff, asked=asked), deeper)
 
     def _show_output(self, output: str) -> None:
         self._output = self._output or CommandOutput()
@@ -203,33 +231,44 @@ class Renderer:
             self._output_line(line)
 
     def _output_line(self, line: str) -> None:
-        self._end_line()
-        self._console.out(f"  │ {line}", style="dim", highlight=False)
+        self.print(Text(f"  │ {line}", "dim"))
 
     def _finish_tool(self, event: ToolFinished) -> None:
         output, self._output = self._output, None
         if output is not None:
             for line in output.close():
                 self._output_line(line)
-        if event.tool == COMMAND_TOOL and "Exit code: 0" not in event.content[:400]:
-            self.note(f"  {one_line(event.content.partition('Output:')[0], 200)}")
+        if event.call_id in self._rejected:
+            self._rejected.discard(event.call_id)
+            self.note("  rejected")
+        elif event.tool == COMMAND_TOOL and (end := command_end(event)):
+            self.note(f"  {end}")
+
+    def _answered(self, event: AskAnswered) -> None:
+        call = self._asked.pop(event.ask_ts, None)
+        if call is not None and not event.answer.approves:
+            self._rejected.add(call)
+        if event.by != _PERSON:
+            self._console.out(_typed(event, event.by), style="bold", highlight=False)
 
     def _said(self, event: Said) -> None:
         match event.say:
             case "error":
-                self.error(one_line(event.text, 400))
+                self.error(one_line(mishap(event.text), 400))
+            case "rooignore_error":
+                self.error(f"{one_line(event.text)} is hidden by .rooignore")
             case "completion_result":
                 self._show_result(event.text)
             case "command_output" if self._output is None:
                 self._show_output(event.text)
             case "api_req_retry_delayed":
-                self.note(one_line(event.text, 200))
+                self.note(one_line(trouble(event.text), 400))
 
     def _show_result(self, text: str) -> None:
-        from rich.markdown import Markdown
-
         self.print(Text("\n✓ result", "bold green"))
-        self._console.print(Markdown(sanitise(text), hyperlinks=False))
+        result = MarkdownStream(self._console)
+        result.feed(sanitise(text))
+        result.pause()
 
 
 def _typed(event: AskAnswered, by: str) -> str:

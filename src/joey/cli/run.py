@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import sys
 from argparse import Namespace
 
 from joey.app import open_engine
 from joey.cli.exit_codes import ExitCode, UsageError, exit_code_of, exit_code_of_error
-from joey.cli.launch import launch
+from joey.cli.launch import launch, short_id
 from joey.cli.outputs import OUTPUTS, Output, leave_stdout
-from joey.cli.progress import COMMAND_TOOL, Progress, describe_call, describe_cost
+from joey.cli.progress import Progress, total_cost
 from joey.cli.prompt import gather_prompt, load_images
+from joey.cli.refusals import tell_refusals
+from joey.cli.sentences import in_a_sentence, outcome
 from joey.cli.signals import Interruption, interruptible
 from joey.cli.stream_json import RunResult
 from joey.client.local import Aborted, Completed, Failed, Task, Unattended
-from joey.core.events import AskOpened
 from joey.errors import UserError
 
 
@@ -63,7 +63,11 @@ async def _run(
                 await task.cancel()
             run = await _result(task, policy, interruption)
             output.end(run)
-    _tell(run, policy.refused, progress)
+            short = short_id(task.id, engine.history())
+    if run.code == "needs_person":
+        for line in tell_refusals(policy.refused, task.bench.settings):
+            progress.line(line)
+    _tell(run, short, progress, kept=not arguments.ephemeral)
     return ExitCode(run.exit_code)
 
 
@@ -95,26 +99,10 @@ async def _result(task: Task, policy: Unattended, interruption: Interruption) ->
     )
 
 
-def _tell(run: RunResult, refused: list[AskOpened], progress: Progress) -> None:
+def _tell(run: RunResult, short: str, progress: Progress, *, kept: bool) -> None:
     """The last lines on standard error: what went wrong, what to do, what it cost."""
-    if run.code == "needs_person":
-        for line in refusals(refused):
-            progress.line(line)
-    elif run.exit_code != ExitCode.DONE:
-        progress.line(f"joey: {run.reason}")
-        progress.line(f"joey: to go on with this task: joey -r {run.task_id}")
-    progress.line(f"joey: {run.code} · {describe_cost(run.usage)}")
-
-
-def refusals(refused: list[AskOpened]) -> list[str]:
-    """What had to be refused, and how to allow it."""
-    lines = ["joey: not done, because nobody was there to allow it:"]
-    programs: list[str] = []
-    for ask in refused:
-        lines.append(f"  {describe_call(ask.tool or str(ask.ask), ask.path, ask.text)}")
-        if ask.tool == COMMAND_TOOL:
-            programs += ask.text.split()[:1]
-    advice = "-y allows everything"
-    if programs:
-        advice = f"--allow {shlex.quote(programs[0])} allows commands that begin so, {advice}"
-    return [*lines, f"joey: {advice}; without -p, joey asks"]
+    if run.code != "needs_person" and run.exit_code != ExitCode.DONE:
+        progress.line(f"joey: {in_a_sentence(run.reason)}")
+    if run.exit_code != ExitCode.DONE and kept:
+        progress.line(f"joey: to go on with this task: joey -r {short}")
+    progress.line(f"joey: {outcome(run.code)} · {total_cost(run.usage)} · task {short}")

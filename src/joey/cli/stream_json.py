@@ -2,8 +2,9 @@
 
 A message that grows is told in pieces: each line holds what is new, and the last one of an id has
 ``done: true`` and the whole content, so that a reader may ignore all the others. Lines about
-attempts and bookkeeping are left out, as they are there. Two things are told that Roo keeps to
-itself: the results of all tools, and on the last line why a run ended and what all of it cost.
+attempts and bookkeeping are left out, as they are there. Some things are told that Roo keeps to
+itself: the results of all tools, the ids and arguments of calls as the model made them, and on
+the last line why a run ended and what all of it cost.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from joey.cli.sentences import COMMAND_TOOL
 from joey.core.asks import AskKind
 from joey.core.events import (
     AskOpened,
@@ -29,13 +31,12 @@ from joey.core.events import (
     ToolFinished,
     UserSaid,
 )
-from joey.core.messages import ReasoningPart, TextPart
+from joey.core.messages import CallPart, ReasoningPart, TextPart, ToolCall
 
 Line = dict[str, Any]
 
 SCHEMA_VERSION = 1
 PROTOCOL = "roo-cli-stream"
-COMMAND_TOOL = "execute_command"
 NOT_TOLD = frozenset(
     {
         "api_req_started",
@@ -52,6 +53,16 @@ NOT_TOLD = frozenset(
 )
 _SPEAKING_TOOLS = frozenset({"attempt_completion", "ask_followup_question"})
 """Their arguments come again as words to the person."""
+_NAMES = {
+    COMMAND_TOOL: COMMAND_TOOL,
+    "apply_diff": "appliedDiff",
+    "read_command_output": "readCommandOutput",
+    "read_file": "readFile",
+    "search_files": "searchFiles",
+    "switch_mode": "switchMode",
+    "update_todo_list": "updateTodoList",
+}
+"""What Roo's rows call a tool. Of the others that depends on what the call turns out to do."""
 
 
 class RunResult(Struct, frozen=True, kw_only=True):
@@ -110,6 +121,14 @@ class StreamJson:
     def __init__(self) -> None:
         self._open: dict[int, str] = {}
         """Rows that grow, with the type of their lines."""
+        self._growing: dict[int, str] = {}
+        """Calls whose arguments come, by their rows."""
+        self._calls: dict[str, ToolCall] = {}
+        """Calls of the latest reply."""
+        self._names: dict[str, str] = {}
+        """What they were called on their lines."""
+        self._command = ""
+        """The call whose command runs."""
         self._output_id: int | None = None
         """Under which the output of the running command is told."""
         self.last_text = ""
@@ -122,8 +141,9 @@ class StreamJson:
         match event:
             case RowGrew(ts=ts, delta=delta) if kind := self._open.get(ts):
                 yield {"type": kind, "id": ts, "content": delta}
-            case CallGrew(ts=ts, delta=delta) if ts in self._open:
-                yield {"type": "tool_use", "id": ts, "content": delta}
+            case CallGrew(ts=ts, delta=delta) if ts in self._growing:
+                line: Line = {"type": "tool_use", "id": ts, "callId": self._growing[ts]}
+                yield {**line, "content": delta}
             case RowOpened():
                 yield from self._open_row(event)
             case CommandGrew(ts=ts, output=output):
@@ -132,12 +152,10 @@ class StreamJson:
                 yield from self._close_reply(event)
             case UserSaid(ts=ts, text=text):
                 yield _whole("user", ts, text)
-            case ToolAnnounced(ts=ts, tool=tool, text=text):
-                self._open.pop(ts, None)
-                yield _tool_use(ts, tool, text)
+            case ToolAnnounced():
+                yield self._tool_use(event, event.tool)
             case AskOpened():
-                self._open.pop(event.ts, None)
-                yield from _ask(event)
+                yield from self._ask(event)
             case ToolFinished():
                 yield self._tool_result(event)
             case Said(say=say) if say not in NOT_TOLD:
@@ -149,15 +167,19 @@ class StreamJson:
         if event.tool is None:
             self._open[event.ts] = "thinking" if event.say == "reasoning" else "assistant"
             return
-        self._open[event.ts] = "tool_use"
+        self._growing[event.ts] = event.call_id or ""
         yield {
             "type": "tool_use",
             "subtype": "command" if event.tool == COMMAND_TOOL else "tool",
             "id": event.ts,
-            "tool_use": {"name": event.tool},
+            "callId": event.call_id,
+            "tool_use": _named(_NAMES.get(event.tool), event.tool),
         }
 
     def _close_reply(self, event: ReplyReceived) -> Iterator[Line]:
+        self._calls.clear()
+        self._names.clear()
+        self._growing.clear()
         for placed in event.parts:
             match placed.part:
                 case TextPart(text=text) if text.strip():
@@ -167,6 +189,37 @@ class StreamJson:
                 case ReasoningPart(text=text) if text:
                     self._open.pop(placed.ts, None)
                     yield _whole("thinking", placed.ts, text)
+                case CallPart(call=call):
+                    self._calls[call.id] = call
+
+    def _tool_use(self, event: ToolAnnounced | AskOpened, tool: str) -> Line:
+        """A call that is complete: as the model made it, and as Roo's rows tell it."""
+        call_id = event.call_id or ""
+        self._growing.pop(event.ts, None)
+        call = self._calls.get(call_id)
+        row = {"tool": COMMAND_TOOL, "command": event.text}
+        if tool == COMMAND_TOOL:
+            self._command = call_id
+        else:
+            row = _row(event.text)
+        name = str(row.get("tool") or _NAMES.get(tool, tool))
+        self._names[call_id] = name
+        rest = {key: value for key, value in row.items() if key != "tool"}
+        use: Line = {**_named(name, tool), "input": call.input if call else rest}
+        if tool != COMMAND_TOOL:
+            use["row"] = row
+        return _tool_use(event, "command" if tool == COMMAND_TOOL else "tool", use)
+
+    def _ask(self, event: AskOpened) -> Iterator[Line]:
+        self._open.pop(event.ts, None)
+        match event.ask:
+            case AskKind.TOOL | AskKind.COMMAND:
+                tool = COMMAND_TOOL if event.ask is AskKind.COMMAND else event.tool or ""
+                yield self._tool_use(event, tool)
+            case AskKind.USE_MCP_SERVER:
+                yield _tool_use(event, "mcp", {"name": "mcp_server", "input": {"raw": event.text}})
+            case ask if event.text:
+                yield {**_whole("assistant", event.ts, event.text), "subtype": str(ask)}
 
     def _grow_output(self, ts: int, output: str) -> Line:
         self._output_id = self._output_id or ts
@@ -174,12 +227,15 @@ class StreamJson:
             "type": "tool_result",
             "subtype": "command",
             "id": self._output_id,
-            "tool_result": {"name": COMMAND_TOOL, "output": output},
+            "callId": self._command,
+            "tool_result": {**_named(COMMAND_TOOL, COMMAND_TOOL), "output": output},
         }
 
     def _tool_result(self, event: ToolFinished) -> Line:
         """The end of a call; of a command, under the id that its output was told with."""
-        result: Line = {"name": event.tool, "error" if event.is_error else "output": event.content}
+        name = self._names.get(event.call_id) or _NAMES.get(event.tool, event.tool)
+        said = "error" if event.is_error else "output"
+        result: Line = {**_named(name, event.tool), said: event.content}
         line: Line = {"type": "tool_result", "subtype": "tool", "id": event.ts}
         if event.tool == COMMAND_TOOL:
             line["subtype"] = "command"
@@ -187,7 +243,7 @@ class StreamJson:
             self._output_id = None
             if event.exit_code is not None:
                 result["exitCode"] = event.exit_code
-        return {**line, "tool_result": result, "done": True}
+        return {**line, "callId": event.call_id, "tool_result": result, "done": True}
 
     def _said(self, event: Said) -> Iterator[Line]:
         match event.say:
@@ -204,32 +260,16 @@ class StreamJson:
                 yield {**_whole("assistant", event.ts, event.text), "subtype": say}
 
 
-def _ask(event: AskOpened) -> Iterator[Line]:
-    match event.ask:
-        case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
-            tool = COMMAND_TOOL if event.ask is AskKind.COMMAND else event.tool or ""
-            yield _tool_use(event.ts, tool, event.text, mcp=event.ask is AskKind.USE_MCP_SERVER)
-        case ask if event.text:
-            yield {**_whole("assistant", event.ts, event.text), "subtype": str(ask)}
+def _tool_use(event: ToolAnnounced | AskOpened, subtype: str, use: Line) -> Line:
+    line: Line = {"type": "tool_use", "subtype": subtype, "id": event.ts}
+    if event.call_id:
+        line["callId"] = event.call_id
+    return {**line, "tool_use": use, "done": True}
 
 
-def _tool_use(ts: int, tool: str, text: str, *, mcp: bool = False) -> Line:
-    name: str
-    given: dict[str, Any]
-    if tool == COMMAND_TOOL:
-        subtype, name, given = "command", COMMAND_TOOL, {"command": text}
-    elif mcp:
-        subtype, name, given = "mcp", "mcp_server", {"raw": text}
-    else:
-        subtype, given = "tool", _row(text)
-        name = str(given.pop("tool", None) or tool)
-    return {
-        "type": "tool_use",
-        "subtype": subtype,
-        "id": ts,
-        "tool_use": {"name": name, "input": given},
-        "done": True,
-    }
+def _named(name: str | None, tool: str) -> Line:
+    """`name` is Roo's and is left out while it is not known; `tool` is what the model called."""
+    return {"tool": tool} if name is None else {"name": name, "tool": tool}
 
 
 def _row(text: str) -> dict[str, Any]:

@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 
 from joey.cli.answers import follow_up
-from joey.ports import TaskMetadata
+from joey.cli.sentences import mishap
+from joey.core.history.ui import UiHistory
+from joey.ports import Store, TaskMetadata
 
 _FENCE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
 _CHANGES = ("editedExistingFile", "newFileCreated", "appliedDiff")
@@ -22,6 +24,14 @@ def as_markdown(task: TaskMetadata, rows: Sequence[dict[str, Any]]) -> str:
     for number, row in enumerate(rows):
         sections += _section(row, first=number == 0)
     return "\n\n".join(sections) + "\n"
+
+
+def read_rows(store: Store, task_id: str) -> list[dict[str, Any]]:
+    """The UI history of a task, from its journal."""
+    history = UiHistory()
+    for record in store.read(task_id):
+        history.apply(record.event)
+    return [msgspec.to_builtins(row) for row in history.rows]
 
 
 def _facts(task: TaskMetadata) -> str:
@@ -66,7 +76,7 @@ def _section(row: dict[str, Any], *, first: bool) -> Iterator[str]:
         case "completion_result" if text:
             yield f"## Result\n\n{text}"
         case "error" | "diff_error":
-            yield f"**Error:** {text}"
+            yield f"**Error:** {mishap(text)}"
 
 
 def _tool(row: dict[str, Any], text: str) -> Iterator[str]:

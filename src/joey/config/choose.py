@@ -158,10 +158,13 @@ def _known_profiles(profiles: Profiles) -> str:
 
 
 def _nothing_found(kinds: Sequence[ProviderKind]) -> str:
-    variables = ", ".join(kind.key_variables[0] for kind in kinds if kind.key_variables)
+    variables = [kind.key_variables[0] for kind in kinds if kind.key_variables]
+    others = " and others" if len(variables) > 3 else ""
     return (
         "No model to talk to was found. There are three ways to go on:\n"
-        f"  1. set a key in the environment ({variables});\n"
-        "  2. start a model server on this machine, such as Ollama, and name it with --provider;\n"
-        "  3. run `joey demo`, which needs neither key nor network."
+        f"  1. set a key in the environment ({', '.join(variables[:3])}{others});\n"
+        "  2. start a model server on this machine, such as Ollama, and name it with --provider or"
+        " --base-url, and its model with --model;\n"
+        "  3. run `joey demo`, which needs neither key nor network.\n"
+        "docs/models.md has the whole list, and how to make a choice permanent."
     )

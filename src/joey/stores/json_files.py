@@ -25,7 +25,7 @@ from joey.stores.layout import (
     has_snapshots,
     new_folder,
 )
-from joey.stores.lock import TaskLock
+from joey.stores.lock import TaskLock, is_held
 from joey.stores.private_files import (
     make_folder,
     make_private,
@@ -127,6 +127,10 @@ class JsonFileStore:
 
     def list(self) -> Sequence[TaskMetadata]:
         return list_tasks(self.tasks)
+
+    def is_held(self, task_id: str) -> bool:
+        _, folder = self._existing(task_id)
+        return is_held(folder)
 
     def _existing(self, task_id: str) -> tuple[str, Path]:
         bare = clean_id(task_id)

@@ -65,6 +65,28 @@ class TaskLock:
         os.close(descriptor)
 
 
+def is_held(folder: Path) -> bool:
+    """Whether a living process has the task.
+
+    The lock is tried only where somebody has signed and not signed off, so that nobody who comes
+    to take a free task finds us there.
+    """
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise storage_error("could not look who holds the task", folder, error) from error
+    try:
+        if os.fstat(descriptor).st_size:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _sign(descriptor: int, folder: Path) -> None:
     """Say who we are; on a full disk the lock holds without it."""
     pid = os.getpid()

@@ -113,6 +113,12 @@ class MemoryStore:
             for task_id, task in self.tasks.items()
         )
 
+    def is_held(self, task_id: str) -> bool:
+        bare = clean_id(task_id)
+        if bare is None or bare not in self.tasks:
+            raise TaskNotFoundError(f"there is no task {task_id!r}")
+        return self.tasks[bare].held
+
     def _folder(self, task_id: str) -> Path:
         if self._scratch is None:
             self._scratch = Path(tempfile.mkdtemp(prefix="joey-"))

@@ -347,10 +347,23 @@ def _log(request: Request, path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m joey.testing.server", description="A model.")
-    parser.add_argument("script", type=Path, help="what the model says, as JSON")
-    parser.add_argument("--port", type=int, default=0, help="on 127.0.0.1; 0 chooses a free one")
-    parser.add_argument("--requests", type=Path, help="append each request to this file")
+    parser = argparse.ArgumentParser(
+        prog="python -m joey.testing.server",
+        description="A scripted model on 127.0.0.1 that speaks Anthropic's and OpenAI's APIs. It"
+        " prints its address, and answers each request with the next turn of the script until it"
+        " is stopped (Ctrl-C).",
+        epilog='The script: {"turns": [[{"type": "say", "text": "I look."}, {"type": "call",'
+        ' "name": "read_file", "input": {"path": "a.txt"}}]], "each": true}. A turn is a list of'
+        " steps (say, think, call, usage, fail, pause and others; joey.testing.script_file lists"
+        " them); with `each`, every conversation gets all the turns.",
+    )
+    parser.add_argument("script", type=Path, help="what the model says: a file of JSON")
+    parser.add_argument(
+        "--port", metavar="N", type=int, default=0, help="the port; 0, the default, takes any free"
+    )
+    parser.add_argument(
+        "--requests", metavar="FILE", type=Path, help="append each request to this file, as JSON"
+    )
     arguments = parser.parse_args()
     asyncio.run(_serve(arguments.script, arguments.port, arguments.requests))
 

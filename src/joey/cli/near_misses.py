@@ -1,0 +1,61 @@
+"""Commands that were misspelt, told from prompts.
+
+A prompt may be any words, so that only what nobody would say to a model is taken for a slip: one
+word that is nearly a command, or one with nearly an action behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_MEANT = {
+    "tasks": "joey tasks list",
+    "doctor": "joey doctor",
+    "demo": "joey demo",
+    "help": "joey --help",
+    "version": "joey --version",
+}
+_ACTIONS = ("list", "show", "export")
+_ID = re.compile(r"[0-9a-f-]{4,}")
+
+
+def meant_command(words: Sequence[str]) -> str | None:
+    """The command that these arguments probably stand for; None for a prompt."""
+    if not 1 <= len(words) <= 3 or any(" " in word or word.startswith("-") for word in words):
+        return None
+    name = _nearest(words[0], tuple(_MEANT))
+    if name is None:
+        return None
+    match words[1:]:
+        case []:
+            return _MEANT[name]
+        case [action] if name == "tasks" and (near := _nearest(action, _ACTIONS)):
+            return f"joey tasks {near}" if near == "list" else f"joey tasks {near} ID"
+        case [("show" | "export") as action, task] if name == "tasks" and _ID.fullmatch(task):
+            return f"joey tasks {action} {task}"
+        case [command] if name == "help" and command in _MEANT:
+            return f"joey {command} --help"
+    return None
+
+
+def _nearest(word: str, names: tuple[str, ...]) -> str | None:
+    """The name that is one or two slips away; one for short names, which are near many words."""
+    near = [(distance(word.lower(), name), name) for name in names]
+    steps, name = min(near)
+    return name if steps <= (1 if len(name) <= 4 else 2) else None
+
+
+def distance(one: str, other: str) -> int:
+    """How many letters must be changed, added, left out, or swapped with their neighbour."""
+    before: list[int] = []
+    last = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        row = [i]
+        for j, b in enumerate(other, 1):
+            steps = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == other[j - 2] and b == one[i - 2]:
+                steps = min(steps, before[j - 2] + 1)
+            row.append(steps)
+        before, last = last, row
+    return last[-1]

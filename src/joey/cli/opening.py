@@ -1,0 +1,33 @@
+"""The first lines of a conversation: with whom it is, where, and where it was left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from joey import __version__
+from joey.client.local import TaskOptions
+
+_SPOKEN = ("completion_result", "text")
+
+
+def introduction(options: TaskOptions) -> str:
+    """`joey 0.1.0 · some-model (provider) · ~/project`."""
+    profile, workspace = options.profile, options.workspace
+    assert profile is not None
+    assert workspace is not None
+    return f"joey {__version__} · {profile.model} ({profile.provider}) · {_shown(workspace)}"
+
+
+def last_words(rows: Sequence[dict[str, Any]]) -> str:
+    """What the assistant said last: its result, or its latest words."""
+    for row in reversed(rows[1:]):
+        if row.get("say") in _SPOKEN and (text := str(row.get("text") or "").strip()):
+            return text
+    return ""
+
+
+def _shown(folder: Path) -> str:
+    home = Path.home()
+    return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else str(folder)

@@ -1,0 +1,84 @@
+"""What a run without a person had to leave undone, and which flags would have allowed it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+
+from joey.cli.progress import describe_call
+from joey.cli.sentences import COMMAND_TOOL
+from joey.core.events import AskOpened
+from joey.core.permissions.commands import judge_command
+from joey.core.permissions.decisions import Allow
+from joey.core.permissions.shell import Words, plain_commands
+from joey.core.settings import Settings
+
+_HELPED_BY_RULES = ("alwaysAllowExecute is off", "no rule allows", "allows the program, but")
+_HELPED_BY_WRITES = "alwaysAllowWrite is off"
+
+
+def tell_refusals(refused: Sequence[AskOpened], settings: Settings) -> list[str]:
+    """Lines for the person."""
+    calls = (describe_call(ask.tool or str(ask.ask), ask.path, ask.text) for ask in refused)
+    lines = ["joey: not done, because nobody was there to allow it:"]
+    lines += (f"  {call}" for call in dict.fromkeys(calls))
+    advice = "-y allows everything; without -p, joey asks"
+    if flags := " ".join(helpful_flags(refused, settings)):
+        advice = f"{flags} would have allowed {_how_much(refused, settings)}; {advice}"
+    return [*lines, f"joey: {advice}"]
+
+
+def helpful_flags(refused: Iterable[AskOpened], settings: Settings) -> list[str]:
+    """The flags that allow as much of this as rules can, and no more."""
+    flags: list[str] = []
+    for ask in refused:
+        flags += _flags(ask, settings) or ()
+    return list(dict.fromkeys(flags))
+
+
+def _how_much(refused: Sequence[AskOpened], settings: Settings) -> str:
+    helped = [_flags(ask, settings) is not None for ask in refused]
+    if not all(helped):
+        return "some of it"
+    return "it" if len(helped) == 1 else "this"
+
+
+def _flags(ask: AskOpened, settings: Settings) -> list[str] | None:
+    """None when no flag but `-y` would help."""
+    reason = ask.reason or ""
+    if ask.tool == COMMAND_TOOL:
+        rules = missing_rules(ask.text, settings)
+        if rules is None or not any(words in reason for words in _HELPED_BY_RULES):
+            return None
+        return [f"--allow {shlex.quote(rule)}" for rule in rules]
+    outside = (ask.path or "/").startswith("/")
+    if _HELPED_BY_WRITES in reason and not ask.protected and not outside:
+        return ["--allow-writes"]
+    return None
+
+
+def missing_rules(line: str, settings: Settings) -> list[str] | None:
+    """The rules that a command line lacks to be allowed; None when no rule would do."""
+    commands = plain_commands(line)
+    if commands is None:
+        return None
+    rules = [_rule_for(words, settings) for words in dict.fromkeys(commands)]
+    found = [rule for rule in dict.fromkeys(rules) if rule]
+    if None in rules or not _allowed(line, found, settings):
+        return None
+    # Where rules allow all of it already, it is commands as such that are switched off.
+    return found or list(dict.fromkeys(shlex.quote(words[0]) for words in commands))
+
+
+def _rule_for(words: Words, settings: Settings) -> str | None:
+    """The shortest rule that allows a command; "" when it has one, None when there is none."""
+    line = shlex.join(words)
+    for rule in ("", shlex.quote(words[0]), line):
+        if _allowed(line, [rule] if rule else [], settings):
+            return rule
+    return None
+
+
+def _allowed(line: str, rules: list[str], settings: Settings) -> bool:
+    allowed = (*settings.allowed_commands, *rules)
+    return isinstance(judge_command(line, allowed, settings.denied_commands), Allow)

@@ -1,0 +1,129 @@
+"""What codes, rules and tool results are called when a person reads them."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from joey.core.events import Countdown, ToolFinished
+
+COMMAND_TOOL = "execute_command"
+
+OUTCOMES = {
+    "completed": "done",
+    "needs_person": "stopped: it needed a person",
+    "aborted": "interrupted",
+    "mistakes": "stopped: the model kept making mistakes",
+    "declined": "stopped: the task was not resumed",
+    "turns": "stopped: the limit of turns is reached",
+    "budget": "stopped: the budget is used up",
+    "time": "stopped: the time is up",
+    "internal": "failed: a defect of joey",
+    "provider:auth": "failed: the provider does not accept the key",
+    "provider:not_found": "failed: the provider does not know the model or the address",
+    "provider:invalid": "failed: the provider refused the request",
+    "provider:overflow": "failed: the conversation is longer than the model can take",
+    "provider:quota": "failed: the account has no credit left",
+    "provider:rate": "failed: the provider gets too many requests; try again",
+    "provider:overload": "failed: the provider is in trouble; try again",
+    "provider:network": "failed: the provider was not reached; try again",
+    "provider:malformed": "failed: the provider's answer was damaged; try again",
+    "provider:empty": "failed: the model's replies were empty; try again",
+}
+"""Ways in which a run ends, by its code."""
+
+_MISHAPS = {
+    "MODEL_NO_TOOLS_USED": "the model used no tool, and is reminded to",
+    "MODEL_NO_ASSISTANT_MESSAGES": "the model's reply was empty",
+}
+_SWITCHES = {
+    "autoApprovalEnabled": "nothing is allowed without you",
+    "alwaysAllowReadOnly": "reading is not allowed without you",
+    "alwaysAllowReadOnlyOutsideWorkspace": "it lies outside the workspace",
+    "alwaysAllowWrite": "edits are not allowed without you",
+    "alwaysAllowWriteOutsideWorkspace": "it lies outside the workspace",
+    "alwaysAllowWriteProtected": "the file is protected",
+    "alwaysAllowExecute": "commands are not allowed without you",
+    "alwaysAllowModeSwitch": "another mode is not allowed without you",
+}
+_OFF = re.compile(r"(?P<action>.*): (?P<switch>\w+) is off", re.DOTALL)
+_TAGS = re.compile(r"</?(?:error_details|error|feedback|retry_timer)>")
+_SIGNAL = re.compile(r"terminated by signal (\w+)")
+_STATUS = re.compile(r"\d{3}\n")
+_NAMES = re.compile(r"(?:I|Anthropic|Git|Ollama|Python|Roo)\b|\w+[A-Z_.]\w")
+"""Words that keep their capital wherever they stand."""
+
+
+def outcome(code: str) -> str:
+    """How a run ended."""
+    return OUTCOMES.get(code, "failed")
+
+
+def in_a_sentence(text: str) -> str:
+    """The text as it is written behind `joey: `: it begins small, unless with a name."""
+    return text if _NAMES.match(text) else text[:1].lower() + text[1:]
+
+
+def mishap(text: str) -> str:
+    """An error on the way, without the marks that are meant for programs and models."""
+    if known := _MISHAPS.get(text.strip()):
+        return known
+    return _TAGS.sub("", _unwrapped(text)).strip()
+
+
+def _unwrapped(text: str) -> str:
+    """What an envelope of JSON says, if the text is one."""
+    start = text.find("{")
+    if start < 0:
+        return text
+    try:
+        envelope = msgspec.json.decode(text[start:])
+    except msgspec.DecodeError:
+        return text
+    if not isinstance(envelope, dict) or "status" not in envelope:
+        return text
+    said = envelope.get("error") or envelope.get("feedback") or envelope.get("message") or ""
+    return f"{text[:start]}{said}"
+
+
+def why_asked(reason: str, command: str = "") -> str:
+    """Why a person has to look, without what they already see."""
+    return "; ".join(dict.fromkeys(_why(part, command) for part in _parts(reason, command)))
+
+
+def _parts(reason: str, command: str) -> list[str]:
+    """The reasons of several claims; the command itself may hold what separates them."""
+    hidden = reason.replace(f"`{command}`", "it") if command else reason
+    return hidden.split("; ")
+
+
+def _why(part: str, command: str) -> str:
+    if (off := _OFF.fullmatch(part)) and (meaning := _SWITCHES.get(off["switch"])):
+        return f"{meaning} ({off['switch']})"
+    return part.removeprefix("running it: ")
+
+
+def command_end(event: ToolFinished) -> str:
+    """How a command ended, when that is worth a line."""
+    if event.exit_code is not None:
+        return f"exit {event.exit_code}" if event.exit_code else ""
+    head = event.content[:400]
+    if found := _SIGNAL.search(head):
+        return f"ended by {found[1]}"
+    if "still running" in head:
+        return "still running in the background"
+    if head.startswith("Skipped:"):
+        return "skipped"
+    return ""
+
+
+def waiting(event: Countdown) -> str:
+    """`trying again in 5 s (attempt 2 of 6)`."""
+    of = f" of {event.attempts}" if event.attempts else ""
+    return f"trying again in {event.seconds} s (attempt {event.attempt}{of})"
+
+
+def trouble(text: str) -> str:
+    """Why a request failed: its sentence, without the number that precedes it for programs."""
+    return _STATUS.sub("", text, count=1) if _STATUS.match(text) else text

@@ -1,0 +1,81 @@
+"""Lines broken between words, with the lines that follow set under the text of the first.
+
+Whatever stands before the text of a line (spaces, a bullet, a number, a mark of ours) is its
+lead; continuations are indented by as much. A word that is longer than a line is cut.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TextIO
+from unicodedata import combining, east_asian_width
+
+NARROWEST = 20
+_LEAD = re.compile(r"\s*(?:(?:[-*+•●│$!›✓✗·~?]|\d{1,3}[.)]|joey:) +|[+-]\s*)?")
+_WORD = re.compile(r"\S+")
+
+
+def cells(text: str) -> int:
+    """Columns that a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        2 if east_asian_width(char) in "WF" else 0 if combining(char) else 1 for char in text
+    )
+
+
+def columns(stream: TextIO | None) -> int | None:
+    """The width of the terminal that a stream leads to; None when it leads elsewhere."""
+    try:
+        if stream is None or not stream.isatty():
+            return None
+        return max(NARROWEST, os.get_terminal_size(stream.fileno()).columns or 80)
+    except (OSError, ValueError):
+        return None
+
+
+def wrap(text: str, width: int | None) -> str:
+    """Every line of the text within `width` columns; None leaves them as they are."""
+    if width is None:
+        return text
+    return "\n".join(
+        piece if number == 0 else f"{' ' * hang}{piece}"
+        for line in text.split("\n")
+        for hang, pieces in [cut(line, width)]
+        for number, piece in enumerate(line[start:end] for start, end in pieces)
+    )
+
+
+def cut(line: str, width: int, deeper: int = 0) -> tuple[int, list[tuple[int, int]]]:
+    """Where a line is broken: how far continuations are indented, and each piece's place in it.
+
+    With `deeper` they stand that much to the right of the text.
+    """
+    if cells(line) <= width:
+        return 0, [(0, len(line))]
+    lead = _LEAD.match(line)
+    text = lead.end() if lead else 0
+    hang = cells(line[:text]) + deeper
+    if hang > width // 2:
+        hang = 2
+    pieces: list[tuple[int, int]] = []
+    start, end, room = 0, 0, width
+    for word in _WORD.finditer(line):
+        if end > max(start, text) and cells(line[start : word.end()]) > room:
+            pieces.append((start, end))
+            start, room = word.start(), width - hang
+        while cells(line[start : word.end()]) > room:
+            fitting = _fitting(line, start, room)
+            pieces.append((start, fitting))
+            start, room = fitting, width - hang
+        end = word.end()
+    return hang, [*pieces, (start, end)]
+
+
+def _fitting(line: str, start: int, room: int) -> int:
+    """The end of the longest piece from `start` that fits; at least one character."""
+    end = start + 1
+    while end < len(line) and cells(line[start : end + 1]) <= room:
+        end += 1
+    return end

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from joey.cli.refusals import helpful_flags, tell_refusals
+from joey.core.asks import AskKind
+from joey.core.events import AskOpened
+from joey.core.settings import Settings
+
+
+def command(line: str, reason: str = "alwaysAllowExecute is off") -> AskOpened:
+    ask = f"running `{line}`: {reason}"
+    return AskOpened(ts=1, ask=AskKind.COMMAND, tool="execute_command", text=line, reason=ask)
+
+
+def edit(path: str, protected: bool = False) -> AskOpened:
+    reason = f"writing {path}: alwaysAllowWrite is off"
+    return AskOpened(
+        ts=1, ask=AskKind.TOOL, tool="apply_diff", path=path, protected=protected, reason=reason
+    )
+
+
+COMMANDS = [
+    ("cat a.txt && false", ["--allow cat", "--allow false"]),
+    ("cat a | cat b", ["--allow cat"]),
+    ("git status && make test", ["--allow make"]),
+    ("sed -i s/a/b/ x", ["--allow 'sed -i s/a/b/ x'"]),
+    ("echo $(date)", []),
+    ("echo x > y", []),
+    ("for x in a; do echo; done", []),
+]
+
+
+@pytest.mark.parametrize(("line", "flags"), COMMANDS)
+def test_every_command_that_lacks_a_rule_is_named_where_rules_help(
+    line: str, flags: list[str]
+) -> None:
+    settings = Settings(allowed_commands=("git status",))
+    assert helpful_flags([command(line)], settings) == flags
+
+
+def test_edits_are_allowed_by_a_flag_where_it_reaches() -> None:
+    assert helpful_flags([edit("a.py"), edit("b.py")], Settings()) == ["--allow-writes"]
+    assert helpful_flags([edit(".git/config", protected=True)], Settings()) == []
+    assert helpful_flags([edit("/etc/passwd")], Settings()) == []
+
+
+def test_a_run_that_asks_for_everything_is_not_helped_by_rules() -> None:
+    assert helpful_flags([command("ls", "autoApprovalEnabled is off")], Settings()) == []
+
+
+def test_what_flags_cannot_allow_is_not_promised() -> None:
+    *calls, advice = tell_refusals([command("make"), command("echo $(x)")], Settings())
+    assert calls[1:] == ["  $ make", "  $ echo $(x)"]
+    assert advice.startswith("joey: --allow make would have allowed some of it; -y allows")

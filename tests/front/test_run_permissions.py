@@ -1,0 +1,104 @@
+"""What `joey -p` does, leaves undone, and says about it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from joey.testing.script import Turn, call, say
+from joey.testing.server import ModelServer
+from tests.front.binary import Joey, reach
+
+DONE = Turn(say("Nearly."), call("attempt_completion", {"result": "All **done**."}))
+
+
+def reading(path: str) -> Turn:
+    return Turn(say("I look."), call("read_file", {"path": path}))
+
+
+def writing(path: str, content: str) -> Turn:
+    return Turn(say("I write."), call("write_to_file", {"path": path, "content": content}))
+
+
+def running(command: str) -> Turn:
+    return Turn(say("I run."), call("execute_command", {"command": command}))
+
+
+@pytest.mark.requirement("permissions:nobody-there", "front:exit-codes")
+async def test_what_nobody_may_allow_is_refused_named_and_told_by_the_exit_code(
+    joey: Joey,
+) -> None:
+    turns = [writing("new.txt", "x"), running("touch ran.txt"), DONE]
+    async with ModelServer(turns) as server:
+        done = await joey.run("-p", *reach(server.url), "do it")
+    assert done.code == 3
+    assert done.out == "All **done**.\n"
+    assert "write_to_file new.txt" in done.err
+    assert "--allow-writes --allow touch would have allowed this; -y allows" in done.err
+    assert "joey: stopped: it needed a person · " in done.err
+    assert "needs_person" not in done.err
+    assert list(joey.workspace.iterdir()) == []
+
+
+async def test_the_flags_that_are_named_are_enough(joey: Joey) -> None:
+    turns = [writing("new.txt", "x\n"), running("cat new.txt && false || true"), DONE]
+    async with ModelServer(turns) as server:
+        refused = await joey.run("-p", *reach(server.url), "do it")
+    (told,) = re.findall(r"joey: (--allow.*?) would have allowed this", refused.err)
+    assert told == "--allow-writes --allow cat --allow false --allow true"
+    async with ModelServer(turns) as server:
+        done = await joey.run("-p", *told.split(), *reach(server.url), "do it")
+    assert done.code == 0
+    assert (joey.workspace / "new.txt").read_text(encoding="utf-8") == "x\n"
+
+
+async def test_no_rule_is_named_where_none_would_help(joey: Joey) -> None:
+    async with ModelServer([running("echo $(date) > now.txt"), DONE]) as server:
+        done = await joey.run("-p", *reach(server.url), "do it")
+    assert done.code == 3
+    assert "--allow" not in done.err
+    assert "-y allows everything" in done.err
+
+
+async def test_edits_can_be_allowed_without_commands(joey: Joey) -> None:
+    turns = [writing("new.txt", "x\n"), running("touch ran.txt"), DONE]
+    async with ModelServer(turns) as server:
+        done = await joey.run("-p", "--allow-writes", *reach(server.url), "do it")
+    assert done.code == 3
+    assert [path.name for path in joey.workspace.iterdir()] == ["new.txt"]
+
+
+async def test_how_commands_end_and_what_was_answered_is_told(joey: Joey) -> None:
+    ask = {"question": "Which?", "follow_up": [{"text": "this one", "mode": None}]}
+    turns = [running("exit 7"), Turn(call("ask_followup_question", ask)), DONE]
+    async with ModelServer(turns) as server:
+        done = await joey.run("-p", "-y", *reach(server.url), "do it")
+    assert "$ exit 7\n  exit 7\n" in done.err
+    assert "? Which?\n  answered: this one\n" in done.err
+
+
+async def test_yes_allows_everything(joey: Joey) -> None:
+    turns = [writing("new.txt", "x\n"), running("touch ran.txt"), DONE]
+    async with ModelServer(turns) as server:
+        done = await joey.run("-p", "-y", *reach(server.url), "do it")
+    assert done.code == 0
+    assert "$ touch ran.txt" in done.err
+    assert sorted(path.name for path in joey.workspace.iterdir()) == ["new.txt", "ran.txt"]
+
+
+async def test_allow_and_deny_go_by_the_beginning_of_a_command(joey: Joey) -> None:
+    async with ModelServer([running("touch yes.txt"), DONE]) as server:
+        allowed = await joey.run("-p", "--allow", "touch", *reach(server.url), "do it")
+    async with ModelServer([running("touch no.txt"), DONE]) as server:
+        denied = await joey.run("-p", "-y", "--deny", "touch", *reach(server.url), "do it")
+    assert (allowed.code, denied.code) == (0, 0)
+    assert [path.name for path in joey.workspace.iterdir()] == ["yes.txt"]
+
+
+async def test_require_approval_asks_even_for_reading(joey: Joey) -> None:
+    (joey.workspace / "a.txt").write_text("hello", encoding="utf-8")
+    async with ModelServer([reading("a.txt"), DONE]) as server:
+        done = await joey.run("-p", "-a", *reach(server.url), "do it")
+    assert done.code == 3
+    assert "read_file a.txt" in done.err

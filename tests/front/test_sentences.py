@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from joey.cli.sentences import OUTCOMES, in_a_sentence, mishap, outcome, trouble, why_asked
+from joey.core.permissions.claims import Access, Claim
+from joey.core.permissions.policy import Ask, decide
+from joey.core.settings import Settings
+from joey.errors import Trouble
+
+BEHIND_OUR_NAME = [
+    ("There is no mode", "there is no mode"),
+    ("OpenRouter is busy", "OpenRouter is busy"),
+    ("Anthropic is busy", "Anthropic is busy"),
+    ("HTTP is busy", "HTTP is busy"),
+    ("A task", "a task"),
+    ("/home/x is not JSON", "/home/x is not JSON"),
+    ("", ""),
+]
+MISHAPS = [
+    ("MODEL_NO_TOOLS_USED", "the model used no tool, and is reminded to"),
+    ("apply_diff: no\n<error_details>\nnot found\n</error_details>", "apply_diff: no\n\nnot found"),
+    ('{"status":"error","message":"It failed.","error":"no such file"}', "no such file"),
+    ('read_file: {"a": 1} is odd', 'read_file: {"a": 1} is odd'),
+    ("plain words", "plain words"),
+]
+
+
+@pytest.mark.parametrize(("text", "shown"), BEHIND_OUR_NAME)
+def test_a_message_begins_small_unless_with_a_name(text: str, shown: str) -> None:
+    assert in_a_sentence(text) == shown
+
+
+@pytest.mark.parametrize(("text", "shown"), MISHAPS)
+def test_people_read_errors_without_marks_for_programs(text: str, shown: str) -> None:
+    assert mishap(text) == shown
+
+
+def test_every_way_to_fail_has_a_sentence() -> None:
+    for kind in Trouble:
+        assert f"provider:{kind}" in OUTCOMES
+        assert kind.value not in outcome(f"provider:{kind}").replace("overload", "")[:8]
+    assert outcome("something new") == "failed"
+
+
+def test_the_reason_does_not_repeat_the_command() -> None:
+    command = "make `x`; rm -rf build"
+    decision = decide((Claim(Access.EXECUTE, command=command),), Settings())
+    assert isinstance(decision, Ask)
+    why = why_asked(decision.reason, command)
+    assert why == "commands are not allowed without you (alwaysAllowExecute)"
+    switched_on = Settings(always_allow_execute=True, allowed_commands=("ls",))
+    decision = decide((Claim(Access.EXECUTE, command="rm x"),), switched_on)
+    assert isinstance(decision, Ask)
+    assert why_asked(decision.reason, "rm x") == "no rule allows it"
+
+
+def test_numbers_for_programs_are_left_out_of_a_wait() -> None:
+    assert trouble("529\nbusy") == "busy"
+    assert trouble("busy") == "busy"
