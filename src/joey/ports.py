@@ -280,6 +280,14 @@ class Store(Protocol):
         """All tasks, the most recently changed first."""
         ...
 
+    def delete(self, task_id: str) -> None:
+        """Remove a task for good.
+
+        Raises:
+            TaskNotFoundError, TaskLockedError, StoreError
+        """
+        ...
+
 
 class Environment(Protocol):
     """What is told to the model about the machine and the workspace."""
