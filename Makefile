@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench soak lock
+.PHONY: help setup demo test check format bench soak web lock
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,12 @@ bench: $(READY) ## measure joey against its goals and a bare loop
 soak: $(READY) ## kill, cancel and resume tasks at random for a few minutes
 	@JOEY_KILLS=200 $(BIN)/python -m pytest tests/e2e/test_kill.py
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.soak
+
+# `npm ci` misreads a lock without addresses; this installs the same versions, checked by their hashes.
+web: ## build the web page and run its own tests (needs node 20 or newer)
+	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || { echo "make web needs node 20 or newer"; exit 1; }
+	@cd web && { test node_modules/.package-lock.json -nt package-lock.json || npm install --no-save --silent; }
+	@cd web && npm run --silent test && npm run --silent build
 
 lock: ## renew both requirement locks (needs uv)
 	uv pip compile pyproject.toml -o requirements.lock --custom-compile-command 'make lock' \

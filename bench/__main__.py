@@ -1,4 +1,4 @@
-"""`python -m bench [parsers] [harness] [growth] [crowd]`: measures, beside their goals.
+"""`python -m bench [parsers] [harness] [growth] [crowd] [fanout]`: measures, beside their goals.
 
 Nothing here fails when a goal is missed: a busy machine is no defect. Read the figures.
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import sys
 
-from bench import crowd, growth, harness, parsers
+from bench import crowd, fanout, growth, harness, parsers
 
 PARTS = {
     "parsers": parsers.main,
     "harness": harness.main,
     "growth": growth.main,
     "crowd": crowd.main,
+    "fanout": fanout.main,
 }
 
 

@@ -675,11 +675,11 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "mcp-names": _later("D2", "Both spellings of an MCP tool's name are understood.", "no MCP yet"),
     "subtasks": _later("D7", "Events around a subtask really fire.", "no subtasks yet"),
-    "websocket:current-task": _later(
-        "D10, seed 002", "Commands without a task id act on the current task.", "no server yet"
+    "websocket:current-task": Requirement(
+        "D10, seed 002", "Commands without a task id act on the current task."
     ),
-    "websocket:commands": _later(
-        "seed 002", "All commands, events and error codes of the WebSocket API.", "no server yet"
+    "websocket:commands": Requirement(
+        "seed 002", "All commands, events and error codes of the WebSocket API."
     ),
     "rewind": _later(
         "seed 004, MessageManager",

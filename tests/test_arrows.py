@@ -27,9 +27,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": ADAPTER,
     "testing": ADAPTER,
     "client": {"core", "engine"},
+    "server": {"__version__", "core", "engine", "ports"},
     "app": {"core", "ports", "engine", "tools", "providers", "stores", "terminals", "workspace"}
     | {"config", "client"},
-    "cli": {"__version__", "core", "ports", "client", "app", "testing"},
+    "cli": {"__version__", "core", "ports", "client", "server", "app", "testing"},
     "__init__": {"app", "client", "core", "engine"},
     "__main__": {"cli"},
 }
@@ -39,6 +40,8 @@ LIBRARIES: dict[str, set[str]] = {
     "tools": {"rapidfuzz"},
     "workspace": {"pathspec"},
     "cli": {"rich"},
+    "client": {"websockets"},
+    "server": {"starlette", "uvicorn", "websockets"},
 }
 """Third-party packages beside msgspec, which is the house's own."""
 

@@ -6,14 +6,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import structs
 
 from joey.config.choose import choose_profile
 from joey.config.home import joey_home as joey_home  # noqa: PLC0414 (front ends ask here)
-from joey.config.profiles import load_profiles
+from joey.config.preferences import Preferences, split
+from joey.config.profiles import Profiles, load_profiles
 from joey.config.settings import load_settings
+from joey.core.models import ModelInfo
 from joey.core.modes import BUILT_IN, find_mode
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Limits, Profile, Settings
@@ -22,6 +24,7 @@ from joey.engine.engine import Engine, TaskOptions
 from joey.engine.workbench import Workbench
 from joey.errors import ConfigError, WorkspaceError
 from joey.ports import Store
+from joey.providers.catalog import lookup, models_of
 from joey.providers.http import HttpClient
 from joey.providers.kinds import KINDS, find_kind
 from joey.providers.select import make_provider, model_of
@@ -253,3 +256,64 @@ def _make_bench(
         route=options.profile.route,
         system_prompt=options.system_prompt,
     )
+
+
+class Setup:
+    """What a server needs to know and may change: options of new tasks, settings, profiles."""
+
+    modes = BUILT_IN
+
+    def __init__(
+        self, *, workspace: Path, home: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> None:
+        self._env = os.environ if env is None else env
+        self.home = home or joey_home(self._env)
+        self.workspace = _usable(workspace)
+        self.preferences = Preferences(self.home)
+
+    def options(
+        self,
+        *,
+        workspace: Path | None = None,
+        mode: str | None = None,
+        profile: str | None = None,
+        configuration: dict[str, Any] | None = None,
+    ) -> TaskOptions:
+        """Options of one task; `configuration` holds settings and keys of a profile for it alone.
+
+        Raises:
+            ConfigError, WorkspaceError
+        """
+        settings, keys = split(configuration or {})
+        settings = {name: value for name, value in settings.items() if value is not None}
+        profile = profile or settings.pop("currentApiConfigName", None)
+        mode = mode or settings.get("mode")
+        if mode is not None and find_mode(mode) is None:
+            raise ConfigError(f"There is no mode {mode!r}.")
+        chosen = self._profile(profile, keys)
+        return TaskOptions(
+            workspace=_usable(workspace or self.workspace),
+            profile=chosen,
+            settings=self.preferences.settings_with(settings),
+            mode=mode,
+            protocol=chosen.protocol,
+        )
+
+    def _profile(self, name: str | None, keys: dict[str, Any]) -> Profile:
+        profiles = self.preferences.profiles()
+        if keys:
+            given = self.preferences.profile_with(keys, name)
+            profiles = Profiles(given.name, {**profiles.profiles, given.name: given})
+        return choose_profile(profiles=profiles, env=self._env, kinds=KINDS, profile=name)
+
+    def profile_of_task(self, name: str) -> str | None:
+        """The profile that a task was started with, if there still is one of that name."""
+        return name if name in self.preferences.profiles().profiles else None
+
+    def models(self, provider: str | None) -> dict[str, ModelInfo]:
+        """Models worth offering, of the active profile's provider unless one is named."""
+        profiles = self.preferences.profiles()
+        active = profiles.profiles.get(profiles.active, Profile())
+        name = provider or active.provider
+        ids = dict.fromkeys((active.model, *models_of(name)))
+        return {id: lookup(name, id) for id in ids if id}

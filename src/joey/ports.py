@@ -290,6 +290,14 @@ class Store(Protocol):
         """
         ...
 
+    def delete(self, task_id: str) -> None:
+        """Remove a task for good.
+
+        Raises:
+            TaskNotFoundError, TaskLockedError, StoreError
+        """
+        ...
+
 
 class Environment(Protocol):
     """What is told to the model about the machine and the workspace."""

@@ -12,7 +12,7 @@ from joey import __version__
 from joey.cli.exit_codes import UsageError
 from joey.cli.near_misses import meant_command
 
-COMMANDS = ("demo", "doctor", "tasks")
+COMMANDS = ("attach", "demo", "doctor", "serve", "tasks")
 FORMATS = ("text", "json", "stream-json")
 
 _DESCRIPTION = """\
@@ -22,6 +22,8 @@ before it does what you have not allowed. Without a prompt it opens a conversati
 _EPILOG = """\
 commands:
   joey tasks list|show|export   look at earlier tasks
+  joey serve                    tasks over WebSocket and in the browser
+  joey attach [ID]              look at a task of a server, and answer it
   joey doctor                   what is found, what is missing, what to do
   joey demo                     a whole task without key or network
   joey COMMAND --help           the options of one of these
@@ -271,9 +273,67 @@ def _demo_parser() -> Parser:
     return parser
 
 
+def _serve_parser() -> Parser:
+    parser = Parser(
+        prog="joey serve",
+        description=(
+            "Serve tasks to programs (WebSocket at /ws) and to people (a web page at /). Whoever"
+            " has the token can run commands here; it is printed once, as part of a link."
+        ),
+        epilog=(
+            "The token is taken from JOEY_TOKEN, else from --token-file, else it is made once and"
+            " kept in $JOEY_HOME/server.token."
+        ),
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--host", metavar="ADDRESS", default="127.0.0.1", help="listen here (127.0.0.1)")
+    add("--port", metavar="N", type=_port, default=7800, help="and on this port (7800; 0: any)")
+    add("--allow-remote", action="store_true", help="listen beyond this machine")
+    add("--token-file", metavar="FILE", help="a file that holds the token, readable by you alone")
+    add("--max-connections", metavar="N", type=_count, default=256, help="clients at once (256)")
+    add(
+        "--allow-origin",
+        metavar="ORIGIN",
+        action="append",
+        default=[],
+        help="let pages of another site connect, such as https://joey.example.org (repeatable)",
+    )
+    add("--tls-cert", metavar="FILE", help="certificate, for https and wss")
+    add("--tls-key", metavar="FILE", help="its private key")
+    add("-w", "--workspace", metavar="DIR", help="the folder that tasks work in by default")
+    add("--ipc", metavar="PATH", help="also serve Roo Code's IPC protocol on this Unix socket")
+    add("--debug", action="store_true", help="log every command")
+    return parser
+
+
+def _attach_parser() -> Parser:
+    parser = Parser(
+        prog="joey attach",
+        description=(
+            "Watch a task of a running `joey serve`: what it says, as it says it. What you write"
+            " answers its questions, or is read before its next step. Ctrl-C leaves the view; the"
+            " task goes on."
+        ),
+        epilog=(
+            "Without --url it is the server of this machine; its token is found in JOEY_TOKEN or"
+            " in $JOEY_HOME/server.token."
+        ),
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("id", nargs="?", metavar="ID", help="a task, or the start of its id (default: the latest)")
+    add("--url", metavar="URL", help="the server; also the link that joey serve prints")
+    add("--list", action="store_true", help="the tasks that are open there, the latest first")
+    add("--debug", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
 _COMMAND_PARSERS: dict[str, Callable[[], Parser]] = {
+    "attach": _attach_parser,
     "demo": _demo_parser,
     "doctor": _doctor_parser,
+    "serve": _serve_parser,
     "tasks": _tasks_parser,
 }
 
@@ -281,6 +341,12 @@ _COMMAND_PARSERS: dict[str, Callable[[], Parser]] = {
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: 0 to 65535")
     return int(text)
 
 

@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> ExitCode:
-    if arguments.debug:
+    if arguments.debug and arguments.command != "serve":
         import logging
 
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
@@ -51,6 +51,14 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
             from joey.cli.tasks import run_tasks
 
             return run_tasks(arguments)
+        case "serve":
+            from joey.cli.serve import run_serve
+
+            return run_serve(arguments)
+        case "attach":
+            from joey.cli.attach import run_attach
+
+            return run_attach(arguments)
         case "doctor":
             from joey.cli.doctor import run_doctor
 

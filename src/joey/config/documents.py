@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import tempfile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -60,3 +62,34 @@ def convert_document(value: dict[str, Any], kind: type[T], path: Path, within: s
         raise ConfigError(
             f"{path}: `{key}`: {problem}. Correct it, or remove the key to use the default."
         ) from None
+
+
+def write_document(path: Path, value: dict[str, Any]) -> None:
+    """Replace a file, readable by its owner alone; no moment shows half of it.
+
+    Raises:
+        ConfigError: it cannot be written; what was there is untouched.
+    """
+    data = json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(".tmp", ".joey-", path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(descriptor)
+            Path(temporary).replace(path)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

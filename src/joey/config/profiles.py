@@ -55,6 +55,13 @@ _ROO: dict[str, _RooKeys] = {
     "groq": _RooKeys(key="groqApiKey"),
     "litellm": _RooKeys("litellmModelId", "litellmApiKey", "litellmBaseUrl"),
 }
+PROFILE_KEYS = frozenset(
+    {*Profile.__struct_encode_fields__, "apiProvider", "modelTemperature", "modelMaxTokens"}
+    | {"toolProtocol", "openAiHeaders", "enableReasoningEffort", "openAiCustomModelInfo"}
+    | {"anthropicUseAuthToken"}
+    | {key for keys in _ROO.values() for key in (keys.model, keys.key, keys.url) if key}
+) - {"name"}
+"""What belongs to a profile where settings and profiles are given in one object, as Roo does."""
 
 
 def load_profiles(home: Path) -> Profiles:
@@ -77,11 +84,16 @@ def load_profiles(home: Path) -> Profiles:
     if not isinstance(active, str) or (named and active not in named and active != only):
         raise ConfigError(f"{path}: `active` must be the name of one of the profiles.")
     return Profiles(
-        active, {name: _profile(path, group, name, given) for name, given in named.items()}
+        active, {name: read_profile(path, group, name, given) for name, given in named.items()}
     )
 
 
-def _profile(path: Path, group: str, name: str, given: Any) -> Profile:
+def read_profile(path: Path, group: str, name: str, given: Any) -> Profile:
+    """One profile, in our names or in Roo's.
+
+    Raises:
+        ConfigError
+    """
     place = f"{group}.{name}"
     if not isinstance(given, dict):
         raise ConfigError(f"{path}: `{place}` must be an object.")

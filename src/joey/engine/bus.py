@@ -31,6 +31,8 @@ class Bus:
         self._recorder = recorder
         self._subscriptions: set[Subscription] = set()
         self._closed = False
+        self.opened_at = self.seq
+        """The last record from disk: what comes after it happened in this process."""
 
     @property
     def seq(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -131,6 +132,22 @@ class JsonFileStore:
     def is_held(self, task_id: str) -> bool:
         _, folder = self._existing(task_id)
         return is_held(folder)
+
+    def delete(self, task_id: str) -> None:
+        bare, folder = self._existing(task_id)
+        if folder != new_folder(self.tasks, bare) or not (folder / JOURNAL).exists():
+            raise StoreError(f"{folder} was not written by joey, and stays as it is.")
+        lock = _lock(folder, bare)
+        try:
+            # The journal goes first: without it nothing of the folder can be taken for a task.
+            (folder / JOURNAL).unlink()
+            for name in (UI, API, METADATA):
+                (folder / name).unlink(missing_ok=True)
+            shutil.rmtree(folder)
+        except OSError as error:
+            raise storage_error(f"could not delete task {bare}", folder, error) from error
+        finally:
+            lock.release()
 
     def _existing(self, task_id: str) -> tuple[str, Path]:
         bare = clean_id(task_id)

@@ -119,6 +119,14 @@ class MemoryStore:
             raise TaskNotFoundError(f"there is no task {task_id!r}")
         return self.tasks[bare].held
 
+    def delete(self, task_id: str) -> None:
+        bare = clean_id(task_id)
+        if bare is None or bare not in self.tasks:
+            raise TaskNotFoundError(f"there is no task {task_id!r}")
+        if self.tasks[bare].held:
+            raise TaskLockedError(f"task {bare} is open in this process.")
+        del self.tasks[bare]
+
     def _folder(self, task_id: str) -> Path:
         if self._scratch is None:
             self._scratch = Path(tempfile.mkdtemp(prefix="joey-"))

@@ -1,0 +1,253 @@
+"""Many clients watching one streaming task, beside the bare `websockets` library.
+
+`python -m bench.fanout [CLIENTS]`. A model says a word sixteen times a second; each is told to
+all clients, as a row that grows. The words are moments of the machine's clock, so that every
+client knows how long each took. The library broadcasts frames of the same shape and size at the
+same moments. Server and clients are processes of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from bench.crowd import Pulse
+from bench.runs import environment
+from bench.tables import table
+
+CLIENTS = 1000
+WORDS = 160
+PAUSE = 0.0625
+TOKEN = "a-token-for-the-benchmark"
+WHO = ("websockets", "joey")
+
+
+def main(clients: int = CLIENTS) -> None:
+    rows = [["", "events/s", "p50 ms", "p99 ms", "worst ms", "CPU s", "loop lag ms", "RSS MB"]]
+    for who in WHO:
+        report = asyncio.run(measure(who, clients))
+        rows.append([who, *report])
+    table(f"{clients} clients watching one task that says {WORDS} words", rows)
+
+
+async def measure(who: str, clients: int) -> list[str]:
+    command = [sys.executable, "-m", "bench.fanout", "--serve", who, str(clients)]
+    server = await asyncio.create_subprocess_exec(
+        *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    port = int(await server.stdout.readline())
+    loop = asyncio.get_running_loop()
+    watchers = []
+    for _ in range(clients):
+        _, watcher = await loop.create_connection(Watcher, "127.0.0.1", port)
+        await watcher.upgraded
+        watchers.append(watcher)
+    server.stdin.write(b"go\n")
+    started = time.monotonic()
+    async with asyncio.timeout(120):
+        await asyncio.gather(*(watcher.finished for watcher in watchers))
+    seconds = time.monotonic() - started
+    server.stdin.close()
+    told = json.loads(await server.stdout.readline())
+    for watcher in watchers:
+        watcher.transport.abort()
+    await server.wait()
+    delays = sorted(delay for watcher in watchers for delay in watcher.delays)
+    return [
+        f"{len(delays) / seconds:.0f}",
+        *(f"{delays[int(len(delays) * part)] * 1000:.1f}" for part in (0.5, 0.99)),
+        f"{delays[-1] * 1000:.1f}",
+        f"{told['cpu']:.1f}",
+        f"{told['lag'] * 1000:.0f}",
+        f"{told['rss']:.0f}",
+    ]
+
+
+class Watcher(asyncio.Protocol):
+    """The smallest client: it takes frames apart and looks at the last moment in each."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport
+        loop = asyncio.get_running_loop()
+        self.upgraded: asyncio.Future[None] = loop.create_future()
+        self.finished: asyncio.Future[None] = loop.create_future()
+        self.delays: list[float] = []
+        self._buffer = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        host, port = transport.get_extra_info("peername")
+        lines = (
+            "GET /ws HTTP/1.1",
+            f"Host: {host}:{port}",
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+            "Sec-WebSocket-Version: 13",
+            "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+            f"Authorization: Bearer {TOKEN}",
+        )
+        transport.write("\r\n".join([*lines, "", ""]).encode())
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if not self.upgraded.done():
+            end = self._buffer.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            assert self._buffer.startswith(b"HTTP/1.1 101"), bytes(self._buffer)
+            del self._buffer[: end + 4]
+            self.upgraded.set_result(None)
+        while (frame := self._take()) is not None:
+            self._look(frame)
+
+    def _take(self) -> bytes | None:
+        buffer = self._buffer
+        if len(buffer) < 2:
+            return None
+        size, start = buffer[1], 2
+        if size >= 126:
+            start = 4 if size == 126 else 10
+            size = int.from_bytes(buffer[2:start], "big")
+        if len(buffer) < start + size:
+            return None
+        frame = bytes(buffer[start : start + size])
+        del buffer[: start + size]
+        return frame
+
+    def _look(self, frame: bytes) -> None:
+        if b'"partial":true' not in frame:
+            return
+        text = frame[: frame.index(b'","partial"')]
+        if (moment := text.rpartition(b" ")[2]).isdigit():
+            self.delays.append(time.monotonic() - int(moment) / 1e9)
+        # Two words that come too close to each other are told together.
+        if text.count(b" ") == WORDS and not self.finished.done():
+            self.finished.set_result(None)
+
+
+# The servers ----------------------------------------------------------------------------------
+
+
+async def words() -> AsyncIterator[str]:
+    due = time.monotonic()
+    for _ in range(WORDS):
+        due += PAUSE
+        await asyncio.sleep(max(0.0, due - time.monotonic()))
+        yield f" {time.monotonic_ns()}"
+
+
+async def serve(who: str, clients: int) -> None:
+    lines = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(lines), sys.stdin
+    )
+    report = await (serve_joey if who == "joey" else serve_websockets)(lines, clients)
+    print(json.dumps(report), flush=True)
+
+
+class Meter:
+    def __init__(self) -> None:
+        self._pulse = Pulse()
+        self._cpu = time.process_time()
+
+    def report(self) -> dict[str, Any]:
+        self._pulse.stop()
+        rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        return {
+            "cpu": time.process_time() - self._cpu,
+            "lag": self._pulse.longest,
+            "rss": rss,
+        }
+
+
+async def serve_websockets(lines: asyncio.StreamReader, clients: int) -> dict[str, Any]:
+    from websockets.asyncio.server import ServerConnection, broadcast
+    from websockets.asyncio.server import serve as listen
+
+    from joey.core.history.ui import Row
+    from joey.core.wire import EventFrame, encode_frame
+    from joey.core.wire_events import MessagePayload
+
+    everybody: set[ServerConnection] = set()
+
+    async def handler(connection: ServerConnection) -> None:
+        everybody.add(connection)
+        await connection.wait_closed()
+        everybody.discard(connection)
+
+    async with listen(handler, "127.0.0.1", 0, compression=None) as server:
+        print(server.sockets[0].getsockname()[1], flush=True)
+        await lines.readline()
+        meter, text = Meter(), ""
+        async for word in words():
+            text += word
+            row = Row(ts=1, type="say", say="text", text=text, partial=True)
+            payload = MessagePayload(action="updated", message=row)
+            frame = EventFrame(event_name="message", task_id="t", payload=payload, seq=5)
+            broadcast(everybody, encode_frame(frame), text=True)
+        await lines.read()
+        return meter.report()
+
+
+async def serve_joey(lines: asyncio.StreamReader, clients: int) -> dict[str, Any]:
+    from joey.app import Setup, open_engine
+    from joey.server.auth import Token
+    from joey.server.hub import Hub
+    from joey.server.limits import Limits
+    from joey.server.serve import ServeOptions, serving
+    from joey.stores.memory import MemoryStore
+
+    with TemporaryDirectory(prefix="joey-bench-") as folder:
+        setup = Setup(workspace=Path(folder), home=Path(folder, "home"))
+        engine = open_engine(home=setup.home)
+        hub = Hub(engine, MemoryStore(), setup)
+        options = ServeOptions(port=0, limits=Limits(connections=clients))
+        async with serving(hub, Token(TOKEN), options) as listening:
+            print(listening.port, flush=True)
+            await lines.readline()
+            meter = Meter()
+            await play(hub)
+            await lines.read()
+            return meter.report()
+
+
+async def play(hub: Any) -> None:
+    """A real task whose model says the moments."""
+    from joey.core.chunks import TextChunk
+    from joey.core.models import ModelInfo
+
+    class Model:
+        model = ModelInfo("clock")
+        api_protocol = "anthropic"
+
+        async def stream(self, request: Any) -> AsyncIterator[TextChunk]:
+            async for word in words():
+                yield TextChunk(word)
+            await asyncio.get_running_loop().create_future()
+
+        async def close(self) -> None:
+            pass
+
+    from msgspec import structs
+
+    make = hub.engine._make_bench
+    hub.engine._make_bench = lambda options: structs.replace(make(options), provider=Model())
+    await hub.run("startNewTask", {"text": "say what time it is"})
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--serve"]:
+        asyncio.run(serve(sys.argv[2], int(sys.argv[3])))
+    else:
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else CLIENTS)

@@ -1,0 +1,313 @@
+"""One WebSocket to a server, which comes back by itself when it is lost.
+
+Whoever owns it hears event frames through `hear`, is told of a loss through `lost`, and sets
+things right again through `restored`. A command whose connection is lost before its response
+came fails: only its caller can know whether it may be given twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+
+from joey.client.address import Address
+from joey.core.wire import CommandFrame, ErrorInfo, EventFrame, Response
+from joey.errors import UserError
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 60.0
+"""Seconds without a connection after which it is given up."""
+HANDSHAKE = 10.0
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 5.0
+LARGEST_FRAME = 256 * 1024 * 1024
+"""Bytes; a whole history may come in one response."""
+WELCOME = "welcome"
+UNAUTHORIZED = 4401
+LOST = "CONNECTION_LOST"
+DENIED = "PERMISSION_DENIED"
+
+
+class RemoteError(UserError):
+    """The server refused a command, or cannot be reached."""
+
+    def __init__(self, message: str, code: str = LOST) -> None:
+        super().__init__(message)
+        self.code = code
+        """The error code of the API, or `CONNECTION_LOST`."""
+
+
+class Owner(Protocol):
+    def hear(self, frame: EventFrame) -> None: ...
+
+    def lost(self) -> None:
+        """Nothing can be heard until `restored`."""
+        ...
+
+    async def restored(self) -> None: ...
+
+    def gave_up(self, error: RemoteError) -> None: ...
+
+
+class _Waiting:
+    """A command without a response yet."""
+
+    def __init__(self, then: Callable[[Any], None] | None) -> None:
+        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.then = then
+
+    def settle(self, response: Response) -> None:
+        if self.answer.done():
+            return
+        if response.status == "success":
+            if self.then is not None:
+                self.then(response.data)
+            self.answer.set_result(response.data)
+            return
+        error = response.error or ErrorInfo("SERVER_ERROR", "no reason given")  # type: ignore[arg-type]
+        self.answer.set_exception(RemoteError(error.message, str(error.code)))
+
+    def fail(self, error: RemoteError) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
+class Connection:
+    def __init__(self, address: Address, owner: Owner, patience: float = PATIENCE) -> None:
+        self._address = address
+        self._owner = owner
+        self._patience = patience
+        self._socket: ClientConnection | None = None
+        self._online = asyncio.Event()
+        self._waiting: dict[str, _Waiting] = {}
+        self._number = 0
+        self._keeper: asyncio.Task[None] | None = None
+        self._error: RemoteError | None = None
+        self.welcome: Mapping[str, Any] = {}
+        """What the server said of itself."""
+
+    @property
+    def error(self) -> RemoteError | None:
+        """Why there will be no connection any more."""
+        return self._error
+
+    async def open(self) -> None:
+        """Raises RemoteError: nobody is there, or the token is not theirs."""
+        if not self._address.token:
+            raise RemoteError(
+                "there is no token for the server: `joey serve` leaves one in"
+                " $JOEY_HOME/server.token; for a server elsewhere, set JOEY_TOKEN",
+                DENIED,
+            )
+        socket = await self._dial()
+        self._keeper = asyncio.create_task(self._keep(socket), name="joey-connection")
+        try:
+            async with asyncio.timeout(HANDSHAKE):
+                await self._online.wait()
+        except TimeoutError as error:
+            await self.close()
+            raise RemoteError(f"{self._address.url} is no server of joey's: no welcome") from error
+        if self._error is not None:
+            raise self._error
+
+    async def close(self) -> None:
+        self._error = self._error or RemoteError("the connection was closed")
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait([self._keeper])
+        self._give_up(self._error)
+
+    async def request(
+        self,
+        name: str,
+        task_id: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        then: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """The data of the response. `then` gets it too, before any frame that follows it.
+
+        Raises:
+            RemoteError: the server refused, or the connection was lost meanwhile.
+        """
+        await self._online.wait()
+        if self._error is not None:
+            raise self._error
+        return await self._ask(name, task_id, arguments, then)
+
+    async def look(
+        self,
+        name: str,
+        task_id: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        then: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """A request that changes nothing, and so is made again when the connection is lost.
+
+        Raises:
+            RemoteError: the server refused, or the connection was given up.
+        """
+        while True:
+            try:
+                return await self.request(name, task_id, arguments, then=then)
+            except RemoteError as error:
+                if error.code != LOST or self._error is not None:
+                    raise
+
+    async def _ask(
+        self,
+        name: str,
+        task_id: str | None,
+        arguments: Mapping[str, Any] | None,
+        then: Callable[[Any], None] | None,
+    ) -> Any:
+        assert self._socket is not None
+        self._number += 1
+        frame = CommandFrame(
+            command_name=name,
+            request_id=str(self._number),
+            task_id=task_id,
+            arguments=dict(arguments) if arguments else None,
+        )
+        waiting = self._waiting[frame.request_id] = _Waiting(then)
+        try:
+            await self._socket.send(msgspec.json.encode(frame).decode())
+            return await waiting.answer
+        except ConnectionClosed as error:
+            raise _lost(name) from error
+        finally:
+            self._waiting.pop(frame.request_id, None)
+
+    # Keeping the connection
+
+    async def _keep(self, socket: ClientConnection) -> None:
+        try:
+            while True:
+                await self._converse(socket)
+                socket = await self._dial_again()
+        except RemoteError as error:
+            self._give_up(error)
+        except Exception as error:
+            log.exception("the connection to %s ended by a defect", self._address.url)
+            self._give_up(RemoteError(f"the connection ended by a defect: {error!r}"))
+
+    async def _converse(self, socket: ClientConnection) -> None:
+        """Hear the server until the connection is lost."""
+        self._socket = socket
+        restoring: asyncio.Task[None] | None = None
+        try:
+            async for text in socket:
+                frame = _decode(text)
+                if isinstance(frame, EventFrame):
+                    self._owner.hear(frame)
+                elif frame.request_id == WELCOME:
+                    self.welcome = frame.data
+                    self._online.set()
+                    restoring = asyncio.ensure_future(self._restore())
+                elif waiting := self._waiting.get(frame.request_id):
+                    waiting.settle(frame)
+        except ConnectionClosed as closed:
+            log.info("lost the connection to %s: %s", self._address.url, closed)
+        finally:
+            self._drop(restoring)
+            await socket.close()
+        if socket.close_code == UNAUTHORIZED:
+            raise _denied(self._address)
+
+    async def _restore(self) -> None:
+        try:
+            await self._owner.restored()
+        except RemoteError as error:
+            log.info("could not go on after a new connection: %s", error)
+
+    def _drop(self, restoring: asyncio.Task[None] | None) -> None:
+        self._socket = None
+        self._online.clear()
+        if restoring is not None:
+            restoring.cancel()
+        if self._error is None:
+            self._owner.lost()
+        for waiting in self._waiting.values():
+            waiting.fail(_lost("the command"))
+
+    def _give_up(self, error: RemoteError) -> None:
+        self._error = error
+        self._online.set()  # whoever waits for a connection is told that there will be none
+        for waiting in self._waiting.values():
+            waiting.fail(error)
+        self._owner.gave_up(error)
+
+    async def _dial_again(self) -> ClientConnection:
+        pause = FIRST_PAUSE
+        try:
+            async with asyncio.timeout(self._patience):
+                while True:
+                    await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+                    pause = min(2 * pause, LONGEST_PAUSE)
+                    try:
+                        return await self._dial()
+                    except RemoteError as error:
+                        if error.code != LOST:
+                            raise
+                        log.info("still no connection: %s", error)
+        except TimeoutError as error:
+            raise RemoteError(
+                f"the server at {self._address.url} did not come back within"
+                f" {self._patience:g} seconds"
+            ) from error
+
+    async def _dial(self) -> ClientConnection:
+        address = self._address
+        try:
+            return await connect(
+                address.url,
+                additional_headers={"Authorization": f"Bearer {address.token}"},
+                compression=None,
+                max_size=LARGEST_FRAME,
+                open_timeout=HANDSHAKE,
+                proxy=None if address.is_local else True,
+            )
+        except InvalidStatus as error:
+            status = error.response.status_code
+            if status == 401:
+                raise _denied(address) from error
+            said = error.response.body.decode("utf-8", "replace").strip()[:200]
+            message = f"the server at {address.url} refused ({status}): {said}"
+            raise RemoteError(message, DENIED if status == 403 else LOST) from error
+        except (OSError, TimeoutError, InvalidHandshake) as error:
+            raise RemoteError(
+                f"there is no joey server at {address.url} ({error}); `joey serve` starts one"
+            ) from error
+
+
+_decoder: msgspec.json.Decoder[EventFrame | Response] = msgspec.json.Decoder(EventFrame | Response)
+
+
+def _decode(text: str | bytes) -> EventFrame | Response:
+    try:
+        return _decoder.decode(text)
+    except msgspec.DecodeError as error:
+        raise RemoteError(f"the server does not speak joey's protocol: {error}") from error
+
+
+def _lost(what: str) -> RemoteError:
+    return RemoteError(
+        f"the connection was lost before {what} was answered; it may have been carried out"
+    )
+
+
+def _denied(address: Address) -> RemoteError:
+    return RemoteError(
+        f"the server at {address.url} wants another token: give it as JOEY_TOKEN,"
+        " or with the link that `joey serve` prints",
+        DENIED,
+    )

@@ -1,0 +1,303 @@
+"""Event frames of a server, read back as events of the engine.
+
+A frame shows a row as it is now; an event says what happened to it. The difference to the row
+as it was before is the event. What the wire does not carry is made up in a plain way: a call is
+named after its row (`row_<ts>`), each part of a reply is a `ReplyReceived` of its own, and an
+event without a row has the `ts` of the latest one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from joey.core.asks import Answer, AskKind, Response
+from joey.core.events import (
+    AskAnswered,
+    AskOpened,
+    AskWithdrawn,
+    CommandGrew,
+    Countdown,
+    Event,
+    MessageQueued,
+    MessageUnqueued,
+    ModeSwitched,
+    Placed,
+    ReplyReceived,
+    RequestEnded,
+    RequestStarted,
+    RowGrew,
+    RowOpened,
+    Said,
+    TaskAborted,
+    TaskCompleted,
+    TaskCreated,
+    TaskFailed,
+    TaskFinished,
+    TaskStarted,
+    TodosChanged,
+    TokenUsage,
+    ToolAnnounced,
+    ToolFailed,
+    ToolFinished,
+    ToolTally,
+    UsageChanged,
+    UserSaid,
+)
+from joey.core.history.ui import RequestInfo
+from joey.core.messages import ReasoningPart, TextPart, Usage
+from joey.core.protocol import ToolProtocol
+from joey.core.todos import Todo
+from joey.core.wire import EventFrame
+
+RowData = Mapping[str, Any]
+
+
+class EventReader:
+    def __init__(self, rows: Iterable[RowData] = ()) -> None:
+        """`rows` are known already: only what happens to them later is news."""
+        self._rows: dict[int, RowData] = {row["ts"]: row for row in rows}
+        self._queue: dict[str, Any] = {}
+        self._result = ""
+        self._asked: int | None = None
+        """The question that has no answer yet."""
+        self._ts = max(self._rows, default=0)
+
+    def feed(self, frame: EventFrame) -> list[Event]:
+        """What has happened, according to this frame."""
+        if frame.event_name == "message":
+            return self.feed_row(frame.payload["message"])
+        if frame.event_name == "queuedMessagesUpdated":
+            return list(self._queued(frame.payload["queue"]))
+        event = self._event(frame.event_name, frame.task_id or "", frame.payload)
+        return [] if event is None else [event]
+
+    def feed_row(self, row: RowData) -> list[Event]:
+        """What has happened to this row since it was last seen."""
+        ts = row["ts"]
+        before = self._rows.get(ts, {})
+        self._rows[ts] = row
+        self._ts = max(self._ts, ts)
+        if row["type"] == "ask":
+            if before.get("type") != "ask":
+                self._asked = ts
+            return list(_asked(row, before))
+        match row.get("say"):
+            case "text" if "partial" not in row:
+                return [] if before else [_user_said(row, first=True)]
+            case "user_feedback":
+                return [] if before else [_user_said(row, first=False)]
+            case "text" | "reasoning":
+                return list(_replied(row, before))
+            case "tool":
+                return list(_called(row, before))
+            case "command_output":
+                return list(_output(row, before))
+            case "api_req_started":
+                return list(_requested(row, before))
+            case _:
+                return list(self._said(row, before))
+
+    def _said(self, row: RowData, before: RowData) -> Iterator[Event]:
+        if row.get("partial"):
+            return
+        if not before or before.get("partial"):
+            text, say = row.get("text", ""), str(row.get("say"))
+            if say == "completion_result":
+                self._result = text
+            images = tuple(row.get("images", ()))
+            yield Said(ts=row["ts"], say=say, text=text, images=images)
+        yield from _finished(row, before)
+
+    def _queued(self, queue: list[dict[str, Any]]) -> Iterator[Event]:
+        now = {item["id"]: item for item in queue}
+        for id in self._queue.keys() - now.keys():
+            yield MessageUnqueued(ts=self._ts, id=id)
+        for id, item in now.items():
+            if id not in self._queue:
+                images = tuple(item.get("images", ()))
+                ts = item.get("timestamp", self._ts)
+                yield MessageQueued(ts=ts, id=id, text=item.get("text", ""), images=images)
+        self._queue = now
+
+    def _event(self, name: str, task_id: str, payload: Mapping[str, Any]) -> Event | None:
+        ts = self._ts
+        match name:
+            case "taskCreated":
+                return _created(ts, task_id, payload)
+            case "taskStarted":
+                return TaskStarted(ts=ts)
+            case "taskCompleted":
+                return TaskCompleted(
+                    ts=ts,
+                    result=self._result,
+                    usage=_usage(payload),
+                    tool_usage=msgspec.convert(payload["toolUsage"], dict[str, ToolTally]),
+                )
+            case "taskFinished":
+                return TaskFinished(ts=ts)
+            case "taskAborted":
+                return TaskAborted(ts=ts, reason=payload["reason"])
+            case "taskFailed":
+                return TaskFailed(ts=ts, code=payload["code"], message=payload["message"])
+            case "taskAskResponded":
+                self._asked = None
+                return _answered(ts, payload)
+            case "taskActive" if self._asked is not None:
+                withdrawn, self._asked = self._asked, None
+                return AskWithdrawn(ts=ts, ask_ts=withdrawn)
+            case "taskTokenUsageUpdated":
+                return UsageChanged(ts=ts, usage=_usage(payload))
+            case "taskModeSwitched":
+                return ModeSwitched(ts=ts, mode=payload["modeSlug"])
+            case "taskToolFailed":
+                return ToolFailed(ts=ts, tool=payload["toolName"], error=str(payload["error"]))
+            case "todosUpdated":
+                todos = msgspec.convert(payload["todos"], tuple[Todo, ...])
+                return TodosChanged(ts=ts, todos=todos)
+            case "countdown":
+                return Countdown(
+                    ts=ts,
+                    seconds=payload["seconds"],
+                    message=payload["message"],
+                    attempt=payload.get("attempt", 1),
+                )
+            case _:
+                return None
+
+
+def _created(ts: int, task_id: str, payload: Mapping[str, Any]) -> TaskCreated:
+    return TaskCreated(
+        ts=ts,
+        task_id=task_id,
+        workspace=payload.get("workspace", ""),
+        mode=payload.get("mode", ""),
+        protocol=ToolProtocol(payload.get("protocol") or ToolProtocol.NATIVE),
+        profile=payload.get("profile", "default"),
+        model=payload.get("model", ""),
+    )
+
+
+def _usage(payload: Mapping[str, Any]) -> TokenUsage:
+    return msgspec.convert(payload["usage"], TokenUsage)
+
+
+def _answered(ts: int, payload: Mapping[str, Any]) -> AskAnswered:
+    answer = Answer(Response(payload["response"]), by=payload["by"])
+    return AskAnswered(ts=ts, ask_ts=payload["askTs"], answer=answer)
+
+
+def _user_said(row: RowData, *, first: bool) -> UserSaid:
+    images = tuple(row.get("images", ()))
+    return UserSaid(ts=row["ts"], text=row.get("text", ""), images=images, first=first)
+
+
+def _asked(row: RowData, before: RowData) -> Iterator[Event]:
+    if before.get("type") != "ask":
+        yield ask_of(row)
+    yield from _finished(row, before)
+
+
+def ask_of(row: RowData) -> AskOpened:
+    """The question that a row puts."""
+    return AskOpened(
+        ts=row["ts"],
+        ask=AskKind(row["ask"]),
+        text=row.get("text", ""),
+        tool=row.get("tool"),
+        path=row.get("path"),
+        diff=row.get("diff"),
+        protected=bool(row.get("isProtected")),
+        call_id=_call_id(row) if row.get("tool") else None,
+    )
+
+
+def _replied(row: RowData, before: RowData) -> Iterator[Event]:
+    ts, say, text = row["ts"], row["say"], row.get("text", "")
+    if before and not before.get("partial"):
+        return
+    if row.get("partial") and not before:
+        yield RowOpened(ts=ts, say=say)
+    if (before or row.get("partial")) and (delta := _growth(row, before)):
+        yield RowGrew(ts=ts, delta=delta)
+    if not row.get("partial"):
+        part = TextPart(text) if say == "text" else ReasoningPart(text)
+        yield ReplyReceived(ts=ts, parts=(Placed(ts, part),))
+
+
+def _called(row: RowData, before: RowData) -> Iterator[Event]:
+    tool = row.get("tool", "")
+    if row.get("partial"):
+        if not before:
+            yield RowOpened(ts=row["ts"], say="tool", tool=tool, call_id=_call_id(row))
+        return
+    if not before or before.get("partial"):
+        yield ToolAnnounced(
+            ts=row["ts"],
+            call_id=_call_id(row),
+            tool=tool,
+            text=row.get("text", ""),
+            path=row.get("path"),
+            diff=row.get("diff"),
+        )
+    yield from _finished(row, before)
+
+
+def _finished(row: RowData, before: RowData) -> Iterator[Event]:
+    if "result" in row and "result" not in before:
+        yield ToolFinished(
+            ts=row["ts"],
+            call_id=_call_id(row),
+            tool=row.get("tool", ""),
+            content=row["result"],
+            row_ts=row["ts"],
+        )
+
+
+def _output(row: RowData, before: RowData) -> Iterator[Event]:
+    if before and not before.get("partial"):
+        return
+    if (before or row.get("partial")) and (delta := _growth(row, before)):
+        yield CommandGrew(ts=row["ts"], output=delta)
+    if not row.get("partial"):
+        yield Said(ts=row["ts"], say="command_output", text=row.get("text", ""))
+
+
+def _requested(row: RowData, before: RowData) -> Iterator[Event]:
+    info = msgspec.json.decode(row.get("text") or "{}", type=RequestInfo)
+    if not before:
+        yield RequestStarted(ts=row["ts"], api_protocol=info.api_protocol or "")
+    if not _is_over(info) or row.get("text") == before.get("text"):
+        return
+    usage = None
+    if info.tokens_in is not None or info.tokens_out is not None:
+        usage = Usage(
+            input=info.tokens_in or 0,
+            output=info.tokens_out or 0,
+            cache_writes=info.cache_writes or 0,
+            cache_reads=info.cache_reads or 0,
+        )
+    yield RequestEnded(
+        ts=row["ts"],
+        request_ts=row["ts"],
+        usage=usage,
+        cost=info.cost,
+        cancel_reason=info.cancel_reason,
+        error=info.streaming_failed_message,
+    )
+
+
+def _is_over(info: RequestInfo) -> bool:
+    return info.cost is not None or info.cancel_reason is not None
+
+
+def _growth(row: RowData, before: RowData) -> str:
+    """What was added since; nothing when the text was rewritten."""
+    old, new = before.get("text", ""), row.get("text", "")
+    return new[len(old) :] if new.startswith(old) else ""
+
+
+def _call_id(row: RowData) -> str:
+    return f"row_{row['ts']}"

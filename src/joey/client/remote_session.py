@@ -1,0 +1,290 @@
+"""One task of a server, used like a task of this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from joey.client.connection import LOST, Connection, RemoteError
+from joey.client.following import Following, is_passing
+from joey.client.reader import EventReader, RowData
+from joey.client.session import Session
+from joey.core.asks import Answer, Response
+from joey.core.events import AskOpened, Event, TokenUsage
+from joey.core.state import AT_REST
+from joey.core.wire import EventFrame
+from joey.core.wire_commands import TaskInfo, decode_data
+
+BACKLOG = 10_000
+"""Frames that a slow reader may leave unread before it loses the passing ones."""
+_STARTED = "taskStarted"
+_ENDINGS = frozenset({"taskFinished", "taskAborted", "taskFailed"})
+
+
+class RemoteSession:
+    """One task of a server. Made by the `RemoteEngine`."""
+
+    def __init__(
+        self, connection: Connection, task_id: str, rows: Sequence[RowData], seq: int
+    ) -> None:
+        self._connection = connection
+        self._request = connection.request
+        self._look = connection.look
+        self._id = task_id
+        self._state = Following(rows, seq)
+        self._ears: set[_Ear] = set()
+        self._jobs: set[asyncio.Task[None]] = set()
+        self._is_over = False
+        self._error: RemoteError | None = None
+        self.is_following = False
+        """Frames are heard without a gap; otherwise they are on their way again."""
+        self.info: TaskInfo | None = None
+        """The task's entry in the server's list, when it was last asked for."""
+
+    # What anybody may look at
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    @property
+    def pending(self) -> AskOpened | None:
+        return self._state.pending
+
+    @property
+    def usage(self) -> TokenUsage:
+        return self._state.usage
+
+    @property
+    def rows(self) -> Sequence[dict[str, Any]]:
+        return [dict(row) for row in self._state.rows]
+
+    @property
+    def running(self) -> bool:
+        """The task works, or waits for an answer."""
+        return self._state.runs
+
+    @property
+    def seq(self) -> int:
+        """The last record that was heard of."""
+        return self._state.seq
+
+    @property
+    def first(self) -> int:
+        """The last record that `first_rows` include: `watch(session.first)` goes on from them."""
+        return self._state.first
+
+    @property
+    def first_rows(self) -> Sequence[RowData]:
+        """The rows as they were when this session began."""
+        return self._state.first_rows
+
+    async def messages(self) -> list[dict[str, Any]]:
+        """The UI history as the server has it now."""
+        data = await self._look("getMessages", self._id)
+        return list(data["messages"])
+
+    async def frames(self, since: int | None = None) -> AsyncIterator[EventFrame]:
+        """Frames as the server sends them, until the task comes to rest; by default from its
+        beginning. Passing ones (rows that grow) are seen only when they happen."""
+        async for frame, _ in self._told(since):
+            yield frame
+
+    async def events(self, since: int | None = None) -> AsyncIterator[Event]:
+        """The frames, read back as the events of a task in this process."""
+        async for _, events in self._told(since):
+            for event in events:
+                yield event
+
+    async def watch(self, since: int | None = None) -> AsyncIterator[Event]:
+        """As `events`, but without end: a task that rests may be set to work by anybody."""
+        async for _, events in self._told(since, to_rest=False):
+            for event in events:
+                yield event
+
+    async def _told(
+        self, since: int | None, *, to_rest: bool = True
+    ) -> AsyncIterator[tuple[EventFrame, list[Event]]]:
+        rests = to_rest and since is not None and not self.running
+        if rests and not (await self._events(since or 0))[1]:
+            return
+        older, skipped = await self._older(since)
+        reader = EventReader(() if older else self._state.first_rows)
+        with self._listening(older) as ear:
+            while (frame := await ear.next()) is not None:
+                events = reader.feed(frame)
+                if skipped and not is_passing(frame):
+                    skipped -= 1
+                    continue
+                yield frame, events
+                ended = to_rest and frame.event_name in _ENDINGS
+                if ended and not ear.will_hear(_STARTED):
+                    return
+
+    async def _older(self, since: int | None) -> tuple[list[EventFrame], int]:
+        """Frames from before this session began, and how many of all frames `since` covers."""
+        first, since = self._state.first, since or 0
+        if since == first:
+            return [], 0
+        while True:
+            whole, ours, after = await asyncio.gather(
+                *(self._events(number) for number in (0, first, since))
+            )
+            if whole[0] == ours[0] == after[0]:
+                break
+        if since > first:
+            return [], len(ours[1]) - len(after[1])
+        return whole[1][: len(whole[1]) - len(ours[1])], len(whole[1]) - len(after[1])
+
+    async def _events(self, since: int) -> tuple[int, list[EventFrame]]:
+        data = await self._look("getEvents", self._id, {"since": since})
+        return data["seq"], msgspec.convert(data["events"], list[EventFrame])
+
+    @contextmanager
+    def _listening(self, older: Sequence[EventFrame]) -> Iterator[_Ear]:
+        ear = _Ear([*older, *self._state.frames])
+        if self._is_over or self._connection.error is not None:
+            ear.finish(self._error or self._connection.error)
+        self._ears.add(ear)
+        try:
+            yield ear
+        finally:
+            self._ears.discard(ear)
+
+    # What anybody may do
+
+    async def send(self, text: str, images: tuple[str, ...] = ()) -> None:
+        arguments: dict[str, Any] = {"message": text}
+        if images:
+            arguments["images"] = list(images)
+        await self._request("sendMessage", self._id, arguments)
+
+    async def answer(self, ask_ts: int, answer: Answer) -> bool:
+        arguments: dict[str, Any] = {"askTs": ask_ts, "response": answer.response.value}
+        if answer.text:
+            arguments["text"] = answer.text
+        if answer.images:
+            arguments["images"] = list(answer.images)
+        data = await self._request("respond", self._id, arguments)
+        return bool(data["accepted"])
+
+    async def approve(self, text: str = "") -> bool:
+        """Say yes to the open question."""
+        return await self._respond(Response.YES, text)
+
+    async def reject(self, text: str = "") -> bool:
+        """Say no to the open question."""
+        return await self._respond(Response.NO, text)
+
+    async def _respond(self, response: Response, text: str) -> bool:
+        if self.pending is None:
+            return False
+        return await self.answer(self.pending.ts, Answer(response, text=text))
+
+    async def cancel(self) -> None:
+        await self._request("cancelTask", self._id)
+
+    # What the engine says
+
+    async def follow(self) -> None:
+        """Hear everything after what was heard already, and ask how the task stands.
+
+        Raises:
+            RemoteError
+        """
+        since = {"since": self._state.seq}
+        await self._look("subscribe", self._id, since, then=self._rejoin)
+        await self._look("getTask", self._id, then=self._settle)
+
+    def _rejoin(self, data: Any) -> None:
+        self.is_following = True
+
+    def _settle(self, data: Any) -> None:
+        info: TaskInfo = decode_data("getTask", data).task
+        self.info = info
+        usage = TokenUsage(
+            total_tokens_in=info.tokens_in,
+            total_tokens_out=info.tokens_out,
+            total_cache_writes=info.cache_writes,
+            total_cache_reads=info.cache_reads,
+            total_cost=info.total_cost,
+            context_tokens=info.context_tokens or 0,
+        )
+        runs = info.live and info.status not in AT_REST
+        self._state.settle(info.ask.ts if info.ask else None, usage, runs)
+
+    def fall_behind(self) -> None:
+        """The server left frames out because they were not read fast enough."""
+        self.is_following = False
+        job = asyncio.ensure_future(self.follow())
+        self._jobs.add(job)
+        job.add_done_callback(self._caught_up)
+
+    def _caught_up(self, job: asyncio.Task[None]) -> None:
+        self._jobs.discard(job)
+        error = None if job.cancelled() else job.exception()
+        if isinstance(error, RemoteError) and error.code != LOST:
+            self.break_off(error)
+
+    def hear(self, frame: EventFrame) -> None:
+        if not self.is_following:
+            return
+        told = self._state.take(frame)
+        if told is not None:
+            for ear in self._ears:
+                ear.offer(told)
+        if frame.event_name == "taskDeleted":
+            self.break_off(None)
+
+    def break_off(self, error: RemoteError | None) -> None:
+        """Nothing more will be heard."""
+        self._is_over, self._error = True, error
+        for ear in self._ears:
+            ear.finish(error)
+
+
+_fits: type[Session] = RemoteSession
+
+
+class _Ear:
+    """The frames that one reader has not read yet."""
+
+    def __init__(self, frames: Sequence[EventFrame]) -> None:
+        self._unread = deque(frames)
+        self._finished = False
+        self._error: RemoteError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    def offer(self, frame: EventFrame) -> None:
+        self._unread.append(frame)
+        if len(self._unread) > BACKLOG and is_passing(frame):
+            self._unread = deque(frame for frame in self._unread if not is_passing(frame))
+        self._wake()
+
+    def finish(self, error: RemoteError | None) -> None:
+        self._finished, self._error = True, error
+        self._wake()
+
+    def will_hear(self, name: str) -> bool:
+        """A frame with this name is among those that were not read yet."""
+        return any(frame.event_name == name for frame in self._unread)
+
+    async def next(self) -> EventFrame | None:
+        """Raises RemoteError: the connection was given up."""
+        while not self._unread:
+            if self._error is not None:
+                raise self._error
+            if self._finished:
+                return None
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return self._unread.popleft()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

@@ -1,0 +1,164 @@
+"""What the person has chosen, read and changed: `settings.json` and `profiles.json`.
+
+Everything is read afresh, so that a change made in an editor counts at once; everything that is
+not understood is kept as it was.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from joey.config.documents import convert_document, read_document, write_document
+from joey.config.profiles import PROFILE_KEYS, PROFILES, Profiles, load_profiles, read_profile
+from joey.config.settings import SETTINGS, load_settings
+from joey.core.settings import Profile, Settings
+from joey.errors import ConfigError
+
+DEFAULT_PROFILE = "default"
+_OWNED = ("apiKey", "baseUrl", "model", "headers")
+"""What means nothing to another provider, or must not go to one."""
+
+
+class Preferences:
+    def __init__(self, home: Path) -> None:
+        self._settings_file = home / SETTINGS
+        self._profiles_file = home / PROFILES
+        self._home = home
+
+    # Settings ---------------------------------------------------------------------------------
+
+    def settings(self) -> Settings:
+        return load_settings(self._home)
+
+    def settings_with(self, values: dict[str, Any]) -> Settings:
+        """The settings with these laid over them.
+
+        Raises:
+            ConfigError: naming the key that does not fit.
+        """
+        chosen = (read_document(self._settings_file) or {}) | values
+        return convert_document(chosen, Settings, self._settings_file)
+
+    def document(self) -> dict[str, Any]:
+        """All settings by their names in the file, defaults included."""
+        settings = self.settings()
+        known = {
+            field.encode_name: getattr(settings, field.name) for field in structs.fields(Settings)
+        }
+        return {**(read_document(self._settings_file) or {}), **known}
+
+    def change_settings(self, values: dict[str, Any]) -> None:
+        """Set these; null takes a key back to its default."""
+        self.settings_with({name: value for name, value in values.items() if value is not None})
+        document = (read_document(self._settings_file) or {}) | values
+        kept = {name: value for name, value in document.items() if value is not None}
+        write_document(self._settings_file, kept)
+
+    # Profiles ---------------------------------------------------------------------------------
+
+    def profiles(self) -> Profiles:
+        return load_profiles(self._home)
+
+    def profile_with(self, values: dict[str, Any], name: str | None = None) -> Profile:
+        """The named or active profile with these laid over it, for one task alone."""
+        document, group, _ = self._profile_document()
+        active = name or self.profiles().active
+        merged = _merged(document[group].get(active) or {}, values)
+        return read_profile(self._profiles_file, group, active, merged)
+
+    def profile_entry(self, name: str) -> dict[str, Any]:
+        """A profile as the file has it.
+
+        Raises:
+            ConfigError: there is none of this name.
+        """
+        document, group, _ = self._profile_document()
+        entry = document[group].get(name)
+        if entry is None:
+            raise ConfigError(f"There is no profile '{name}'.")
+        return dict(entry)
+
+    def save_profile(
+        self, name: str, values: dict[str, Any], *, activate: bool, exists: bool | None = None
+    ) -> None:
+        """Make or change a profile. What is not given stays, null removes a key.
+
+        Raises:
+            ConfigError: a value does not fit, or `exists` says otherwise than the file.
+        """
+        document, group, active = self._profile_document()
+        known = document[group].get(name)
+        if exists is not None and exists != (known is not None):
+            wrong = "exists already" if known is not None else "does not exist"
+            raise ConfigError(f"The profile '{name}' {wrong}.")
+        entry = _merged(known or {}, values)
+        read_profile(self._profiles_file, group, name, entry)
+        document[group] = {**document[group], name: entry}
+        if activate or active not in document:
+            document[active] = name
+        write_document(self._profiles_file, document)
+
+    def activate_profile(self, name: str) -> None:
+        self.profile_entry(name)
+        document, _, active = self._profile_document()
+        write_document(self._profiles_file, {**document, active: name})
+
+    def delete_profile(self, name: str) -> None:
+        self.profile_entry(name)
+        document, group, active = self._profile_document()
+        left = {other: entry for other, entry in document[group].items() if other != name}
+        document[group] = left
+        if document.get(active) == name:
+            document[active] = next(iter(left), DEFAULT_PROFILE)
+        write_document(self._profiles_file, document)
+
+    def _profile_document(self) -> tuple[dict[str, Any], str, str]:
+        """The file, and what it calls its profiles and the active one."""
+        load_profiles(self._home)
+        document = read_document(self._profiles_file) or {"profiles": {}}
+        if "profiles" not in document and "apiConfigs" in document:
+            return document, "apiConfigs", "currentApiConfigName"
+        document.setdefault("profiles", {})
+        return document, "profiles", "active"
+
+    # Both in one object, as Roo's clients send them -------------------------------------------
+
+    def change(self, values: dict[str, Any]) -> None:
+        """Set settings, and keys of the active profile, from one object.
+
+        Raises:
+            ConfigError: nothing was changed.
+        """
+        settings, profile = split(values)
+        active = settings.pop("currentApiConfigName", None)
+        if active is not None:
+            self.profile_entry(str(active))
+        self.settings_with({name: value for name, value in settings.items() if value is not None})
+        if profile:
+            name = str(active or self.profiles().active)
+            self.save_profile(name, profile, activate=True)
+        elif active is not None:
+            self.activate_profile(str(active))
+        if settings:
+            self.change_settings(settings)
+
+
+def split(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Settings, and what belongs to a profile."""
+    settings = {name: value for name, value in values.items() if name not in PROFILE_KEYS}
+    return settings, {name: value for name, value in values.items() if name in PROFILE_KEYS}
+
+
+def _merged(known: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """A key goes only where it belongs: another provider starts without the old one's."""
+    before = known.get("apiProvider", known.get("provider"))
+    after = values.get("apiProvider", values.get("provider", before))
+    if after != before:
+        known = {name: value for name, value in known.items() if name not in _OWNED}
+        if "provider" in values:
+            known.pop("apiProvider", None)
+    merged = known | values
+    return {name: value for name, value in merged.items() if value is not None}

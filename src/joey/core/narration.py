@@ -1,0 +1,234 @@
+"""How a task's events are told over the wire: folded once, in order, into frames.
+
+The same narrator tells a task that is being watched and one that is read back from its journal;
+for the durable events both give the same frames. What a passing event changed is only noted: the
+server shows it when it is time (see `changed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from joey.core.asks import INTERACTIVE, RESUMABLE
+from joey.core.events import (
+    PASSING,
+    AskAnswered,
+    AskOpened,
+    AskWithdrawn,
+    Countdown,
+    Event,
+    MessageQueued,
+    MessageUnqueued,
+    ModeSwitched,
+    Record,
+    RequestEnded,
+    RequestStarted,
+    TaskAborted,
+    TaskAdopted,
+    TaskCompleted,
+    TaskCreated,
+    TaskFailed,
+    TaskFinished,
+    TaskStarted,
+    TodosChanged,
+    ToolFailed,
+    UserSaid,
+)
+from joey.core.history.facts import TaskFacts
+from joey.core.history.ui import Change, UiHistory
+from joey.core.wire import EventFrame
+from joey.core.wire_events import (
+    AbortedPayload,
+    AskPayload,
+    AskRespondedPayload,
+    CompletedPayload,
+    CountdownPayload,
+    CreatedPayload,
+    Empty,
+    FailedPayload,
+    MessagePayload,
+    ModeSwitchedPayload,
+    QueuedMessage,
+    QueuePayload,
+    TodosPayload,
+    ToolFailedPayload,
+    UsagePayload,
+    totals,
+)
+
+Told = tuple[str, Struct]
+
+
+class Narrator:
+    def __init__(self, task_id: str) -> None:
+        self.task_id = task_id
+        self.ui = UiHistory()
+        self.facts = TaskFacts()
+        self.seq = 0
+        """The last record that was told."""
+        self._created: TaskCreated | None = None
+
+    def tell(self, seq: int, event: Event) -> list[EventFrame]:
+        """The frames of a durable event."""
+        if type(event) in PASSING:
+            raise ValueError(f"{type(event).__name__} is not durable")
+        before, self.seq = self.seq, seq
+        self.facts.apply(event)  # type: ignore[arg-type]
+        changes = self.ui.apply(event)
+        told = [*self._before_rows(event), *map(self._message, changes), *self._after_rows(event)]
+        last = len(told) - 1
+        return [
+            self._frame(name, payload, seq if number == last else before)
+            for number, (name, payload) in enumerate(told)
+        ]
+
+    def changed(self, event: Event) -> tuple[Change, ...]:
+        """Take in a passing event; the rows that look different now."""
+        return self.ui.apply(event)
+
+    def row_frame(self, change: Change) -> EventFrame | None:
+        """A row as it looks now; None when it is gone."""
+        if self.ui.row(change.ts) is None:
+            return None
+        return self._frame(*self._message(change), self.seq)
+
+    def countdown(self, event: Countdown) -> EventFrame:
+        payload = CountdownPayload(
+            seconds=event.seconds, message=event.message, attempt=event.attempt
+        )
+        return self._frame("countdown", payload, self.seq)
+
+    def _frame(self, name: str, payload: Struct, seq: int) -> EventFrame:
+        return EventFrame(event_name=name, task_id=self.task_id, payload=payload, seq=seq)
+
+    def _message(self, change: Change) -> Told:
+        payload = MessagePayload(action=change.action, message=self.ui.row(change.ts))
+        return "message", payload
+
+    def _before_rows(self, event: Event) -> Iterator[Told]:
+        match event:
+            case TaskCreated():
+                # It is told with its title, which the next record brings.
+                self._created = event
+            case UserSaid(first=True) if self._created is not None:
+                yield "taskCreated", self._created_payload()
+                self._created = None
+            case TaskAdopted():
+                yield "taskCreated", self._created_payload()
+            case UserSaid():
+                yield "taskUserMessage", Empty()
+
+    def _created_payload(self) -> CreatedPayload:
+        facts = self.facts
+        return CreatedPayload(
+            workspace=facts.workspace,
+            mode=facts.mode,
+            title=facts.title[:200],
+            protocol=facts.protocol.value,
+            profile=facts.route.profile,
+            model=facts.route.model,
+            parent_id=facts.parent_id,
+        )
+
+    def _after_rows(self, event: Event) -> Iterator[Told]:
+        match event:
+            case AskOpened():
+                yield _asked(event)
+            case AskAnswered():
+                yield (
+                    "taskAskResponded",
+                    AskRespondedPayload(
+                        ask_ts=event.ask_ts, response=event.answer.response.value, by=event.by
+                    ),
+                )
+                yield "taskActive", Empty()
+            case AskWithdrawn():
+                yield "taskActive", Empty()
+            case ModeSwitched(mode=mode):
+                yield "taskModeSwitched", ModeSwitchedPayload(mode_slug=mode)
+            case ToolFailed():
+                yield "taskToolFailed", ToolFailedPayload(tool_name=event.tool, error=event.error)
+            case TodosChanged(todos=todos):
+                yield "todosUpdated", TodosPayload(todos=todos)
+            case MessageQueued() | MessageUnqueued():
+                yield "queuedMessagesUpdated", self._queue()
+            case RequestStarted() if event.dequeued:
+                yield "queuedMessagesUpdated", self._queue()
+            case RequestEnded() if event.usage is not None:
+                yield (
+                    "taskTokenUsageUpdated",
+                    UsagePayload(usage=totals(self.facts.usage), tool_usage=dict(self.facts.tools)),
+                )
+            case _:
+                yield from self._life(event)
+
+    def _life(self, event: Event) -> Iterator[Told]:
+        match event:
+            case TaskStarted():
+                yield "taskStarted", Empty()
+                yield "taskActive", Empty()
+            case TaskCompleted():
+                yield (
+                    "taskCompleted",
+                    CompletedPayload(
+                        usage=totals(event.usage),
+                        tool_usage=event.tool_usage,
+                        is_subtask=self.facts.parent_id is not None,
+                    ),
+                )
+            case TaskFinished():
+                yield "taskFinished", Empty()
+            case TaskAborted(reason=reason):
+                yield "taskAborted", AbortedPayload(reason=reason)
+            case TaskFailed():
+                yield "taskFailed", FailedPayload(code=event.code, message=event.message)
+
+    def _queue(self) -> QueuePayload:
+        return QueuePayload(
+            queue=tuple(
+                QueuedMessage(id=m.id, text=m.text, timestamp=m.ts, images=m.images)
+                for m in self.facts.queue.values()
+            )
+        )
+
+
+def _asked(event: AskOpened) -> Told:
+    name = "taskIdle"
+    if event.ask in INTERACTIVE:
+        name = "taskInteractive"
+    elif event.ask in RESUMABLE:
+        name = "taskResumable"
+    return name, AskPayload(ask_ts=event.ts, ask=event.ask.value)
+
+
+def narrate(task_id: str, records: Iterable[Record]) -> tuple[Narrator, list[EventFrame]]:
+    """A task as its journal tells it."""
+    narrator = Narrator(task_id)
+    frames = [frame for record in records for frame in narrator.tell(record.seq, record.event)]
+    return narrator, frames
+
+
+class Replay:
+    """Frames told again to somebody who was away: a row is `created` when it is first met."""
+
+    def __init__(self) -> None:
+        self._met: set[int] = set()
+
+    def retell(self, frame: EventFrame) -> EventFrame:
+        payload = frame.payload
+        if not isinstance(payload, MessagePayload):
+            return frame
+        ts = row_ts(payload)
+        action: Literal["created", "updated"] = "updated" if ts in self._met else "created"
+        self._met.add(ts)
+        if action == payload.action:
+            return frame
+        return structs.replace(frame, payload=structs.replace(payload, action=action))
+
+
+def row_ts(payload: MessagePayload) -> int:
+    row = payload.message
+    return int(row["ts"]) if isinstance(row, dict) else int(row.ts)

@@ -1,0 +1,159 @@
+"""Payloads of the events that the WebSocket API tells, by the event's name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, structs
+
+from joey.core.events import TokenUsage, ToolTally
+from joey.core.todos import Todo
+
+
+class _Payload(Struct, frozen=True, rename="camel", kw_only=True):
+    pass
+
+
+class Empty(_Payload, frozen=True):
+    pass
+
+
+class MessagePayload(_Payload, frozen=True):
+    action: Literal["created", "updated"]
+    message: Annotated[Any, Meta(extra_json_schema={"$ref": "#/$defs/Row"})]
+    """A `Row`; of an adopted task, the row as its first writer left it."""
+
+
+class CreatedPayload(_Payload, frozen=True, omit_defaults=True):
+    workspace: str
+    mode: str
+    title: str
+    protocol: str
+    profile: str = "default"
+    model: str = ""
+    parent_id: str | None = None
+
+
+class AskRespondedPayload(_Payload, frozen=True):
+    ask_ts: int
+    response: str
+    by: str
+
+
+class AskPayload(_Payload, frozen=True):
+    ask_ts: int
+    ask: str
+
+
+class AbortedPayload(_Payload, frozen=True):
+    reason: str
+
+
+class FailedPayload(_Payload, frozen=True):
+    code: str
+    message: str
+
+
+class SpawnedPayload(_Payload, frozen=True):
+    child_task_id: str
+
+
+class UsageTotals(_Payload, frozen=True):
+    """`TokenUsage` with every number told, zeros too: clients of Roo's check for them."""
+
+    total_tokens_in: int
+    total_tokens_out: int
+    total_cache_writes: int
+    total_cache_reads: int
+    total_cost: float
+    context_tokens: int
+
+
+def totals(usage: TokenUsage) -> UsageTotals:
+    return UsageTotals(**structs.asdict(usage))
+
+
+class CompletedPayload(_Payload, frozen=True):
+    usage: UsageTotals
+    tool_usage: dict[str, ToolTally]
+    is_subtask: bool
+
+
+class UsagePayload(_Payload, frozen=True):
+    usage: UsageTotals
+    tool_usage: dict[str, ToolTally]
+
+
+class ModeSwitchedPayload(_Payload, frozen=True):
+    mode_slug: str
+
+
+class ToolFailedPayload(_Payload, frozen=True):
+    tool_name: str
+    error: str
+
+
+class QueuedMessage(_Payload, frozen=True, omit_defaults=True):
+    id: str
+    text: str
+    timestamp: int
+    images: tuple[str, ...] = ()
+
+
+class QueuePayload(_Payload, frozen=True):
+    queue: tuple[QueuedMessage, ...]
+
+
+class TodosPayload(_Payload, frozen=True):
+    todos: tuple[Todo, ...]
+
+
+class CountdownPayload(_Payload, frozen=True):
+    seconds: int
+    message: str
+    attempt: int
+
+
+class ModePayload(_Payload, frozen=True):
+    mode: str
+
+
+class ProfilePayload(_Payload, frozen=True):
+    name: str
+    provider: str
+
+
+class ResyncPayload(_Payload, frozen=True, omit_defaults=True):
+    task_id: str | None = None
+
+
+PAYLOADS: dict[str, type[Struct]] = {
+    # of the original API
+    "message": MessagePayload,
+    "taskStarted": Empty,
+    "taskPaused": Empty,
+    "taskUnpaused": Empty,
+    "taskAskResponded": AskRespondedPayload,
+    "taskAborted": AbortedPayload,
+    "taskSpawned": SpawnedPayload,
+    "taskCompleted": CompletedPayload,
+    "taskTokenUsageUpdated": UsagePayload,
+    "taskCreated": CreatedPayload,
+    "taskModeSwitched": ModeSwitchedPayload,
+    "taskToolFailed": ToolFailedPayload,
+    # added
+    "taskFinished": Empty,
+    "taskFailed": FailedPayload,
+    "taskActive": Empty,
+    "taskInteractive": AskPayload,
+    "taskResumable": AskPayload,
+    "taskIdle": AskPayload,
+    "taskUserMessage": Empty,
+    "queuedMessagesUpdated": QueuePayload,
+    "todosUpdated": TodosPayload,
+    "countdown": CountdownPayload,
+    "taskDeleted": Empty,
+    "modeChanged": ModePayload,
+    "providerProfileChanged": ProfilePayload,
+    "resync": ResyncPayload,
+}

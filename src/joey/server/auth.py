@@ -1,0 +1,158 @@
+"""Who may speak to the server: a token, from an address and a page that are expected.
+
+The token is a secret between the server and its clients. The other two checks keep web pages out
+that a browser on this machine shows: a page that was led here by a name of its own (`Host`), and
+a page that came from elsewhere (`Origin`). They are made before anything else, on every request.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from joey.errors import ConfigError
+
+VARIABLE = "JOEY_TOKEN"
+FILE = "server.token"
+SUBPROTOCOL = "joey.token."
+SHORTEST = 16
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+class Token:
+    """Compared in a time that says nothing about it."""
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    def fits(self, given: str) -> bool:
+        return hmac.compare_digest(self.value.encode(), given.encode("utf-8", "replace"))
+
+    def __repr__(self) -> str:
+        return "Token(…)"
+
+
+def find_token(home: Path, env: Mapping[str, str], file: Path | None = None) -> Token:
+    """The token from the environment, from a file, or kept from an earlier start; else a new one.
+
+    Raises:
+        ConfigError
+    """
+    if value := env.get(VARIABLE, "").strip():
+        return _checked(value, VARIABLE)
+    if file is not None:
+        return _checked(_read(file), str(file))
+    kept = home / FILE
+    if kept.exists():
+        return _checked(_read(kept), str(kept))
+    token = secrets.token_urlsafe(32)
+    _keep(kept, token)
+    return Token(token)
+
+
+def _checked(value: str, where: str) -> Token:
+    if len(value) < SHORTEST or not value.isascii() or not value.isprintable():
+        raise ConfigError(
+            f"The token in {where} is not usable: take at least {SHORTEST} printable ASCII"
+            " characters, by chance rather than by choice."
+        )
+    return Token(value)
+
+
+def _read(file: Path) -> str:
+    try:
+        if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise ConfigError(f"Others may read the token in {file}. Close it: chmod 600 {file}")
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The token in {file} cannot be read: {error}.") from error
+
+
+def _keep(file: Path, token: str) -> None:
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            os.fchmod(descriptor, 0o600)
+            stream.write(f"{token}\n")
+    except OSError as error:
+        raise ConfigError(f"The token cannot be kept in {file}: {error.strerror}.") from error
+
+
+class Doorkeeper(Struct, frozen=True):
+    """Which addresses and pages are expected."""
+
+    hosts: frozenset[str]
+    """As in the header: name or address, and the port unless it is the usual one."""
+    origins: frozenset[str]
+    """Pages from elsewhere that were allowed by name."""
+    scheme: str = "http"
+    any_address: bool = False
+    """Beyond loopback a client may come by any address; rebinding needs a name."""
+
+    def refuses(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+        """Why a request is not let in; None when it is."""
+        found: dict[bytes, list[str]] = {b"host": [], b"origin": []}
+        for name, value in headers:
+            if name in found:
+                found[name].append(value.decode("latin-1").strip().lower())
+        hosts, origins = found[b"host"], found[b"origin"]
+        if len(hosts) != 1 or not self._knows(hosts[0]):
+            return "This Host is not one of this server's."
+        if not origins:
+            return None
+        if len(origins) == 1 and (
+            origins[0] in self.origins or origins[0] == f"{self.scheme}://{hosts[0]}"
+        ):
+            return None
+        return "This Origin is not allowed; see joey serve --allow-origin."
+
+    def _knows(self, host: str) -> bool:
+        return host in self.hosts or (self.any_address and _is_address(host))
+
+
+def doorkeeper(
+    host: str, port: int, *, tls: bool, origins: Iterable[str] = (), any_address: bool = False
+) -> Doorkeeper:
+    """Raises ConfigError when an origin is not one."""
+    usual = 443 if tls else 80
+    names = {*LOOPBACK, f"[{host}]" if ":" in host else host}
+    hosts = {f"{name}:{port}".lower() for name in names}
+    if port == usual:
+        hosts |= {name.lower() for name in names}
+    allowed = {_origin(origin) for origin in origins}
+    hosts |= {urlsplit(origin).netloc for origin in allowed}
+    return Doorkeeper(frozenset(hosts), frozenset(allowed), "https" if tls else "http", any_address)
+
+
+def _origin(text: str) -> str:
+    parts = urlsplit(text.strip().lower().rstrip("/"))
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.path or parts.query:
+        raise ConfigError(f"{text!r} is not an origin such as https://joey.example.org")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _is_address(host: str) -> bool:
+    name = host.rpartition("]")[0].removeprefix("[") or host.partition(":")[0]
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def offered_token(headers: Mapping[str, str], subprotocols: Iterable[str]) -> str | None:
+    """The token that came with a request, by either of the two ways."""
+    scheme, _, value = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and value.strip():
+        return value.strip()
+    named = (p.removeprefix(SUBPROTOCOL) for p in subprotocols if p.startswith(SUBPROTOCOL))
+    return next(named, None)

@@ -1,0 +1,47 @@
+"""A command on its way to its handler, and what a handler may say instead of an answer."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from joey.core.wire import ErrorCode
+from joey.server.outbox import Source
+
+
+class Client(Protocol):
+    """Whoever sent the command."""
+
+    name: str
+
+    def read_back(self, task_id: str, source: Source, since: int) -> None:
+        """After the response, tell this task from an earlier number on."""
+        ...
+
+
+class Call(Struct, frozen=True):
+    task_id: str | None
+    arguments: Any
+    client: Client | None = None
+
+
+class CommandError(Exception):
+    """Told to the client; the command had no effect."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def invalid(argument: str, problem: str) -> CommandError:
+    return CommandError(ErrorCode.INVALID_PARAMETER, f"`{argument}`: {problem}")
+
+
+def not_found(task_id: str) -> CommandError:
+    return CommandError(ErrorCode.TASK_NOT_FOUND, f"Task with ID '{task_id}' not found")
+
+
+def failed(message: str) -> CommandError:
+    return CommandError(ErrorCode.EXECUTION_ERROR, message)

@@ -1,0 +1,167 @@
+"""Commands that look at tasks, open or not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from joey.core.narration import Narrator, Replay, narrate
+from joey.core.wire_commands import (
+    Events,
+    FoundTasks,
+    InHistory,
+    ListTasks,
+    Messages,
+    PendingAsk,
+    SearchTasks,
+    Since,
+    Subscribed,
+    TaskData,
+    TaskInfo,
+    TaskList,
+    Todos,
+    UsageData,
+)
+from joey.core.wire_events import totals
+from joey.engine.task import Task
+from joey.ports import TaskMetadata
+from joey.server.calls import Call, not_found
+from joey.server.commands.tasks import is_known
+
+if TYPE_CHECKING:
+    from joey.server.hub import Hub
+
+
+async def is_task_in_history(hub: Hub, call: Call) -> InHistory:
+    return InHistory(in_history=await is_known(hub, hub.task_id(call)))
+
+
+async def get_messages(hub: Hub, call: Call) -> Messages:
+    if task := hub.open_task(call):
+        return Messages(messages=list(task.rows), seq=task.bus.seq)
+    read = await _read(hub, call)
+    return Messages(messages=list(read.ui.rows), seq=read.seq)
+
+
+async def get_token_usage(hub: Hub, call: Call) -> UsageData:
+    if task := hub.open_task(call):
+        return UsageData(usage=totals(task.usage))
+    return UsageData(usage=totals((await _read(hub, call)).facts.usage))
+
+
+async def get_todos(hub: Hub, call: Call) -> Todos:
+    if task := hub.open_task(call):
+        return Todos(todos=list(task.recorder.facts.todos))
+    return Todos(todos=list((await _read(hub, call)).facts.todos))
+
+
+async def get_events(hub: Hub, call: Call) -> Events:
+    asked: Since = call.arguments
+    told = await hub.told(hub.task_id(call))
+    replay = Replay()
+    frames = [replay.retell(frame) for frame in told.frames[told.after(asked.since) :]]
+    return Events(events=frames, seq=told.seq)
+
+
+async def subscribe(hub: Hub, call: Call) -> Subscribed:
+    asked: Since = call.arguments
+    if call.task_id is None:
+        return Subscribed(tasks={feed.task.id: feed.seq for feed in hub.feeds})
+    told = await hub.told(call.task_id)
+    if call.client is not None:
+        call.client.read_back(call.task_id, told, asked.since)
+    return Subscribed(task_id=call.task_id, seq=told.seq)
+
+
+async def get_task(hub: Hub, call: Call) -> TaskData:
+    task_id = hub.task_id(call)
+    for metadata in await _all(hub):
+        if metadata.id == task_id:
+            return TaskData(task=_info(hub, metadata))
+    raise not_found(task_id)
+
+
+async def list_tasks(hub: Hub, call: Call) -> TaskList:
+    asked: ListTasks = call.arguments
+    tasks = _of_workspace(await _all(hub), asked.workspace)
+    page = tasks[asked.offset : asked.offset + asked.limit]
+    return TaskList(tasks=[_info(hub, task) for task in page], total=len(tasks))
+
+
+async def search_tasks(hub: Hub, call: Call) -> FoundTasks:
+    """Tasks whose title or id has all the words."""
+    asked: SearchTasks = call.arguments
+    words = asked.query.casefold().split()
+    found = [
+        task
+        for task in _of_workspace(await _all(hub), asked.workspace)
+        if all(word in f"{task.title}\n{task.id}".casefold() for word in words)
+    ]
+    return FoundTasks(tasks=[_info(hub, task) for task in found[: asked.limit]])
+
+
+async def _read(hub: Hub, call: Call) -> Narrator:
+    task_id = hub.task_id(call)
+    records = await asyncio.to_thread(hub.store.read, task_id)
+    narrator, _ = await asyncio.to_thread(narrate, task_id, records)
+    return narrator
+
+
+async def _all(hub: Hub) -> list[TaskMetadata]:
+    """All tasks, the latest first; open ones as they are now."""
+    known = {task.id: task for task in await asyncio.to_thread(hub.engine.history)}
+    known |= {task.id: task.recorder.metadata() for task in hub.engine.tasks}
+    return sorted(known.values(), key=lambda task: (task.updated, task.id), reverse=True)
+
+
+def _of_workspace(tasks: Sequence[TaskMetadata], workspace: str | None) -> Sequence[TaskMetadata]:
+    if workspace is None:
+        return tasks
+    wanted = Path(workspace).expanduser()
+    return [task for task in tasks if task.workspace and Path(task.workspace) == wanted]
+
+
+def _info(hub: Hub, metadata: TaskMetadata) -> TaskInfo:
+    task = hub.engine.find(metadata.id)
+    return TaskInfo(
+        id=metadata.id,
+        title=metadata.title,
+        workspace=metadata.workspace,
+        mode=metadata.mode,
+        protocol=str(metadata.protocol),
+        profile=metadata.profile,
+        model=metadata.model,
+        status=str(metadata.status),
+        created=metadata.created,
+        updated=metadata.updated,
+        tokens_in=metadata.tokens_in,
+        tokens_out=metadata.tokens_out,
+        cache_writes=metadata.cache_writes,
+        cache_reads=metadata.cache_reads,
+        total_cost=metadata.total_cost,
+        live=task is not None,
+        parent_id=metadata.parent_id,
+        context_tokens=task.usage.context_tokens if task else None,
+        context_window=task.bench.provider.model.context_window if task else None,
+        ask=_pending(task) if task else None,
+    )
+
+
+def _pending(task: Task) -> PendingAsk | None:
+    pending = task.pending
+    return PendingAsk(ts=pending.ts, ask=pending.ask.value) if pending is not None else None
+
+
+HANDLERS = {
+    "isTaskInHistory": is_task_in_history,
+    "getMessages": get_messages,
+    "getTokenUsage": get_token_usage,
+    "getTodos": get_todos,
+    "getEvents": get_events,
+    "subscribe": subscribe,
+    "getTask": get_task,
+    "listTasks": list_tasks,
+    "searchTasks": search_tasks,
+}

@@ -1,0 +1,167 @@
+"""Commands about settings, profiles, modes and models. Secrets go in and never come out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from joey.core.modes import Mode
+from joey.core.secrets import without_secrets
+from joey.core.wire_commands import (
+    ActiveProfile,
+    Commands,
+    Configuration,
+    Done,
+    GetModels,
+    ModeInfo,
+    Models,
+    Modes,
+    ProfileData,
+    ProfileEntry,
+    ProfileId,
+    ProfileName,
+    ProfileNames,
+    SetConfiguration,
+)
+from joey.core.wire_events import ModePayload, ProfilePayload
+from joey.errors import ConfigError
+from joey.server.calls import Call, invalid
+
+if TYPE_CHECKING:
+    from joey.server.hub import Hub
+
+
+async def get_configuration(hub: Hub, call: Call) -> Configuration:
+    preferences = hub.setup.preferences
+    profiles = preferences.profiles()
+    document = {**preferences.document(), "currentApiConfigName": profiles.active}
+    if active := profiles.profiles.get(profiles.active):
+        document |= {"apiProvider": active.provider, "apiModelId": active.model}
+    return Configuration(configuration=without_secrets(document))
+
+
+async def set_configuration(hub: Hub, call: Call) -> Done:
+    asked: SetConfiguration = call.arguments
+    preferences = hub.setup.preferences
+    before = preferences.document().get("mode")
+    profiles = preferences.profiles()
+    mode = asked.values.get("mode")
+    if mode is not None and mode not in {known.slug for known in hub.setup.modes}:
+        raise invalid("arguments.values.mode", "there is no such mode.")
+    try:
+        preferences.change(asked.values)
+    except ConfigError as error:
+        raise invalid("arguments.values", str(error)) from error
+    after = preferences.document().get("mode")
+    if after != before:
+        hub.announce("modeChanged", ModePayload(mode=str(after)))
+    if preferences.profiles() != profiles:
+        _announce_profile(hub)
+    return Done()
+
+
+async def get_profiles(hub: Hub, call: Call) -> ProfileNames:
+    return ProfileNames(profiles=sorted(hub.setup.preferences.profiles().profiles))
+
+
+async def get_active_profile(hub: Hub, call: Call) -> ActiveProfile:
+    profiles = hub.setup.preferences.profiles()
+    known = profiles.active in profiles.profiles
+    return ActiveProfile(active_profile=profiles.active if known else None)
+
+
+async def set_active_profile(hub: Hub, call: Call) -> ActiveProfile:
+    asked: ProfileName = call.arguments
+    _check_exists(hub, asked.name)
+    hub.setup.preferences.activate_profile(asked.name)
+    _announce_profile(hub)
+    return ActiveProfile(active_profile=asked.name)
+
+
+async def get_profile_entry(hub: Hub, call: Call) -> ProfileData:
+    asked: ProfileName = call.arguments
+    _check_exists(hub, asked.name)
+    entry = hub.setup.preferences.profile_entry(asked.name)
+    return ProfileData(profile=without_secrets(entry))
+
+
+async def create_profile(hub: Hub, call: Call) -> ProfileId:
+    return _save(hub, call, exists=False)
+
+
+async def update_profile(hub: Hub, call: Call) -> ProfileId:
+    return _save(hub, call, exists=True)
+
+
+async def upsert_profile(hub: Hub, call: Call) -> ProfileId:
+    return _save(hub, call, exists=None)
+
+
+def _save(hub: Hub, call: Call, *, exists: bool | None) -> ProfileId:
+    asked: ProfileEntry = call.arguments
+    if exists is not None and exists != (asked.name in hub.setup.preferences.profiles().profiles):
+        problem = "does not exist" if exists else "exists already"
+        raise invalid("arguments.name", f"the profile '{asked.name}' {problem}.")
+    try:
+        hub.setup.preferences.save_profile(asked.name, asked.profile or {}, activate=asked.activate)
+    except ConfigError as error:
+        raise invalid("arguments.profile", str(error)) from error
+    if asked.activate:
+        _announce_profile(hub)
+    return ProfileId(profile_id=asked.name)
+
+
+async def delete_profile(hub: Hub, call: Call) -> Done:
+    asked: ProfileName = call.arguments
+    _check_exists(hub, asked.name)
+    hub.setup.preferences.delete_profile(asked.name)
+    _announce_profile(hub)
+    return Done()
+
+
+def _check_exists(hub: Hub, name: str) -> None:
+    if name not in hub.setup.preferences.profiles().profiles:
+        raise invalid("arguments.name", f"there is no profile '{name}'.")
+
+
+def _announce_profile(hub: Hub) -> None:
+    profiles = hub.setup.preferences.profiles()
+    active = profiles.profiles.get(profiles.active)
+    provider = active.provider if active else ""
+    hub.announce("providerProfileChanged", ProfilePayload(name=profiles.active, provider=provider))
+
+
+async def get_modes(hub: Hub, call: Call) -> Modes:
+    return Modes(modes=[_mode(mode) for mode in hub.setup.modes])
+
+
+def _mode(mode: Mode) -> ModeInfo:
+    return ModeInfo(slug=mode.slug, name=mode.name, description=mode.when_to_use)
+
+
+async def get_models(hub: Hub, call: Call) -> Models:
+    asked: GetModels = call.arguments
+    try:
+        return Models(models=hub.setup.models(asked.provider))
+    except ConfigError as error:
+        raise invalid("arguments.provider", str(error)) from error
+
+
+async def get_commands(hub: Hub, call: Call) -> Commands:
+    return Commands(commands=[])
+
+
+HANDLERS = {
+    "getConfiguration": get_configuration,
+    "setConfiguration": set_configuration,
+    "getProfiles": get_profiles,
+    "getActiveProfile": get_active_profile,
+    "setActiveProfile": set_active_profile,
+    "getProfileEntry": get_profile_entry,
+    "createProfile": create_profile,
+    "updateProfile": update_profile,
+    "upsertProfile": upsert_profile,
+    "deleteProfile": delete_profile,
+    "getModes": get_modes,
+    "getModels": get_models,
+    "getCommands": get_commands,
+}

@@ -1,0 +1,111 @@
+"""Commands that say something to a task: words, answers, another mode."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from joey.core.asks import Answer, Response
+from joey.core.events import MessageQueued, MessageUnqueued, ModeSwitched
+from joey.core.messages import well_formed
+from joey.core.wire_commands import Accepted, Done, EditQueue, Respond, SendMessage, SwitchMode
+from joey.core.wire_events import ModePayload
+from joey.engine.task import Task
+from joey.server.calls import Call, failed, invalid, not_found
+from joey.server.commands.tasks import is_known
+
+if TYPE_CHECKING:
+    from joey.server.hub import Hub
+
+
+async def send_message(hub: Hub, call: Call) -> Done:
+    said: SendMessage = call.arguments
+    text, images = (said.message or "").strip(), said.images or ()
+    if not text and not images:
+        raise invalid("arguments.message", "there is nothing to send.")
+    await hub.resume(hub.task_id(call), text, images)
+    return Done()
+
+
+async def press_primary(hub: Hub, call: Call) -> Done:
+    return await _press(hub, call, Response.YES)
+
+
+async def press_secondary(hub: Hub, call: Call) -> Done:
+    return await _press(hub, call, Response.NO)
+
+
+async def _press(hub: Hub, call: Call, response: Response) -> Done:
+    task = await _open(hub, call)
+    pending = task.pending
+    answer = Answer(response, text=call.arguments.text or "")
+    if pending is None or not await task.answer(pending.ts, answer):
+        raise failed(f"Task '{task.id}' is not waiting for an answer.")
+    return Done()
+
+
+async def respond(hub: Hub, call: Call) -> Accepted:
+    """The first answer to a question counts; a later one is not accepted."""
+    asked: Respond = call.arguments
+    task = hub.open_task(call)
+    if task is None:
+        await _check_known(hub, call)
+        return Accepted(accepted=False)
+    answer = Answer(asked.response, text=asked.text or "", images=asked.images or ())
+    return Accepted(accepted=await task.answer(asked.ask_ts, answer))
+
+
+async def edit_queue(hub: Hub, call: Call) -> Done:
+    asked: EditQueue = call.arguments
+    if asked.remove == (asked.text is not None):
+        raise invalid("arguments", "give either a new `text`, or `remove: true`.")
+    task = await _open(hub, call)
+    queued = task.recorder.facts.queue.get(asked.id)
+    if queued is None:
+        raise failed(f"No message '{asked.id}' is waiting any more.")
+    if asked.text is None:
+        task.publish(MessageUnqueued(ts=task.now(), id=queued.id))
+    else:
+        text = well_formed(asked.text)
+        task.publish(MessageQueued(ts=task.now(), id=queued.id, text=text, images=queued.images))
+    await task.recorder.commit()
+    return Done()
+
+
+async def switch_mode(hub: Hub, call: Call) -> Done:
+    """Of a task; without one, the mode that new tasks start in."""
+    asked: SwitchMode = call.arguments
+    if asked.mode not in {mode.slug for mode in hub.setup.modes}:
+        raise invalid("arguments.mode", f"there is no mode '{asked.mode}'.")
+    if call.task_id is None and hub.current is None:
+        hub.setup.preferences.change_settings({"mode": asked.mode})
+        hub.announce("modeChanged", ModePayload(mode=asked.mode))
+        return Done()
+    task = await _open(hub, call)
+    if task.mode.slug != asked.mode:
+        task.publish(ModeSwitched(ts=task.now(), mode=asked.mode))
+        await task.recorder.commit()
+    return Done()
+
+
+async def _open(hub: Hub, call: Call) -> Task:
+    task = hub.open_task(call)
+    if task is None:
+        await _check_known(hub, call)
+        raise failed(f"Task '{call.task_id}' is not open; resume it first.")
+    return task
+
+
+async def _check_known(hub: Hub, call: Call) -> None:
+    task_id = hub.task_id(call)
+    if not await is_known(hub, task_id):
+        raise not_found(task_id)
+
+
+HANDLERS = {
+    "sendMessage": send_message,
+    "pressPrimaryButton": press_primary,
+    "pressSecondaryButton": press_secondary,
+    "respond": respond,
+    "editQueue": edit_queue,
+    "switchMode": switch_mode,
+}

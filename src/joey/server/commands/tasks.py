@@ -1,0 +1,128 @@
+"""Commands that start, stop and forget tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from joey.core.wire_commands import (
+    Done,
+    Pong,
+    Ready,
+    StartNewTask,
+    TaskStack,
+    TaskStartedData,
+)
+from joey.core.wire_events import Empty
+from joey.errors import ConfigError, TaskNotFoundError, WorkspaceError
+from joey.server.calls import Call, invalid, not_found
+
+if TYPE_CHECKING:
+    from joey.server.hub import Hub
+
+
+async def start_new_task(hub: Hub, call: Call) -> TaskStartedData:
+    asked: StartNewTask = call.arguments
+    text, images = asked.text or "", asked.images or ()
+    if not text.strip() and not images:
+        raise invalid("arguments.text", "say what is to be done.")
+    if asked.mode is not None and asked.mode not in {mode.slug for mode in hub.setup.modes}:
+        raise invalid("arguments.mode", f"there is no mode '{asked.mode}'.")
+    known = hub.setup.preferences.profiles().profiles
+    if asked.profile is not None and asked.profile not in known:
+        raise invalid("arguments.profile", f"there is no profile '{asked.profile}'.")
+    try:
+        options = hub.setup.options(
+            workspace=Path(asked.workspace) if asked.workspace else None,
+            mode=asked.mode,
+            profile=asked.profile,
+            configuration=asked.configuration,
+        )
+    except WorkspaceError as error:
+        raise invalid("arguments.workspace", str(error)) from error
+    except ConfigError as error:
+        if not asked.configuration:
+            raise
+        raise invalid("arguments.configuration", str(error)) from error
+    task = await hub.start(text, images, options, asked.task_id)
+    return TaskStartedData(task_id=task.id)
+
+
+async def resume_task(hub: Hub, call: Call) -> Done:
+    await hub.resume(hub.task_id(call))
+    return Done()
+
+
+async def cancel_task(hub: Hub, call: Call) -> Done:
+    task_id = hub.task_id(call)
+    task = hub.engine.find(task_id)
+    if task is None and not await is_known(hub, task_id):
+        raise not_found(task_id)
+    if task is not None:
+        await task.cancel()
+    return Done()
+
+
+async def cancel_current_task(hub: Hub, call: Call) -> Done:
+    if hub.current is not None:
+        await hub.current.cancel()
+    return Done()
+
+
+async def clear_current_task(hub: Hub, call: Call) -> Done:
+    if hub.current is not None:
+        await hub.release(hub.current)
+    return Done()
+
+
+async def get_current_task_stack(hub: Hub, call: Call) -> TaskStack:
+    """The current task below its parents."""
+    stack: list[str] = []
+    task = hub.current
+    while task is not None and task.id not in stack:
+        stack.insert(0, task.id)
+        parent = task.recorder.facts.parent_id
+        task = hub.engine.find(parent) if parent else None
+    return TaskStack(task_stack=stack)
+
+
+async def delete_task(hub: Hub, call: Call) -> Done:
+    task_id = hub.task_id(call)
+    if task := hub.engine.find(task_id):
+        await hub.release(task)
+    try:
+        await asyncio.to_thread(hub.store.delete, task_id)
+    except TaskNotFoundError as error:
+        raise not_found(task_id) from error
+    hub.announce("taskDeleted", Empty(), task_id)
+    return Done()
+
+
+async def is_ready(hub: Hub, call: Call) -> Ready:
+    return Ready(ready=hub.ready)
+
+
+async def ping(hub: Hub, call: Call) -> Pong:
+    return Pong(pong=time.time_ns() // 1_000_000)
+
+
+async def is_known(hub: Hub, task_id: str) -> bool:
+    if hub.engine.find(task_id) is not None:
+        return True
+    known = await asyncio.to_thread(hub.engine.history)
+    return any(task.id == task_id for task in known)
+
+
+HANDLERS = {
+    "startNewTask": start_new_task,
+    "resumeTask": resume_task,
+    "cancelTask": cancel_task,
+    "cancelCurrentTask": cancel_current_task,
+    "clearCurrentTask": clear_current_task,
+    "getCurrentTaskStack": get_current_task_stack,
+    "deleteTask": delete_task,
+    "isReady": is_ready,
+    "ping": ping,
+}

@@ -1,0 +1,242 @@
+"""The middle of the server: one engine, one feed per open task, and everybody who listens.
+
+Front ends of every kind (WebSocket, IPC) give it commands with `run` and hear what it tells with
+`listen`. It knows no sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from joey.core.narration import narrate
+from joey.core.state import AT_REST
+from joey.core.wire import Command, ErrorCode, EventFrame, Response, failure, success
+from joey.core.wire_commands import COMMANDS
+from joey.engine.engine import Engine, TaskOptions
+from joey.engine.task import Task
+from joey.errors import JoeyError, TaskNotFoundError
+from joey.ports import Store
+from joey.server.calls import Call, Client, CommandError, invalid, not_found
+from joey.server.commands import HANDLERS
+from joey.server.counters import Counters
+from joey.server.feed import TaskFeed
+from joey.server.outbox import Source
+from joey.server.setup import Setup
+from joey.server.tidings import Tidings
+
+LINGER_SECONDS = 300.0
+"""A task at rest that nobody works with is let go of after this: others may open it then."""
+
+log = logging.getLogger(__name__)
+
+Listener = Callable[[Tidings], None]
+
+
+class ToldTask(Struct, frozen=True):
+    """A task that is not open here, as its journal tells it."""
+
+    frames: Sequence[EventFrame]
+    seqs: Sequence[int]
+    seq: int
+
+    def after(self, seq: int) -> int:
+        return bisect.bisect_right(self.seqs, seq)
+
+
+class Hub:
+    def __init__(self, engine: Engine, store: Store, setup: Setup) -> None:
+        self.engine = engine
+        self.store = store
+        self.setup = setup
+        self.counters = Counters()
+        self.ready = True
+        self._feeds: dict[str, TaskFeed] = {}
+        self._listeners: set[Listener] = set()
+        self._focus: list[str] = []
+        """Open tasks, the current one last."""
+        self._releases: set[asyncio.Task[None]] = set()
+
+    # Listening --------------------------------------------------------------------------------
+
+    def listen(self, listener: Listener) -> None:
+        """From now on `listener` hears every event of every task; it must not wait."""
+        self._listeners.add(listener)
+
+    def unlisten(self, listener: Listener) -> None:
+        self._listeners.discard(listener)
+
+    def tell(self, tidings: Tidings) -> None:
+        self.counters.events += 1
+        for listener in list(self._listeners):
+            listener(tidings)
+
+    def announce(self, name: str, payload: Struct, task_id: str | None = None) -> None:
+        """An event that is not of a task's journal."""
+        self.tell(Tidings(EventFrame(event_name=name, task_id=task_id, payload=payload, seq=0)))
+
+    def feed(self, task_id: str) -> TaskFeed | None:
+        return self._feeds.get(task_id)
+
+    @property
+    def feeds(self) -> Sequence[TaskFeed]:
+        return list(self._feeds.values())
+
+    # Commands ---------------------------------------------------------------------------------
+
+    async def execute(self, command: Command, client: Client | None = None) -> Response:
+        """Run a command that came over the wire; whatever happens, there is a response."""
+        name, request_id = command.kind.name, command.request_id
+        try:
+            data = await self._handle(name, Call(command.task_id, command.arguments, client))
+        except CommandError as error:
+            return self._failed(name, request_id, error.code, error.message)
+        except TaskNotFoundError:
+            message = not_found(command.task_id or "").message
+            return self._failed(name, request_id, ErrorCode.TASK_NOT_FOUND, message)
+        except JoeyError as error:
+            return self._failed(name, request_id, ErrorCode.EXECUTION_ERROR, str(error))
+        except Exception:
+            log.exception("command failed by a defect", extra={"command": name})
+            message = "The server made a mistake; its log says more."
+            return self._failed(name, request_id, ErrorCode.SERVER_ERROR, message)
+        self.counters.commands[name, "success"] += 1
+        return success(request_id, name, data)
+
+    async def run(
+        self, name: str, arguments: dict[str, Any] | None = None, task_id: str | None = None
+    ) -> Any:
+        """Run a command from within: its data.
+
+        Raises:
+            CommandError, JoeyError
+        """
+        checked = msgspec.convert(arguments or {}, COMMANDS[name].arguments)
+        return await self._handle(name, Call(task_id, checked))
+
+    async def _handle(self, name: str, call: Call) -> Struct:
+        if not self.ready and name not in ("isReady", "ping"):
+            raise CommandError(ErrorCode.API_NOT_READY, "The server is shutting down.")
+        return await HANDLERS[name](self, call)
+
+    def _failed(self, name: str, request_id: str, code: ErrorCode, message: str) -> Response:
+        self.counters.commands[name, code.value] += 1
+        return failure(request_id, name, code, message)
+
+    # Tasks ------------------------------------------------------------------------------------
+
+    async def start(
+        self, text: str, images: tuple[str, ...], options: TaskOptions, task_id: str | None
+    ) -> Task:
+        task = await self.engine.start(text, images=images, options=options, task_id=task_id)
+        self._watch(task)
+        return task
+
+    async def resume(
+        self, task_id: str, text: str | None = None, images: tuple[str, ...] = ()
+    ) -> Task:
+        """A task at work again, opened from disk when it is not open here."""
+        options = None
+        if self.engine.find(task_id) is None:
+            options = await self._options_of(task_id)
+        task = await self.engine.resume(task_id, text, images=images, options=options)
+        self._watch(task)
+        return task
+
+    async def _options_of(self, task_id: str) -> TaskOptions:
+        known = await asyncio.to_thread(self.engine.history)
+        metadata = next((task for task in known if task.id == task_id), None)
+        if metadata is None:
+            raise not_found(task_id)
+        workspace = Path(metadata.workspace) if metadata.workspace else None
+        profile = self.setup.profile_of_task(metadata.profile)
+        return self.setup.options(workspace=workspace, profile=profile)
+
+    def _watch(self, task: Task) -> None:
+        self.focus(task.id)
+        if task.id not in self._feeds:
+            feed = self._feeds[task.id] = TaskFeed(task, self.tell)
+            feed.start()
+            self._linger(task)
+
+    def focus(self, task_id: str) -> None:
+        if task_id in self._focus:
+            self._focus.remove(task_id)
+        self._focus.append(task_id)
+
+    @property
+    def current(self) -> Task | None:
+        """The open task that was started or resumed last."""
+        return self.engine.find(self._focus[-1]) if self._focus else None
+
+    def task_id(self, call: Call) -> str:
+        """The task that a command is about: the one it names, else the current one."""
+        if call.task_id is not None:
+            return call.task_id
+        if self.current is None:
+            raise invalid("taskId", "missing, and there is no current task.")
+        return self.current.id
+
+    def open_task(self, call: Call) -> Task | None:
+        """The task that a command is about, when it is open here."""
+        return self.engine.find(self.task_id(call))
+
+    async def told(self, task_id: str) -> Source:
+        """The frames of a task, open or not.
+
+        Raises:
+            TaskNotFoundError, StoreError
+        """
+        if feed := self._feeds.get(task_id):
+            return feed
+        told = await asyncio.to_thread(self._read, task_id)
+        return self._feeds.get(task_id) or told
+
+    def _read(self, task_id: str) -> ToldTask:
+        records = self.store.read(task_id)
+        frames: list[EventFrame] = []
+        seqs: list[int] = []
+        narrator, _ = narrate(task_id, ())
+        for record in records:
+            fresh = narrator.tell(record.seq, record.event)
+            frames += fresh
+            seqs += [record.seq] * len(fresh)
+        return ToldTask(frames, seqs, narrator.seq)
+
+    async def release(self, task: Task) -> None:
+        """Stop a task and let go of it; its last events are told."""
+        if task.id in self._focus:
+            self._focus.remove(task.id)
+        await self.engine.release(task)
+        if feed := self._feeds.get(task.id):
+            await feed.close()
+            self._feeds.pop(task.id, None)
+
+    def _linger(self, task: Task) -> None:
+        asyncio.get_running_loop().call_later(LINGER_SECONDS, self._look_after, task, task.bus.seq)
+
+    def _look_after(self, task: Task, seq: int) -> None:
+        if task.id not in self._feeds or not self.ready:
+            return
+        idle = task.state in AT_REST and not task.running and task.bus.seq == seq
+        if idle and task is not self.current and not task.bench.terminal.running:
+            release = asyncio.create_task(self.release(task))
+            self._releases.add(release)
+            release.add_done_callback(self._releases.discard)
+        else:
+            self._linger(task)
+
+    async def close(self) -> None:
+        """Stop all tasks so that they can be resumed, and tell their last events."""
+        self.ready = False
+        self._focus.clear()
+        await self.engine.close()
+        feeds, self._feeds = list(self._feeds.values()), {}
+        await asyncio.gather(*(feed.close() for feed in feeds))

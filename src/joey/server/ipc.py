@@ -1,0 +1,264 @@
+"""Roo's IPC socket: programs that steered the extension steer this server, unchanged.
+
+Whoever can open the socket file may give commands, so it belongs to its owner alone. There are
+no request ids and no replies: what cannot be done is written to the log. Events go to all
+clients; one that does not read them is cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from joey.core.models import ModelInfo
+from joey.errors import ConfigError, JoeyError
+from joey.server.calls import CommandError
+from joey.server.hub import Hub
+from joey.server.ipc_wire import (
+    CancelTask,
+    CloseTask,
+    Command,
+    DeleteQueuedMessage,
+    Frames,
+    FrameTooLargeError,
+    GetCommands,
+    GetModels,
+    GetModes,
+    ResumeTask,
+    SendMessage,
+    StartNewTask,
+    decode_command,
+    encode_ack,
+    encode_event,
+    roo_events,
+)
+from joey.server.tidings import Tidings
+
+log = logging.getLogger(__name__)
+
+MAX_CLIENTS = 100
+MAX_UNREAD = 8 * 1024 * 1024
+"""Bytes that a client may leave unread before it is cut."""
+READ_SIZE = 65_536
+GOODBYE_SECONDS = 5.0
+"""For commands that are being carried out when the server stops."""
+
+
+@asynccontextmanager
+async def serve_ipc(hub: Hub, path: Path) -> AsyncIterator[None]:
+    """Listen at `path` as long as this lasts.
+
+    Raises:
+        ConfigError: the socket cannot be made there.
+    """
+    listener, made = await asyncio.to_thread(_bind, path)
+    clients = IpcClients(hub)
+    server = await asyncio.start_unix_server(clients.welcome, sock=listener)
+    hub.listen(clients.hear)
+    try:
+        yield
+    finally:
+        hub.unlisten(clients.hear)
+        server.close()
+        await clients.close()
+        _remove(path, made)
+
+
+class IpcClients:
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._clients: dict[str, asyncio.StreamWriter] = {}
+        self._talks: set[asyncio.Task[None]] = set()
+
+    def hear(self, tidings: Tidings) -> None:
+        """Tell everybody what Roo's clients know of."""
+        frame = tidings.frame
+        if not self._clients or frame.task_id is None:
+            return
+        payload = msgspec.to_builtins(frame.payload)
+        for name, values in roo_events(frame.event_name, frame.task_id, payload):
+            data = encode_event(name, values)
+            for client_id in list(self._clients):
+                self._write(client_id, data)
+
+    def _write(self, client_id: str, data: bytes) -> None:
+        writer = self._clients.get(client_id)
+        if writer is None:
+            return
+        writer.write(data)
+        transport: Any = writer.transport
+        if transport.get_write_buffer_size() > MAX_UNREAD:
+            log.warning("the IPC client %s does not read; it is cut", client_id)
+            del self._clients[client_id]
+            transport.abort()
+
+    async def welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talk = asyncio.current_task()
+        assert talk is not None
+        self._talks.add(talk)
+        client_id = secrets.token_hex(6)
+        try:
+            if len(self._clients) >= MAX_CLIENTS:
+                log.warning("an IPC client was turned away: there are %s already", MAX_CLIENTS)
+                return
+            self._clients[client_id] = writer
+            self._write(client_id, encode_ack(client_id, os.getpid(), os.getppid()))
+            await self._talk(client_id, reader)
+        except ConnectionError as error:
+            log.info("the IPC client %s is gone: %s", client_id, error)
+        except FrameTooLargeError as error:
+            log.warning("the IPC client %s is cut: %s", client_id, error)
+        finally:
+            self._clients.pop(client_id, None)
+            self._talks.discard(talk)
+            writer.close()
+
+    async def close(self) -> None:
+        for writer in self._clients.values():
+            writer.transport.abort()
+        if self._talks:
+            await asyncio.wait(self._talks, timeout=GOODBYE_SECONDS)
+
+    # What a client says
+
+    async def _talk(self, client_id: str, reader: asyncio.StreamReader) -> None:
+        frames = Frames()
+        while data := await reader.read(READ_SIZE):
+            for frame in frames.feed(data):
+                await self._obey(client_id, frame)
+
+    async def _obey(self, client_id: str, frame: bytes) -> None:
+        try:
+            command = decode_command(frame)
+            answer = await self._run(command)
+        except (ValueError, CommandError, JoeyError) as error:
+            log.warning("a command of the IPC client %s is dropped: %s", client_id, error)
+            return
+        except Exception:
+            log.exception("a command of the IPC client %s failed by a defect", client_id)
+            return
+        if answer is not None:
+            name, payload = answer
+            self._write(client_id, encode_event(name, (payload,)))
+
+    async def _run(self, command: Command) -> tuple[str, Any] | None:
+        """Carry out a command; the event that answers it, where one does."""
+        run = self._hub.run
+        match command:
+            case StartNewTask(data=new):
+                arguments = {"text": new.text, "configuration": new.configuration}
+                await run("startNewTask", arguments | {"images": list(new.images)})
+            case CancelTask(data=None):
+                await run("cancelCurrentTask")
+            case CancelTask(data=task_id):
+                await run("cancelTask", task_id=task_id)
+            case CloseTask(data=task_id):
+                await self._close_task(task_id)
+            case ResumeTask(data=task_id):
+                await run("resumeTask", task_id=task_id)
+            case SendMessage(data=words):
+                if words.text.strip() or words.images:
+                    said = {"message": words.text, "images": list(words.images)}
+                    await run("sendMessage", said)
+            case DeleteQueuedMessage(data=message_id):
+                await run("editQueue", {"id": message_id, "remove": True})
+            case GetCommands():
+                return "commandsResponse", (await run("getCommands")).commands
+            case GetModes():
+                modes = (await run("getModes")).modes
+                return "modesResponse", [{"slug": mode.slug, "name": mode.name} for mode in modes]
+            case GetModels():
+                models = (await run("getModels")).models
+                return "modelsResponse", {name: _model(info) for name, info in models.items()}
+        return None
+
+    async def _close_task(self, task_id: str | None) -> None:
+        """Let go of a task. Roo closes its whole window; a server stays."""
+        task = self._hub.current if task_id is None else self._hub.engine.find(task_id)
+        if task is not None:
+            await self._hub.release(task)
+
+
+def _model(info: ModelInfo) -> dict[str, Any]:
+    """A model in Roo's words."""
+    told: dict[str, Any] = {
+        "contextWindow": info.context_window,
+        "maxTokens": info.max_output,
+        "supportsImages": info.images,
+        "supportsPromptCache": info.prompt_cache,
+    }
+    if info.prices is not None:
+        told |= {
+            "inputPrice": info.prices.input,
+            "outputPrice": info.prices.output,
+            "cacheWritesPrice": info.prices.cache_writes,
+            "cacheReadsPrice": info.prices.cache_reads,
+        }
+    return told
+
+
+# The socket file ------------------------------------------------------------------------------
+
+
+def _bind(path: Path) -> tuple[socket.socket, int]:
+    """A socket at `path` for its owner alone, and the number of its file. Nobody can connect
+    before it listens."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_folder(path.parent)
+        _clear(path)
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError as error:
+        raise _unusable(path, error.strerror or str(error)) from error
+    try:
+        made.bind(str(path))
+        path.chmod(0o600)
+    except OSError as error:
+        made.close()
+        raise _unusable(path, error.strerror or str(error)) from error
+    return made, path.lstat().st_ino
+
+
+def _check_folder(folder: Path) -> None:
+    mode = folder.stat().st_mode
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise _unusable(folder, "everybody may write there, and could put another in its place")
+
+
+def _clear(path: Path) -> None:
+    """Remove what a server left that is no more; a live one keeps its place."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise _unusable(path, "there is a file of that name, which is no socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+            return
+    raise _unusable(path, "another program listens there")
+
+
+def _remove(path: Path, made: int) -> None:
+    """Remove our socket file, unless it is not ours any more."""
+    with suppress(FileNotFoundError):  # newer versions of asyncio do it themselves
+        if path.lstat().st_ino == made:
+            path.unlink()
+
+
+def _unusable(path: Path, reason: str) -> ConfigError:
+    return ConfigError(f"The IPC socket {path} cannot be used: {reason}.")

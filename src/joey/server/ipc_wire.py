@@ -1,0 +1,256 @@
+"""Roo's IPC protocol as bytes and values, without a socket.
+
+A frame is one JSON object followed by a form feed, which JSON itself never contains unescaped.
+The object is node-ipc's envelope; in it travels a message of Roo's: an `Ack` to a new client, a
+`TaskCommand` from a client, or a `TaskEvent` to all of them. Clients check what they get against
+closed schemas, so an event that Roo does not know is not sent at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+FORM_FEED = b"\x0c"
+LARGEST_FRAME = 32 * 1024 * 1024
+"""Bytes; pictures travel in frames."""
+
+
+class FrameTooLargeError(Exception):
+    """More came than any frame may hold."""
+
+
+class Frames:
+    """Bytes in, frames out, however the bytes were cut."""
+
+    def __init__(self, limit: int = LARGEST_FRAME) -> None:
+        self._limit = limit
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The frames that these bytes complete.
+
+        Raises:
+            FrameTooLargeError
+        """
+        *ends, rest = data.split(FORM_FEED)
+        frames = []
+        for end in ends:
+            self._add(end)
+            frames.append(bytes(self._rest))
+            self._rest.clear()
+        self._add(rest)
+        return frames
+
+    def _add(self, piece: bytes) -> None:
+        self._rest += piece
+        if len(self._rest) > self._limit:
+            raise FrameTooLargeError(f"a frame is larger than {self._limit} bytes")
+
+
+# What clients say -----------------------------------------------------------------------------
+
+
+class _Command(Struct, frozen=True, tag_field="commandName"):
+    pass
+
+
+class NewTask(Struct, frozen=True, rename="camel"):
+    text: str = ""
+    configuration: dict[str, Any] = {}
+    images: tuple[str, ...] = ()
+    new_tab: bool = False
+
+
+class Words(Struct, frozen=True):
+    text: str = ""
+    images: tuple[str, ...] = ()
+
+
+class StartNewTask(_Command, frozen=True, tag="StartNewTask"):
+    data: NewTask
+
+
+class CancelTask(_Command, frozen=True, tag="CancelTask"):
+    data: str | None = None
+    """The task, as clients of January say it; April's mean the current one."""
+
+
+class CloseTask(_Command, frozen=True, tag="CloseTask"):
+    data: str | None = None
+
+
+class ResumeTask(_Command, frozen=True, tag="ResumeTask"):
+    data: str
+
+
+class SendMessage(_Command, frozen=True, tag="SendMessage"):
+    data: Words
+
+
+class GetCommands(_Command, frozen=True, tag="GetCommands"):
+    pass
+
+
+class GetModes(_Command, frozen=True, tag="GetModes"):
+    pass
+
+
+class GetModels(_Command, frozen=True, tag="GetModels"):
+    pass
+
+
+class DeleteQueuedMessage(_Command, frozen=True, tag="DeleteQueuedMessage"):
+    data: str
+
+
+Command = (
+    StartNewTask
+    | CancelTask
+    | CloseTask
+    | ResumeTask
+    | SendMessage
+    | GetCommands
+    | GetModes
+    | GetModels
+    | DeleteQueuedMessage
+)
+
+
+class _FromClient(Struct, frozen=True, rename="camel"):
+    type: Literal["TaskCommand"]
+    origin: Literal["client"]
+    client_id: str
+    data: Command
+
+
+class _Envelope(Struct, frozen=True):
+    type: Literal["message"]
+    data: _FromClient
+
+
+_decode = msgspec.json.Decoder(_Envelope).decode
+
+
+def decode_command(frame: bytes) -> Command:
+    """Raises ValueError, with the reason, for whatever is no command."""
+    try:
+        return _decode(frame).data.data
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+# What we say ----------------------------------------------------------------------------------
+
+
+def encode_ack(client_id: str, pid: int, ppid: int) -> bytes:
+    """The first frame that a client gets."""
+    data = {"clientId": client_id, "pid": pid, "ppid": ppid}
+    return _encode({"type": "Ack", "origin": "server", "data": data})
+
+
+def encode_event(name: str, payload: tuple[Any, ...], to: str | None = None) -> bytes:
+    """An event; `to` names the one client that it is for."""
+    message: dict[str, Any] = {"type": "TaskEvent", "origin": "server"}
+    if to is not None:
+        message["relayClientId"] = to
+    return _encode(message | {"data": {"eventName": name, "payload": payload}})
+
+
+def _encode(message: dict[str, Any]) -> bytes:
+    return msgspec.json.encode({"type": "message", "data": message}) + FORM_FEED
+
+
+_ABOUT_A_TASK = frozenset(
+    {
+        "taskAborted",
+        "taskActive",
+        "taskAskResponded",
+        "taskCreated",
+        "taskIdle",
+        "taskInteractive",
+        "taskPaused",
+        "taskResumable",
+        "taskStarted",
+        "taskUnpaused",
+    }
+)
+_USAGE = {"totalTokensIn": 0, "totalTokensOut": 0, "totalCost": 0, "contextTokens": 0}
+"""Numbers that Roo's schema insists on."""
+_CUSTOM = "custom_tool"
+_TOOLS = frozenset(
+    {
+        "access_mcp_resource",
+        "apply_diff",
+        "apply_patch",
+        "ask_followup_question",
+        "attempt_completion",
+        "codebase_search",
+        _CUSTOM,
+        "edit",
+        "edit_file",
+        "execute_command",
+        "generate_image",
+        "list_files",
+        "new_task",
+        "read_command_output",
+        "read_file",
+        "run_slash_command",
+        "search_and_replace",
+        "search_files",
+        "search_replace",
+        "skill",
+        "switch_mode",
+        "update_todo_list",
+        "use_mcp_tool",
+        "write_to_file",
+    }
+)
+"""Names of tools that Roo's schema allows."""
+
+
+def roo_events(
+    name: str, task_id: str, payload: Mapping[str, Any]
+) -> list[tuple[str, tuple[Any, ...]]]:
+    """What Roo's clients are told of one event of the WebSocket API: names and tuples."""
+    match name:
+        case "message":
+            return [(name, ({"taskId": task_id, **payload},))]
+        case "taskCreated":
+            return [(name, (task_id,)), ("taskFocused", (task_id,))]
+        case "taskCompleted":
+            subtask = {"isSubtask": bool(payload.get("isSubtask"))}
+            return [(name, (task_id, *_usages(payload), subtask))]
+        case "taskTokenUsageUpdated":
+            return [(name, (task_id, *_usages(payload)))]
+        case "taskSpawned":
+            return [(name, (task_id, payload["childTaskId"]))]
+        case "taskModeSwitched":
+            return [(name, (task_id, payload["modeSlug"]))]
+        case "queuedMessagesUpdated":
+            return [(name, (task_id, payload["queue"]))]
+        case "taskToolFailed":
+            return [(name, (task_id, _tool(payload["toolName"]), str(payload["error"])))]
+        case "taskFailed":
+            # Roo has no other word for a run that ended without a result.
+            return [("taskAborted", (task_id,))]
+        case _ if name in _ABOUT_A_TASK:
+            return [(name, (task_id,))]
+        case _:
+            return []
+
+
+def _usages(payload: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    tools: dict[str, dict[str, int]] = {}
+    for name, tally in payload.get("toolUsage", {}).items():
+        sums = tools.setdefault(_tool(name), {"attempts": 0, "failures": 0})
+        for what in sums:
+            sums[what] += tally.get(what, 0)
+    return _USAGE | payload["usage"], tools
+
+
+def _tool(name: str) -> str:
+    return name if name in _TOOLS else _CUSTOM

@@ -1,0 +1,106 @@
+"""What the server answers to plain HTTP: the page, its assets, health, metrics, the schema.
+
+Nothing here changes anything, so that no page elsewhere can make a browser change something.
+The page is public: it shows nothing without the token, which it gets in the fragment of its
+address and which is therefore never sent with a request.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from joey import __version__
+from joey.core.wire_schema import wire_schema
+from joey.server.auth import offered_token
+from joey.server.connection import Connections
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+    " font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'"
+)
+SAFE_HEADERS: Mapping[str, str] = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+NO_PAGE = "joey listens. The web page was not built into this copy; programs connect to /ws.\n"
+
+Endpoint = Callable[[Request], Response]
+
+
+class Pages:
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._hub = connections.hub
+
+    def index(self, request: Request) -> Response:
+        data = _asset("index.html")
+        if data is None:
+            return PlainTextResponse(NO_PAGE)
+        headers = {"cache-control": "no-cache"}
+        return Response(data, media_type="text/html; charset=utf-8", headers=headers)
+
+    def asset(self, request: Request) -> Response:
+        path = f"assets/{request.path_params['path']}"
+        data = _asset(path)
+        if data is None:
+            return PlainTextResponse("There is nothing here.\n", 404)
+        kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
+        return Response(data, media_type=kind, headers={"cache-control": "no-cache"})
+
+    def health(self, request: Request) -> Response:
+        """Anybody may know that it is alive; how busy it is, only who has the token."""
+        status: dict[str, object] = {
+            "status": "ok" if self._hub.ready else "stopping",
+            "version": __version__,
+        }
+        if self._knows_token(request):
+            status["tasks"] = len(self._hub.engine.tasks)
+            status["connections"] = len(self._connections)
+        return _json(status)
+
+    def metrics(self, request: Request) -> Response:
+        if not self._knows_token(request):
+            return PlainTextResponse("Say the token: Authorization: Bearer …\n", 401)
+        text = self._hub.counters.metrics(
+            tasks=len(self._hub.engine.tasks), connections=len(self._connections)
+        )
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+
+    def schema(self, request: Request) -> Response:
+        return Response(_schema(), media_type="application/schema+json")
+
+    def _knows_token(self, request: Request) -> bool:
+        offered = offered_token(request.headers, ())
+        return offered is not None and self._connections.token.fits(offered)
+
+
+@cache
+def _schema() -> bytes:
+    return msgspec.json.encode(wire_schema())
+
+
+def _json(value: object) -> Response:
+    return Response(msgspec.json.encode(value), media_type="application/json")
+
+
+def _asset(path: str) -> bytes | None:
+    """A file of the page, which came with this package. Steps go down only."""
+    place: Traversable = files("joey.server") / "web"
+    for step in path.split("/"):
+        if step in ("", ".", "..") or "\\" in step or "\0" in step:
+            return None
+        place = place / step
+    return place.read_bytes() if place.is_file() else None

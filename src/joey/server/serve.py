@@ -1,0 +1,165 @@
+"""From options to a server that listens, and from a signal to one that has stopped properly."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import uvicorn
+from msgspec import Struct
+
+from joey.core.wire import MAX_FRAME
+from joey.errors import ConfigError
+from joey.server.application import make_application
+from joey.server.auth import Token, doorkeeper
+from joey.server.connection import Connections
+from joey.server.hub import Hub
+from joey.server.limits import Limits
+from joey.server.socket import Doorway, Socket
+
+HEARTBEAT_SECONDS = 20.0
+BACKLOG = 1024
+GOODBYE_SECONDS = 3
+
+
+class ServeOptions(Struct, frozen=True, kw_only=True):
+    host: str = "127.0.0.1"
+    port: int = 7800
+    allow_remote: bool = False
+    limits: Limits = Limits()
+    allow_origins: tuple[str, ...] = ()
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+
+
+class Listening(Struct, frozen=True):
+    """A server that is up."""
+
+    host: str
+    port: int
+    tls: bool
+    token: Token
+    connections: Connections
+
+    @property
+    def address(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.tls else 'http'}://{host}:{self.port}"
+
+    @property
+    def link(self) -> str:
+        """For a browser: what follows the # stays in it."""
+        return f"{self.address}/#token={self.token.value}"
+
+
+@asynccontextmanager
+async def serving(hub: Hub, token: Token, options: ServeOptions) -> AsyncIterator[Listening]:
+    """Listens while inside. Afterwards all tasks are stopped and everybody was told.
+
+    Raises:
+        ConfigError: the address is not allowed, not there, or taken.
+    """
+    check_address(options)
+    tls = options.tls_cert is not None
+    bound = _bind(options)
+    host, port = bound.getsockname()[:2]
+    connections = Connections(hub, token, options.limits)
+    keeper = doorkeeper(
+        options.host,
+        port,
+        tls=tls,
+        origins=options.allow_origins,
+        any_address=options.allow_remote,
+    )
+    config = uvicorn.Config(
+        make_application(connections, keeper),
+        http=Doorway,
+        ws=Socket,
+        ws_max_size=MAX_FRAME,
+        ws_per_message_deflate=False,
+        ws_ping_interval=HEARTBEAT_SECONDS,
+        ws_ping_timeout=HEARTBEAT_SECONDS,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=GOODBYE_SECONDS,
+        ssl_certfile=options.tls_cert,
+        ssl_keyfile=options.tls_key,
+    )
+    try:
+        config.load()
+    except OSError as error:
+        bound.close()
+        raise ConfigError(f"The certificate or its key cannot be used: {error}.") from error
+    server = _Server(config)
+    running = asyncio.create_task(server.serve([bound]), name="joey-server")
+    try:
+        await server.is_up.wait()
+        yield Listening(host, port, tls, token, connections)
+    finally:
+        await hub.close()
+        connections.close()
+        server.should_exit = True
+        await running
+
+
+class _Server(uvicorn.Server):
+    """Signals are for whoever runs us."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.is_up = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.is_up.set()
+
+
+def check_address(options: ServeOptions) -> None:
+    """Raises ConfigError."""
+    if (options.tls_cert is None) != (options.tls_key is None):
+        raise ConfigError("--tls-cert and --tls-key belong together.")
+    if not options.allow_remote and not _is_loopback(options.host):
+        raise ConfigError(
+            f"{options.host} can be reached from other machines. Whoever has the token can run"
+            " commands here: say --allow-remote if that is what you want, best with --tls-cert."
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise ConfigError(f"There is no address {host!r}: {error.strerror}.") from error
+    return all(ipaddress.ip_address(str(entry[4][0])).is_loopback for entry in found)
+
+
+def _bind(options: ServeOptions) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM)
+        family, kind, _, _, address = found[0]
+        bound = socket.socket(family, kind)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+            bound.setblocking(False)
+            return bound
+        except BaseException:
+            bound.close()
+            raise
+    except (OSError, OverflowError) as error:
+        raise ConfigError(
+            f"Cannot listen on {options.host}:{options.port}: {error}. Choose another --port, or"
+            " 0 for any that is free."
+        ) from error

@@ -1,0 +1,67 @@
+"""What the server needs from whoever puts it together: the person's choices, and options made
+of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+from joey.core.models import ModelInfo
+from joey.core.modes import Mode
+from joey.core.settings import Profile
+from joey.engine.engine import TaskOptions
+
+
+class KnownProfiles(Protocol):
+    @property
+    def active(self) -> str: ...
+
+    @property
+    def profiles(self) -> dict[str, Profile]: ...
+
+
+class Preferences(Protocol):
+    """Settings and profiles on disk. Every method raises ConfigError when a file or a value is
+    not as it should be."""
+
+    def document(self) -> dict[str, Any]: ...
+
+    def change(self, values: dict[str, Any]) -> None: ...
+
+    def change_settings(self, values: dict[str, Any]) -> None: ...
+
+    def profiles(self) -> KnownProfiles: ...
+
+    def profile_entry(self, name: str) -> dict[str, Any]: ...
+
+    def save_profile(
+        self, name: str, values: dict[str, Any], *, activate: bool, exists: bool | None = None
+    ) -> None: ...
+
+    def activate_profile(self, name: str) -> None: ...
+
+    def delete_profile(self, name: str) -> None: ...
+
+
+class Setup(Protocol):
+    home: Path
+    workspace: Path
+
+    @property
+    def modes(self) -> tuple[Mode, ...]: ...
+
+    @property
+    def preferences(self) -> Preferences: ...
+
+    def options(
+        self,
+        *,
+        workspace: Path | None = None,
+        mode: str | None = None,
+        profile: str | None = None,
+        configuration: dict[str, Any] | None = None,
+    ) -> TaskOptions: ...
+
+    def profile_of_task(self, name: str) -> str | None: ...
+
+    def models(self, provider: str | None) -> dict[str, ModelInfo]: ...

@@ -1,0 +1,204 @@
+"""`joey attach` on a terminal, with a real `joey serve` behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from joey.client.remote import RemoteEngine, RemoteSession
+from joey.core.asks import AskKind
+from joey.core.events import AskOpened
+from joey.testing.script import Turn, call, pause, say
+from joey.testing.server import ModelServer
+from tests.client.serving import done, write
+from tests.front.binary import Finished, Joey
+from tests.front.terminal import CTRL_C, CTRL_D, Screen, terminal
+
+ASK = {"autoApprovalEnabled": False}
+LIMIT = 30.0
+
+
+class Stage(Struct, frozen=True):
+    joey: Joey
+    model: ModelServer
+    link: str
+    engine: RemoteEngine
+
+    @property
+    def url(self) -> str:
+        return self.link.partition("#")[0]
+
+    async def run(self, *arguments: str) -> Finished:
+        return await self.joey.run("attach", "--url", self.url, *arguments)
+
+
+@asynccontextmanager
+async def serving(root: Path, *turns: Turn) -> AsyncIterator[Stage]:
+    joey = Joey(home=root / "joey-home", workspace=root / "work")
+    joey.workspace.mkdir()
+    async with asyncio.timeout(2 * LIMIT), ModelServer(turns) as model:
+        env = joey.env | {"ANTHROPIC_API_KEY": "any", "ANTHROPIC_BASE_URL": model.url}
+        server = await joey.start("serve", "--port", "0", env=env)
+        try:
+            assert server.stdout is not None
+            link = (await server.stdout.readline()).decode().strip()
+            drained = asyncio.create_task(server.communicate())
+            async with await RemoteEngine.connect(link) as engine:
+                yield Stage(joey, model, link, engine)
+            await _stop(server)
+            await drained
+        finally:
+            if server.returncode is None:
+                server.kill()
+                await server.wait()
+
+
+async def _stop(server: Process) -> None:
+    server.terminate()
+    assert await server.wait() == 143
+
+
+def attached(stage: Stage, *arguments: str) -> AbstractAsyncContextManager[Screen]:
+    return terminal(stage.joey, "attach", "--url", stage.url, *arguments)
+
+
+async def test_a_person_follows_a_task_answers_it_and_sends_words(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    turns = (
+        Turn(say("I shall write it."), write("note", "hi\n")),
+        Turn(call("ask_followup_question", {"question": "Which colour?", "follow_up": []})),
+        Turn(say("A moment."), pause(gate), call("update_todo_list", {"todos": "[ ] more"})),
+        Turn(done("half")),
+        Turn(done("whole")),
+    )
+    async with serving(tmp_path, *turns) as stage:
+        session = await stage.engine.start("write a note", configuration=ASK)
+        async with attached(stage) as screen:
+            await screen.until("write a note")
+            await screen.until("write_to_file note")
+            await screen.until("Allow?")
+            screen.press("y\n")
+            await screen.until("Which colour?")
+            screen.press("blue\n")
+            await screen.until("A moment.")
+            screen.press("and hurry\n")
+            await screen.until("reads this before its next step")
+            gate.set()
+            await screen.until("☐ more")
+            await screen.until("✓ result")
+            await screen.until("Enter accepts")
+            screen.press("\n")
+            await screen.until("The task rests")
+            screen.press("once more\n")
+            await screen.until("whole")
+            screen.press(CTRL_C)
+            await screen.until(f"joey attach {session.id}")
+            assert await screen.ended() == 0
+        assert (tmp_path / "work" / "note").read_text() == "hi\n"
+        said = str(stage.model.requests[-1].body)
+        assert all(words in said for words in ("blue", "and hurry", "once more"))
+        assert session.running
+
+
+async def test_leaving_the_view_leaves_the_task_alone(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    turns = (Turn(say("Busy."), pause(gate), done("later")),)
+    async with serving(tmp_path, *turns) as stage:
+        session = await stage.engine.start("go")
+        for key in (CTRL_C, CTRL_D, "/exit\n"):
+            async with attached(stage, session.id[:-3]) as screen:
+                await screen.until("go")
+                await screen.until("\n")
+                screen.press(key)
+                assert await screen.ended() == 0
+        gate.set()
+        async for event in session.events():
+            if isinstance(event, AskOpened):
+                break
+        assert session.pending is not None
+
+
+async def test_an_answer_from_elsewhere_is_seen(tmp_path: Path) -> None:
+    turns = Turn(write("note", "hi\n")), Turn(done())
+    async with serving(tmp_path, *turns) as stage:
+        session = await stage.engine.start("write", configuration=ASK)
+        await _asked(session, AskKind.TOOL)
+        async with attached(stage) as screen:
+            await screen.until("Allow?")
+            await session.reject("not now")
+            await screen.until("answered elsewhere (person): no")
+            await screen.until("not now")
+            await screen.until("Enter accepts")
+
+
+async def _asked(session: RemoteSession, kind: AskKind) -> None:
+    async for event in session.events():
+        if isinstance(event, AskOpened) and event.ask is kind:
+            return
+
+
+async def test_a_task_is_cancelled_from_the_view(tmp_path: Path) -> None:
+    turns = (Turn(say("Busy."), pause(asyncio.Event())),)
+    async with serving(tmp_path, *turns) as stage:
+        session = await stage.engine.start("go")
+        async with attached(stage) as screen:
+            await screen.until("go")
+            screen.press("/help\n")
+            await screen.until("leave the view")
+            screen.press("/cancel\n")
+            await screen.until("interrupted")
+            await screen.until("The task rests")
+        assert not session.running
+
+
+async def test_without_a_terminal_it_shows_the_task_to_its_end(tmp_path: Path) -> None:
+    turns = Turn(say("Word by word.", chunk=2), write("note", "hi\n")), Turn(done("written"))
+    async with serving(tmp_path, *turns) as stage:
+        session = await stage.engine.start("write", configuration=ASK)
+        watching = asyncio.create_task(stage.run())
+        async for event in session.events():
+            if isinstance(event, AskOpened):
+                await session.approve()
+        shown = await watching
+        assert shown.code == 0
+        for words in ("Word by word.", "write_to_file note", "written"):
+            assert shown.out.count(words) == 1
+        again = await stage.run(session.id)
+        assert again.code == 0
+        assert "approved" in again.out
+
+
+async def test_open_tasks_are_listed(tmp_path: Path) -> None:
+    turns = (Turn(write("note", "hi\n")),)
+    async with serving(tmp_path, *turns) as stage:
+        nothing = await stage.run("--list")
+        assert (nothing.code, nothing.out) == (0, "")
+        assert "no task is open" in nothing.err
+        session = await stage.engine.start("write\x1b[2J it", configuration=ASK)
+        await _asked(session, AskKind.TOOL)
+        listed = await stage.run("--list")
+        assert re.fullmatch(rf"{session.id}  waiting \(tool\)  \S+  write it\n", listed.out), (
+            listed.out
+        )
+
+
+async def test_what_cannot_be_attached_to_is_told(tmp_path: Path) -> None:
+    async with serving(tmp_path) as stage:
+        nothing = await stage.run()
+        assert (nothing.code, nothing.out) == (2, "")
+        assert "no task is open on this server" in nothing.err
+        unknown = await stage.run("0000")
+        assert unknown.code == 2
+        assert "has no task '0000'" in unknown.err
+        wrong = await stage.joey.run("attach", "--url", f"{stage.url}#token=wrong")
+        assert wrong.code == 1
+        assert "wants another token" in wrong.err
+        nobody = await stage.joey.run("attach", "--url", "http://127.0.0.1:1/")
+        assert nobody.code == 1
+        assert "there is no joey server at" in nobody.err

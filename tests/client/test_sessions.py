@@ -1,0 +1,204 @@
+"""A session is a session: the same tests for a task of this process and one of a server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from joey.client.session import Session
+from joey.core.asks import Answer, AskKind, Response
+from joey.core.events import (
+    AskAnswered,
+    AskOpened,
+    AskWithdrawn,
+    Event,
+    RequestStarted,
+    RowGrew,
+    RowOpened,
+    Said,
+    TaskAborted,
+    TaskCompleted,
+    TaskCreated,
+    TaskFinished,
+    TaskStarted,
+    ToolAnnounced,
+    ToolFinished,
+    UserSaid,
+)
+from joey.testing.script import Turn, pause, say
+from joey.testing.server import ModelServer
+from tests.client.serving import ALLOW_ALL, PATIENCE, a_place, done, write
+
+Start = Callable[..., Awaitable[Session]]
+
+
+@asynccontextmanager
+async def sessions(
+    root: Path, flavour: str, *turns: Turn
+) -> AsyncIterator[tuple[Start, ModelServer]]:
+    async with asyncio.timeout(PATIENCE), a_place(root, turns) as (place, model):
+        if flavour == "local":
+            hub = place.hub()
+
+            async def start(text: str, **configuration: Any) -> Session:
+                options = hub.setup.options(configuration=configuration)
+                return await hub.engine.start(text, options=options)
+
+            try:
+                yield start, model
+            finally:
+                await hub.close()
+        else:
+            async with place.serving() as server, await server.connect() as engine:
+
+                async def start(text: str, **configuration: Any) -> Session:
+                    return await engine.start(text, configuration=configuration)
+
+                yield start, model
+
+
+pytestmark = pytest.mark.parametrize("flavour", ["local", "remote"])
+
+
+async def until(session: Session, kind: type[Event], since: int | None = None) -> list[Event]:
+    """What happens, up to the first event of a kind."""
+    seen: list[Event] = []
+    async for event in session.events(since):
+        seen.append(event)
+        if isinstance(event, kind):
+            return seen
+    raise AssertionError(f"no {kind.__name__} in {seen}")
+
+
+async def test_events_come_from_the_beginning_until_the_task_rests(
+    tmp_path: Path, flavour: str
+) -> None:
+    turns = Turn(say("Writing."), write("note", "hi\n")), Turn(done("written"))
+    async with sessions(tmp_path, flavour, *turns) as (start, _):
+        session = await start("write", **ALLOW_ALL)
+        seen: list[Event] = []
+        async for event in session.events():
+            seen.append(event)
+            if isinstance(event, AskOpened):
+                assert session.pending == event
+                assert await session.answer(event.ts, Answer(Response.YES))
+        story = (TaskCreated, UserSaid, TaskStarted, RequestStarted, ToolAnnounced, ToolFinished)
+        story += (Said, TaskCompleted, AskOpened, AskAnswered, TaskFinished)  # type: ignore[assignment]
+        assert [type(event) for event in seen if isinstance(event, story)] == [
+            *(TaskCreated, UserSaid, TaskStarted, RequestStarted, ToolAnnounced, ToolFinished),
+            *(RequestStarted, Said, TaskCompleted, AskOpened, AskAnswered, TaskFinished),
+        ]
+        [completed] = [event for event in seen if isinstance(event, TaskCompleted)]
+        assert completed.result == "written"
+        assert completed.tool_usage["write_to_file"].attempts == 1
+        assert session.pending is None
+        assert session.usage.total_tokens_in == 20
+        assert (tmp_path / "work" / "note").read_text() == "hi\n"
+
+
+async def test_only_the_first_answer_counts(tmp_path: Path, flavour: str) -> None:
+    turns = Turn(write("note", "hi\n")), Turn(done())
+    async with sessions(tmp_path, flavour, *turns) as (start, _):
+        session = await start("write", autoApprovalEnabled=False)
+        ask = (await until(session, AskOpened))[-1]
+        assert isinstance(ask, AskOpened)
+        assert ask.ask is AskKind.TOOL
+        assert ask.path == "note"
+        assert await session.answer(ask.ts, Answer(Response.NO, text="leave it"))
+        assert not await session.answer(ask.ts, Answer(Response.YES))
+        await until(session, TaskCompleted)
+        assert not (tmp_path / "work" / "note").exists()
+
+
+async def test_words_answer_a_question(tmp_path: Path, flavour: str) -> None:
+    turns = Turn(done("half")), Turn(done("whole"))
+    async with sessions(tmp_path, flavour, *turns) as (start, model):
+        session = await start("go")
+        await until(session, AskOpened)
+        await session.send("and the rest", ("data:image/png;base64,AAAA",))
+        await until(session, AskAnswered)
+        await model.wait_for_requests(2)
+        assert "and the rest" in str(model.requests[1].body)
+        assert "AAAA" in str(model.requests[1].body)
+
+
+async def test_words_are_seen_while_they_come(tmp_path: Path, flavour: str) -> None:
+    heard, seen = asyncio.Event(), asyncio.Event()
+    turn = Turn(pause(heard), say("Once upon"), pause(seen), say("a time.", chunk=2), done())
+    async with sessions(tmp_path, flavour, turn) as (start, _):
+        session = await start("tell")
+        grown: dict[int, str] = {}
+        async for event in session.events():
+            match event:
+                case RequestStarted():
+                    heard.set()
+                case RowOpened(say="text", ts=ts):
+                    grown[ts] = ""
+                case RowGrew(ts=ts, delta=delta) if ts in grown:
+                    grown[ts] += delta
+                    seen.set()  # the model goes on only when its first words have been seen
+                case AskOpened():
+                    break
+        assert "".join(grown.values()) == "Once upon\na time."
+
+
+async def test_a_cancelled_task_asks_nothing_and_goes_on_with_words(
+    tmp_path: Path, flavour: str
+) -> None:
+    turns = Turn(write("note", "hi\n")), Turn(done("after all"))
+    async with sessions(tmp_path, flavour, *turns) as (start, _):
+        session = await start("write", autoApprovalEnabled=False)
+        await until(session, AskOpened)
+        await session.cancel()
+        seen = [event async for event in session.events()]
+        assert [type(event) for event in seen[-2:]] == [AskWithdrawn, TaskAborted]
+        assert session.pending is None
+        await session.send("go on")
+        await until(session, TaskCompleted)
+        assert session.pending is None or session.pending.ask is AskKind.COMPLETION_RESULT
+
+
+async def test_a_task_at_rest_has_nothing_more_to_tell(tmp_path: Path, flavour: str) -> None:
+    turns = Turn(say("I wait."), pause(asyncio.Event())), Turn(done())
+    async with sessions(tmp_path, flavour, *turns) as (start, model):
+        session = await start("go")
+        await model.wait_for_requests(1)
+        await session.cancel()
+        seen = [event async for event in session.events()]
+        assert isinstance(seen[-1], TaskAborted)
+        assert [event async for event in session.events(since=10_000)] == []
+
+
+async def test_events_after_a_number_are_those_of_the_records_after_it(
+    tmp_path: Path, flavour: str
+) -> None:
+    turns = Turn(write("note", "hi\n")), Turn(done())
+    async with sessions(tmp_path, flavour, *turns) as (start, _):
+        session = await start("write", **ALLOW_ALL)
+        ask = (await until(session, AskOpened))[-1]
+        await session.answer(ask.ts, Answer(Response.YES))
+        whole = [event async for event in session.events()]
+        for since in range(1, 9):
+            told = [event async for event in session.events(since)]
+            assert told == whole[len(whole) - len(told) :]
+        assert isinstance(await anext(aiter(session.events(2))), TaskStarted)
+
+
+async def test_rows_are_those_of_the_history(tmp_path: Path, flavour: str) -> None:
+    turns = Turn(say("Writing."), write("note", "hi\n")), Turn(done("written"))
+    async with sessions(tmp_path, flavour, *turns) as (start, _):
+        session = await start("write", **ALLOW_ALL)
+        await until(session, AskOpened)
+        rows = [msgspec.to_builtins(row) for row in session.rows]
+        assert [row.get("say") or row.get("ask") for row in rows] == [
+            *("text", "api_req_started", "text", "tool"),
+            *("api_req_started", "completion_result", "completion_result"),
+        ]
+        assert rows[3]["approvalState"] == "approved"
+        assert "created" in rows[3]["result"]

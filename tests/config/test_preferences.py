@@ -1,0 +1,68 @@
+"""Settings and profiles, changed without losing anything."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joey.config.preferences import Preferences
+from joey.errors import ConfigError
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_what_is_not_known_is_kept_and_null_takes_a_setting_back(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text('{"fontSize": 12, "maxRetries": 2}', encoding="utf-8")
+    preferences = Preferences(tmp_path)
+    preferences.change({"maxRetries": None, "alwaysAllowWrite": True})
+    assert read(tmp_path / "settings.json") == {"fontSize": 12, "alwaysAllowWrite": True}
+    assert preferences.settings().always_allow_write
+
+
+def test_files_are_private_whoever_made_them(tmp_path: Path) -> None:
+    home = tmp_path / "new" / "home"
+    Preferences(home).change({"apiProvider": "anthropic", "apiKey": "k", "mode": "ask"})
+    for name in ("settings.json", "profiles.json"):
+        assert stat.S_IMODE((home / name).stat().st_mode) == 0o600
+    assert sorted(path.name for path in home.iterdir()) == ["profiles.json", "settings.json"]
+
+
+def test_a_wrong_value_changes_nothing(tmp_path: Path) -> None:
+    preferences = Preferences(tmp_path)
+    preferences.change({"maxRetries": 4})
+    with pytest.raises(ConfigError, match="maxRetries"):
+        preferences.change({"maxRetries": "four", "apiKey": "k"})
+    assert read(tmp_path / "settings.json") == {"maxRetries": 4}
+    assert not (tmp_path / "profiles.json").exists()
+
+
+def test_a_file_of_roos_shape_keeps_its_shape(tmp_path: Path) -> None:
+    document = {
+        "currentApiConfigName": "a",
+        "apiConfigs": {"a": {"apiProvider": "openai", "openAiApiKey": "k"}},
+    }
+    (tmp_path / "profiles.json").write_text(json.dumps(document), encoding="utf-8")
+    preferences = Preferences(tmp_path)
+    preferences.save_profile("b", {"provider": "ollama", "model": "m"}, activate=True)
+    assert read(tmp_path / "profiles.json") == {
+        "currentApiConfigName": "b",
+        "apiConfigs": {**document["apiConfigs"], "b": {"provider": "ollama", "model": "m"}},  # type: ignore[dict-item]
+    }
+    preferences.delete_profile("b")
+    assert preferences.profiles().active == "a"
+
+
+def test_a_key_does_not_follow_to_another_provider(tmp_path: Path) -> None:
+    preferences = Preferences(tmp_path)
+    preferences.save_profile(
+        "p", {"provider": "anthropic", "apiKey": "k", "baseUrl": "http://a"}, activate=True
+    )
+    assert preferences.profile_with({"provider": "openai"}).api_key is None
+    assert preferences.profile_with({"model": "x"}).api_key == "k"
+    assert read(tmp_path / "profiles.json")["profiles"]["p"]["apiKey"] == "k"

@@ -1,0 +1,177 @@
+"""joey's page in a real browser: `joey serve` as a process, a scripted model, Chromium."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import socket
+import sys
+from asyncio.subprocess import PIPE, STDOUT, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joey.testing.server import ModelServer
+
+pytest.importorskip("playwright", reason="the page's tests need playwright")
+
+from playwright.async_api import (
+    Browser,
+    ConsoleMessage,
+    Page,
+    async_playwright,
+    expect,
+)
+
+__all__ = ["Browser", "Page", "expect"]
+"""Handed on: whoever tests the page needs them, and imports them behind the check above."""
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = ROOT / "src" / "joey" / "server" / "web" / "index.html"
+AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
+)
+TOKEN = "a-token-for-tests-0123456789"
+LIMIT = 30.0
+DESKTOP = (1280, 800)
+PHONE = (390, 780)
+
+expect.set_options(timeout=LIMIT * 1000)
+
+needs_browser = pytest.mark.skipif(
+    not CHROMIUM or not PAGE.exists(),
+    reason="no Chromium on the PATH" if not CHROMIUM else "the page is not built: run `make web`",
+)
+
+
+class Served:
+    """A `joey serve` of its own, which may be stopped and started again at the same address."""
+
+    def __init__(self, root: Path, model_url: str) -> None:
+        self.home = root / "joey-home"
+        self.workspace = root / "work"
+        self.workspace.mkdir(exist_ok=True)
+        self.port = _free_port()
+        self.model_url = model_url
+        self._process: Process | None = None
+        self._output: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    @property
+    def link(self) -> str:
+        return f"{self.url}#token={TOKEN}"
+
+    async def start(self) -> None:
+        env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home.parent),
+            "JOEY_HOME": str(self.home),
+            "JOEY_TOKEN": TOKEN,
+            "ANTHROPIC_API_KEY": "x",
+            "ANTHROPIC_BASE_URL": self.model_url,
+            "LANG": "C.UTF-8",
+        }
+        command = (sys.executable, "-m", "joey", "serve", "--port", str(self.port))
+        self._process = await asyncio.create_subprocess_exec(
+            *command, env=env, cwd=self.workspace, stdout=PIPE, stderr=STDOUT
+        )
+        assert self._process.stdout is not None
+        said = b""
+        async with asyncio.timeout(LIMIT):
+            while not re.search(rb"http://127\.0\.0\.1:\d+/", said):
+                line = await self._process.stdout.readline()
+                assert line, f"joey serve ended: {said.decode()}"
+                said += line
+        self._output = asyncio.create_task(_drain(self._process.stdout))
+
+    async def stop(self) -> None:
+        assert self._process is not None
+        assert self._output is not None
+        self._process.terminate()
+        async with asyncio.timeout(LIMIT):
+            await self._process.wait()
+            await self._output
+
+
+class Watched:
+    """A page that remembers every error its console has shown."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.errors: list[str] = []
+        page.on("console", self._hear)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.errors.append(f"{message.text} ({message.location})")
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        yield browser
+        await browser.close()
+
+
+@asynccontextmanager
+async def served(root: Path, model: ModelServer) -> AsyncIterator[Served]:
+    server = Served(root, model.url)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+@asynccontextmanager
+async def opened(
+    browser: Browser, address: str, size: tuple[int, int] = DESKTOP, **options: Any
+) -> AsyncIterator[Watched]:
+    """A page in a context of its own, at an address; its console must stay clean."""
+    width, height = size
+    context = await browser.new_context(viewport={"width": width, "height": height}, **options)
+    page = await context.new_page()
+    page.set_default_timeout(LIMIT * 1000)
+    watched = Watched(page)
+    await page.goto(address)
+    try:
+        yield watched
+        assert watched.errors == []
+    finally:
+        await context.close()
+
+
+def status(page: Page) -> Any:
+    """What is said about the state of the open task."""
+    return expect(page.locator(".header .status"))
+
+
+async def start_task(page: Page, text: str) -> None:
+    field = page.get_by_label("The new task")
+    await field.fill(text)
+    await expect(page.get_by_role("button", name="Start")).to_be_enabled()
+    await field.press("Enter")
+
+
+async def _drain(stream: asyncio.StreamReader) -> None:
+    while await stream.readline():
+        pass
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,330 @@
+"""Every command, over a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joey.core.wire_commands import COMMANDS, ORIGINAL_COMMANDS
+from joey.server.commands import HANDLERS
+from joey.testing.script import Turn, call, pause, say
+from tests.server.house import CommandFailedError, done, house
+
+pytestmark = pytest.mark.requirement("websocket:commands")
+SEED = """startNewTask getCurrentTaskStack clearCurrentTask cancelCurrentTask resumeTask
+isTaskInHistory cancelTask getConfiguration createProfile getProfiles setActiveProfile
+getActiveProfile deleteProfile sendMessage pressPrimaryButton pressSecondaryButton setConfiguration
+getMessages getTokenUsage isReady"""
+
+
+def test_every_command_has_a_handler_and_the_original_twenty_are_there() -> None:
+    assert set(HANDLERS) == set(COMMANDS)
+    assert list(ORIGINAL_COMMANDS) == SEED.split()
+
+
+async def test_the_welcome_names_what_can_be_done(tmp_path: Path) -> None:
+    async with house(tmp_path) as here, here.socket() as socket:
+        welcome = json.loads(await socket.recv())
+        assert welcome["data"]["capabilities"] == list(COMMANDS)
+        assert welcome["data"]["protocol"] == 1
+        assert welcome["data"]["sandbox"] == "none"
+        assert welcome["data"]["workspace"] == str(here.workspace)
+        assert welcome["data"]["home"] == str(here.home)
+
+
+async def test_a_finished_task_can_be_looked_at_in_every_way(tmp_path: Path) -> None:
+    todos = call("update_todo_list", {"todos": "[x] look\n[ ] tell"})
+    async with house(tmp_path, Turn(todos), done("ready")) as here, here.peer() as peer:
+        assert (await peer.ask("isReady")) == {"ready": True}
+        assert (await peer.ask("ping"))["pong"] > 0
+        task_id = (await peer.ask("startNewTask", text="look around"))["taskId"]
+        await peer.asked("completion_result")
+        info = (await peer.ask("getTask", task_id))["task"]
+        assert (info["title"], info["live"], info["status"]) == ("look around", True, "waiting")
+        assert info["ask"]["ask"] == "completion_result"
+        assert info["contextWindow"] > 0
+        await peer.ask("pressPrimaryButton", task_id)
+        await peer.event("taskFinished")
+        completed = await peer.event("taskCompleted")
+        assert completed["payload"]["isSubtask"] is False
+        assert completed["payload"]["toolUsage"]["update_todo_list"] == {
+            "attempts": 1,
+            "failures": 0,
+        }
+        usage = (await peer.ask("getTokenUsage", task_id))["usage"]
+        assert (usage["totalTokensIn"], usage["totalCacheReads"]) == (20, 0)
+        assert [t["content"] for t in (await peer.ask("getTodos", task_id))["todos"]] == [
+            "look",
+            "tell",
+        ]
+        live = [await peer.ask(name, task_id) for name in ("getMessages", "getEvents")]
+        await peer.ask("clearCurrentTask")
+        assert (await peer.ask("isTaskInHistory", task_id)) == {"inHistory": True}
+        assert (await peer.ask("isTaskInHistory", "another")) == {"inHistory": False}
+        closed = [await peer.ask(name, task_id) for name in ("getMessages", "getEvents")]
+        assert live == closed
+        assert (await peer.ask("getTokenUsage", task_id))["usage"] == usage
+        assert len((await peer.ask("getTodos", task_id))["todos"]) == 2
+        info = (await peer.ask("getTask", task_id))["task"]
+        assert (info["live"], info["status"]) == (False, "completed")
+
+
+async def test_tasks_are_listed_searched_and_deleted(tmp_path: Path) -> None:
+    async with house(tmp_path, done()) as here, here.peer() as peer:
+        ids = []
+        for title in ("mend the roof", "paint the door", "paint the roof"):
+            before = len(peer.events)
+            ids.append((await peer.ask("startNewTask", text=title))["taskId"])
+            await peer.asked("completion_result", since=before)
+        listed = await peer.ask("listTasks", limit=2)
+        assert listed["total"] == 3
+        assert [task["id"] for task in listed["tasks"]] == ids[::-1][:2]
+        rest = await peer.ask("listTasks", limit=2, offset=2)
+        assert [task["id"] for task in rest["tasks"]] == ids[:1]
+        assert (await peer.ask("listTasks", workspace="/elsewhere"))["total"] == 0
+        assert (await peer.ask("listTasks", workspace=str(here.workspace)))["total"] == 3
+        found = (await peer.ask("searchTasks", query="ROOF paint"))["tasks"]
+        assert [task["id"] for task in found] == [ids[2]]
+        await peer.ask("deleteTask", ids[2])
+        assert (await peer.event("taskDeleted"))["taskId"] == ids[2]
+        assert not list((here.home / "tasks").glob(f"*{ids[2]}*"))
+        with pytest.raises(CommandFailedError, match="TASK_NOT_FOUND"):
+            await peer.ask("deleteTask", ids[2])
+        with pytest.raises(CommandFailedError, match="TASK_NOT_FOUND"):
+            await peer.ask("getMessages", ids[2])
+        assert (await peer.ask("listTasks"))["total"] == 2
+
+
+async def test_a_task_that_somebody_else_wrote_is_not_deleted(tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "tasks" / "roos-own"
+    folder.mkdir(parents=True)
+    (folder / "ui_messages.json").write_text('[{"ts": 1, "type": "say", "say": "text"}]')
+    async with house(tmp_path) as here, here.peer() as peer:
+        with pytest.raises(CommandFailedError, match=r"EXECUTION_ERROR.*stays as it is"):
+            await peer.ask("deleteTask", "roos-own")
+    assert folder.exists()
+
+
+async def test_the_first_of_two_answers_counts(tmp_path: Path) -> None:
+    write = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
+    async with house(tmp_path, write, done()) as here, here.peer() as one, here.peer() as two:
+        task_id = (await one.ask("startNewTask", text="write it"))["taskId"]
+        ask_ts = await one.asked("tool")
+        assert await two.asked("tool") == ask_ts
+        yes = await two.ask("respond", task_id, askTs=ask_ts, response="yesButtonClicked")
+        no = await one.ask("respond", task_id, askTs=ask_ts, response="noButtonClicked")
+        assert (yes, no) == ({"accepted": True}, {"accepted": False})
+        for peer in (one, two):
+            event = await peer.event("taskAskResponded")
+            assert event["payload"]["response"] == "yesButtonClicked"
+        await one.asked("completion_result")
+        assert (here.workspace / "a.txt").exists()
+
+
+async def test_no_is_an_answer_and_words_may_come_with_it(tmp_path: Path) -> None:
+    write = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
+    async with house(tmp_path, write, done()) as here, here.peer() as peer:
+        task_id = (await peer.ask("startNewTask", text="write it"))["taskId"]
+        await peer.asked("tool")
+        await peer.ask("pressSecondaryButton", task_id, text="not in this folder")
+        await peer.asked("completion_result")
+        assert not (here.workspace / "a.txt").exists()
+        assert "not in this folder" in json.dumps(here.model.requests[-1].body)
+        with pytest.raises(CommandFailedError, match="EXECUTION_ERROR"):
+            await peer.ask("pressPrimaryButton", task_id)
+            await peer.ask("pressPrimaryButton", task_id)
+
+
+async def test_a_task_may_be_started_in_a_mode_a_folder_and_under_an_id(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    async with house(tmp_path, done()) as here, here.peer() as peer:
+        started = await peer.ask(
+            "startNewTask",
+            text="look",
+            workspace=str(other),
+            mode="ask",
+            taskId="my-own-id",
+            configuration={"apiModelId": "scripted", "apiProvider": "anthropic"},
+        )
+        assert started == {"taskId": "my-own-id"}
+        created = await peer.event("taskCreated")
+        assert created["payload"]["workspace"] == str(other)
+        assert (created["payload"]["mode"], created["payload"]["model"]) == ("ask", "scripted")
+        await peer.ask("switchMode", "my-own-id", mode="code")
+        assert (await peer.event("taskModeSwitched"))["payload"] == {"modeSlug": "code"}
+        with pytest.raises(CommandFailedError, match=r"EXECUTION_ERROR.*exists already"):
+            await peer.ask("startNewTask", text="again", taskId="my-own-id")
+
+
+async def test_the_configuration_of_one_task_is_its_own(tmp_path: Path) -> None:
+    write = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
+    async with house(tmp_path, write, done()) as here, here.peer() as peer:
+        await peer.ask("startNewTask", text="go", configuration={"alwaysAllowWrite": True})
+        await peer.asked("completion_result")
+        assert (here.workspace / "a.txt").exists()
+        told = (await peer.ask("getConfiguration"))["configuration"]
+        assert told["alwaysAllowWrite"] is False
+
+
+async def test_settings_are_kept_and_secrets_do_not_come_back(tmp_path: Path) -> None:
+    async with house(tmp_path, fontSize=12) as here, here.peer() as peer:
+        values = {
+            "alwaysAllowWrite": True,
+            "mode": "ask",
+            "apiProvider": "openai",
+            "openAiApiKey": "sk-very-secret",
+            "openAiBaseUrl": "http://user:word@127.0.0.1:1/v1",
+            "openAiHeaders": {"X-Key": "also-secret"},
+            "someToken": "secret-too",
+        }
+        assert await peer.ask("setConfiguration", values=values) == {"result": "success"}
+        assert (await peer.event("modeChanged"))["payload"] == {"mode": "ask"}
+        assert (await peer.event("providerProfileChanged"))["payload"] == {
+            "name": "default",
+            "provider": "openai",
+        }
+        told = (await peer.ask("getConfiguration"))["configuration"]
+        assert (told["alwaysAllowWrite"], told["mode"], told["fontSize"]) == (True, "ask", 12)
+        assert told["apiProvider"] == "openai"
+        entry = (await peer.ask("getProfileEntry", name="default"))["profile"]
+        everything = json.dumps([told, entry])
+        for secret in ("sk-very-secret", "also-secret", "word@", "secret-too"):
+            assert secret not in everything
+        kept = json.loads((here.home / "profiles.json").read_text())
+        assert kept["profiles"]["default"]["openAiApiKey"] == "sk-very-secret"
+        for name in ("profiles.json", "settings.json"):
+            assert stat.S_IMODE((here.home / name).stat().st_mode) == 0o600
+        with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*alwaysAllowWrite"):
+            await peer.ask("setConfiguration", values={"alwaysAllowWrite": "perhaps"})
+        with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*mode"):
+            await peer.ask("setConfiguration", values={"mode": "no such mode"})
+        assert (await peer.ask("getConfiguration"))["configuration"] == told
+
+
+async def test_profiles_are_made_changed_chosen_and_deleted(tmp_path: Path) -> None:
+    async with house(tmp_path) as here, here.peer() as peer:
+        assert await peer.ask("getActiveProfile") == {"activeProfile": None}
+        profile = {"provider": "anthropic", "model": "one", "apiKey": "k1"}
+        made = await peer.ask("createProfile", name="work", profile=profile)
+        assert made == {"profileId": "work"}
+        await peer.ask("createProfile", name="home", profile={"provider": "ollama"}, activate=False)
+        assert (await peer.ask("getProfiles"))["profiles"] == ["home", "work"]
+        assert await peer.ask("getActiveProfile") == {"activeProfile": "work"}
+        with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*exists already"):
+            await peer.ask("createProfile", name="work")
+        with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*does not exist"):
+            await peer.ask("updateProfile", name="nowhere", profile={})
+        with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*maxTokens"):
+            await peer.ask("updateProfile", name="work", profile={"maxTokens": "many"})
+        await peer.ask("updateProfile", name="work", profile={"model": "two"})
+        entry = (await peer.ask("getProfileEntry", name="work"))["profile"]
+        assert entry == {"provider": "anthropic", "model": "two"}
+        kept = json.loads((here.home / "profiles.json").read_text())
+        assert kept["profiles"]["work"]["apiKey"] == "k1"
+        await peer.ask("upsertProfile", name="work", profile={"provider": "openai"})
+        kept = json.loads((here.home / "profiles.json").read_text())
+        assert kept["profiles"]["work"] == {"provider": "openai"}, "the key stays where it belongs"
+        assert await peer.ask("setActiveProfile", name="home") == {"activeProfile": "home"}
+        await peer.ask("deleteProfile", name="home")
+        assert (await peer.ask("getProfiles"))["profiles"] == ["work"]
+        for name in ("setActiveProfile", "deleteProfile", "getProfileEntry"):
+            with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*no profile"):
+                await peer.ask(name, name="home")
+        with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*profile"):
+            await peer.ask("startNewTask", text="x", profile="home")
+
+
+async def test_modes_models_and_commands_are_named(tmp_path: Path) -> None:
+    async with house(tmp_path) as here, here.peer() as peer:
+        modes = (await peer.ask("getModes"))["modes"]
+        assert {"code", "ask", "architect"} <= {mode["slug"] for mode in modes}
+        models = (await peer.ask("getModels", provider="anthropic"))["models"]
+        assert any(name.startswith("claude") for name in models)
+        with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*provider"):
+            await peer.ask("getModels", provider="nobody")
+        assert await peer.ask("getCommands") == {"commands": []}
+        await peer.ask("switchMode", mode="debug")
+        assert (await peer.event("modeChanged"))["payload"] == {"mode": "debug"}
+        with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*mode"):
+            await peer.ask("switchMode", mode="nowhere")
+
+
+async def test_processes_left_behind_are_listed_and_killed(tmp_path: Path) -> None:
+    command = {"command": "echo up; exec sleep 300", "timeout": 1}
+    turns = (Turn(call("execute_command", command)), done())
+    settings: Any = {"alwaysAllowExecute": True, "allowedCommands": ["*"]}
+    async with house(tmp_path, *turns, **settings) as here, here.peer() as peer:
+        task_id = (await peer.ask("startNewTask", text="start it"))["taskId"]
+        await peer.asked("completion_result")
+        [process] = (await peer.ask("getProcesses", task_id))["processes"]
+        assert (process["taskId"], process["running"]) == (task_id, True)
+        assert process["cwd"] == str(here.workspace)
+        await peer.ask("killProcess", pid=process["pid"])
+        left = (await peer.ask("getProcesses"))["processes"]
+        assert not any(process["running"] for process in left)
+        with pytest.raises(CommandFailedError, match="EXECUTION_ERROR"):
+            await peer.ask("killProcess", pid=1)
+        with pytest.raises(CommandFailedError, match="TASK_NOT_FOUND"):
+            await peer.ask("getProcesses", "nobody")
+
+
+async def test_the_current_task_is_cancelled_and_nothing_when_there_is_none(tmp_path: Path) -> None:
+    async with house(tmp_path, Turn(say("a"), pause(60.0))) as here, here.peer() as peer:
+        assert await peer.ask("cancelCurrentTask") == {"result": "success"}
+        assert await peer.ask("clearCurrentTask", lastMessage="bye") == {"result": "success"}
+        assert await peer.ask("getCurrentTaskStack") == {"taskStack": []}
+        await peer.ask("startNewTask", text="go")
+        await peer.event("message", where=lambda e: e["payload"]["message"].get("partial") is True)
+        await peer.ask("cancelCurrentTask")
+        await peer.event("taskAborted")
+
+
+async def test_a_tool_that_fails_is_told(tmp_path: Path) -> None:
+    broken = Turn(call("search_files", {"path": ".", "regex": "("}))
+    async with house(tmp_path, broken, done()) as here, here.peer() as peer:
+        await peer.ask("startNewTask", text="find it")
+        failed = await peer.event("taskToolFailed")
+        assert failed["payload"]["toolName"] == "search_files"
+        await peer.asked("completion_result")
+
+
+async def test_a_picture_reaches_the_model(tmp_path: Path) -> None:
+    picture = "data:image/png;base64,iVBORw0KGgo="
+    async with house(tmp_path, done()) as here, here.peer() as peer:
+        await peer.ask("startNewTask", images=[picture])
+        await peer.asked("completion_result")
+        assert "iVBORw0KGgo=" in json.dumps(here.model.requests[0].body)
+        with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*images"):
+            await peer.ask("startNewTask", images=["http://elsewhere/a.png"])
+
+
+async def test_without_a_key_the_person_is_told_what_to_do(tmp_path: Path) -> None:
+    async with house(tmp_path) as here, here.peer() as peer:
+        await peer.ask("createProfile", name="bare", profile={"provider": "groq", "model": "m"})
+        with pytest.raises(CommandFailedError, match=r"EXECUTION_ERROR.*GROQ_API_KEY"):
+            await peer.ask("startNewTask", text="go")
+
+
+async def test_a_task_at_rest_is_let_go_of_while_the_current_one_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("joey.server.hub.LINGER_SECONDS", 0.05)
+    async with house(tmp_path, done()) as here, here.peer() as peer:
+        ids = []
+        for _ in range(2):
+            before = len(peer.events)
+            ids.append((await peer.ask("startNewTask", text="go"))["taskId"])
+            await peer.asked("completion_result", since=before)
+            await peer.ask("pressPrimaryButton")
+            await peer.event("taskFinished", since=before)
+        async with asyncio.timeout(10):
+            while here.hub.engine.find(ids[0]) is not None:
+                await peer.ask("ping")
+        assert (await peer.ask("getCurrentTaskStack"))["taskStack"] == [ids[1]]
+        assert (await peer.ask("getTask", ids[0]))["task"]["live"] is False

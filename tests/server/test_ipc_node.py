@@ -1,0 +1,144 @@
+"""The proof of the IPC socket: the packages that Roo's own clients are made of go through a task.
+
+`node-ipc` is the transport of Roo's clients (12 is the version that they were built with, 14 the
+latest), and `@roo-code/types` the schemas that they check each message with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from joey.testing.script import Turn, call, pause, say
+from joey.testing.server import ModelServer
+from tests.client.serving import done, write
+
+SOURCE = Path(__file__).parent / "ipc_client"
+NO_NETWORK = re.compile("ENOTFOUND|ECONNREFUSED|ECONNRESET|EAI_AGAIN|ETIMEDOUT|ENOTCACHED")
+LIMIT = 60.0
+
+
+@pytest.fixture(scope="module")
+def client() -> Path:
+    """The folder of the client, with its packages installed; kept from one run to the next."""
+    if not shutil.which("node") or not shutil.which("npm"):
+        pytest.skip("node and npm are not installed")
+    lock = (SOURCE / "package-lock.json").read_bytes()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "joey-tests"
+    folder = cache / f"ipc-client-{hashlib.sha256(lock).hexdigest()[:16]}"
+    if not folder.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=cache) as made:
+            _install(Path(made) / "client", folder)
+    shutil.copy(SOURCE / "client.js", folder)
+    return folder
+
+
+def _install(made: Path, folder: Path) -> None:
+    made.mkdir()
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(SOURCE / name, made)
+    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+    run = subprocess.run(
+        command, cwd=made, capture_output=True, text=True, timeout=300, check=False
+    )
+    if run.returncode and NO_NETWORK.search(run.stderr):
+        pytest.skip("npm cannot reach its registry")
+    assert run.returncode == 0, run.stderr
+    try:
+        made.rename(folder)
+    except OSError:
+        if not folder.exists():  # somebody else was faster
+            raise
+
+
+@asynccontextmanager
+async def serving(root: Path, model: ModelServer) -> AsyncIterator[Path]:
+    """`joey serve`, told by Roo's variable where its IPC socket is to be."""
+    path = root / "roo-code-test.sock"
+    (root / "work").mkdir()
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(root),
+        "JOEY_HOME": str(root / "home"),
+        "ROO_CODE_IPC_SOCKET_PATH": str(path),
+        "ANTHROPIC_API_KEY": "any",
+        "ANTHROPIC_BASE_URL": model.url,
+        "PYTHONWARNINGS": "error",
+    }
+    command = (sys.executable, "-m", "joey", "serve", "--port", "0")
+    with (root / "log").open("wb") as log:
+        server = await asyncio.create_subprocess_exec(
+            *command, cwd=root / "work", env=env, stdout=PIPE, stderr=log
+        )
+    try:
+        assert server.stdout is not None
+        assert await server.stdout.readline(), (root / "log").read_text()
+        yield path
+        server.terminate()
+        assert await server.wait() == 143, (root / "log").read_text()
+    finally:
+        if server.returncode is None:
+            server.kill()
+            await server.wait()
+
+
+async def play(folder: Path, package: str, path: Path) -> dict[str, Any]:
+    """What the client heard."""
+    async with asyncio.timeout(LIMIT):
+        process = await asyncio.create_subprocess_exec(
+            "node", "client.js", package, str(path), cwd=folder, stdout=PIPE, stderr=PIPE
+        )
+        out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    heard: dict[str, Any] = json.loads(out)
+    return heard
+
+
+@pytest.mark.parametrize("package", ["node-ipc", "node-ipc-12"])
+async def test_a_client_of_roos_goes_through_a_task_with_answers_a_cancel_and_a_resume(
+    client: Path, package: str, tmp_path: Path
+) -> None:
+    never = asyncio.Event()
+    turns = [
+        Turn(say("I shall write it.", chunk=3), write("note", "❤\n")),
+        Turn(call("ask_followup_question", {"question": "Which colour?", "follow_up": []})),
+        Turn(done("The note is written.")),
+        Turn(call("execute_command", {"command": "touch forbidden"})),
+        Turn(say("Thinking it over…"), pause(never)),
+        Turn(done("Nothing was run.")),
+    ]
+    async with ModelServer(turns) as model, serving(tmp_path, model) as path:
+        heard = await play(client, package, path)
+        said = str(model.requests[-1].body)
+    assert (tmp_path / "work" / "note").read_text(encoding="utf-8") == "❤\n"
+    assert not (tmp_path / "work" / "forbidden").exists()
+    assert "code" in {mode["slug"] for mode in heard["modes"]}
+    assert heard["names"][3:6] == ["taskCreated", "taskFocused", "taskStarted"]
+    task_id, usage, tools, about = heard["completed"]
+    assert task_id == heard["taskId"]
+    assert usage["totalTokensOut"] == 15
+    assert tools["write_to_file"] == {"attempts": 1, "failures": 0}
+    assert about == {"isSubtask": False}
+    for words in ("blue", "now run it", "do not run anything", "go on"):
+        assert words in said
+    assert heard["texts"][0] == "Write the note ❤"
+    assert [name for name in heard["names"] if name in ("taskCompleted", "taskAborted")] == [
+        "taskCompleted",
+        "taskAborted",
+        "taskCompleted",
+    ]

@@ -1,0 +1,123 @@
+"""Saying things on the page: queued words, pictures, another mode, another task."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from joey.testing.script import Turn, call, pause, say
+from joey.testing.server import ModelServer
+from tests.server.browsing import (
+    Browser,
+    chromium,
+    expect,
+    needs_browser,
+    opened,
+    served,
+    start_task,
+    status,
+)
+
+pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
+
+DONE = Turn(call("attempt_completion", {"result": "All is **well**."}))
+DOT = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as launched:
+        yield launched
+
+
+async def test_words_while_it_works_are_queued_and_can_be_taken_back(
+    browser: Browser, tmp_path: Path
+) -> None:
+    gate = asyncio.Event()
+    turns = [Turn(say("Working"), pause(gate), call("list_files", {"path": "."})), DONE]
+    async with (
+        ModelServer(turns) as model,
+        served(tmp_path, model) as server,
+        opened(browser, server.link) as watched,
+    ):
+        page = watched.page
+        await start_task(page, "Work")
+        await expect(page.locator(".row", has_text="Working")).to_be_visible()
+        for words in ("Forget this", "Mind the tests"):
+            await page.get_by_label("Message to joey").fill(words)
+            await page.get_by_label("Message to joey").press("Enter")
+            await expect(page.locator(".queue li", has_text=words)).to_be_visible()
+        await page.reload()
+        await expect(page.locator(".queue li")).to_have_count(2)
+        await page.get_by_label("Remove the queued message: Forget this").click()
+        await expect(page.locator(".queue li")).to_have_count(1)
+        gate.set()
+        await status(page).to_contain_text("Result ready")
+        await expect(page.locator(".queue li")).to_have_count(0)
+        assert "Mind the tests" in str(model.requests[1].body)
+        assert "Forget this" not in str(model.requests[1].body)
+
+
+async def test_a_picture_goes_along_and_is_shown(browser: Browser, tmp_path: Path) -> None:
+    async with (
+        ModelServer([DONE]) as model,
+        served(tmp_path, model) as server,
+        opened(browser, server.link) as watched,
+    ):
+        page = watched.page
+        dot = {"name": "dot.png", "mimeType": "image/png", "buffer": DOT}
+        await page.get_by_label("Picture").set_input_files(dot)  # type: ignore[arg-type]
+        await expect(page.get_by_role("img", name="Picture 1")).to_be_visible()
+        await start_task(page, "What is this?")
+        await expect(page.locator(".person img")).to_be_visible()
+        await status(page).to_contain_text("Result ready")
+        assert base64.b64encode(DOT).decode() in str(model.requests[0].body)
+
+
+async def test_the_mode_of_a_task_is_changed_on_the_way(browser: Browser, tmp_path: Path) -> None:
+    async with (
+        ModelServer([DONE]) as model,
+        served(tmp_path, model) as server,
+        opened(browser, server.link) as watched,
+    ):
+        page = watched.page
+        await expect(page.get_by_label("Mode")).to_have_value("code")
+        await start_task(page, "Think")
+        await status(page).to_contain_text("Result ready")
+        await page.get_by_label("Mode").select_option("ask")
+        await page.reload()
+        await expect(page.get_by_label("Mode")).to_have_value("ask")
+
+
+async def test_tasks_are_found_and_stepped_through_by_keyboard(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with (
+        ModelServer([DONE, DONE]) as model,
+        served(tmp_path, model) as server,
+        opened(browser, server.link) as watched,
+    ):
+        page = watched.page
+        for words in ("Feed the cat", "Walk the dog"):
+            await page.keyboard.press("n")
+            await expect(page.get_by_label("The new task")).to_be_focused()
+            await page.keyboard.type(words)
+            await expect(page.get_by_role("button", name="Start")).to_be_enabled()
+            await page.keyboard.press("Enter")
+            await expect(page.locator(".person", has_text=words)).to_be_visible()
+            await status(page).to_contain_text("Result ready")
+            await page.keyboard.press("Escape")
+        await page.keyboard.press("Alt+ArrowDown")
+        await expect(page.locator(".person", has_text="Feed the cat")).to_be_visible()
+        await page.keyboard.press("/")
+        await expect(page.get_by_label("Search tasks")).to_be_focused()
+        await page.keyboard.type("dog")
+        await expect(page.locator(".entry")).to_have_count(1)
+        await expect(page.locator(".entry")).to_contain_text("Walk the dog")

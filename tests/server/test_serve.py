@@ -1,0 +1,127 @@
+"""`joey serve` as a program."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import ssl
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from joey.errors import ConfigError
+from joey.server.auth import find_token
+from joey.testing.script import Turn, pause, say
+from joey.testing.server import ModelServer, by_conversation
+from tests.server.binary import Served
+from tests.server.house import TOKEN, done
+
+
+async def test_a_terminated_server_says_goodbye_and_its_tasks_can_go_on(tmp_path: Path) -> None:
+    turns = [Turn(say("some words"), pause(60.0)), done()]
+    async with ModelServer(by_conversation(turns)) as model:
+        served = Served(tmp_path, model.url)
+        async with served.running() as program, program.peer() as peer:
+            task_id = (await peer.ask("startNewTask", text="my secret plan"))["taskId"]
+            await peer.event(
+                "message", where=lambda e: e["payload"]["message"].get("text") == "some words"
+            )
+            stopping = asyncio.create_task(program.stop())
+            await peer.event("taskAborted")
+            with pytest.raises(ConnectionClosed):
+                await peer.frame()
+            assert peer.socket.close_code == 1001
+            code, log = await stopping
+            assert code == 143
+        async with served.running() as program, program.peer() as peer:
+            await peer.ask("sendMessage", task_id, message="go on")
+            await peer.asked("completion_result")
+        lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+        assert {"connected", "command"} <= {line["message"] for line in lines}
+        [started] = [line for line in lines if line.get("command") == "startNewTask"]
+        assert {"time", "level", "client", "request", "ms"} <= set(started)
+        assert "my secret plan" not in log
+        assert TOKEN not in log
+        assert "key-of-the-environment" not in log
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "named"),
+    [
+        (["--host", "0.0.0.0"], 78, "--allow-remote"),
+        (["--host", "no.such.host.invalid"], 78, "no.such.host.invalid"),
+        (["--allow-origin", "evil"], 78, "'evil'"),
+        (["--tls-cert", "x.pem"], 78, "--tls-key"),
+        (["--token-file", "nowhere"], 78, "nowhere"),
+        (["--port", "66000"], 2, "66000"),
+        (["-w", "nowhere"], 2, "nowhere"),
+    ],
+)
+async def test_what_cannot_be_served_is_refused_with_a_reason(
+    tmp_path: Path, flags: list[str], code: int, named: str
+) -> None:
+    served = Served(tmp_path, "http://127.0.0.1:1")
+    if "--token-file" in flags:
+        del served.env["JOEY_TOKEN"]
+    process = await served.start(*(["--port", "0"] if "--port" not in flags else []), *flags)
+    async with asyncio.timeout(20):
+        _, err = await process.communicate()
+    assert process.returncode == code, err.decode()
+    assert named in err.decode()
+    assert "Traceback" not in err.decode()
+
+
+async def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    served = Served(tmp_path, "http://127.0.0.1:1")
+    async with served.running() as program:
+        port = program.link.partition("/#")[0].rpartition(":")[2]
+        process = await served.start("--port", port)
+        async with asyncio.timeout(20):
+            _, err = await process.communicate()
+        assert process.returncode == 78
+        assert f"127.0.0.1:{port}" in err.decode()
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    files = ["-out", str(cert), "-keyout", str(key)]
+    subprocess.run([*command.split(), *names, *files], check=True, capture_output=True)
+    return cert, key
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl for a certificate")
+async def test_the_same_over_tls(tmp_path: Path) -> None:
+    cert, key = certificate(tmp_path)
+    served = Served(tmp_path, "http://127.0.0.1:1")
+    async with served.running("--tls-cert", str(cert), "--tls-key", str(key)) as program:
+        assert program.link.startswith("https://127.0.0.1:")
+        async with program.peer(ssl=ssl.create_default_context(cafile=str(cert))) as peer:
+            assert await peer.ask("isReady") == {"ready": True}
+
+
+def test_a_token_is_made_once_and_kept_to_its_owner(tmp_path: Path) -> None:
+    made = find_token(tmp_path / "home", {})
+    assert len(made.value) >= 43
+    assert stat.S_IMODE((tmp_path / "home" / "server.token").stat().st_mode) == 0o600
+    assert find_token(tmp_path / "home", {}).value == made.value
+    assert made.value not in repr(made)
+    assert find_token(tmp_path / "home", {"JOEY_TOKEN": TOKEN}).value == TOKEN
+
+
+def test_a_token_that_is_short_or_open_to_others_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="JOEY_TOKEN"):
+        find_token(tmp_path, {"JOEY_TOKEN": "short"})
+    file = tmp_path / "token"
+    file.write_text(TOKEN, encoding="utf-8")
+    file.chmod(0o644)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        find_token(tmp_path, {}, file)
+    file.chmod(0o600)
+    assert find_token(tmp_path, {}, file).fits(TOKEN)
+    assert not find_token(tmp_path, {}, file).fits(f"{TOKEN}x")

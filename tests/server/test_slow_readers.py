@@ -1,0 +1,139 @@
+"""Clients that do not read: they lose events before anybody else loses time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+from websockets.frames import Frame as Packet
+from websockets.frames import Opcode
+
+from joey.core.wire import EventFrame, success
+from joey.core.wire_commands import Pong
+from joey.core.wire_events import MessagePayload, ModePayload
+from joey.server.hub import ToldTask
+from joey.server.limits import Limits
+from joey.server.outbox import MAX_EVENTS, Outbox, Source
+from joey.server.serve import ServeOptions
+from joey.server.tidings import Tidings
+from tests.server.house import house
+
+
+class Pipe:
+    """A way to a client that can be shut and opened."""
+
+    def __init__(self) -> None:
+        self.can_write = True
+        self.sent: list[dict[str, Any]] = []
+        self.cut_with: int | None = None
+        self.was_cut = asyncio.Event()
+
+    def write(self, packet: bytes) -> None:
+        header = 2 if packet[1] < 126 else 4 if packet[1] == 126 else 10
+        assert packet == Packet(Opcode.TEXT, packet[header:]).serialize(mask=False)
+        self.sent.append(json.loads(packet[header:]))
+
+    def cut(self, code: int, reason: str) -> None:
+        self.cut_with = code
+        self.was_cut.set()
+
+    @property
+    def told(self) -> list[Any]:
+        return [frame["payload"]["message"]["text"] for frame in self.sent if "payload" in frame]
+
+
+def frame(text: str, seq: int, task_id: str = "t", ts: int = 1) -> EventFrame:
+    payload = MessagePayload(action="updated", message={"ts": ts, "text": text})
+    return EventFrame(event_name="message", task_id=task_id, payload=payload, seq=seq)
+
+
+def outbox(pipe: Pipe, source: Source | None = None, drain_seconds: float = 60.0) -> Outbox:
+    return Outbox(pipe, lambda task_id: source, lambda: None, drain_seconds)
+
+
+async def test_a_growing_row_is_sent_once_it_can_be_and_as_it_looks_then() -> None:
+    pipe = Pipe()
+    box = outbox(pipe)
+    pipe.can_write = False
+    box.tell(Tidings(frame("gro", 3), row=1))
+    box.tell(Tidings(frame("durable", 4, ts=2)))
+    box.tell(Tidings(frame("growing", 4), row=1))
+    pipe.can_write = True
+    box.flush()
+    assert pipe.told == ["durable", "growing"], "a look must not overtake what was told before it"
+
+
+async def test_whoever_lags_is_told_to_subscribe_again_and_then_misses_nothing() -> None:
+    pipe = Pipe()
+    count = MAX_EVENTS + 50
+    frames = [frame(str(n), n) for n in range(1, count + 1)]
+    source = ToldTask(frames, list(range(1, count + 1)), count)
+    box = outbox(pipe, source)
+    box.tell(Tidings(frames[0]))
+    pipe.can_write = False
+    for each in frames[1:]:
+        box.tell(Tidings(each))
+    box.respond(success("1", "ping", Pong(pong=1)))
+    pipe.can_write = True
+    box.flush()
+    assert [f.get("eventName", "response") for f in pipe.sent] == ["message", "resync", "response"]
+    assert pipe.sent[1]["payload"] == {"taskId": "t"}
+    box.tell(Tidings(frame("unheard", count + 1)))
+    assert len(pipe.sent) == 3, "nothing of the task until it is subscribed to again"
+    box.respond(success("2", "ping", Pong(pong=1)), (source, "t", 1))
+    assert pipe.sent[3]["requestId"] == "2"
+    texts = [f["payload"]["message"]["text"] for f in pipe.sent[4:]]
+    assert texts == [str(n) for n in range(2, count + 1)]
+    box.tell(Tidings(frame("live", count + 1)))
+    assert pipe.sent[-1]["payload"]["message"]["text"] == "live"
+    box.close()
+
+
+async def test_a_long_task_is_read_back_no_faster_than_it_is_read() -> None:
+    pipe = Pipe()
+    frames = [frame(str(n), n, ts=n) for n in range(1, 5001)]
+    source = ToldTask(frames, list(range(1, 5001)), 5000)
+    box = outbox(pipe, source)
+    pipe.can_write = False
+    box.respond(success("1", "ping", Pong(pong=1)), (source, "t", 0))
+    assert pipe.sent == []
+    pipe.can_write = True
+    box.flush()
+    assert len(pipe.sent) == 5001
+
+
+async def test_whoever_does_not_even_read_that_is_cut() -> None:
+    pipe = Pipe()
+    box = outbox(pipe, drain_seconds=0.0)
+    pipe.can_write = False
+    for number in range(MAX_EVENTS + 1):
+        box.tell(Tidings(frame("x", number)))
+    async with asyncio.timeout(5):
+        await pipe.was_cut.wait()
+    assert pipe.cut_with == 1013
+
+
+async def test_a_client_that_never_reads_is_cut_and_disturbs_nobody(tmp_path: Path) -> None:
+    options = ServeOptions(port=0, limits=Limits(drain_seconds=0.1))
+    async with house(tmp_path, options=options) as here, here.peer() as reader:
+        deaf = socket.socket()
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(deaf, ("127.0.0.1", here.listening.port))
+        async with here.socket(sock=deaf, close_timeout=0.1) as silent:
+            silent.transport.pause_reading()
+            await reader.ask("ping")
+            assert len(here.listening.connections) == 2
+            payload = ModePayload(mode="x" * 65_536)
+            sent = 0
+            async with asyncio.timeout(30):
+                while len(here.listening.connections) > 1:
+                    here.hub.announce("modeChanged", payload)
+                    sent += 1
+                    await reader.event("modeChanged", since=sent - 1)
+            assert here.hub.counters.resyncs == 1
+            assert len(reader.events) == sent
+            silent.transport.abort()

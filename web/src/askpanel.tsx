@@ -1,0 +1,139 @@
+// What joey waits for, as buttons. The words in the composer go along with whichever is pressed.
+
+import type { Conversation } from "./conversation";
+import { parsed } from "./format";
+import type { AskResponse } from "./wire";
+
+export interface Choice {
+  label: string;
+  response: AskResponse;
+  kind: "primary" | "danger" | "plain";
+}
+
+interface AskShape {
+  title: string;
+  choices: Choice[];
+  /** What to write into the empty composer. */
+  hint: string;
+  /** What Enter does with words. */
+  send: string;
+  /** Whether that says no. */
+  rejects?: boolean;
+}
+
+const yes = (label: string): Choice => ({ label, response: "yesButtonClicked", kind: "primary" });
+const no = (label: string): Choice => ({ label, response: "noButtonClicked", kind: "danger" });
+
+const SHAPES: Record<string, AskShape> = {
+  tool: {
+    title: "joey wants to do this",
+    choices: [yes("Approve"), no("Reject")],
+    hint: "Optional words for Approve or Reject",
+    send: "Reject with words",
+    rejects: true,
+  },
+  command: {
+    title: "joey wants to run this command",
+    choices: [yes("Approve"), no("Reject")],
+    hint: "Optional words for Approve or Reject",
+    send: "Reject with words",
+    rejects: true,
+  },
+  followup: { title: "joey has a question", choices: [], hint: "Your answer", send: "Answer" },
+  completion_result: {
+    title: "joey is done",
+    choices: [yes("Accept")],
+    hint: "Or say what is missing",
+    send: "Send feedback",
+  },
+  api_req_failed: {
+    title: "The request to the model failed",
+    choices: [yes("Try again"), no("Give up")],
+    hint: "Optional words",
+    send: "Send",
+  },
+  mistake_limit_reached: {
+    title: "joey is stuck",
+    choices: [yes("Go on")],
+    hint: "Say how to go on",
+    send: "Send",
+  },
+  auto_approval_max_req_reached: {
+    title: "The limit is reached",
+    choices: [yes("Go on"), no("Stop here")],
+    hint: "Optional words",
+    send: "Send",
+  },
+  resume_task: {
+    title: "This task was interrupted",
+    choices: [yes("Resume")],
+    hint: "Optional words to go on with",
+    send: "Resume with words",
+  },
+  resume_completed_task: {
+    title: "This task is done",
+    choices: [yes("Resume")],
+    hint: "What shall be done next?",
+    send: "Send",
+  },
+};
+SHAPES["use_mcp_server"] = SHAPES["tool"] as AskShape;
+
+const UNKNOWN: AskShape = {
+  title: "joey asks",
+  choices: [yes("Yes"), no("No")],
+  hint: "Your answer",
+  send: "Answer",
+};
+
+export function shapeOf(conversation: Conversation): AskShape | null {
+  const { ask } = conversation;
+  return ask === null ? null : (SHAPES[ask.ask] ?? UNKNOWN);
+}
+
+export function suggestionsOf(conversation: Conversation): { answer: string; mode?: string }[] {
+  const { ask } = conversation;
+  if (ask?.ask !== "followup") return [];
+  const { suggest } = parsed(conversation.find(ask.ts)?.text);
+  return Array.isArray(suggest) ? (suggest as { answer: string; mode?: string }[]) : [];
+}
+
+interface PanelProps {
+  conversation: Conversation;
+  busy: boolean;
+  respond(response: AskResponse): void;
+  suggest(answer: string): void;
+}
+
+export function AskPanel({ conversation, busy, respond, suggest }: PanelProps) {
+  const shape = shapeOf(conversation);
+  if (shape === null) return null;
+  return (
+    <section class="ask" aria-label={shape.title}>
+      <div class="ask-line">
+        <strong>{shape.title}</strong>
+        <div class="buttons">
+          {shape.choices.map((choice) => (
+            <button
+              key={choice.label}
+              class={choice.kind}
+              disabled={busy}
+              aria-keyshortcuts={choice.kind === "danger" ? "Alt+N" : "Alt+Y"}
+              onClick={() => respond(choice.response)}
+            >
+              {choice.label}
+            </button>
+          ))}
+        </div>
+      </div>
+      <div class="suggestions">
+        {suggestionsOf(conversation).map(({ answer, mode }, index) => (
+          <button key={answer} class="suggestion" disabled={busy} onClick={() => suggest(answer)}>
+            <kbd>{index + 1}</kbd> <span>{answer}</span>
+            {mode && <span class="muted"> in {mode}</span>}
+          </button>
+        ))}
+      </div>
+    </section>
+  );
+}

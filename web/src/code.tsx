@@ -1,0 +1,60 @@
+import { useState } from "preact/hooks";
+import { highlighted } from "./highlight";
+import { memo } from "./memo";
+
+const ALIASES: Record<string, string> = {
+  js: "javascript",
+  jsx: "javascript",
+  mjs: "javascript",
+  cjs: "javascript",
+  ts: "typescript",
+  tsx: "typescript",
+  py: "python",
+  rs: "rust",
+  sh: "bash",
+  shell: "bash",
+  zsh: "bash",
+  console: "bash",
+  yml: "yaml",
+  html: "xml",
+  svg: "xml",
+  vue: "xml",
+  patch: "diff",
+  jsonc: "json",
+};
+
+/** The highlighter's name for a language or a file's ending. */
+export function languageOf(name: string | undefined): string {
+  const ending = (name ?? "").toLowerCase().split(".").at(-1) ?? "";
+  return ALIASES[ending] ?? ending;
+}
+
+export const CodeBlock = memo(function CodeBlock(props: { code: string; language?: string }) {
+  const { code, language } = props;
+  return (
+    <div class="code">
+      <div class="code-head">
+        <span>{language || "text"}</span>
+        <CopyButton text={code} />
+      </div>
+      <pre tabIndex={0}>
+        <code>{highlighted(code, languageOf(language))}</code>
+      </pre>
+    </div>
+  );
+});
+
+export function CopyButton({ text, label = "Copy" }: { text: string; label?: string }) {
+  const [copied, setCopied] = useState(false);
+  if (!navigator.clipboard) return null;
+  const copy = async () => {
+    await navigator.clipboard.writeText(text);
+    setCopied(true);
+    setTimeout(() => setCopied(false), 1500);
+  };
+  return (
+    <button class="quiet small" onClick={() => void copy()}>
+      {copied ? "Copied" : label}
+    </button>
+  );
+}

@@ -1,0 +1,12 @@
+// Words that were not sent yet survive a reload of the page.
+
+const PREFIX = "joey.draft.";
+
+export function draftOf(name: string): string {
+  return sessionStorage.getItem(PREFIX + name) ?? "";
+}
+
+export function keepDraft(name: string, text: string): void {
+  if (text) sessionStorage.setItem(PREFIX + name, text);
+  else sessionStorage.removeItem(PREFIX + name);
+}

@@ -1,0 +1,56 @@
+// Numbers and names as people read them.
+
+export function compact(count: number | null | undefined): string {
+  const value = count ?? 0;
+  if (value < 1000) return String(value);
+  if (value < 1_000_000) return `${trimmed(value / 1000)}k`;
+  return `${trimmed(value / 1_000_000)}M`;
+}
+
+function trimmed(value: number): string {
+  return value < 100 ? value.toFixed(1).replace(/\.0$/, "") : String(Math.round(value));
+}
+
+export function dollars(cost: number | null | undefined): string {
+  const value = cost ?? 0;
+  if (value === 0) return "$0";
+  return value < 0.01 ? "< $0.01" : `$${value.toFixed(2)}`;
+}
+
+/** The time of a moment in milliseconds: today its hour, else its day. */
+export function moment(ms: number | undefined): string {
+  if (!ms) return "";
+  const then = new Date(ms);
+  if (then.toDateString() === new Date().toDateString()) {
+    return then.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
+  }
+  return then.toLocaleDateString(undefined, { month: "short", day: "numeric" });
+}
+
+export function lastPart(path: string): string {
+  return path.split("/").filter(Boolean).at(-1) ?? path;
+}
+
+/** JSON that should be an object; anything else is an empty one. */
+export function parsed(text: string | undefined): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text || "{}");
+    return typeof value === "object" && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : {};
+  } catch {
+    return {};
+  }
+}
+
+const ESCAPES = /\u001b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-_])/g;
+
+/** What a terminal would have on its screen: no colours, and lines that were written over. */
+export function terminalText(output: string): string {
+  return output
+    .replace(ESCAPES, "")
+    .replace(/\r+\n/g, "\n")
+    .split("\n")
+    .map((line) => line.slice(line.lastIndexOf("\r") + 1))
+    .join("\n");
+}

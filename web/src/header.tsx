@@ -1,0 +1,76 @@
+import type { Conversation } from "./conversation";
+import { lastPart } from "./format";
+import { attempt, command, link, list, openTask, resume, revision } from "./store";
+import { Meters, StatusBadge } from "./status";
+
+export function Header({
+  conversation,
+  menu,
+}: {
+  conversation: Conversation;
+  menu: preact.ComponentChildren;
+}) {
+  void revision.value;
+  const { id, status, workspace, model } = conversation;
+  const title = conversation.title || list.tasks.value.get(id)?.title || "";
+  return (
+    <header class="header">
+      <div class="header-line">
+        {menu}
+        <h1 class="ellipsis" title={title}>
+          {title || "…"}
+        </h1>
+        <StatusBadge status={status} ask={conversation.ask?.ask} />
+        <TaskButton atWork={isAtWork(conversation)} toggle={() => toggleWork(conversation)} />
+        <DeleteButton id={id} />
+      </div>
+      <div class="header-line second">
+        <span class="ellipsis muted" title={workspace}>
+          {[lastPart(workspace), model].filter(Boolean).join(" · ")}
+        </span>
+        <span class="grow" />
+        <Meters conversation={conversation} />
+      </div>
+    </header>
+  );
+}
+
+function DeleteButton({ id }: { id: string }) {
+  const remove = () => {
+    if (!window.confirm("Delete this task and its history? This cannot be undone.")) return;
+    void attempt(
+      command("deleteTask", {}, id).then(() => {
+        list.forget(id);
+        openTask(null);
+      }),
+    );
+  };
+  return (
+    <button class="quiet small delete" onClick={remove}>
+      Delete
+    </button>
+  );
+}
+
+export function isAtWork(conversation: Conversation): boolean {
+  return conversation.live && ["running", "waiting", "delegated"].includes(conversation.status);
+}
+
+/** Stop a task that is at work, set one at rest to work again. */
+export function toggleWork(conversation: Conversation): void {
+  if (isAtWork(conversation)) void attempt(command("cancelTask", {}, conversation.id));
+  else void resume(conversation.id);
+}
+
+function TaskButton({ atWork, toggle }: { atWork: boolean; toggle(): void }) {
+  return (
+    <button
+      class={atWork ? "danger small" : "small"}
+      disabled={link.value !== "open"}
+      aria-keyshortcuts="Alt+S"
+      onClick={toggle}
+    >
+      {atWork ? "Stop" : "Resume"}
+    </button>
+  );
+}

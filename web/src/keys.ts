@@ -1,0 +1,46 @@
+// One listener for the keyboard; parts of the page say what they understand while they are shown.
+
+type Handler = (event: KeyboardEvent) => boolean;
+
+const handlers: Handler[] = [];
+
+export const SHORTCUTS: [string, string][] = [
+  ["Enter", "send the message"],
+  ["Shift+Enter", "new line in the message"],
+  ["Alt+Y", "approve, accept, go on"],
+  ["Alt+N", "reject"],
+  ["Alt+1 … Alt+9", "take a suggested answer"],
+  ["Alt+S", "stop the task, or resume it"],
+  ["Alt+↑ / Alt+↓", "previous or next task"],
+  ["c", "write a message"],
+  ["n", "new task"],
+  ["/", "search tasks"],
+  ["l", "show or hide the list of tasks"],
+  ["g", "go to the latest message"],
+  ["t", "light, dark or as the system"],
+  [",", "settings"],
+  ["Esc", "leave a field, close a dialog"],
+  ["?", "this list"],
+];
+
+/** Listen until the returned function is called; the newest listener is asked first. */
+export function onKey(handler: Handler): () => void {
+  handlers.unshift(handler);
+  return () => {
+    handlers.splice(handlers.indexOf(handler), 1);
+  };
+}
+
+export function isWriting(): boolean {
+  const active = document.activeElement;
+  return (
+    active instanceof HTMLElement && (active.matches("input, textarea, select") || active.isContentEditable)
+  );
+}
+
+export function listenToKeys(): void {
+  document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.isComposing || document.querySelector("dialog[open]")) return;
+    if (handlers.some((handler) => handler(event))) event.preventDefault();
+  });
+}

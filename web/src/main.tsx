@@ -1,0 +1,16 @@
+import { render } from "preact";
+import { App } from "./app";
+import { listenToKeys } from "./keys";
+import { connect, openTask } from "./store";
+import { takeToken } from "./token";
+
+const token = takeToken();
+if (token !== null) connect(token);
+listenToKeys();
+window.addEventListener("hashchange", () => {
+  const given = new URLSearchParams(location.hash.slice(1));
+  const fresh = given.has("token") ? takeToken() : null;
+  if (fresh !== null) connect(fresh);
+  else openTask(given.get("task"));
+});
+render(<App />, document.getElementById("app") as HTMLElement);

@@ -1,0 +1,167 @@
+// One row of a conversation, by its kind.
+
+import { CommandOutput, ToolCard } from "./cards";
+import { Fold } from "./folds";
+import { compact, dollars, parsed } from "./format";
+import { Pictures } from "./images";
+import { isImage, Markdown } from "./markdown";
+import { memo } from "./memo";
+import type { Row } from "./wire";
+
+const FAILURES: Record<string, string> = {
+  MODEL_NO_TOOLS_USED: "The model used no tool and was told to.",
+  MODEL_NO_ASSISTANT_MESSAGES: "The model answered nothing.",
+};
+const QUESTIONS: Record<string, string> = {
+  api_req_failed: "The request to the model failed.",
+  mistake_limit_reached: "joey made several mistakes in a row.",
+  auto_approval_max_req_reached: "The limit of what may go without asking is reached.",
+};
+
+/** Whether a row has anything to show. */
+export function isVisible(row: Row): boolean {
+  if (row.type === "ask")
+    return (
+      !["completion_result", "resume_task", "resume_completed_task"].includes(row.ask ?? "") ||
+      Boolean(row.text)
+    );
+  if (row.say === "api_req_retried") return false;
+  if (row.say === "text" || row.say === "reasoning") return Boolean(row.text?.trim() || row.images?.length);
+  return true;
+}
+
+export const RowView = memo(function RowView({
+  row,
+  name,
+  first,
+}: {
+  row: Row;
+  name: string;
+  first: boolean;
+}) {
+  if (row.tool && (row.say === "tool" || row.ask === "tool" || row.ask === "command")) {
+    return <ToolCard row={row} name={name} />;
+  }
+  return row.type === "ask" ? (
+    <AskRow row={row} name={name} />
+  ) : (
+    <SayRow row={row} name={name} first={first} />
+  );
+});
+
+function SayRow({ row, name, first }: { row: Row; name: string; first: boolean }) {
+  switch (row.say) {
+    case "text":
+      return first ? <Person row={row} /> : <Markdown text={row.text ?? ""} />;
+    case "user_feedback":
+    case "user_feedback_diff":
+      return <Person row={row} />;
+    case "reasoning":
+      return <Thinking row={row} name={name} />;
+    case "api_req_started":
+      return <Request row={row} />;
+    case "api_req_retry_delayed":
+      return (
+        <p class="notice warn">
+          ⟳ {(row.text ?? "").replace(/<retry_timer>(\d+)<\/retry_timer>/, "again in $1 s")}
+        </p>
+      );
+    case "completion_result":
+      return (
+        <div class="completion">
+          <div class="card-head">
+            <strong>✓ Result</strong>
+          </div>
+          <Markdown text={row.text ?? ""} />
+        </div>
+      );
+    case "command_output":
+      return <CommandOutput row={row} name={name} />;
+    case "tool":
+      return <ToolCard row={row} name={name} />;
+    case "error":
+    case "diff_error":
+    case "rooignore_error":
+      return <p class="notice bad">✕ {FAILURES[row.text ?? ""] ?? row.text}</p>;
+    default:
+      return <Other row={row} />;
+  }
+}
+
+function AskRow({ row, name }: { row: Row; name: string }) {
+  switch (row.ask) {
+    case "followup": {
+      const facts = parsed(row.text);
+      return (
+        <div class={`question ${row.isAnswered ? "answered" : ""}`}>
+          <div class="card-head">
+            <strong>? Question</strong>
+          </div>
+          <Markdown text={String(facts["question"] ?? row.text ?? "")} />
+        </div>
+      );
+    }
+    case "tool":
+    case "command":
+    case "use_mcp_server":
+      return <ToolCard row={row} name={name} />;
+    default:
+      return (
+        <div class="notice warn">
+          <strong>{QUESTIONS[row.ask ?? ""] ?? "joey asks"}</strong>
+          {row.text && <Markdown text={row.text} />}
+        </div>
+      );
+  }
+}
+
+function Person({ row }: { row: Row }) {
+  return (
+    <div class="person">
+      <span class="visually-hidden">You said: </span>
+      <div class="words">{row.text}</div>
+      <Pictures images={(row.images ?? []).filter(isImage)} />
+    </div>
+  );
+}
+
+function Thinking({ row, name }: { row: Row; name: string }) {
+  const text = row.text ?? "";
+  const last = text.trim().split("\n").at(-1) ?? "";
+  const title = (
+    <>
+      <span>{row.partial ? "Thinking…" : "Thought"}</span>
+      {row.partial && <span class="ellipsis muted">{last.slice(-120)}</span>}
+    </>
+  );
+  return (
+    <Fold name={`${name}/thinking`} title={title} class="thinking">
+      {() => <Markdown text={text} />}
+    </Fold>
+  );
+}
+
+function Request({ row }: { row: Row }) {
+  const facts = parsed(row.text) as Record<string, number | string | undefined>;
+  if (facts["streamingFailedMessage"]) return <p class="notice bad">✕ {facts["streamingFailedMessage"]}</p>;
+  if (facts["cancelReason"]) return <p class="request">request stopped</p>;
+  if (facts["tokensIn"] === undefined && facts["cost"] === undefined)
+    return <p class="request working">the model works on it…</p>;
+  const cached = Number(facts["cacheReads"] ?? 0);
+  return (
+    <p class="request">
+      {compact(Number(facts["tokensIn"] ?? 0))} in
+      {cached > 0 && ` · ${compact(cached)} cached`} · {compact(Number(facts["tokensOut"] ?? 0))} out
+      {Number(facts["cost"] ?? 0) > 0 && ` · ${dollars(Number(facts["cost"]))}`}
+    </p>
+  );
+}
+
+function Other({ row }: { row: Row }) {
+  return (
+    <div class="notice">
+      <Markdown text={row.text ?? row.say ?? ""} />
+      <Pictures images={(row.images ?? []).filter(isImage)} />
+    </div>
+  );
+}

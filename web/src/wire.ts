@@ -1,0 +1,141 @@
+// The words of joey's WebSocket API, as far as this page uses them.
+
+export type Approval = "pending" | "approved" | "rejected";
+
+/** A row of the conversation. `ts` is its identity and its place. */
+export interface Row {
+  ts: number;
+  type: "ask" | "say";
+  ask?: string;
+  say?: string;
+  text?: string;
+  images?: string[];
+  partial?: boolean;
+  tool?: string;
+  path?: string;
+  diff?: string;
+  approvalState?: Approval;
+  result?: string;
+  isAnswered?: boolean;
+  isProtected?: boolean;
+}
+
+export interface Usage {
+  totalTokensIn?: number;
+  totalTokensOut?: number;
+  totalCacheWrites?: number;
+  totalCacheReads?: number;
+  totalCost?: number;
+  contextTokens?: number;
+}
+
+export interface Todo {
+  id: string;
+  content: string;
+  status: "pending" | "in_progress" | "completed";
+}
+
+export interface QueuedMessage {
+  id: string;
+  text: string;
+  images?: string[];
+  timestamp?: number;
+}
+
+export interface Ask {
+  ts: number;
+  ask: string;
+}
+
+export type TaskStatus = "created" | "running" | "waiting" | "delegated" | "completed" | "aborted" | "failed";
+
+export interface TaskInfo {
+  id: string;
+  title: string;
+  workspace: string;
+  mode: string;
+  profile?: string;
+  model?: string;
+  status: TaskStatus;
+  created?: number;
+  updated?: number;
+  tokensIn?: number;
+  tokensOut?: number;
+  cacheWrites?: number;
+  cacheReads?: number;
+  totalCost?: number;
+  contextTokens?: number | null;
+  contextWindow?: number | null;
+  live: boolean;
+  ask?: Ask | null;
+}
+
+export interface Mode {
+  slug: string;
+  name: string;
+  description?: string;
+}
+
+export type Settings = Record<string, unknown>;
+export type Profile = Record<string, unknown>;
+
+export interface Welcome {
+  version: string;
+  protocol: number;
+  capabilities: string[];
+  sandbox: string;
+  workspace: string;
+  home: string;
+}
+
+export interface EventFrame {
+  type: "event";
+  eventName: string;
+  taskId?: string;
+  payload: Record<string, unknown>;
+  seq?: number;
+}
+
+export interface ResponseFrame {
+  type: "response";
+  status: "success" | "error";
+  requestId: string;
+  commandName: string;
+  data?: unknown;
+  error?: { code: string; message: string };
+}
+
+export type Frame = EventFrame | ResponseFrame;
+
+export type AskResponse = "yesButtonClicked" | "noButtonClicked" | "messageResponse";
+
+/** What a command answers with. */
+export interface Answers {
+  startNewTask: { taskId: string };
+  cancelTask: { result: string };
+  resumeTask: { result: string };
+  deleteTask: { result: string };
+  sendMessage: { result: string };
+  respond: { accepted: boolean };
+  subscribe: { taskId: string; seq: number };
+  getMessages: { messages: Row[]; seq: number };
+  getTask: { task: TaskInfo };
+  getEvents: { events: EventFrame[]; seq: number };
+  getTodos: { todos: Todo[] };
+  listTasks: { tasks: TaskInfo[]; total: number };
+  searchTasks: { tasks: TaskInfo[] };
+  editQueue: unknown;
+  switchMode: unknown;
+  getModes: { modes: Mode[] };
+  getConfiguration: { configuration: Settings };
+  setConfiguration: { result: string };
+  getProfiles: { profiles: string[] };
+  getActiveProfile: { activeProfile: string | null };
+  setActiveProfile: { activeProfile: string };
+  getProfileEntry: { profile: Profile };
+  upsertProfile: unknown;
+  deleteProfile: { result: string };
+  ping: { pong: number };
+}
+
+export type CommandName = keyof Answers;

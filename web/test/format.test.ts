@@ -1,0 +1,35 @@
+import { expect, test } from "vitest";
+import { diffLines } from "../src/diff";
+import { compact, dollars, parsed, terminalText } from "../src/format";
+
+test("numbers are short", () => {
+  expect([0, 999, 1000, 12_340, 256_789, 2_500_000].map(compact)).toEqual([
+    "0",
+    "999",
+    "1k",
+    "12.3k",
+    "257k",
+    "2.5M",
+  ]);
+  expect([0, 0.001, 1.5].map(dollars)).toEqual(["$0", "< $0.01", "$1.50"]);
+});
+
+test("terminal output loses its colours and the lines that were written over", () => {
+  expect(terminalText("\u001b[31mred\u001b[0m\r\n10%\r50%\r100%\n\u001b]0;title\u0007end")).toBe(
+    "red\n100%\nend",
+  );
+});
+
+test("what is not an object is an empty one", () => {
+  expect([parsed("[1]"), parsed("nonsense"), parsed(undefined), parsed('{"a":1}')]).toEqual([
+    {},
+    {},
+    {},
+    { a: 1 },
+  ]);
+});
+
+test("lines of a change have their kinds", () => {
+  const kinds = diffLines("--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n same\n").map((line) => line.kind);
+  expect(kinds).toEqual(["meta", "meta", "hunk", "del", "add", "same"]);
+});

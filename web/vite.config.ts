@@ -1,0 +1,16 @@
+import { defineConfig } from "vite";
+
+const SERVER = "http://127.0.0.1:7800";
+
+export default defineConfig({
+  base: "./",
+  build: {
+    outDir: "../src/joey/server/web",
+    emptyOutDir: true,
+    target: "es2022",
+    assetsInlineLimit: 0,
+    modulePreload: false,
+    reportCompressedSize: false,
+  },
+  server: { port: 7801, proxy: { "/ws": { target: SERVER, ws: true } } },
+});
