@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+from pathlib import Path
 
 import psutil
 import pytest
 
+from joey.app import make_options, open_engine
 from joey.core.asks import AskKind
 from joey.core.chunks import CallChunk
 from joey.core.events import CallGrew, CommandGrew, Countdown, RequestStarted, RowGrew, TaskAborted
@@ -20,7 +23,9 @@ from joey.engine.task import Task
 from joey.engine.unattended import Unattended
 from joey.testing.script import Turn, call, fail, pause, say
 from joey.testing.scripted import ScriptedProvider
+from joey.testing.server import ModelServer
 from tests.engine.workshop import (
+    PATIENCE,
     Workshop,
     asked,
     check_history,
@@ -219,3 +224,23 @@ async def test_the_output_of_a_command_outlives_cancelling_and_resuming(
     await asked(again)
     assert "THE END" in results(again.messages[-2])[0]
     assert artifact.read_text().startswith("1\n2\n")
+
+
+async def test_while_it_connects_no_socket_is_lost(tmp_path: Path) -> None:
+    async with ModelServer([]) as server, open_engine(home=tmp_path / "home", env={}) as engine:
+        options = make_options(
+            workspace=tmp_path,
+            home=tmp_path / "home",
+            env={},
+            provider="anthropic",
+            base_url=server.url,
+            model="test",
+        )
+        for _ in range(20):
+            task = await engine.start("hi", options=options)
+            await heard(task, RequestStarted)
+            await asyncio.sleep(0)
+            await task.cancel()
+        async with asyncio.timeout(PATIENCE):
+            await server.wait_for_connections(0)
+        gc.collect()

@@ -111,7 +111,8 @@ class Task:
 
     async def events(self, since: int | None = None) -> AsyncIterator[Event]:
         """Events until the task comes to rest; by default from its very beginning."""
-        if since is not None and not self.running and not self.bus.after(since):
+        over = self.state in AT_REST and self.state is not TaskState.CREATED
+        if since is not None and over and not self.bus.after(since):
             return
         with self.bus.subscribe(0 if since is None else since) as subscription:
             async for heard in subscription:

@@ -179,9 +179,14 @@ async def _open(address: Address, context: ssl.SSLContext | None) -> Connection:
         address.host,
         address.port,
         ssl=context,
-        happy_eyeballs_delay=_HAPPY_EYEBALLS,
+        happy_eyeballs_delay=None if _is_literal(address.host) else _HAPPY_EYEBALLS,
     )
     return connection
+
+
+def _is_literal(host: str) -> bool:
+    """One address, so nothing to race for; and asyncio's race loses a socket when cancelled."""
+    return ":" in host or host.replace(".", "").isdigit()
 
 
 async def _tunnel(connection: Connection, target: Address, proxy: Address) -> None:
