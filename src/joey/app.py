@@ -18,7 +18,7 @@ from joey.config.settings import load_settings
 from joey.core.models import ModelInfo
 from joey.core.modes import BUILT_IN, find_mode
 from joey.core.protocol import ToolProtocol
-from joey.core.settings import Limits, Profile, Settings
+from joey.core.settings import Limits, Profile, Route, Settings
 from joey.engine.asks import AnswerPolicy
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.workbench import Workbench
@@ -52,6 +52,7 @@ class KnownModel(Protocol):
 
 
 ALLOW_EVERYTHING = "*"
+UNLIMITED = Limits()
 UNATTENDED_COMMAND_SECONDS = 600
 """Without a person, a command that waits for something must not wait for ever."""
 
@@ -97,7 +98,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     require_approval: bool = False,
     allow: tuple[str, ...] = (),
     deny: tuple[str, ...] = (),
-    limits: Limits | None = None,
+    limits: Limits = UNLIMITED,
     policy: AnswerPolicy | None = None,
     system_prompt: str | None = None,
     earlier: KnownModel | None = None,
@@ -115,14 +116,14 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     env = os.environ if env is None else env
     home = home or joey_home(env)
     workspace = _usable(workspace)
-    settings = load_settings(home)
-    if policy is not None and not settings.command_execution_timeout:
-        settings = structs.replace(settings, command_execution_timeout=UNATTENDED_COMMAND_SECONDS)
+    settings = _settings(home, unattended=policy is not None)
     _check_mode(mode)
-    named = provider or base_url or profile
-    chosen = _again(home, env, model, earlier) if earlier is not None and not named else None
-    chosen = chosen or choose_profile(
-        profiles=load_profiles(home),
+    profiles = load_profiles(home)
+    if earlier is not None and not (provider or base_url or profile):
+        provider, base_url, profile = _as_before(earlier, profiles)
+        model = model or earlier.model or None
+    chosen = choose_profile(
+        profiles=profiles,
         env=env,
         kinds=KINDS,
         provider=provider,
@@ -130,7 +131,6 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
         base_url=base_url,
         profile=profile,
     )
-    limits = limits or Limits()
     _check_price(chosen, limits)
     return TaskOptions(
         workspace=workspace,
@@ -141,7 +141,32 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
         limits=limits,
         policy=policy,
         system_prompt=system_prompt,
+        route=_remembered(chosen, profiles, base_url),
     )
+
+
+def _as_before(
+    earlier: KnownModel, profiles: Profiles
+) -> tuple[str | None, str | None, str | None]:
+    """Provider, address and profile of an earlier run; a profile that still exists says it all."""
+    if earlier.profile in profiles.profiles:
+        return None, None, earlier.profile
+    return earlier.provider or None, earlier.base_url, None
+
+
+def _settings(home: Path, *, unattended: bool) -> Settings:
+    settings = load_settings(home)
+    if unattended and not settings.command_execution_timeout:
+        return structs.replace(settings, command_execution_timeout=UNATTENDED_COMMAND_SECONDS)
+    return settings
+
+
+def _remembered(chosen: Profile, profiles: Profiles, base_url: str | None) -> Route:
+    """An address from a flag or a profile stays with the task; one from the environment may
+    change with it."""
+    known = profiles.profiles.get(chosen.name)
+    stated = base_url or (known.base_url if known is not None else None)
+    return structs.replace(chosen.route, base_url=stated)
 
 
 def _check_mode(slug: str | None) -> None:
@@ -187,25 +212,6 @@ def _permissions(
     return settings
 
 
-def _again(
-    home: Path, env: Mapping[str, str], model: str | None, earlier: KnownModel
-) -> Profile | None:
-    """The profile that a task worked with before, where that is known."""
-    profiles = load_profiles(home)
-    by_name = earlier.profile if earlier.profile in profiles.profiles else None
-    if by_name is None and not earlier.provider:
-        return None
-    return choose_profile(
-        profiles=profiles,
-        env=env,
-        kinds=KINDS,
-        provider=None if by_name else earlier.provider,
-        base_url=None if by_name else earlier.base_url,
-        model=model or earlier.model,
-        profile=by_name,
-    )
-
-
 def _check_price(profile: Profile, limits: Limits) -> None:
     """A budget that cannot be kept is refused before anything is spent."""
     if limits.max_cost is None or find_kind(profile.provider).is_local:
@@ -238,6 +244,7 @@ def _make_bench(
             workspace=made.workspace,
             profile=options.profile or made.profile,
             settings=options.settings or made.settings,
+            route=options.route or made.route,
         )
     assert options.profile and options.workspace and options.settings
     files = LocalFiles(options.workspace)
@@ -253,7 +260,7 @@ def _make_bench(
         settings=options.settings,
         modes=BUILT_IN,
         limits=options.limits,
-        route=options.profile.route,
+        route=options.route or options.profile.route,
         system_prompt=options.system_prompt,
     )
 
@@ -290,25 +297,24 @@ class Setup:
         mode = mode or settings.get("mode")
         if mode is not None and find_mode(mode) is None:
             raise ConfigError(f"There is no mode {mode!r}.")
-        chosen = self._profile(profile, keys)
+        profiles = self._profiles(profile, keys)
+        chosen = choose_profile(profiles=profiles, env=self._env, kinds=KINDS, profile=profile)
         return TaskOptions(
             workspace=_usable(workspace or self.workspace),
             profile=chosen,
             settings=self.preferences.settings_with(settings),
             mode=mode,
             protocol=chosen.protocol,
+            route=_remembered(chosen, profiles, None),
         )
 
-    def _profile(self, name: str | None, keys: dict[str, Any]) -> Profile:
+    def _profiles(self, name: str | None, keys: dict[str, Any]) -> Profiles:
+        """Those on disk, and the one that a task brings along."""
         profiles = self.preferences.profiles()
-        if keys:
-            given = self.preferences.profile_with(keys, name)
-            profiles = Profiles(given.name, {**profiles.profiles, given.name: given})
-        return choose_profile(profiles=profiles, env=self._env, kinds=KINDS, profile=name)
-
-    def profile_of_task(self, name: str) -> str | None:
-        """The profile that a task was started with, if there still is one of that name."""
-        return name if name in self.preferences.profiles().profiles else None
+        if not keys:
+            return profiles
+        given = self.preferences.profile_with(keys, name)
+        return Profiles(given.name, {**profiles.profiles, given.name: given})
 
     def models(self, provider: str | None) -> dict[str, ModelInfo]:
         """Models worth offering, of the active profile's provider unless one is named."""

@@ -80,3 +80,13 @@ def test_writes_can_be_allowed_without_allowing_commands(work: Path) -> None:
     assert options.settings.always_allow_write
     assert not options.settings.always_allow_execute
     assert not options.settings.always_allow_write_outside_workspace
+
+
+def test_an_address_from_the_environment_may_change_between_two_runs(work: Path) -> None:
+    env = ELSEWHERE | {"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
+    first = make_options(workspace=work, env=env)
+    assert first.route is not None
+    moved = ELSEWHERE | {"ANTHROPIC_BASE_URL": "http://127.0.0.1:2"}
+    again = make_options(workspace=work, env=moved, earlier=first.route)
+    assert again.profile is not None
+    assert again.profile.base_url == "http://127.0.0.1:2"

@@ -33,6 +33,8 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     policy: AnswerPolicy | None = None
     """Answers in place of a person; None waits for one."""
     system_prompt: str | None = None
+    route: Route | None = None
+    """What the task remembers of the profile."""
     earlier: Route | None = None
     """The model that a resumed task worked with; used where `profile` says nothing."""
 

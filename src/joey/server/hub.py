@@ -10,7 +10,6 @@ import asyncio
 import bisect
 import logging
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -142,22 +141,13 @@ class Hub:
     async def resume(
         self, task_id: str, text: str | None = None, images: tuple[str, ...] = ()
     ) -> Task:
-        """A task at work again, opened from disk when it is not open here."""
-        options = None
-        if self.engine.find(task_id) is None:
-            options = await self._options_of(task_id)
-        task = await self.engine.resume(task_id, text, images=images, options=options)
+        """A task at work again, opened from disk when it is not open here.
+
+        It stays with the folder, the model and the address that it had.
+        """
+        task = await self.engine.resume(task_id, text, images=images)
         self._watch(task)
         return task
-
-    async def _options_of(self, task_id: str) -> TaskOptions:
-        known = await asyncio.to_thread(self.engine.history)
-        metadata = next((task for task in known if task.id == task_id), None)
-        if metadata is None:
-            raise not_found(task_id)
-        workspace = Path(metadata.workspace) if metadata.workspace else None
-        profile = self.setup.profile_of_task(metadata.profile)
-        return self.setup.options(workspace=workspace, profile=profile)
 
     def _watch(self, task: Task) -> None:
         self.focus(task.id)
