@@ -295,8 +295,7 @@ class Setup:
         settings = {name: value for name, value in settings.items() if value is not None}
         profile = profile or settings.pop("currentApiConfigName", None)
         mode = mode or settings.get("mode")
-        if mode is not None and find_mode(mode) is None:
-            raise ConfigError(f"There is no mode {mode!r}.")
+        _check_mode(mode)
         profiles = self._profiles(profile, keys)
         chosen = choose_profile(profiles=profiles, env=self._env, kinds=KINDS, profile=profile)
         return TaskOptions(

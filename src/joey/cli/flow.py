@@ -37,10 +37,6 @@ class Flow:
         self.lines = 0
         """Lines that were ended, by the text or by the edge."""
 
-    @property
-    def at_start(self) -> bool:
-        return self._column == 0 and not self._word
-
     def put(self, text: str, style: str = "") -> None:
         for piece in _PIECES.findall(text):
             if piece == "\n":

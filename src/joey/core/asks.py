@@ -64,7 +64,6 @@ def first_suggestion(text: str) -> str | None:
 
 INTERACTIVE = frozenset({AskKind.FOLLOWUP, AskKind.COMMAND, AskKind.TOOL, AskKind.USE_MCP_SERVER})
 RESUMABLE = frozenset({AskKind.RESUME_TASK})
-IDLE = frozenset(AskKind) - INTERACTIVE - RESUMABLE
 
 APPROVALS = frozenset({AskKind.COMMAND, AskKind.TOOL, AskKind.USE_MCP_SERVER})
 """Asks where anything but *yes* means: do not run it."""

@@ -8,7 +8,7 @@ address and which is therefore never sent with a request.
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -36,8 +36,6 @@ SAFE_HEADERS: Mapping[str, str] = {
     "cross-origin-resource-policy": "same-origin",
 }
 NO_PAGE = "joey listens. The web page was not built into this copy; programs connect to /ws.\n"
-
-Endpoint = Callable[[Request], Response]
 
 
 class Pages:
