@@ -200,6 +200,9 @@ def _permissions(
             always_allow_write_protected=True,
             always_allow_execute=True,
             always_allow_mode_switch=True,
+            always_allow_subtasks=True,
+            always_allow_mcp=True,
+            always_allow_browser=True,
             allowed_commands=(ALLOW_EVERYTHING,),
         )
     if allow:

@@ -10,6 +10,8 @@ from joey.core.modes import BUILT_IN, Grant, Group, Mode, find_mode
 from joey.core.permissions.claims import Access, Claim
 from joey.core.settings import Settings
 from joey.errors import ToolError
+from joey.ports import Extras
+from joey.tools.base import Offer
 from joey.tools.registry import Registry, default_tools
 from joey.workspace.files import LocalFiles
 
@@ -28,8 +30,12 @@ def mode(slug: str) -> Mode:
     return found
 
 
+def offer(**settings: Any) -> Offer:
+    return Offer(Settings(**settings), MODEL, Extras())
+
+
 def offered(slug: str, **settings: Any) -> list[str]:
-    return [spec.name for spec in registry.specs(mode(slug), Settings(**settings), MODEL)]
+    return [spec.name for spec in registry.specs(mode(slug), offer(**settings))]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +60,7 @@ def test_the_todo_list_can_be_switched_off() -> None:
 
 @pytest.mark.parametrize("name", registry.names)
 def test_every_tool_is_described_and_has_a_strict_schema(name: str) -> None:
-    (spec,) = (s for s in registry.specs(mode("code"), Settings(), MODEL) if s.name == name)
+    (spec,) = (s for s in registry.specs(mode("code"), offer()) if s.name == name)
     assert len(spec.description) > 50
     assert spec.parameters["type"] == "object"
     assert spec.parameters["additionalProperties"] is False
@@ -110,10 +116,10 @@ def test_a_tool_outside_the_groups_of_the_mode_is_refused(
 ) -> None:
     tool = registry.find(name)
     if allowed:
-        registry.check_allowed(tool, mode(slug), {})
+        registry.check_allowed(tool, mode(slug), Settings(), {})
         return
     with pytest.raises(ToolError) as caught:
-        registry.check_allowed(tool, mode(slug), {})
+        registry.check_allowed(tool, mode(slug), Settings(), {})
     assert str(caught.value) == f'Tool "{name}" is not allowed in {slug} mode.'
 
 
@@ -133,7 +139,9 @@ def test_a_tool_outside_the_groups_of_the_mode_is_refused(
 )
 def test_a_mode_that_may_edit_some_files_may_not_edit_others(arguments: dict[str, Any]) -> None:
     with pytest.raises(ToolError) as caught:
-        registry.check_allowed(registry.find("apply_diff"), mode("architect"), arguments)
+        registry.check_allowed(
+            registry.find("apply_diff"), mode("architect"), Settings(), arguments
+        )
     text = str(caught.value)
     for part in ("apply_diff", "🏗️ Architect", r"\.md$", "Markdown files only", "src/app.py"):
         assert part in text
@@ -148,17 +156,19 @@ def test_a_mode_that_may_edit_some_files_may_not_edit_others(arguments: dict[str
     ],
 )
 def test_files_that_match_may_be_edited(arguments: dict[str, Any]) -> None:
-    registry.check_allowed(registry.find("write_to_file"), mode("architect"), arguments)
+    registry.check_allowed(registry.find("write_to_file"), mode("architect"), Settings(), arguments)
 
 
 def test_reading_is_not_restricted_by_the_files_that_may_be_edited() -> None:
-    registry.check_allowed(registry.find("read_file"), mode("architect"), {"path": "src/app.py"})
+    registry.check_allowed(
+        registry.find("read_file"), mode("architect"), Settings(), {"path": "src/app.py"}
+    )
 
 
 def test_an_invalid_pattern_allows_nothing() -> None:
     broken = Mode("x", "X", "role", grants=(Grant(Group.EDIT, file_regex="["),))
     with pytest.raises(ToolError, match="may only change"):
-        registry.check_allowed(registry.find("write_to_file"), broken, {"path": "a.md"})
+        registry.check_allowed(registry.find("write_to_file"), broken, Settings(), {"path": "a.md"})
 
 
 def test_a_link_with_an_allowed_name_does_not_lead_to_a_forbidden_file(tmp_path: Path) -> None:

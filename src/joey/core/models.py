@@ -31,6 +31,8 @@ class ModelInfo(Struct, frozen=True, omit_defaults=True):
     """Has extended thinking that can be switched on with a budget."""
     temperature: bool = True
     """Accepts a temperature."""
+    edit_tool: str = "apply_diff"
+    """The tool for changing files that this model knows best."""
     preserve_reasoning: bool = False
     """Wants its plain-text reasoning back (`reasoning_content`)."""
     prices: Prices | None = None

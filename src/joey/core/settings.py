@@ -15,6 +15,10 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
 
     mode: str = DEFAULT_MODE
     custom_instructions: str = ""
+    language: str = ""
+    """The language that the model shall speak with the user; empty: the user's own."""
+    mode_api_configs: dict[str, str] = {}
+    """Which profile a mode works with, by the mode's slug; others stay with the task's own."""
 
     auto_approval_enabled: bool = True
     always_allow_read_only: bool = True
@@ -24,6 +28,10 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     always_allow_write_protected: bool = False
     always_allow_execute: bool = False
     always_allow_mode_switch: bool = False
+    always_allow_subtasks: bool = False
+    always_allow_mcp: bool = False
+    """MCP tools also have to be on their server's own `alwaysAllow` list."""
+    always_allow_browser: bool = False
     always_allow_followup_questions: bool = False
     followup_auto_approve_timeout_ms: int = 60_000
     allowed_commands: tuple[str, ...] = ()
@@ -59,6 +67,32 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """Failed attempts in a row before a person is asked."""
     max_retry_wait_seconds: float = 600.0
     """Total time spent waiting between attempts before a person is asked."""
+
+    edit_tool: Literal[
+        "auto", "apply_diff", "apply_patch", "edit", "edit_file", "search_replace"
+    ] = "auto"
+    """Which tool changes files; `auto` takes the one that the model knows best."""
+    disabled_tools: tuple[str, ...] = ()
+    """Tools that are neither offered nor run, by any of their names."""
+    mcp_enabled: bool = True
+    browser_tool_enabled: bool = True
+    browser_viewport_size: str = "900x600"
+    codebase_index_enabled: bool = True
+    embedding_profile: str = ""
+    """The profile whose model turns text into vectors; empty: the index searches by words."""
+    image_profile: str = ""
+    """The profile whose model makes pictures; empty: none are made."""
+    use_agent_rules: bool = True
+    """Read `AGENTS.md`."""
+    enable_subfolder_rules: bool = False
+    """Read the `.roo` folders and `AGENTS.md` files below the workspace too."""
+    max_git_status_files: int = 0
+    """Changed files told with each request; 0 leaves the git status out."""
+    new_task_require_todos: bool = False
+    include_diagnostic_messages: bool = True
+    """Tell the model of new problems in a file that it changed."""
+    max_diagnostic_messages: int = 50
+    diagnostics_timeout_seconds: float = 5.0
 
     understand_text_calls: bool = True
     """XML tasks: also take fenced `tool_code` JSON and `<tool_call>` JSON as calls (D9)."""

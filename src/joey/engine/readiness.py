@@ -51,11 +51,11 @@ async def make_ready(task: Task, placed: PlacedCall, mistakes: Mistakes) -> Read
 async def _prepare(
     task: Task, placed: PlacedCall, mistakes: Mistakes
 ) -> tuple[AnyTool, Prepared, ToolContext]:
-    call, registry = placed.call, task.bench.registry
+    call, registry = placed.call, task.bench.toolbox
     if call.problem is not None:
         raise ArgumentError(call.problem)
     tool = registry.find(call.name)
-    registry.check_allowed(tool, task.mode, call.input)
+    registry.check_allowed(tool, task.mode, task.bench.settings, call.input)
     params = tool.parse(call.input)
     if mistakes.repetition.repeats(tool.name, call.input):
         await _stop_repeating(task, placed, tool)
@@ -92,6 +92,8 @@ def _context(task: Task, placed: PlacedCall) -> ToolContext:
         row_ts=placed.row_ts,
         output_ts=output_ts,
         on_output=lambda text: task.publish(CommandGrew(ts=output_ts, output=text)),
+        memory=task.bench.memory,
+        extras=task.bench.extras,
     )
 
 

@@ -79,7 +79,7 @@ def with_words(outcome: Outcome, answer: Answer, protocol: ToolProtocol) -> Outc
 
 def _header(task: Task, call: ToolCall) -> str:
     try:
-        description = task.bench.registry.find(call.name).describe(call.input)
+        description = task.bench.toolbox.find(call.name).describe(call.input)
     except ToolError:
         description = f"[{call.name}]"
     return replies.result_header(description)

@@ -38,7 +38,7 @@ class LiveReply:
         bench, facts = task.bench, task.recorder.facts
         self.assembler = Assembler(
             protocol=facts.protocol,
-            tools=bench.registry.xml_tools() if facts.protocol is ToolProtocol.XML else {},
+            tools=bench.toolbox.xml_tools() if facts.protocol is ToolProtocol.XML else {},
             taken_ids=task.recorder.api.knows_call,
             understand_text_calls=bench.settings.understand_text_calls,
             make_id=lambda: f"call_{task.now()}",

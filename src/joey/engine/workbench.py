@@ -6,12 +6,14 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from joey.core.file_memory import FileMemory
 from joey.core.models import ToolSpec
 from joey.core.modes import Mode
 from joey.core.prompts.system import ToolDoc, system_prompt
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Limits, Route, Settings
-from joey.ports import Clock, Environment, Files, Provider, Search, Terminal
+from joey.ports import Clock, Environment, Extras, Files, Provider, Search, Terminal
+from joey.tools.base import Offer
 from joey.tools.registry import Registry
 
 
@@ -31,6 +33,8 @@ class Workbench(Struct, frozen=True, kw_only=True):
     route: Route = Route()
     system_prompt: str | None = None
     """The person's own, in place of ours."""
+    extras: Extras = Extras()
+    memory: FileMemory = field(default_factory=FileMemory)
     prompts: dict[tuple[Mode, ToolProtocol], str] = field(default_factory=dict)
     """System prompts made so far."""
 
@@ -39,7 +43,13 @@ class Workbench(Struct, frozen=True, kw_only=True):
         return self.files.root
 
     def tool_specs(self, mode: Mode) -> tuple[ToolSpec, ...]:
-        return self.registry.specs(mode, self.settings, self.provider.model)
+        offer = Offer(self.settings, self.provider.model, self.extras)
+        return self.toolbox.specs(mode, offer)
+
+    @property
+    def toolbox(self) -> Registry:
+        """All tools as things stand now."""
+        return self.registry
 
     def system(self, mode: Mode, protocol: ToolProtocol) -> str:
         """The same bytes for the same mode and protocol: prompt caches depend on it."""
@@ -51,7 +61,7 @@ class Workbench(Struct, frozen=True, kw_only=True):
 
     def _compose_system(self, mode: Mode, protocol: ToolProtocol) -> str:
         docs = tuple(
-            ToolDoc(spec=spec, xml_usage=self.registry.find(spec.name).xml_usage)
+            ToolDoc(spec=spec, xml_usage=self.toolbox.find(spec.name).xml_usage)
             for spec in self.tool_specs(mode)
         )
         return system_prompt(

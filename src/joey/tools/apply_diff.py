@@ -16,7 +16,7 @@ from joey.core.modes import Group
 from joey.core.text import unescape_entities
 from joey.errors import ArgumentError, ToolError
 from joey.ports import Place, ToolContext
-from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
 from joey.tools.diff_request import DiffRequest, FileDiff, parse_request
 from joey.tools.file_edit import (
     Original,
@@ -90,6 +90,9 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
     params: ClassVar[type[Struct]] = ApplyDiffParams
     strict: ClassVar[bool] = False
     xml_params: ClassVar[tuple[str, ...]] = ("args", "file")
+
+    def offered(self, offer: Offer) -> bool:
+        return offer.edit_tool == self.name
 
     def parse(self, arguments: dict[str, Any]) -> DiffRequest:
         return parse_request(arguments, self.name)

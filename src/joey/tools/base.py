@@ -12,13 +12,17 @@ from importlib.resources import files
 from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import fields
 
 from joey.core.asks import Answer, AskKind
+from joey.core.models import ModelInfo, ToolSpec
 from joey.core.modes import Group
 from joey.core.permissions.claims import Access as Access  # noqa: PLC0414 (a name of this module too)
 from joey.core.permissions.claims import Claim as Claim  # noqa: PLC0414
+from joey.core.settings import Settings
 from joey.core.todos import Todo
-from joey.ports import ToolContext
+from joey.ports import Extras, ToolContext
+from joey.tools.schema import native_schema
 
 
 class Prepared(Struct, frozen=True, kw_only=True):
@@ -46,7 +50,15 @@ class Complete(Struct, frozen=True):
     result: str
 
 
-Directive = SetTodos | SwitchMode | Complete
+class Delegate(Struct, frozen=True):
+    """A subtask shall do a part of the work; its result becomes the result of this call."""
+
+    mode: str
+    message: str
+    todos: tuple[Todo, ...] = ()
+
+
+Directive = SetTodos | SwitchMode | Complete | Delegate
 
 
 class Outcome(Struct, frozen=True, omit_defaults=True):
@@ -61,6 +73,20 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     """Of a command that ended."""
     said: tuple[tuple[str, str], ...] = ()
     """Rows for the person: (say kind, text)."""
+
+
+class Offer(Struct, frozen=True):
+    """What decides whether a tool is offered, beside the mode."""
+
+    settings: Settings
+    model: ModelInfo
+    extras: Extras
+
+    @property
+    def edit_tool(self) -> str:
+        """The one tool for changing parts of files: the user's choice, else the model's own."""
+        chosen = self.settings.edit_tool
+        return self.model.edit_tool if chosen == "auto" else chosen
 
 
 P = TypeVar("P", bound=Struct)
@@ -80,6 +106,20 @@ class Tool(ABC, Generic[P, R]):
     strict: ClassVar[bool] = True
     xml_params: ClassVar[tuple[str, ...]] = ()
     """Tags beside the fields of `params` that XML calls may use: old names and wrappers."""
+
+    def offered(self, offer: Offer) -> bool:
+        """Whether it is of use here. What is not offered is still understood when called."""
+        return True
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool as a model is told of it."""
+        return _spec(self)
+
+    @property
+    def xml_tags(self) -> frozenset[str]:
+        """Tags that may stand inside of the tool's own in an XML call."""
+        return _xml_tags(self)
 
     @abstractmethod
     def parse(self, arguments: dict[str, Any]) -> P:
@@ -113,6 +153,22 @@ class Tool(ABC, Generic[P, R]):
     def xml_usage(self) -> str | None:
         """A hand-written example of the call as XML, where one made from the schema won't do."""
         return _description(self.name)[1]
+
+
+@cache
+def _spec(tool: Tool[Any, Any]) -> ToolSpec:
+    """The same object for the same tool, so that its bytes can be kept."""
+    return ToolSpec(
+        name=tool.name,
+        description=tool.description,
+        parameters=native_schema(tool.params),
+        strict=tool.strict,
+    )
+
+
+@cache
+def _xml_tags(tool: Tool[Any, Any]) -> frozenset[str]:
+    return frozenset({field.encode_name for field in fields(tool.params)} | set(tool.xml_params))
 
 
 @cache

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from msgspec.structs import fields
-
-from joey.core.models import ModelInfo, ToolSpec
+from joey.core.models import ToolSpec
 from joey.core.modes import Grant, Group, Mode
 from joey.core.parsing.xml_args import parse_args_xml
 from joey.core.permissions.claims import Access, Claim
@@ -18,12 +16,11 @@ from joey.errors import ToolError
 from joey.tools.apply_diff import ApplyDiff
 from joey.tools.ask_followup_question import AskFollowupQuestion
 from joey.tools.attempt_completion import AttemptCompletion
-from joey.tools.base import Tool
+from joey.tools.base import Offer, Tool
 from joey.tools.execute_command import ExecuteCommand
 from joey.tools.list_files import ListFiles
 from joey.tools.read_command_output import ReadCommandOutput
 from joey.tools.read_file import ReadFile
-from joey.tools.schema import native_schema
 from joey.tools.search_files import SearchFiles
 from joey.tools.switch_mode import SwitchModeTool
 from joey.tools.update_todo_list import UpdateTodoList
@@ -60,27 +57,42 @@ class Registry:
             raise ToolError(f'Unknown tool "{name}". Available tools: {", ".join(self.names)}.')
         return tool
 
-    def specs(self, mode: Mode, settings: Settings, model: ModelInfo) -> tuple[ToolSpec, ...]:
+    def with_more(self, tools: Iterable[AnyTool]) -> Registry:
+        """These tools and others, which come last; a name that is taken stays taken."""
+        more = (tool for tool in tools if tool.name not in self._by_name)
+        return Registry((*self._tools.values(), *more))
+
+    def specs(self, mode: Mode, offer: Offer) -> tuple[ToolSpec, ...]:
         """What the model is offered in this mode."""
-        offered = tuple(
-            tool
-            for tool in self._tools.values()
-            if mode.grant(tool.group) is not None and _switched_on(tool, settings)
+        return _specs(
+            tuple(
+                tool
+                for tool in self._tools.values()
+                if mode.grant(tool.group) is not None
+                and not _is_disabled(tool, offer.settings)
+                and tool.offered(offer)
+            )
         )
-        return _specs(offered)
 
     def xml_tools(self) -> Mapping[str, frozenset[str]]:
         """For every name that opens a call in XML, the tags that its parameters may have."""
-        return {name: _xml_tags(tool) for name, tool in self._by_name.items()}
+        return {name: tool.xml_tags for name, tool in self._by_name.items()}
 
     def check_allowed(
-        self, tool: AnyTool, mode: Mode, arguments: Mapping[str, Any] | None = None
+        self,
+        tool: AnyTool,
+        mode: Mode,
+        settings: Settings,
+        arguments: Mapping[str, Any] | None = None,
     ) -> None:
-        """Refuse a tool that the mode does not grant, and paths that it may not change.
+        """Refuse a tool that is switched off or not granted by the mode, and paths that the mode
+        may not change.
 
         Raises:
             ToolError: naming the tool and the mode, and for a path also what would be allowed.
         """
+        if _is_disabled(tool, settings):
+            raise ToolError(f'Tool "{tool.name}" is switched off in the settings.')
         grant = mode.grant(tool.group)
         if grant is None:
             raise ToolError(f'Tool "{tool.name}" is not allowed in {mode.slug} mode.')
@@ -116,25 +128,11 @@ def default_tools() -> tuple[AnyTool, ...]:
 @cache
 def _specs(tools: tuple[AnyTool, ...]) -> tuple[ToolSpec, ...]:
     """The same tuple for the same tools, so that its bytes can be kept."""
-    return tuple(map(_spec, tools))
+    return tuple(tool.spec for tool in tools)
 
 
-@cache
-def _spec(tool: AnyTool) -> ToolSpec:
-    return ToolSpec(
-        name=tool.name,
-        description=tool.description,
-        parameters=native_schema(tool.params),
-        strict=tool.strict,
-    )
-
-
-def _switched_on(tool: AnyTool, settings: Settings) -> bool:
-    return tool.name != UpdateTodoList.name or settings.todo_list_enabled
-
-
-def _xml_tags(tool: AnyTool) -> frozenset[str]:
-    return frozenset({field.encode_name for field in fields(tool.params)} | set(tool.xml_params))
+def _is_disabled(tool: AnyTool, settings: Settings) -> bool:
+    return not {tool.name, *tool.aliases}.isdisjoint(settings.disabled_tools)
 
 
 def _check_path(tool: AnyTool, mode: Mode, grant: Grant, path: str) -> None:

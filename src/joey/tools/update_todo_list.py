@@ -13,7 +13,7 @@ from joey.core.todos import Todo, parse_todos
 from joey.errors import ArgumentError
 from joey.ports import ToolContext
 from joey.tools.arguments import convert, decode_json
-from joey.tools.base import Access, Claim, Outcome, Prepared, SetTodos, Tool
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, SetTodos, Tool
 
 _MARKS = {
     "pending": " ",
@@ -43,6 +43,9 @@ class UpdateTodoList(Tool[UpdateTodoListParams, PreparedTodos]):
     name: ClassVar[str] = "update_todo_list"
     group: ClassVar[Group] = Group.ALWAYS
     params: ClassVar[type[Struct]] = UpdateTodoListParams
+
+    def offered(self, offer: Offer) -> bool:
+        return offer.settings.todo_list_enabled
 
     def parse(self, arguments: dict[str, Any]) -> UpdateTodoListParams:
         if "todos" in arguments:

@@ -16,6 +16,16 @@ class Access(StrEnum):
     WRITE = "write"
     EXECUTE = "execute"
     SWITCH_MODE = "switch_mode"
+    DELEGATE = "delegate"
+    """Starts a subtask, or ends one."""
+    MCP = "mcp"
+    """Calls a tool or reads a resource of an MCP server."""
+    BROWSER = "browser"
+    """Opens a page."""
+    CUSTOM_TOOL = "custom_tool"
+    """Runs code that the user or the project brought along as a tool."""
+    GUIDANCE = "guidance"
+    """Fetches instructions that the user has put there for it."""
     QUESTION = "question"
     """The tool *is* a question: a person always answers."""
 
@@ -26,3 +36,7 @@ class Claim(Struct, frozen=True):
     access: Access
     place: Place | None = None
     command: str | None = None
+    subject: str = ""
+    """What it is about, in words for a person: `weather/forecast`, an address."""
+    listed: bool = False
+    """The user has listed exactly this as always allowed (an MCP server's `alwaysAllow`)."""

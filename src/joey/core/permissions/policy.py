@@ -43,12 +43,22 @@ def _judge(claim: Claim, settings: Settings) -> Decision:
             return _judge_write(claim.place, settings)
         case Access.EXECUTE:
             return _judge_execute(claim, settings)
+        case Access.MCP:
+            return _judge_mcp(claim, settings)
         case Access.SWITCH_MODE:
-            return _by_switches(
-                {"alwaysAllowModeSwitch": settings.always_allow_mode_switch},
-                "switching the mode",
-                settings,
-            )
+            switches = {"alwaysAllowModeSwitch": settings.always_allow_mode_switch}
+            return _by_switches(switches, "switching the mode", settings)
+        case Access.DELEGATE:
+            switches = {"alwaysAllowSubtasks": settings.always_allow_subtasks}
+            return _by_switches(switches, "working with a subtask", settings)
+        case Access.BROWSER:
+            switches = {"alwaysAllowBrowser": settings.always_allow_browser}
+            return _by_switches(switches, f"opening {claim.subject}", settings)
+        case Access.CUSTOM_TOOL:
+            switches = {"alwaysAllowExecute": settings.always_allow_execute}
+            return _by_switches(switches, f"running {claim.subject}", settings)
+        case Access.GUIDANCE:
+            return _by_switches({}, f"following {claim.subject}", settings)
 
 
 def _judge_read(place: Place | None, settings: Settings) -> Decision:
@@ -95,13 +105,21 @@ def _judge_execute(claim: Claim, settings: Settings) -> Decision:
     return verdict
 
 
+def _judge_mcp(claim: Claim, settings: Settings) -> Decision:
+    action = f"using {claim.subject}"
+    switched = _by_switches({"alwaysAllowMcp": settings.always_allow_mcp}, action, settings)
+    if isinstance(switched, Allow) and not claim.listed:
+        return Ask(f"{action}: it is not on the alwaysAllow list of its server")
+    return switched
+
+
 def _by_switches(switches: dict[str, bool], action: str, settings: Settings) -> Decision:
     """Allow when every switch that the action needs is on; else name the first that is off."""
     needed = {"autoApprovalEnabled": settings.auto_approval_enabled, **switches}
     missing = next((name for name, is_on in needed.items() if not is_on), None)
     if missing is not None:
         return Ask(f"{action}: {missing} is off")
-    return Allow(" + ".join(switches))
+    return Allow(" + ".join(switches) or "autoApprovalEnabled")
 
 
 def _hidden(place: Place) -> Deny:

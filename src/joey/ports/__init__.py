@@ -1,0 +1,66 @@
+"""What the engine and the tools need from the world. Adapters live beside the engine, not under it.
+
+Each port is small and is proven to fit by a static line in its adapter
+(``_fits: type[Files] = LocalFiles``).
+"""
+
+from joey.core.places import Place
+from joey.ports.browser import Browser, BrowserLook, BrowserStep
+from joey.ports.commands import CommandEnd, RunningCommand, Terminal
+from joey.ports.customs import Customs
+from joey.ports.environment import Environment
+from joey.ports.files import FileKind, Files, Listing, Search, SearchHit, SearchResult
+from joey.ports.images import ImageMaker
+from joey.ports.knowledge import (
+    CodeHit,
+    CodeIndex,
+    Definition,
+    Documents,
+    IndexState,
+    Outlines,
+    Problem,
+    Problems,
+)
+from joey.ports.mcp import Mcp, McpAnswer, McpResource, McpServer, McpTool
+from joey.ports.model import Clock, Provider
+from joey.ports.tasks import Store, TaskLog, TaskMetadata
+from joey.ports.tools import Extras, ToolContext
+
+__all__ = [
+    "Browser",
+    "BrowserLook",
+    "BrowserStep",
+    "Clock",
+    "CodeHit",
+    "CodeIndex",
+    "CommandEnd",
+    "Customs",
+    "Definition",
+    "Documents",
+    "Environment",
+    "Extras",
+    "FileKind",
+    "Files",
+    "ImageMaker",
+    "IndexState",
+    "Listing",
+    "Mcp",
+    "McpAnswer",
+    "McpResource",
+    "McpServer",
+    "McpTool",
+    "Outlines",
+    "Place",
+    "Problem",
+    "Problems",
+    "Provider",
+    "RunningCommand",
+    "Search",
+    "SearchHit",
+    "SearchResult",
+    "Store",
+    "TaskLog",
+    "TaskMetadata",
+    "Terminal",
+    "ToolContext",
+]

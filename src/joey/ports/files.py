@@ -1,0 +1,65 @@
+"""The workspace: reading, writing, searching, listing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from joey.core.places import Place
+
+
+class Files(Protocol):
+    root: Path
+
+    def resolve(self, path: str) -> Place: ...
+
+    async def read(self, place: Place, limit: int | None = None, offset: int = 0) -> bytes:
+        """The bytes of a regular file from `offset` on, at most `limit` of them.
+
+        Raises:
+            ToolError: missing, a directory, special, or not readable; the text says which.
+        """
+        ...
+
+    async def stat(self, place: Place) -> FileKind: ...
+
+    async def write(self, place: Place, data: bytes) -> None:
+        """Replace the file atomically, keeping its mode; parents are made."""
+        ...
+
+
+class FileKind(Struct, frozen=True):
+    exists: bool
+    is_file: bool = False
+    is_dir: bool = False
+    size: int = 0
+
+
+class SearchHit(Struct, frozen=True):
+    path: str
+    """Relative to the workspace, with `/`."""
+    lines: tuple[tuple[int, str, bool], ...]
+    """(number, text, matched) in order; one hit is one run of adjacent lines."""
+
+
+class SearchResult(Struct, frozen=True):
+    hits: tuple[SearchHit, ...]
+    truncated: bool = False
+
+
+class Listing(Struct, frozen=True):
+    entries: tuple[str, ...]
+    """Relative to the listed folder, folders end with `/`."""
+    truncated: bool = False
+
+
+class Search(Protocol):
+    async def grep(
+        self, place: Place, regex: str, file_pattern: str | None, limit: int
+    ) -> SearchResult:
+        """Raises ToolError when the expression is not one."""
+        ...
+
+    async def list(self, place: Place, recursive: bool, limit: int) -> Listing: ...

@@ -1,0 +1,91 @@
+"""What can be found out about files beyond their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from joey.core.places import Place
+
+
+class Definition(Struct, frozen=True):
+    """A class, a function, a heading: where it is and how it begins."""
+
+    start: int
+    end: int
+    text: str
+    """Its first line."""
+
+
+class Outlines(Protocol):
+    def supports(self, name: str) -> bool:
+        """Whether files of this name are in a language that is known."""
+        ...
+
+    async def outline(self, name: str, data: bytes) -> Sequence[Definition]: ...
+
+
+class Documents(Protocol):
+    """Text inside of files that are not text: PDF, DOCX, XLSX, notebooks."""
+
+    def supports(self, name: str) -> bool: ...
+
+    async def text(self, place: Place) -> str:
+        """Raises ToolError when the file is damaged, locked or too big."""
+        ...
+
+
+class CodeHit(Struct, frozen=True):
+    path: str
+    score: float
+    start: int
+    end: int
+    text: str
+
+
+class IndexState(Struct, frozen=True):
+    ready: bool
+    done: int = 0
+    total: int = 0
+    problem: str = ""
+
+
+class CodeIndex(Protocol):
+    """A search by meaning or words over the whole workspace."""
+
+    @property
+    def state(self) -> IndexState: ...
+
+    async def search(self, query: str, folder: Place | None, limit: int) -> Sequence[CodeHit]:
+        """Best first; what changed since the last search is taken in before.
+
+        Raises:
+            ToolError: there is no index yet, or it is broken; the text says how far it is.
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Problem(Struct, frozen=True):
+    """What a language's own checker says about a line."""
+
+    path: str
+    line: int
+    source: str
+    """The checker: `mypy`, `tsc`, `python`."""
+    message: str
+    code: str = ""
+    is_error: bool = True
+
+
+class Problems(Protocol):
+    async def of(self, places: Sequence[Place]) -> Sequence[Problem]:
+        """What the checkers that are there say about these files now; bounded in time."""
+        ...
+
+    async def all(self, limit: int) -> Sequence[Problem]:
+        """What they say about the workspace."""
+        ...

@@ -1,0 +1,102 @@
+"""Keeping tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from joey.core.events import Record
+
+
+class TaskMetadata(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """`task_metadata.json`: what a list of tasks shows without opening them."""
+
+    id: str
+    title: str = ""
+    workspace: str = ""
+    mode: str = ""
+    protocol: str = ""
+    profile: str = "default"
+    provider: str = ""
+    base_url: str | None = None
+    model: str = ""
+    parent_id: str | None = None
+    child_ids: tuple[str, ...] = ()
+    status: str = "created"
+    created: int = 0
+    updated: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cache_writes: int = 0
+    cache_reads: int = 0
+    total_cost: float = 0.0
+    seq: int = 0
+    """Last journal record that the snapshot files include."""
+    files_in_context: tuple[dict[str, object], ...] = ()
+
+
+class TaskLog(Protocol):
+    """The open, locked folder of one task."""
+
+    folder: Path
+
+    def append(self, record: Record) -> None:
+        """Write one line to the journal; it survives the process from here on."""
+        ...
+
+    async def sync(self) -> None:
+        """Return when everything appended so far would survive a power cut."""
+        ...
+
+    async def snapshot(
+        self, ui: Sequence[bytes], api: Sequence[bytes], metadata: TaskMetadata
+    ) -> None:
+        """Replace the two history files (JSON arrays of these elements) and the metadata."""
+        ...
+
+    def close(self) -> None:
+        """Unlock and let go."""
+        ...
+
+
+class Store(Protocol):
+    def create(self, task_id: str) -> TaskLog: ...
+
+    def open(self, task_id: str) -> tuple[TaskLog, Sequence[Record]]:
+        """Lock a task and read its journal; a folder without one is adopted.
+
+        Raises:
+            TaskNotFoundError, TaskLockedError, StoreError
+        """
+        ...
+
+    def read(self, task_id: str) -> Sequence[Record]:
+        """The records of a task, whoever holds it; nothing is locked or changed.
+
+        Raises:
+            TaskNotFoundError, StoreError
+        """
+        ...
+
+    def list(self) -> Sequence[TaskMetadata]:
+        """All tasks, the most recently changed first."""
+        ...
+
+    def is_held(self, task_id: str) -> bool:
+        """Whether a living process has the task open.
+
+        Raises:
+            TaskNotFoundError, StoreError
+        """
+        ...
+
+    def delete(self, task_id: str) -> None:
+        """Remove a task for good.
+
+        Raises:
+            TaskNotFoundError, TaskLockedError, StoreError
+        """
+        ...

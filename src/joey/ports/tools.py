@@ -1,0 +1,61 @@
+"""What a tool may touch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from joey.core.file_memory import FileMemory
+from joey.core.models import ModelInfo
+from joey.core.modes import Mode
+from joey.core.protocol import ToolProtocol
+from joey.core.settings import Settings
+from joey.core.todos import Todo
+from joey.ports.browser import Browser
+from joey.ports.commands import Terminal
+from joey.ports.customs import Customs
+from joey.ports.files import Files, Search
+from joey.ports.images import ImageMaker
+from joey.ports.knowledge import CodeIndex, Documents, Outlines, Problems
+from joey.ports.mcp import Mcp
+
+
+class Extras(Struct, frozen=True, kw_only=True):
+    """What a task may have beside files, search and commands; None where it has not."""
+
+    customs: Customs | None = None
+    mcp: Mcp | None = None
+    index: CodeIndex | None = None
+    outlines: Outlines | None = None
+    documents: Documents | None = None
+    problems: Problems | None = None
+    browser: Browser | None = None
+    images: ImageMaker | None = None
+
+
+class ToolContext(Struct, frozen=True):
+    """All a tool gets. Nothing of the engine, nothing of other tasks."""
+
+    files: Files
+    search: Search
+    terminal: Terminal
+    settings: Settings
+    protocol: ToolProtocol
+    model: ModelInfo
+    modes: tuple[Mode, ...]
+    mode: Mode
+    todos: tuple[Todo, ...]
+    artifacts: Path
+    """The task's folder for command output (`command-output/`)."""
+    call_id: str
+    row_ts: int
+    """The row that shows this call; names its command output."""
+    output_ts: int
+    """The row that shows a command's output while it comes."""
+    on_output: Callable[[str], None]
+    """Live output of a command."""
+    memory: FileMemory = field(default_factory=FileMemory)
+    """Which versions of files the model has seen."""
+    extras: Extras = Extras()
