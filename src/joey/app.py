@@ -23,7 +23,8 @@ from joey.engine.asks import AnswerPolicy
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.workbench import Workbench
 from joey.errors import ConfigError, WorkspaceError
-from joey.ports import Store
+from joey.knowledge.web_pages import WebPages
+from joey.ports import Extras, Store
 from joey.providers.catalog import lookup, models_of
 from joey.providers.http import HttpClient
 from joey.providers.kinds import KINDS, find_kind
@@ -35,6 +36,7 @@ from joey.tools.registry import Registry, default_tools
 from joey.workspace.clock import SystemClock
 from joey.workspace.environment import LocalEnvironment
 from joey.workspace.files import LocalFiles
+from joey.workspace.repository import GitRepository
 from joey.workspace.search import LocalSearch
 
 
@@ -265,6 +267,10 @@ def _make_bench(
         limits=options.limits,
         route=options.route or options.profile.route,
         system_prompt=options.system_prompt,
+        extras=Extras(
+            repository=GitRepository(options.workspace),
+            pages=WebPages(),
+        ),
     )
 
 

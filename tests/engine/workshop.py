@@ -17,7 +17,7 @@ from joey.engine.asks import AnswerPolicy
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
 from joey.engine.workbench import Workbench
-from joey.ports import Provider
+from joey.ports import Extras, Provider
 from joey.stores.json_files import JsonFileStore
 from joey.terminals.local import LocalTerminal
 from joey.testing.script import Call, Turn, call
@@ -65,6 +65,7 @@ class Workshop:
         self.home = tmp_path / "home"
         self.clock = TestClock()
         self.provider: Provider = ScriptedProvider([])
+        self.extras = Extras()
         self.engine = self.new_engine()
 
     def new_engine(self) -> Engine:
@@ -84,6 +85,7 @@ class Workshop:
                 settings=options.settings or ALLOW_ALL,
                 modes=BUILT_IN,
                 limits=options.limits,
+                extras=self.extras,
             )
 
         return Engine(JsonFileStore(self.home), self.clock, make_bench)

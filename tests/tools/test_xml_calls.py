@@ -90,3 +90,8 @@ def test_a_value_in_cdata_is_what_the_cdata_holds() -> None:
     )
     params = registry.find(call.name).parse(call.input)
     assert params.content == "<b>x</b>"
+
+
+def test_a_parameter_may_have_the_name_of_its_tool() -> None:
+    call = only_call("<skill>\n<skill>brew-tea</skill>\n<args>for two</args>\n</skill>")
+    assert (call.name, call.input) == ("skill", {"skill": "brew-tea", "args": "for two"})

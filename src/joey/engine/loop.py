@@ -30,6 +30,7 @@ from joey.engine.allowance import Allowance
 from joey.engine.calls import PlacedCall
 from joey.engine.dispatch import Dispatch
 from joey.engine.endings import Aborted, Completed, Continue, Ending, Failed, Stop
+from joey.engine.mentions import tell
 from joey.engine.mistakes import Mistakes
 from joey.engine.opening import Opening, close_completion, first_content
 from joey.engine.retry import take_turn_with_patience
@@ -94,12 +95,12 @@ async def compose(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequ
     """The next request: results so far, then `content`, queued words, the surroundings."""
     bench, facts = task.bench, task.recorder.facts
     first = not task.recorder.api.messages
-    surroundings = await describe_surroundings(task, with_files=first)
     queued = tuple(facts.queue.values())
     for message in queued:
+        content += await tell(task, message.text, message.images)
+    surroundings = await describe_surroundings(task, with_files=first)
+    for message in queued:
         task.publish(UserSaid(ts=task.now(), text=message.text, images=message.images))
-        words = TextBlock(replies.user_message(message.text))
-        content += (words, *(image_block(uri) for uri in message.images))
     request_ts = task.now()
     task.publish(
         RequestStarted(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING
 
 from joey.core.asks import AskKind, Response
 from joey.core.events import ToolFinished, UserSaid
 from joey.core.history.api import COMPLETION
-from joey.core.messages import TextBlock, UserBlock, image_block
+from joey.core.messages import TextBlock, UserBlock
 from joey.core.prompts import replies
 from joey.engine.endings import Stop
+from joey.engine.mentions import tell
 from joey.engine.words import show_words, told_words
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ async def first_content(task: Task, opening: Opening) -> tuple[UserBlock, ...]:
     if opening is Opening.RESUME:
         words += await _ask_to_resume(task)
     if not task.recorder.api.messages and facts.prompt is not None:
-        words = [*_first_words(task, facts.prompt), *words]
+        words = [*await _first_words(task, facts.prompt), *words]
     elif opening.resumed:
         if not words and not facts.queue:
             cut = bool(task.recorder.api.open_calls) and not facts.accepted
@@ -49,9 +51,9 @@ async def first_content(task: Task, opening: Opening) -> tuple[UserBlock, ...]:
     return tuple(words)
 
 
-def _first_words(task: Task, prompt: UserSaid) -> list[UserBlock]:
-    text = replies.task_message(task.recorder.facts.protocol, prompt.text)
-    return [TextBlock(text), *(image_block(uri) for uri in prompt.images)]
+async def _first_words(task: Task, prompt: UserSaid) -> tuple[UserBlock, ...]:
+    wrap = partial(replies.task_message, task.recorder.facts.protocol)
+    return await tell(task, prompt.text, prompt.images, wrap)
 
 
 async def _ask_to_resume(task: Task) -> tuple[UserBlock, ...]:
@@ -60,7 +62,7 @@ async def _ask_to_resume(task: Task) -> tuple[UserBlock, ...]:
     show_words(task, answer)
     if answer.response is Response.NO:
         raise Stop("declined", "The task was not resumed.")
-    return told_words(answer)
+    return await tell(task, answer.text, answer.images) if answer.has_words else ()
 
 
 def _minutes_since(task: Task) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from joey.core.asks import Answer, AskKind, Response, first_suggestion
-from joey.core.events import CommandGrew, ToolAnnounced
+from joey.core.events import ToolAnnounced
 from joey.core.permissions.claims import Access
 from joey.core.permissions.policy import Allow, Ask, Deny, decide
 from joey.core.prompts import replies
@@ -16,6 +16,7 @@ from joey.engine.asks import Lapse
 from joey.engine.calls import AnyTool, PlacedCall, Ready, Rejected, RepeatedError
 from joey.engine.endings import Stop
 from joey.engine.mistakes import Mistakes
+from joey.engine.tool_context import tool_context
 from joey.engine.words import show_words
 from joey.errors import ArgumentError, ToolError
 from joey.ports import ToolContext
@@ -59,7 +60,7 @@ async def _prepare(
     params = tool.parse(call.input)
     if mistakes.repetition.repeats(tool.name, call.input):
         await _stop_repeating(task, placed, tool)
-    context = _context(task, placed)
+    context = tool_context(task, placed.call.id, placed.row_ts)
     prepared = await tool.prepare(params, context)
     registry.check_places(tool, task.mode, prepared.claims)
     return tool, prepared, context
@@ -73,28 +74,6 @@ async def _stop_repeating(task: Task, placed: PlacedCall, tool: AnyTool) -> None
         raise Stop("mistakes", f"The model kept calling {tool.name} in the same way.")
     advice = f"\n{replies.user_message(answer.text)}" if answer.text else ""
     raise RepeatedError(limit + advice, answer.images)
-
-
-def _context(task: Task, placed: PlacedCall) -> ToolContext:
-    output_ts = task.now()
-    return ToolContext(
-        files=task.bench.files,
-        search=task.bench.search,
-        terminal=task.bench.terminal,
-        settings=task.bench.settings,
-        protocol=task.recorder.facts.protocol,
-        model=task.bench.provider.model,
-        modes=task.bench.modes,
-        mode=task.mode,
-        todos=task.recorder.facts.todos,
-        artifacts=task.recorder.log.folder / "command-output",
-        call_id=placed.call.id,
-        row_ts=placed.row_ts,
-        output_ts=output_ts,
-        on_output=lambda text: task.publish(CommandGrew(ts=output_ts, output=text)),
-        memory=task.bench.memory,
-        extras=task.bench.extras,
-    )
 
 
 def _announce(task: Task, placed: PlacedCall, tool: AnyTool, prepared: Prepared, rule: str) -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from joey.core.prompts.environment import TerminalNote, WorkspaceFiles, environment_details
+from joey.errors import ToolError
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -27,6 +28,7 @@ async def describe_surroundings(task: Task, *, with_files: bool) -> str:
         terminals=_terminals(task),
         todos=facts.todos,
         files=await _files(task) if with_files else None,
+        git_status=await _git_status(task),
     )
 
 
@@ -42,6 +44,16 @@ def _terminals(task: Task) -> list[TerminalNote]:
         )
         for command in task.bench.terminal.running
     ]
+
+
+async def _git_status(task: Task) -> str:
+    limit, repository = task.bench.settings.max_git_status_files, task.bench.extras.repository
+    if limit <= 0 or repository is None:
+        return ""
+    try:
+        return await repository.status(limit)
+    except ToolError as error:
+        return f"(not available: {error})"
 
 
 async def _files(task: Task) -> WorkspaceFiles:

@@ -5,6 +5,7 @@ Each port is small and is proven to fit by a static line in its adapter
 """
 
 from joey.core.places import Place
+from joey.core.problems import Problem
 from joey.ports.browser import Browser, BrowserLook, BrowserStep
 from joey.ports.commands import CommandEnd, RunningCommand, Terminal
 from joey.ports.customs import Customs
@@ -18,11 +19,12 @@ from joey.ports.knowledge import (
     Documents,
     IndexState,
     Outlines,
-    Problem,
     Problems,
 )
 from joey.ports.mcp import Mcp, McpAnswer, McpResource, McpServer, McpTool
 from joey.ports.model import Clock, Provider
+from joey.ports.pages import Pages
+from joey.ports.repository import Repository
 from joey.ports.tasks import Store, TaskLog, TaskMetadata
 from joey.ports.tools import Extras, ToolContext
 
@@ -50,10 +52,12 @@ __all__ = [
     "McpServer",
     "McpTool",
     "Outlines",
+    "Pages",
     "Place",
     "Problem",
     "Problems",
     "Provider",
+    "Repository",
     "RunningCommand",
     "Search",
     "SearchHit",

@@ -8,6 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from joey.core.places import Place
+from joey.core.problems import Problem
 
 
 class Definition(Struct, frozen=True):
@@ -67,18 +68,6 @@ class CodeIndex(Protocol):
         ...
 
     async def close(self) -> None: ...
-
-
-class Problem(Struct, frozen=True):
-    """What a language's own checker says about a line."""
-
-    path: str
-    line: int
-    source: str
-    """The checker: `mypy`, `tsc`, `python`."""
-    message: str
-    code: str = ""
-    is_error: bool = True
 
 
 class Problems(Protocol):

@@ -20,6 +20,8 @@ from joey.ports.files import Files, Search
 from joey.ports.images import ImageMaker
 from joey.ports.knowledge import CodeIndex, Documents, Outlines, Problems
 from joey.ports.mcp import Mcp
+from joey.ports.pages import Pages
+from joey.ports.repository import Repository
 
 
 class Extras(Struct, frozen=True, kw_only=True):
@@ -33,6 +35,8 @@ class Extras(Struct, frozen=True, kw_only=True):
     problems: Problems | None = None
     browser: Browser | None = None
     images: ImageMaker | None = None
+    repository: Repository | None = None
+    pages: Pages | None = None
 
 
 class ToolContext(Struct, frozen=True):

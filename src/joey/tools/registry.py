@@ -21,7 +21,9 @@ from joey.tools.execute_command import ExecuteCommand
 from joey.tools.list_files import ListFiles
 from joey.tools.read_command_output import ReadCommandOutput
 from joey.tools.read_file import ReadFile
+from joey.tools.run_slash_command import RunSlashCommand
 from joey.tools.search_files import SearchFiles
+from joey.tools.skill import SkillTool
 from joey.tools.switch_mode import SwitchModeTool
 from joey.tools.update_todo_list import UpdateTodoList
 from joey.tools.write_to_file import WriteToFile
@@ -122,6 +124,8 @@ def default_tools() -> tuple[AnyTool, ...]:
         AttemptCompletion(),
         SwitchModeTool(),
         UpdateTodoList(),
+        RunSlashCommand(),
+        SkillTool(),
     )
 
 

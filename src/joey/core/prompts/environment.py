@@ -58,6 +58,7 @@ def environment_details(  # noqa: PLR0913 (one argument per fact, all by name)
     todos: Sequence[Todo] | None = None,
     files: WorkspaceFiles | None = None,
     recently_modified: Sequence[str] = (),
+    git_status: str = "",
 ) -> str:
     """The block as text. `files` is given with the first request of a task only."""
     sections = [
@@ -65,6 +66,7 @@ def environment_details(  # noqa: PLR0913 (one argument per fact, all by name)
         _running(terminals),
         _ended(terminals),
         _time(now_utc, zone) if settings.include_current_time else "",
+        f"# Git Status\n{_contained(git_status)}" if git_status else "",
         _cost(cost) if settings.include_current_cost else "",
         _mode(mode, model_id, protocol),
         _files(files, settings.max_workspace_files) if files is not None else "",

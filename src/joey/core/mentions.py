@@ -1,0 +1,108 @@
+"""What a person points at in a message: `@/src/app.py`, `@problems`, `@a1b2c3d`, `/review`.
+
+Only the words of people are searched. A mention stands at the start of a word, is not preceded
+by a backslash, and leaves closing punctuation to the sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+
+from msgspec import Struct
+
+_MENTION = re.compile(
+    r"""(?<![^\s])@(?:
+        (?P<path>/(?:\\.|[^\s\\])*)
+      | (?P<url>[A-Za-z][A-Za-z0-9+.-]*://\S+)
+      | (?P<word>problems|git-changes|terminal)(?![\w-])
+      | (?P<commit>[0-9a-f]{7,40})(?![\w-])
+    )""",
+    re.VERBOSE,
+)
+_COMMAND = re.compile(r"(?<![^\s])/(?P<name>[A-Za-z0-9_.-]+)(?=\s|$)")
+_PUNCTUATION = ".,;:!?"
+
+
+class Kind(StrEnum):
+    FILE = "file"
+    FOLDER = "folder"
+    URL = "url"
+    PROBLEMS = "problems"
+    GIT_CHANGES = "git-changes"
+    TERMINAL = "terminal"
+    COMMIT = "commit"
+
+
+class Mention(Struct, frozen=True):
+    kind: Kind
+    subject: str
+    """A path relative to the workspace, an address, a hash; empty where the kind says it all."""
+    start: int
+    end: int
+
+
+class CommandMention(Struct, frozen=True):
+    name: str
+    start: int
+    end: int
+
+
+def find_mentions(text: str) -> tuple[Mention, ...]:
+    """All of them, in the order in which they stand."""
+    return tuple(_mentions(text))
+
+
+def _mentions(text: str) -> Iterator[Mention]:
+    for match in _MENTION.finditer(text):
+        start, end = match.span()
+        if (path := match["path"]) is not None:
+            path = _without_punctuation(path)
+            end = start + 1 + len(path)
+            subject = re.sub(r"\\(.)", r"\1", path)[1:]
+            kind = Kind.FOLDER if not subject or subject.endswith("/") else Kind.FILE
+            yield Mention(kind, subject.rstrip("/") or ".", start, end)
+        elif (url := match["url"]) is not None:
+            url = _without_punctuation(url)
+            yield Mention(Kind.URL, url, start, start + 1 + len(url))
+        elif (word := match["word"]) is not None:
+            yield Mention(Kind(word), "", start, end)
+        else:
+            yield Mention(Kind.COMMIT, match["commit"], start, end)
+
+
+def find_commands(text: str) -> tuple[CommandMention, ...]:
+    """Every `/name` that could be a slash command; whether there is one, others know."""
+    return tuple(CommandMention(match["name"], *match.span()) for match in _COMMAND.finditer(text))
+
+
+def replace_spans(text: str, spans: list[tuple[int, int, str]]) -> str:
+    """The text with other words in some places; spans do not overlap."""
+    parts: list[str] = []
+    position = 0
+    for start, end, words in sorted(spans):
+        parts += (text[position:start], words)
+        position = end
+    return "".join([*parts, text[position:]])
+
+
+def as_shown(mention: Mention) -> str:
+    """What takes the place of a mention in the message, where its content is told below."""
+    named: dict[Kind, Callable[[str], str]] = {
+        Kind.FILE: lambda path: f"'{path}'",
+        Kind.FOLDER: lambda path: f"'{path}/'" if path != "." else "'./'",
+        Kind.URL: lambda url: f"'{url}'",
+        Kind.PROBLEMS: lambda _: "Workspace Problems",
+        Kind.GIT_CHANGES: lambda _: "Working directory changes",
+        Kind.TERMINAL: lambda _: "Terminal Output",
+        Kind.COMMIT: lambda commit: f"Git commit '{commit}'",
+    }
+    return f"{named[mention.kind](mention.subject)} (see below)"
+
+
+def _without_punctuation(words: str) -> str:
+    """Without the marks that end a sentence; an escaped one belongs to the name."""
+    while words and words[-1] in _PUNCTUATION and not words.endswith(f"\\{words[-1]}"):
+        words = words[:-1]
+    return words

@@ -1,0 +1,199 @@
+"""Words of a person as the model reads them: what they point at comes along.
+
+`@/src/app.py` and its kin are replaced by a name in the text, and the content follows in blocks
+of its own; so do slash commands, of which the first that wants a mode switches to it. Something
+that cannot be brought along is told in its place: a message is never refused for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from joey.core.customs import SlashCommand
+from joey.core.events import ModeSwitched
+from joey.core.history.ui import Row
+from joey.core.mentions import (
+    Kind,
+    as_shown,
+    find_commands,
+    find_mentions,
+    replace_spans,
+)
+from joey.core.messages import TextBlock, UserBlock, image_block
+from joey.core.modes import find_mode
+from joey.core.prompts import replies
+from joey.core.prompts.problems import problems_text
+from joey.core.protocol import ToolProtocol
+from joey.engine.tool_context import tool_context
+from joey.errors import ToolError
+from joey.ports import Place, Repository, ToolContext
+from joey.tools.file_view import FileViewer
+from joey.tools.read_request import WantedFile
+from joey.tools.read_result import Entry, render
+
+if TYPE_CHECKING:
+    from joey.engine.task import Task
+
+MOST_MENTIONS = 50
+MOST_FILES_OF_A_FOLDER = 30
+MOST_LISTED = 200
+
+Wrap = Callable[[str], str]
+
+
+async def tell(
+    task: Task, text: str, images: Sequence[str] = (), wrap: Wrap = replies.user_message
+) -> tuple[UserBlock, ...]:
+    """A message in blocks. `wrap` puts the tags around the text that say whose words they are."""
+    pictures = tuple(image_block(uri) for uri in images)
+    if pictures and not text:
+        return pictures
+    if "@" not in text and "/" not in text:
+        return (TextBlock(wrap(text)), *pictures)
+    text, commands = _call_commands(task, text)
+    mentions = find_mentions(text)[:MOST_MENTIONS]
+    shown = replace_spans(text, [(m.start, m.end, as_shown(m)) for m in mentions])
+    bringing = _Bringing(task)
+    brought: list[UserBlock] = []
+    for mention in dict.fromkeys((mention.kind, mention.subject) for mention in mentions):
+        brought += await bringing.bring(*mention)
+    return (TextBlock(wrap(shown)), *pictures, *commands, *brought)
+
+
+def _call_commands(task: Task, text: str) -> tuple[str, list[UserBlock]]:
+    """The text with its slash commands replaced, and their contents."""
+    known = _known_commands(task)
+    called = [mention for mention in find_commands(text) if mention.name in known]
+    unique = [known[name] for name in dict.fromkeys(mention.name for mention in called)]
+    wanted = next((command.mode for command in unique if command.mode), None)
+    if wanted and wanted != task.mode.slug and find_mode(wanted, task.bench.modes) is not None:
+        task.publish(ModeSwitched(ts=task.now(), mode=wanted))
+    replaced = [
+        (mention.start, mention.end, f"Command '{mention.name}' (see below for command content)")
+        for mention in called
+    ]
+    return replace_spans(text, replaced), [TextBlock(_command_text(each)) for each in unique]
+
+
+def _known_commands(task: Task) -> dict[str, SlashCommand]:
+    """Slash commands by name; a skill can be called like one where no command has its name."""
+    customs = task.bench.extras.customs
+    if customs is None:
+        return {}
+    skills = {
+        skill.name: SlashCommand(
+            name=skill.name,
+            content=f"Use the skill `{skill.name}`: fetch its instructions with the skill tool.",
+            description=skill.description,
+            source=skill.source,
+        )
+        for skill in customs.skills(task.mode)
+    }
+    return skills | {command.name: command for command in customs.commands()}
+
+
+def _command_text(command: SlashCommand) -> str:
+    about = f"Description: {command.description}\n\n" if command.description else ""
+    return f'<command name="{command.name}">\n{about}{command.content}\n</command>'
+
+
+class _Bringing:
+    """Fetches what the mentions of one message point at; files share one budget of text."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._bench = task.bench
+        self._context: ToolContext = tool_context(task, "mention", task.now())
+        self._viewer = FileViewer(self._context)
+
+    async def bring(self, kind: Kind, subject: str) -> list[UserBlock]:
+        try:
+            match kind:
+                case Kind.FILE:
+                    return await self._file(subject)
+                case Kind.FOLDER:
+                    return await self._folder(subject)
+                case Kind.URL:
+                    return [_tagged("url_content", await self._page(subject), url=subject)]
+                case Kind.PROBLEMS:
+                    return [_tagged("workspace_diagnostics", await self._problems())]
+                case Kind.GIT_CHANGES:
+                    return [_tagged("git_working_state", await self._repository().changes())]
+                case Kind.COMMIT:
+                    commit = await self._repository().commit(subject)
+                    return [_tagged("git_commit", commit, hash=subject)]
+                case Kind.TERMINAL:
+                    return [_tagged("terminal_output", self._terminal())]
+        except ToolError as error:
+            about = f" {subject}" if subject else ""
+            return [TextBlock(f"[The {kind}{about} that was mentioned is not shown: {error}]")]
+
+    async def _file(self, path: str) -> list[UserBlock]:
+        entry = await self._viewer.view(WantedFile(path), self._place(path))
+        return _shown(f"[read_file for '{path}']", [entry])
+
+    async def _folder(self, path: str) -> list[UserBlock]:
+        place = self._place(path)
+        listing = await self._bench.search.list(place, False, MOST_LISTED)
+        names = listing.entries
+        tree = [
+            f"{'└── ' if name == names[-1] and not listing.truncated else '├── '}{name}"
+            for name in names
+        ]
+        if listing.truncated:
+            tree.append(f"└── … (more than {MOST_LISTED} entries)")
+        files = [name for name in names if not name.endswith("/")][:MOST_FILES_OF_A_FOLDER]
+        entries = [await self._file_of(path, name) for name in files]
+        head = f"[read_file for folder '{path}']\nFolder listing:\n" + "\n".join(tree)
+        readable = [entry for entry in entries if entry.binary is None and entry.error is None]
+        if not readable:
+            return [TextBlock(head)]
+        return _shown(f"{head}\n\n--- File Contents ---", readable)
+
+    async def _file_of(self, folder: str, name: str) -> Entry:
+        path = name if folder == "." else f"{folder}/{name}"
+        return await self._viewer.view(WantedFile(path), self._bench.files.resolve(path))
+
+    def _place(self, path: str) -> Place:
+        place = self._bench.files.resolve(path)
+        if place.ignored:
+            raise ToolError("it is hidden by .rooignore")
+        if not place.inside:
+            raise ToolError("it is outside of the workspace")
+        return place
+
+    async def _page(self, url: str) -> str:
+        pages = self._bench.extras.pages
+        if pages is None:
+            raise ToolError("pages cannot be fetched here")
+        return await pages.text(url)
+
+    async def _problems(self) -> str:
+        problems = self._bench.extras.problems
+        if problems is None:
+            raise ToolError("no checker was found for the languages of this workspace")
+        limit = self._bench.settings.max_diagnostic_messages
+        return problems_text(await problems.all(limit)) or "No errors or warnings detected."
+
+    def _repository(self) -> Repository:
+        repository = self._bench.extras.repository
+        if repository is None:
+            raise ToolError("there is no git here")
+        return repository
+
+    def _terminal(self) -> str:
+        for row in reversed(self._task.rows):
+            if isinstance(row, Row) and row.say == "command_output" and row.text:
+                return row.text
+        raise ToolError("no command has printed anything in this task")
+
+
+def _shown(head: str, entries: list[Entry]) -> list[UserBlock]:
+    text = TextBlock(f"{head}\n{render(entries, ToolProtocol.NATIVE)}")
+    return [text, *(image_block(entry.image) for entry in entries if entry.image is not None)]
+
+
+def _tagged(tag: str, text: str, **attributes: str) -> TextBlock:
+    named = "".join(f' {name}="{value}"' for name, value in attributes.items())
+    return TextBlock(f"<{tag}{named}>\n{text}\n</{tag}>")

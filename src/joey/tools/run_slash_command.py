@@ -1,0 +1,94 @@
+"""Fetch the text of a slash command, as if the user had typed it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from joey.core.asks import Answer
+from joey.core.customs import SlashCommand
+from joey.core.modes import Group, find_mode
+from joey.errors import ToolError
+from joey.ports import ToolContext
+from joey.tools.arguments import convert
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, SwitchMode, Tool
+from joey.tools.guidance import guidance_text
+
+
+class RunSlashCommandParams(Struct, frozen=True):
+    command: Annotated[str, Meta(description="Name of the command, without the slash.")]
+    args: Annotated[str | None, Meta(description="Arguments for it; or null.")] = None
+
+
+class PreparedCommand(Prepared, frozen=True, kw_only=True):
+    command: SlashCommand
+    args: str
+    mode: str | None
+    """The mode to switch to, where the command wants one that is there."""
+
+
+class RunSlashCommand(Tool[RunSlashCommandParams, PreparedCommand]):
+    name: ClassVar[str] = "run_slash_command"
+    group: ClassVar[Group] = Group.ALWAYS
+    params: ClassVar[type[Struct]] = RunSlashCommandParams
+
+    def offered(self, offer: Offer) -> bool:
+        customs = offer.extras.customs
+        return customs is not None and any(
+            command.source != "built-in" for command in customs.commands()
+        )
+
+    def parse(self, arguments: dict[str, Any]) -> RunSlashCommandParams:
+        return convert(arguments, RunSlashCommandParams, self.name)
+
+    async def prepare(self, params: RunSlashCommandParams, ctx: ToolContext) -> PreparedCommand:
+        command = _find(params.command.strip().removeprefix("/"), ctx)
+        args = params.args or ""
+        mode = command.mode if find_mode(command.mode or "", ctx.modes) else None
+        switch = (Claim(Access.SWITCH_MODE),) if mode and mode != ctx.mode.slug else ()
+        return PreparedCommand(
+            claims=(Claim(Access.GUIDANCE, subject=f"the command /{command.name}"), *switch),
+            row={
+                "tool": "runSlashCommand",
+                "command": command.name,
+                "args": args,
+                "source": command.source,
+                "description": command.description,
+                "mode": command.mode,
+            },
+            command=command,
+            args=args,
+            mode=mode if switch else None,
+        )
+
+    async def run(
+        self, prepared: PreparedCommand, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
+        command = prepared.command
+        facts = {
+            "Command": f"/{command.name}",
+            "Description": command.description,
+            "Argument hint": command.argument_hint,
+            "Mode": command.mode or "",
+            "Provided arguments": prepared.args,
+            "Source": command.source,
+        }
+        return Outcome(
+            guidance_text(facts, "Command Content", command.content),
+            directive=SwitchMode(prepared.mode) if prepared.mode else None,
+        )
+
+
+def _find(name: str, ctx: ToolContext) -> SlashCommand:
+    """A command of this name, else a skill of this name."""
+    customs = ctx.extras.customs
+    commands = {command.name: command for command in customs.commands()} if customs else {}
+    if name in commands:
+        return commands[name]
+    skills = {skill.name: skill for skill in customs.skills(ctx.mode)} if customs else {}
+    if customs is not None and name in skills:
+        skill = skills[name]
+        return SlashCommand(name, customs.skill_text(skill), skill.description, source=skill.source)
+    known = ", ".join(sorted({*commands, *skills})) or "(none)"
+    raise ToolError(f"There is no command '{name}'. Available: {known}.")

@@ -1,0 +1,82 @@
+"""Fetch the instructions of a skill."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from joey.core.asks import Answer
+from joey.core.customs import Skill
+from joey.core.modes import Group
+from joey.errors import ToolError
+from joey.ports import ToolContext
+from joey.tools.arguments import convert
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
+from joey.tools.guidance import guidance_text
+
+
+class SkillParams(Struct, frozen=True):
+    skill: Annotated[str, Meta(description="Name of the skill, as the list of skills gives it.")]
+    args: Annotated[
+        str | None, Meta(description="What the skill shall be applied to; or null.")
+    ] = None
+
+
+class PreparedSkill(Prepared, frozen=True, kw_only=True):
+    skill: Skill
+    args: str
+
+
+class SkillTool(Tool[SkillParams, PreparedSkill]):
+    name: ClassVar[str] = "skill"
+    group: ClassVar[Group] = Group.ALWAYS
+    params: ClassVar[type[Struct]] = SkillParams
+
+    def offered(self, offer: Offer) -> bool:
+        customs = offer.extras.customs
+        return customs is not None and any(customs.skills(mode) for mode in customs.modes)
+
+    def parse(self, arguments: dict[str, Any]) -> SkillParams:
+        return convert(arguments, SkillParams, self.name)
+
+    async def prepare(self, params: SkillParams, ctx: ToolContext) -> PreparedSkill:
+        skill = _find(params.skill.strip(), ctx)
+        args = params.args or ""
+        return PreparedSkill(
+            claims=(Claim(Access.GUIDANCE, subject=f"the skill {skill.name}"),),
+            row={
+                "tool": "skill",
+                "skill": skill.name,
+                "args": args,
+                "source": skill.source,
+                "description": skill.description,
+            },
+            skill=skill,
+            args=args,
+        )
+
+    async def run(
+        self, prepared: PreparedSkill, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
+        skill, customs = prepared.skill, ctx.extras.customs
+        assert customs is not None
+        facts = {
+            "Skill": skill.name,
+            "Description": skill.description,
+            "Provided arguments": prepared.args,
+            "Source": skill.source,
+        }
+        return Outcome(guidance_text(facts, "Skill Instructions", customs.skill_text(skill)))
+
+    def describe(self, arguments: dict[str, Any]) -> str:
+        return f"[{self.name} for '{arguments.get('skill')}']"
+
+
+def _find(name: str, ctx: ToolContext) -> Skill:
+    customs = ctx.extras.customs
+    skills = {skill.name: skill for skill in customs.skills(ctx.mode)} if customs else {}
+    if name in skills:
+        return skills[name]
+    known = ", ".join(sorted(skills)) or "(none)"
+    raise ToolError(f"There is no skill '{name}' in {ctx.mode.slug} mode. Available: {known}.")

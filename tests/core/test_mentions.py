@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joey.core.mentions import (
+    Kind,
+    Mention,
+    as_shown,
+    find_commands,
+    find_mentions,
+    replace_spans,
+)
+
+
+def found(text: str) -> list[tuple[Kind, str]]:
+    return [(mention.kind, mention.subject) for mention in find_mentions(text)]
+
+
+@pytest.mark.requirement("mentions:found")
+@pytest.mark.parametrize(
+    ("text", "mentions"),
+    [
+        ("look at @/src/app.py please", [(Kind.FILE, "src/app.py")]),
+        ("@/src/", [(Kind.FOLDER, "src")]),
+        ("@/", [(Kind.FOLDER, ".")]),
+        (r"@/my\ file.txt", [(Kind.FILE, "my file.txt")]),
+        ("see @/a.py, @/b.py; and @/c.py!", [(Kind.FILE, p) for p in ("a.py", "b.py", "c.py")]),
+        ("what is in @/a.py?", [(Kind.FILE, "a.py")]),
+        ("@https://example.org/x?y=1.", [(Kind.URL, "https://example.org/x?y=1")]),
+        ("fix @problems", [(Kind.PROBLEMS, "")]),
+        ("review @git-changes.", [(Kind.GIT_CHANGES, "")]),
+        ("see @terminal", [(Kind.TERMINAL, "")]),
+        ("since @a1b2c3d it fails", [(Kind.COMMIT, "a1b2c3d")]),
+        ("two\n@/a\n@/b", [(Kind.FILE, "a"), (Kind.FILE, "b")]),
+        ("mail me@example.org", []),
+        (r"not \@/a.py", []),
+        ("@problematic and @terminals", []),
+        ("@abc123", []),
+        ("@a1b2c3dz", []),
+        ("an @ alone, and @someone", []),
+    ],
+)
+def test_mentions_are_found_where_people_write_them(
+    text: str, mentions: list[tuple[Kind, str]]
+) -> None:
+    assert found(text) == mentions
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("/init", ["init"]),
+        ("please /review this", ["review"]),
+        ("/a.b-c_d now", ["a.b-c_d"]),
+        ("/usr/bin is a path", []),
+        ("either/or", []),
+        ("/one /two", ["one", "two"]),
+    ],
+)
+def test_slash_commands_are_found_where_people_write_them(text: str, names: list[str]) -> None:
+    assert [mention.name for mention in find_commands(text)] == names
+
+
+@given(st.text(alphabet="@/ab\\ .!?\n1:"))
+def test_every_mention_lies_inside_of_the_text_and_after_the_one_before(text: str) -> None:
+    position = 0
+    for mention in find_mentions(text):
+        assert position <= mention.start < mention.end <= len(text)
+        assert text[mention.start] == "@"
+        position = mention.end
+    shown = replace_spans(text, [(m.start, m.end, "") for m in find_mentions(text)])
+    assert len(shown) == len(text) - sum(m.end - m.start for m in find_mentions(text))
+
+
+def test_replacing_nothing_changes_nothing() -> None:
+    assert replace_spans("as it is", []) == "as it is"
+
+
+def test_a_mention_is_shown_by_its_name() -> None:
+    assert as_shown(Mention(Kind.FILE, "src/a.py", 0, 1)) == "'src/a.py' (see below)"
+    assert as_shown(Mention(Kind.COMMIT, "a1b2c3d", 0, 1)) == "Git commit 'a1b2c3d' (see below)"

@@ -1,0 +1,323 @@
+"""What a person points at in a message reaches the model with it."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from joey.core.customs import Skill, SlashCommand
+from joey.core.messages import ImageBlock, TextBlock
+from joey.core.settings import Settings
+from joey.knowledge.web_pages import WebPages
+from joey.ports import Extras
+from joey.testing.script import Turn, call
+from joey.testing.scripted import ScriptedProvider
+from joey.workspace.repository import GitRepository
+from tests.engine.workshop import Workshop, asked, finish
+from tests.engine.written_customs import WrittenCustoms
+
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
+    "0000000d49444154789c6360000002000001e221bc330000000049454e44ae426082"
+)
+
+
+async def first_blocks(workshop: Workshop, text: str) -> list[str]:
+    """The first message as the model gets it, without the environment."""
+    task = await workshop.start(finish(), text=text)
+    await asked(task)
+    assert isinstance(workshop.provider, ScriptedProvider)
+    content = workshop.provider.requests[0].messages[0].content
+    assert not isinstance(content, str)
+    return [block.text for block in content if isinstance(block, TextBlock)][:-1]
+
+
+@pytest.mark.requirement("mentions:file")
+async def test_a_mentioned_file_comes_along_with_numbered_lines(workshop: Workshop) -> None:
+    (workshop.root / "app.py").write_text("first\nsecond\n")
+    text, file = await first_blocks(workshop, "fix @/app.py please")
+    assert "fix 'app.py' (see below) please" in text
+    assert file.startswith("[read_file for 'app.py']\nFile: app.py\n")
+    assert "1 | first\n2 | second" in file
+
+
+async def test_a_file_mentioned_twice_comes_along_once(workshop: Workshop) -> None:
+    (workshop.root / "a.txt").write_text("once")
+    blocks = await first_blocks(workshop, "@/a.txt and @/a.txt")
+    assert sum("1 | once" in block for block in blocks) == 1
+
+
+async def test_a_message_sent_later_brings_its_files_too(workshop: Workshop) -> None:
+    (workshop.root / "later.txt").write_text("late words")
+    task = await workshop.start(finish("one"), finish("two"))
+    await asked(task)
+    await task.approve()
+    await task.wait()
+    await task.send("now @/later.txt")
+    await asked(task)
+    assert isinstance(workshop.provider, ScriptedProvider)
+    assert "late words" in str(workshop.provider.requests[1].messages[-1].content)
+
+
+@pytest.mark.requirement("mentions:outside")
+@pytest.mark.parametrize("path", ["../secret.txt", "link.txt"])
+async def test_a_mention_cannot_reach_out_of_the_workspace(workshop: Workshop, path: str) -> None:
+    (workshop.root.parent / "secret.txt").write_text("the secret")
+    (workshop.root / "link.txt").symlink_to(workshop.root.parent / "secret.txt")
+    _, told = await first_blocks(workshop, f"read @/{path}")
+    assert "outside of the workspace" in told
+    assert "the secret" not in told
+
+
+async def test_a_mention_of_a_hidden_file_shows_nothing_of_it(workshop: Workshop) -> None:
+    (workshop.root / ".rooignore").write_text("keys.txt\n")
+    (workshop.root / "keys.txt").write_text("the key")
+    _, told = await first_blocks(workshop, "read @/keys.txt")
+    assert ".rooignore" in told
+    assert "the key" not in told
+
+
+async def test_a_missing_file_is_told_and_the_message_still_goes_out(workshop: Workshop) -> None:
+    text, told = await first_blocks(workshop, "read @/nothing.txt now")
+    assert "'nothing.txt'" in text
+    assert "not found" in told.lower()
+
+
+@pytest.mark.requirement("mentions:folder")
+async def test_a_mentioned_folder_comes_along_with_its_files(workshop: Workshop) -> None:
+    folder = workshop.root / "src"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "deep" / "far.txt").write_text("not shown")
+    (folder / "a.txt").write_text("alpha")
+    (folder / "b.bin").write_bytes(b"\0\1\2")
+    (folder / "secret.txt").write_text("hidden words")
+    (workshop.root / ".rooignore").write_text("src/secret.txt\n")
+    _, told = await first_blocks(workshop, "look into @/src/")
+    assert told.startswith("[read_file for folder 'src']\nFolder listing:\n├── ")
+    assert "deep/" in told
+    assert "1 | alpha" in told
+    assert "not shown" not in told
+    assert "hidden words" not in told
+
+
+async def test_a_mentioned_picture_is_seen_by_the_model(workshop: Workshop) -> None:
+    (workshop.root / "shot.png").write_bytes(PIXEL)
+    task = await workshop.start(finish(), text="what is on @/shot.png")
+    await asked(task)
+    assert isinstance(workshop.provider, ScriptedProvider)
+    content = workshop.provider.requests[0].messages[0].content
+    assert any(isinstance(block, ImageBlock) for block in content)
+
+
+@pytest.mark.requirement("mentions:terminal")
+async def test_the_output_of_the_latest_command_can_be_mentioned(workshop: Workshop) -> None:
+    task = await workshop.start(
+        Turn(call("execute_command", {"command": "echo from the shell"})),
+        finish(),
+        finish("again"),
+    )
+    await asked(task)
+    await task.approve()
+    await task.wait()
+    await task.send("why @terminal")
+    await asked(task)
+    assert isinstance(workshop.provider, ScriptedProvider)
+    told = str(workshop.provider.requests[-1].messages[-1].content)
+    assert "<terminal_output>" in told
+    assert "from the shell" in told
+
+
+async def test_what_cannot_be_brought_along_is_said(workshop: Workshop) -> None:
+    _, *told = await first_blocks(workshop, "@problems @git-changes @terminal @a1b2c3d")
+    assert len(told) == 4
+    assert all(each.startswith("[The ") and "is not shown" in each for each in told)
+
+
+def git(root: Path, *arguments: str) -> str:
+    env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "HOME": str(root)}
+    who = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
+    done = subprocess.run(
+        ["git", *who, *arguments], cwd=root, env=env, check=True, capture_output=True
+    )
+    return done.stdout.decode()
+
+
+@pytest.mark.requirement("mentions:git")
+async def test_changes_and_commits_can_be_mentioned(workshop: Workshop) -> None:
+    workshop.extras = Extras(repository=GitRepository(workshop.root))
+    git(workshop.root, "init", "-q")
+    (workshop.root / "a.txt").write_text("old words\n")
+    git(workshop.root, "add", ".")
+    git(workshop.root, "commit", "-qm", "the first step")
+    commit = git(workshop.root, "rev-parse", "HEAD").strip()
+    (workshop.root / "a.txt").write_text("new words\n")
+    _, changes, shown = await first_blocks(workshop, f"compare @git-changes with @{commit[:9]}")
+    assert changes.startswith("<git_working_state>")
+    assert "-old words\n+new words" in changes
+    assert shown.startswith(f'<git_commit hash="{commit[:9]}">')
+    assert "the first step" in shown
+    assert "Author: Ann" in shown
+
+
+@pytest.mark.requirement("mentions:git-runs-nothing")
+async def test_looking_at_changes_runs_nothing_that_the_repository_names(
+    workshop: Workshop,
+) -> None:
+    root = workshop.root
+    git(root, "init", "-q")
+    (root / "a.txt").write_text("old\n")
+    git(root, "add", ".")
+    git(root, "commit", "-qm", "one")
+    (root / "evil.sh").write_text(f"#!/bin/sh\ntouch {root}/ran\ncat\n")
+    (root / "evil.sh").chmod(0o755)
+    for key in ("core.fsmonitor", "diff.external", "filter.evil.clean", "filter.evil.process"):
+        git(root, "config", key, str(root / "evil.sh"))
+    git(root, "config", "diff.evil.textconv", str(root / "evil.sh"))
+    (root / ".gitattributes").write_text("* filter=evil diff=evil\n")
+    (root / "a.txt").write_text("new\n")
+    await GitRepository(root).changes()
+    await GitRepository(root).status(10)
+    assert not (root / "ran").exists()
+
+
+async def test_the_git_status_goes_with_each_request_when_it_is_wanted(
+    workshop: Workshop,
+) -> None:
+    workshop.extras = Extras(repository=GitRepository(workshop.root))
+    git(workshop.root, "init", "-q", "-b", "trunk")
+    for name in ("a", "b", "c"):
+        (workshop.root / name).write_text(name)
+    task = await workshop.start(finish(), settings=Settings(max_git_status_files=2))
+    await asked(task)
+    assert isinstance(workshop.provider, ScriptedProvider)
+    told = str(workshop.provider.requests[0].messages[0].content)
+    assert "# Git Status" in told
+    assert "trunk" in told
+    assert "... 1 more files" in told
+
+
+class _Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        if self.path == "/missing":
+            self.send_error(404)
+            return
+        self.send_response(200)
+        kind = "image/png" if self.path == "/picture" else "text/html; charset=utf-8"
+        self.send_header("Content-Type", kind)
+        self.end_headers()
+        self.wfile.write(
+            "<html><head><title>no</title></head><body><h1>Größe</h1><script>evil()</script>"
+            "<p>Some <a href='/x'>words</a>.</p><pre>a\n  b</pre></body></html>".encode()
+        )
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Tests are quiet."""
+
+
+@pytest.fixture
+def site() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Page) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.requirement("mentions:url")
+async def test_a_mentioned_page_comes_along_as_text(workshop: Workshop, site: str) -> None:
+    workshop.extras = Extras(pages=WebPages())
+    _, page, missing, picture, local = await first_blocks(
+        workshop, f"see @{site}/page and @{site}/missing and @{site}/picture and @file:///etc/hosts"
+    )
+    assert page.startswith(f'<url_content url="{site}/page">\n# Größe')
+    assert "Some [words](/x)." in page
+    assert "```\na\n  b\n```" in page
+    assert "evil" not in page
+    assert "404" in missing
+    assert "image/png" in picture
+    assert "only http and https" in local
+
+
+REVIEW = SlashCommand(
+    "review", "Read every line.", description="A close look", mode="ask", source="project"
+)
+
+
+@pytest.mark.requirement("commands:in-a-message")
+async def test_a_slash_command_brings_its_text_and_its_mode(workshop: Workshop) -> None:
+    workshop.extras = Extras(customs=WrittenCustoms(slash_commands=(REVIEW,)))
+    task = await workshop.start(finish(), text="please /review the code, not /unknown")
+    await asked(task)
+    assert isinstance(workshop.provider, ScriptedProvider)
+    request = workshop.provider.requests[0]
+    text, command, *_ = (b.text for b in request.messages[0].content if isinstance(b, TextBlock))
+    assert "please Command 'review' (see below for command content) the code" in text
+    assert "/unknown" in text
+    assert command == (
+        '<command name="review">\nDescription: A close look\n\nRead every line.\n</command>'
+    )
+    assert task.mode.slug == "ask"
+    assert "<slug>ask</slug>" in str(request.messages[0].content)
+
+
+async def test_a_skill_can_be_called_like_a_command(workshop: Workshop) -> None:
+    skill = Skill("brew-tea", "How tea is made", "/home/.roo/skills/brew-tea/SKILL.md")
+    workshop.extras = Extras(customs=WrittenCustoms(known_skills=(skill,)))
+    blocks = await first_blocks(workshop, "/brew-tea for two")
+    assert "Use the skill `brew-tea`" in blocks[1]
+
+
+@pytest.mark.requirement("tool:skill:result")
+async def test_the_model_fetches_a_skill(workshop: Workshop) -> None:
+    skill = Skill("brew-tea", "How tea is made", "/home/.roo/skills/brew-tea/SKILL.md")
+    workshop.extras = Extras(customs=WrittenCustoms(known_skills=(skill,)))
+    task = await workshop.start(
+        Turn(call("skill", {"skill": "brew-tea", "args": "for two"})),
+        Turn(call("skill", {"skill": "coffee"})),
+        finish(),
+    )
+    await asked(task)
+    results = [str(message.content) for message in task.messages if message.role == "user"]
+    for part in ("Skill: brew-tea", "Provided arguments: for two", "How to brew-tea."):
+        assert part in results[1]
+    assert "in code mode. Available: brew-tea." in results[2]
+
+
+@pytest.mark.requirement("tool:run_slash_command:result")
+async def test_the_model_runs_a_slash_command_and_its_mode_follows(workshop: Workshop) -> None:
+    workshop.extras = Extras(customs=WrittenCustoms(slash_commands=(REVIEW,)))
+    task = await workshop.start(
+        Turn(call("run_slash_command", {"command": "/review", "args": "all"})),
+        Turn(call("run_slash_command", {"command": "rewiev"})),
+        finish(),
+    )
+    await asked(task)
+    results = [str(message.content) for message in task.messages if message.role == "user"]
+    for part in ("Command: /review", "Mode: ask", "--- Command Content ---", "Read every line."):
+        assert part in results[1]
+    assert "Available: review." in results[2]
+    assert task.mode.slug == "ask"
+
+
+@pytest.mark.requirement("tool:skill:offered", "tool:run_slash_command:offered")
+async def test_skills_and_commands_are_offered_only_where_there_are_some(
+    workshop: Workshop,
+) -> None:
+    await asked(await workshop.start(finish()))
+    assert isinstance(workshop.provider, ScriptedProvider)
+    offered = {tool.name for tool in workshop.provider.requests[0].tools}
+    assert offered.isdisjoint({"skill", "run_slash_command"})
+    skill = Skill("brew-tea", "How tea is made", "somewhere")
+    workshop.extras = Extras(
+        customs=WrittenCustoms(slash_commands=(REVIEW,), known_skills=(skill,))
+    )
+    await asked(await workshop.start(finish()))
+    offered = {tool.name for tool in workshop.provider.requests[0].tools}
+    assert offered >= {"skill", "run_slash_command"}

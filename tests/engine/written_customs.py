@@ -1,0 +1,35 @@
+"""Customs that a test states instead of writing them to files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from joey.core.customs import Instructions, Skill, SlashCommand
+from joey.core.modes import BUILT_IN, Mode
+from joey.ports import Customs
+
+
+class WrittenCustoms(Struct, frozen=True, kw_only=True):
+    modes: tuple[Mode, ...] = BUILT_IN
+    slash_commands: tuple[SlashCommand, ...] = ()
+    known_skills: tuple[Skill, ...] = ()
+
+    def instructions(self, mode: Mode) -> Instructions:
+        return Instructions()
+
+    def commands(self) -> Sequence[SlashCommand]:
+        return self.slash_commands
+
+    def skills(self, mode: Mode) -> Sequence[Skill]:
+        return [skill for skill in self.known_skills if mode.slug in (skill.modes or (mode.slug,))]
+
+    def skill_text(self, skill: Skill) -> str:
+        return f"How to {skill.name}."
+
+    def refresh(self) -> None:
+        """Nothing to read."""
+
+
+_fits: type[Customs] = WrittenCustoms
