@@ -70,6 +70,42 @@ def test_local_models_cost_nothing_and_know_whether_they_have_tools() -> None:
     assert lookup("ollama", "unheard-of").prices == Prices()
 
 
+@pytest.mark.requirement("tool:apply_patch:schema:offered")
+@pytest.mark.parametrize(
+    ("provider", "model", "tool"),
+    [
+        ("anthropic", "claude-sonnet-5-5", "apply_diff"),
+        ("openai", "gpt-5.1-codex", "apply_patch"),
+        ("openai", "gpt-99-unheard-of", "apply_patch"),
+        ("openai", "o3-mini", "apply_patch"),
+        ("openai", "ft:gpt-4.1:acme", "apply_patch"),
+        ("openai", "codex-mini-latest", "apply_patch"),
+        ("openai", "qwen3-coder", "apply_diff"),
+        ("openrouter", "openai/gpt-5.5", "apply_patch"),
+        ("openrouter", "anthropic/claude-opus-4.8", "apply_diff"),
+        ("openrouter", "x-ai/grok-4", "search_replace"),
+        ("openrouter", "google/gemini-2.5-pro", "edit"),
+        ("openrouter", "google/gemma-4", "apply_diff"),
+        ("openrouter", "minimax/minimax-m2", "edit"),
+        ("openrouter", "nvidia/llama-o1-mix", "apply_diff"),
+        ("together", "MiniMaxAI/MiniMax-M2", "edit"),
+        ("groq", "openai/gpt-oss-120b", "apply_patch"),
+        ("xai", "grok-code-fast-1", "search_replace"),
+        ("xai", "next", "search_replace"),
+        ("gemini", "gemini-3.8-flash", "edit"),
+        ("gemini", "models/gemini-flash-latest", "edit"),
+        ("gemini", "gemma-4-27b", "edit"),
+        ("ollama", "gpt-oss:20b", "apply_patch"),
+        ("ollama", "qwen3-coder:30b", "apply_diff"),
+        ("deepseek", "deepseek-v4-pro", "apply_diff"),
+    ],
+)
+def test_a_model_edits_with_the_tool_that_its_maker_taught_it(
+    provider: str, model: str, tool: str
+) -> None:
+    assert lookup(provider, model).edit_tool == tool
+
+
 def test_a_profile_overrides_what_the_catalogue_says() -> None:
     profile = Profile(
         model="claude-sonnet-4-5", context_window=50_000, max_tokens=1234, native_tools=False

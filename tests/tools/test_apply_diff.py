@@ -12,7 +12,10 @@ from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import ToolContext
 from joey.tools.apply_diff import ApplyDiff, PreparedDiff
 from joey.tools.base import Access, Claim, Outcome
+from joey.tools.diff_request import DiffRequest, FileDiff
+from tests.tools.editing import is_offered
 from tests.tools.shell_context import make_context
+from tests.tools.test_xml_calls import parsed
 
 tool = ApplyDiff()
 CODE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
@@ -54,13 +57,32 @@ async def problem(ctx: ToolContext, diff: str, path: str = "a.py") -> str:
     return str(caught.value)
 
 
-@pytest.mark.requirement("tools:apply_diff:blocks")
+@pytest.mark.requirement("tool:apply_diff:success")
+@pytest.mark.requirement("tool:apply_diff:success:blocks")
 async def test_blocks_change_the_file(ctx: ToolContext, work: Path) -> None:
     outcome = await apply(ctx, ONE + TWO)
     assert (work / "a.py").read_text() == CODE.replace("1", "11").replace("2", "22")
     result = msgspec.json.decode(outcome.text)
     assert (result["path"], result["operation"]) == ("a.py", "modified")
     assert not outcome.is_error
+
+
+@pytest.mark.requirement("tool:apply_diff:schema:offered")
+def test_it_is_offered_unless_another_way_to_edit_is_preferred() -> None:
+    assert is_offered(tool)
+    assert is_offered(tool, "apply_diff", model="edit")
+    assert not is_offered(tool, model="apply_patch")
+    assert not is_offered(tool, "edit_file")
+
+
+@pytest.mark.requirement("tool:apply_diff:native")
+
+
+@pytest.mark.requirement("tool:apply_diff:xml")
+def test_a_call_is_understood_in_both_protocols() -> None:
+    request = DiffRequest((FileDiff("a.py", ONE.rstrip("\n")),))
+    assert tool.parse({"path": "a.py", "diff": ONE.rstrip("\n")}) == request
+    assert parsed(f"<apply_diff><path>a.py</path><diff>\n{ONE}</diff></apply_diff>") == request
 
 
 async def test_a_single_block_is_answered_with_advice_to_send_several(ctx: ToolContext) -> None:
@@ -76,6 +98,7 @@ async def test_in_xml_the_result_is_an_element(tmp_path: Path, ctx: ToolContext)
     assert outcome.text.endswith("</file_write_result>")
 
 
+@pytest.mark.requirement("tool:apply_diff:approval")
 async def test_the_row_has_the_diff_and_the_patch(ctx: ToolContext, work: Path) -> None:
     prepared = await prepare(ctx, {"path": "a.py", "diff": ONE})
     patch = "@@ -1,5 +1,5 @@\n def one():\n-    return 1\n+    return 11\n \n \n def two():\n"
@@ -96,7 +119,8 @@ async def test_the_row_has_the_diff_and_the_patch(ctx: ToolContext, work: Path) 
 # What does not fit
 
 
-@pytest.mark.requirement("tools:apply_diff:failure")
+@pytest.mark.requirement("tool:apply_diff:success")
+@pytest.mark.requirement("tool:apply_diff:success:in-part")
 async def test_what_fits_is_written_and_the_rest_is_told(ctx: ToolContext, work: Path) -> None:
     outcome = await apply(ctx, ONE + WRONG)
     assert (work / "a.py").read_text() == CODE.replace("1", "11")
@@ -106,7 +130,8 @@ async def test_what_fits_is_written_and_the_rest_is_told(ctx: ToolContext, work:
     assert not outcome.is_error
 
 
-@pytest.mark.requirement("tools:apply_diff:failure")
+@pytest.mark.requirement("tool:apply_diff:failure:no-match")
+@pytest.mark.requirement("tool:apply_diff:success:in-part")
 async def test_if_nothing_fits_the_error_shows_the_nearest_text(
     ctx: ToolContext, work: Path
 ) -> None:
@@ -124,7 +149,7 @@ async def test_every_failing_block_is_reported_up_to_a_point(ctx: ToolContext) -
     assert "2 more blocks failed" in message
 
 
-@pytest.mark.requirement("tools:apply_diff:format")
+@pytest.mark.requirement("tool:apply_diff:failure:format")
 async def test_a_malformed_diff_is_refused(ctx: ToolContext, work: Path) -> None:
     message = await problem(ctx, ONE + "<<<<<<< SEARCH\nx\n")
     assert "`=======` was still expected" in message
@@ -178,6 +203,7 @@ async def test_a_file_outside_is_not_quoted_though_it_may_be_changed(
     assert "hunter2" not in outcome.text
 
 
+@pytest.mark.requirement("tool:apply_diff:failure:no-file")
 async def test_only_text_files_that_exist_can_be_changed(ctx: ToolContext) -> None:
     root = ctx.files.root
     (root / "binary").write_bytes(b"a\0b\n")
@@ -207,7 +233,7 @@ async def test_a_file_that_changed_meanwhile_is_not_overwritten(
 # Bytes
 
 
-@pytest.mark.requirement("tools:apply_diff:line-ends")
+@pytest.mark.requirement("tool:apply_diff:success:line-ends")
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -265,6 +291,7 @@ def diff_element(diff: str, line: int | None = None) -> str:
     return f"<diff><content>\n{diff}</content>{start}</diff>"
 
 
+@pytest.mark.requirement("tool:apply_diff:approval")
 async def test_several_files_are_changed_in_one_call(ctx: ToolContext, work: Path) -> None:
     (work / "b.py").write_text("same\n" * 5)
     args = (
@@ -306,6 +333,7 @@ def test_a_result_names_its_files() -> None:
     assert tool.describe({"path": "a.py"}) == "[apply_diff for 'a.py']"
 
 
+@pytest.mark.requirement("tool:apply_diff:failure:missing")
 @pytest.mark.parametrize(
     ("arguments", "parameter"),
     [

@@ -11,8 +11,11 @@ from joey.core.protocol import ToolProtocol
 from joey.errors import ArgumentError, ToolError
 from joey.ports import ToolContext
 from joey.tools.base import Access, Claim
+from joey.tools.file_edit import load_original, write_result
 from joey.tools.write_to_file import PreparedWrite, WriteToFile
+from tests.tools.editing import is_offered
 from tests.tools.shell_context import make_context
+from tests.tools.test_xml_calls import parsed
 
 tool = WriteToFile()
 
@@ -35,7 +38,8 @@ async def write(ctx: ToolContext, path: str, content: str) -> str:
     return (await tool.run(await prepare(ctx, path, content), ctx, None)).text
 
 
-@pytest.mark.requirement("tools:write_to_file:writes")
+@pytest.mark.requirement("tool:write_to_file:success:problems")
+@pytest.mark.requirement("tool:write_to_file:success")
 async def test_a_file_is_made_with_its_folders(ctx: ToolContext, work: Path) -> None:
     result = msgspec.json.decode(await write(ctx, "src/deep/s.js", "let x = 1\n"))
     assert (work / "src" / "deep" / "s.js").read_text() == "let x = 1\n"
@@ -43,7 +47,7 @@ async def test_a_file_is_made_with_its_folders(ctx: ToolContext, work: Path) -> 
     assert (result["path"], result["operation"]) == ("src/deep/s.js", "created")
 
 
-@pytest.mark.requirement("tools:write_to_file:writes")
+@pytest.mark.requirement("tool:write_to_file:success")
 async def test_a_file_is_replaced(ctx: ToolContext, work: Path) -> None:
     (work / "a.txt").write_text("old\n")
     result = msgspec.json.decode(await write(ctx, "a.txt", "new"))
@@ -60,6 +64,16 @@ async def test_in_xml_the_result_is_an_element(tmp_path: Path) -> None:
     assert text.count("<i>") == 2
     assert text.endswith("</notice>\n</file_write_result>")
     assert (ctx.files.root / "a<&>b.txt").exists()
+
+
+@pytest.mark.requirement("tool:write_to_file:success:problems")
+async def test_problems_that_a_change_brought_are_part_of_the_result(ctx: ToolContext) -> None:
+    original = await load_original(ctx, ctx.files.resolve("a.py"))
+    native = write_result(original, ToolProtocol.NATIVE, problems="a.py\n- 1 < 2")
+    assert list(msgspec.json.decode(native)) == ["path", "operation", "notice", "problems"]
+    assert msgspec.json.decode(native)["problems"] == "a.py\n- 1 < 2"
+    xml = write_result(original, ToolProtocol.XML, problems="a.py\n- 1 < 2")
+    assert "</operation>\n<problems>a.py\n- 1 &lt; 2</problems>\n<notice>" in xml
 
 
 @pytest.mark.parametrize("kind", ["folder", "text", "missing"])
@@ -81,16 +95,42 @@ async def test_what_there_is_outside_of_the_workspace_is_told_only_after_it_is_a
         assert outside.read_text() == "new\n"
 
 
-@pytest.mark.requirement("tools:write_to_file:alias")
+@pytest.mark.requirement("tool:write_to_file:native:alias")
 def test_file_text_means_content() -> None:
     assert tool.parse({"path": "a", "file_text": "x"}) == tool.parse({"path": "a", "content": "x"})
 
 
+@pytest.mark.requirement("tool:write_to_file:schema:offered")
+def test_it_is_offered_unless_patches_write_whole_files_too() -> None:
+    assert is_offered(tool)
+    assert is_offered(tool, "edit")
+    assert not is_offered(tool, "apply_patch")
+    assert list(tool.spec.parameters["properties"]) == ["path", "content"]
+
+
+@pytest.mark.requirement("tool:write_to_file:native")
+
+
+@pytest.mark.requirement("tool:write_to_file:xml")
+def test_a_call_in_xml_keeps_its_indentation_and_its_older_names() -> None:
+    for name in ("content", "file_text"):
+        params = parsed(
+            f"<write_to_file><path>a.py</path><{name}>\n  x\n\n</{name}>"
+            "<line_count>1</line_count></write_to_file>"
+        )
+        assert params == tool.parse({"path": "a.py", name: "  x\n"})
+
+
+@pytest.mark.requirement("tool:write_to_file:native")
+
+
+@pytest.mark.requirement("tool:write_to_file:xml")
 def test_content_may_be_empty_or_given_as_an_object() -> None:
     assert tool.parse({"path": "a", "content": ""}).content == ""
     assert tool.parse({"path": "a.json", "content": {"a": 1}}).content == '{\n  "a": 1\n}'
 
 
+@pytest.mark.requirement("tool:write_to_file:failure:missing")
 @pytest.mark.parametrize(
     ("arguments", "parameter"),
     [
@@ -108,6 +148,7 @@ def test_a_missing_parameter_is_named(arguments: dict[str, Any], parameter: str)
 # Before it runs
 
 
+@pytest.mark.requirement("tool:write_to_file:approval")
 async def test_the_row_of_a_new_file_has_a_patch_against_nothing(
     ctx: ToolContext, work: Path
 ) -> None:
@@ -126,6 +167,7 @@ async def test_the_row_of_a_new_file_has_a_patch_against_nothing(
     assert not (work / "new").exists()
 
 
+@pytest.mark.requirement("tool:write_to_file:approval")
 async def test_the_row_of_a_change_has_its_hunks(ctx: ToolContext, work: Path) -> None:
     (work / "AGENTS.md").write_text("a\nb\nc\n")
     prepared = await prepare(ctx, "AGENTS.md", "a\nB\nc\n")
@@ -144,6 +186,8 @@ async def test_a_row_can_be_sent_whatever_bytes_the_file_has(ctx: ToolContext, w
         assert b"+text" in msgspec.json.encode(prepared.row)
 
 
+@pytest.mark.requirement("tool:write_to_file:failure:hidden")
+@pytest.mark.requirement("tool:write_to_file:failure:folder")
 async def test_hidden_files_and_folders_are_refused(ctx: ToolContext, work: Path) -> None:
     (work / ".rooignore").write_text("secret\n")
     (work / "folder").mkdir()
@@ -153,6 +197,7 @@ async def test_hidden_files_and_folders_are_refused(ctx: ToolContext, work: Path
         await prepare(ctx, "folder", "x")
 
 
+@pytest.mark.requirement("tool:write_to_file:failure:unwritable")
 async def test_content_that_cannot_be_written_is_refused(ctx: ToolContext) -> None:
     with pytest.raises(ToolError, match="surrogate"):
         await prepare(ctx, "a.txt", "ok \ud800")
@@ -208,7 +253,7 @@ async def test_a_file_keeps_its_line_ends_and_its_mark(
     assert (work / "a.txt").read_bytes() == after
 
 
-@pytest.mark.requirement("tools:write_to_file:cleaning")
+@pytest.mark.requirement("tool:write_to_file:success:cleaning")
 @pytest.mark.parametrize(
     ("path", "content", "written"),
     [

@@ -164,6 +164,8 @@ async def test_a_link_that_appears_after_the_decision_is_not_followed(root: Path
             await files.read(place)
         with pytest.raises(ToolError):
             await files.write(place, b"overwritten")
+        with pytest.raises(ToolError):
+            await files.remove(place)
     assert (root.parent / "work-secret" / "key").read_text() == "secret"
     assert names_in(root.parent / "work-secret") == ["key"]
 
@@ -224,3 +226,54 @@ async def test_a_file_or_folder_that_is_read_only_is_not_written(root: Path) -> 
     with pytest.raises(ToolError, match="Permission denied"):
         await files.write(files.resolve("src/b.py"), b"x")
     (root / "src").chmod(0o755)
+
+
+# Deleting
+
+
+async def test_a_file_is_deleted_and_its_folder_stays(root: Path) -> None:
+    files = LocalFiles(root)
+    await files.remove(files.resolve("src/a.py"))
+    assert names_in(root / "src") == []
+
+
+@pytest.mark.requirement("permissions:paths:outside")
+async def test_a_folder_that_became_a_link_leads_to_no_deletion(root: Path) -> None:
+    (root / "deep").mkdir()
+    (root / "deep" / "key").touch()
+    files = LocalFiles(root)
+    place = files.resolve("deep/key")
+    (root / "deep" / "key").unlink()
+    (root / "deep").rmdir()
+    (root / "deep").symlink_to(root.parent / "work-secret")
+    with pytest.raises(ToolError, match="Cannot delete deep/key"):
+        await files.remove(place)
+    assert names_in(root.parent / "work-secret") == ["key"]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("src", "directory"),
+        (".", "directory"),
+        ("pipe", "not a regular file"),
+        ("missing", "no such file"),
+        ("missing/a.py", "No such file"),
+        ("src/a.py/x", "Not a directory"),
+    ],
+)
+async def test_what_cannot_be_deleted_says_why(root: Path, name: str, reason: str) -> None:
+    os.mkfifo(root / "pipe")
+    files = LocalFiles(root)
+    with pytest.raises(ToolError, match=f"Cannot delete .*{reason}"):
+        await files.remove(files.resolve(name))
+    assert names_in(root) == ["pipe", "src"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may delete everything")
+async def test_a_file_that_is_read_only_is_not_deleted(root: Path) -> None:
+    files = LocalFiles(root)
+    (root / "src" / "a.py").chmod(0o444)
+    with pytest.raises(ToolError, match="read-only"):
+        await files.remove(files.resolve("src/a.py"))
+    assert names_in(root / "src") == ["a.py"]

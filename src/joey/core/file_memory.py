@@ -1,27 +1,82 @@
-"""Which version of which file the model has seen, so that no change is overwritten blindly."""
+"""Which version of which file the model has seen, so that no change is overwritten blindly.
+
+A version is known by its bytes where they were at hand, else by size and time. Telling the model
+that a file has changed does not mean that it has seen it: until it reads the file again, the
+version that it knows stays the old one.
+"""
 
 from __future__ import annotations
 
 from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec import Struct, structs
+
+from joey.core.places import Place
+
+_MOST = 2_000
+"""Files that are remembered; the ones seen longest ago are forgotten first."""
+
+
+class Stamp(NamedTuple):
+    """How a version of a file is known without reading it."""
+
+    size: int
+    mtime_ns: int
+
+
+class _Seen(Struct, frozen=True):
+    place: Place
+    stamp: Stamp
+    digest: bytes | None
+    told: Stamp | None = None
+    """The version of which the model was told that it is another one."""
 
 
 class FileMemory:
-    """Belongs to one task. Files are named by their absolute path."""
+    """Belongs to one task."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, bytes] = {}
+        self._seen: dict[Path, _Seen] = {}
 
-    def note(self, path: str, data: bytes) -> None:
-        """The model has read or written exactly these bytes."""
-        self._seen[path] = _digest(data)
+    def note(self, place: Place, stamp: Stamp, data: bytes | None = None) -> None:
+        """The model has read or written this version, which has exactly these bytes."""
+        digest = None if data is None else _digest(data)
+        self._seen.pop(place.path, None)
+        self._seen[place.path] = _Seen(place, stamp, digest)
+        if len(self._seen) > _MOST:
+            del self._seen[next(iter(self._seen))]
 
-    def forget(self, path: str) -> None:
-        self._seen.pop(path, None)
+    def note_told(self, place: Place, stamp: Stamp) -> None:
+        """The model knows that there is another version, but not what is in it."""
+        if seen := self._seen.get(place.path):
+            self._seen[place.path] = structs.replace(seen, told=stamp)
 
-    def is_stale(self, path: str, data: bytes) -> bool:
+    def forget(self, place: Place) -> None:
+        self._seen.pop(place.path, None)
+
+    def is_stale(self, place: Place, stamp: Stamp, data: bytes) -> bool:
         """Whether the model has seen this file, and it is another one by now."""
-        seen = self._seen.get(path)
-        return seen is not None and seen != _digest(data)
+        seen = self._seen.get(place.path)
+        if seen is None:
+            return False
+        return stamp != seen.stamp if seen.digest is None else _digest(data) != seen.digest
+
+    def newest(self, most: int) -> tuple[Place, ...]:
+        """The files that the model has seen last, the latest first."""
+        places = (seen.place for seen in reversed(self._seen.values()))
+        return tuple(place for place, _ in zip(places, range(most), strict=False))
+
+    def needs_look(self, place: Place, stamp: Stamp) -> bool:
+        """Whether the file may be another one than the model has seen or was told of."""
+        seen = self._seen.get(place.path)
+        return seen is not None and stamp not in (seen.stamp, seen.told)
+
+    def may_be_same(self, place: Place, stamp: Stamp) -> bool:
+        """Whether only the bytes can tell if the file is another one: somebody wrote it anew."""
+        seen = self._seen.get(place.path)
+        return seen is not None and seen.digest is not None and seen.stamp.size == stamp.size
 
 
 def _digest(data: bytes) -> bytes:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterable
+
 from msgspec import Struct
+
+_COLONS = re.compile(r"(?P<path>[^\s:][^:\n]*):(?P<line>\d+)(?::\d+)?: *(?P<rest>\S.*)")
+_BRACKETS = re.compile(r"(?P<path>[^\s(][^(\n]*)\((?P<line>\d+),\d+\): *(?P<rest>\S.*)")
+_SEVERITY = re.compile(r"(?P<severity>fatal error|error|warning|note|info)\b[: ]*", re.IGNORECASE)
+_CODE_IN_FRONT = re.compile(r"(?P<code>[A-Z]{1,6}\d{2,6}):? +")
+_CODE_AT_END = re.compile(r" +\[(?P<code>[\w/-]+)\]$")
 
 
 class Problem(Struct, frozen=True):
@@ -14,3 +24,46 @@ class Problem(Struct, frozen=True):
     message: str
     code: str = ""
     is_error: bool = True
+
+
+def parse_report(report: str, source: str) -> tuple[Problem, ...]:
+    """What a checker printed, where it prints as compilers do: `path:line:column: error: words`
+    or `path(line,column): error TS2304: words`. Other lines are passed over."""
+    return tuple(problem for line in report.splitlines() if (problem := _parse_line(line, source)))
+
+
+def _parse_line(line: str, source: str) -> Problem | None:
+    found = _COLONS.match(line) or _BRACKETS.match(line)
+    if found is None:
+        return None
+    rest, code, is_error = found["rest"].strip(), "", True
+    if severity := _SEVERITY.match(rest):
+        rest = rest[severity.end() :]
+        is_error = "error" in severity["severity"].lower()
+        if severity["severity"].lower() in ("note", "info"):
+            return None
+    if in_front := _CODE_IN_FRONT.match(rest):
+        code, rest = in_front["code"], rest[in_front.end() :]
+    elif at_end := _CODE_AT_END.search(rest):
+        code, rest = at_end["code"], rest[: at_end.start()]
+    if not rest:
+        return None
+    return Problem(found["path"], int(found["line"]), source, rest, code, is_error)
+
+
+def new_errors(before: Iterable[Problem], after: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Errors that were not there before; the line may have moved, the words have not."""
+    known = Counter(map(_identity, before))
+    new: list[Problem] = []
+    for problem in after:
+        if not problem.is_error:
+            continue
+        if known[_identity(problem)] > 0:
+            known[_identity(problem)] -= 1
+        else:
+            new.append(problem)
+    return tuple(new)
+
+
+def _identity(problem: Problem) -> tuple[str, str, str, str]:
+    return problem.path, problem.source, problem.code, problem.message

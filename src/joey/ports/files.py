@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
 
+from joey.core.file_memory import Stamp
 from joey.core.places import Place
 
 
@@ -25,8 +27,20 @@ class Files(Protocol):
 
     async def stat(self, place: Place) -> FileKind: ...
 
+    async def stat_all(self, places: Sequence[Place]) -> Sequence[FileKind]:
+        """What `stat` says of each; a file that cannot be looked at counts as missing."""
+        ...
+
     async def write(self, place: Place, data: bytes) -> None:
         """Replace the file atomically, keeping its mode; parents are made."""
+        ...
+
+    async def remove(self, place: Place) -> None:
+        """Delete a regular file.
+
+        Raises:
+            ToolError: missing, a directory, special, or it may not be deleted.
+        """
         ...
 
 
@@ -35,6 +49,12 @@ class FileKind(Struct, frozen=True):
     is_file: bool = False
     is_dir: bool = False
     size: int = 0
+    mtime_ns: int = 0
+
+    @property
+    def stamp(self) -> Stamp:
+        """By which this version of the file is known again."""
+        return Stamp(self.size, self.mtime_ns)
 
 
 class SearchHit(Struct, frozen=True):
@@ -47,6 +67,8 @@ class SearchHit(Struct, frozen=True):
 class SearchResult(Struct, frozen=True):
     hits: tuple[SearchHit, ...]
     truncated: bool = False
+    note: str = ""
+    """What was left out, and why."""
 
 
 class Listing(Struct, frozen=True):

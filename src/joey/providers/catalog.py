@@ -5,6 +5,9 @@ long-context tariffs. They change: a provider that states the cost of a request 
 instead, and a profile may state limits of its own. An id is looked up without its maker, its
 date and its variant, so `anthropic/claude-sonnet-4.5` and `claude-sonnet-4-5-20250929` are one.
 
+Makers train their models on an edit tool of their own; which one is seen by the id, wherever the
+model is served, or by the maker's own service.
+
 A model that is not listed gets these defaults, and says so (`known` is False):
 
 - on Anthropic's wire a window of 200,000 tokens, 8,192 of output, prompt cache, thinking;
@@ -171,6 +174,13 @@ _LOCAL = {
     "smollm2": _Row(8, 2, flags="bn"),
 }
 _HOSTED = {**_CLAUDE, **_GPT, **_OTHERS}
+_EDIT_TOOLS = (
+    (re.compile(r"openai/|(?:^|[/:])(?:gpt-|chatgpt-|codex|o\d(?:-|$))"), "apply_patch"),
+    (re.compile(r"x-ai/|(?:^|/)grok"), "search_replace"),
+    (re.compile(r"(?:^|/)gemini"), "edit"),
+    (re.compile(r"minimax"), "edit"),
+)
+_EDIT_TOOL_OF_MAKER = {"xai": "search_replace", "gemini": "edit"}
 
 
 def lookup(provider: str, model: str) -> ModelInfo:
@@ -180,12 +190,7 @@ def lookup(provider: str, model: str) -> ModelInfo:
         ConfigError: there is no such provider.
     """
     kind = find_kind(provider)
-    if kind.is_local:
-        row = _LOCAL.get(model.lower().rpartition("/")[2].partition(":")[0])
-        info = row.info(model) if row else _unlisted(kind, model)
-        return structs.replace(info, prices=Prices())
-    row = _HOSTED.get(_plain(model))
-    return row.info(model) if row else _unlisted(kind, model)
+    return structs.replace(_listed(kind, model), edit_tool=_edit_tool(kind, model))
 
 
 def models_of(provider: str) -> tuple[str, ...]:
@@ -197,6 +202,23 @@ def models_of(provider: str) -> tuple[str, ...]:
             return tuple(_GPT)
         case _:
             return ()
+
+
+def _listed(kind: ProviderKind, model: str) -> ModelInfo:
+    if kind.is_local:
+        row = _LOCAL.get(model.lower().rpartition("/")[2].partition(":")[0])
+        info = row.info(model) if row else _unlisted(kind, model)
+        return structs.replace(info, prices=Prices())
+    row = _HOSTED.get(_plain(model))
+    return row.info(model) if row else _unlisted(kind, model)
+
+
+def _edit_tool(kind: ProviderKind, model: str) -> str:
+    name = model.lower()
+    for pattern, tool in _EDIT_TOOLS:
+        if pattern.search(name):
+            return tool
+    return _EDIT_TOOL_OF_MAKER.get(kind.name, "apply_diff")
 
 
 def _plain(model: str) -> str:

@@ -9,7 +9,8 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from joey.core.asks import Answer
-from joey.core.edits.search_replace import Applied, Failed, PartFailure, apply_blocks
+from joey.core.edits.evidence import PartFailure
+from joey.core.edits.search_replace import Applied, Failed, apply_blocks
 from joey.core.edits.unified import DiffStats, Patch
 from joey.core.models import ModelInfo
 from joey.core.modes import Group
@@ -22,12 +23,15 @@ from joey.tools.file_edit import (
     Original,
     computed,
     edit_facts,
+    editable_text,
     load_original,
     locate,
     make_patch,
+    printable,
     save,
     write_result,
 )
+from joey.tools.similarity import similarity
 
 _SEARCH = re.compile(r"^[ \t]*+<{7,8} SEARCH", re.MULTILINE)
 _SHOWN_FAILURES = 5
@@ -152,15 +156,7 @@ async def _plan(request: FileDiff, ctx: ToolContext) -> Plan:
 
 async def _planned_edit(request: FileDiff, place: Place, ctx: ToolContext) -> PlannedEdit:
     original = await load_original(ctx, place)
-    if not original.exists:
-        raise ToolError(
-            f"File does not exist at path: {place.path}\n\n<error_details>\nOnly files that exist"
-            " can be changed with apply_diff. Check the path, or make the file with"
-            " write_to_file.\n</error_details>"
-        )
-    if original.is_binary:
-        raise ToolError(f"{place.shown} is a binary file: apply_diff changes text only.")
-    text = original.text
+    text = editable_text(original, "apply_diff")
     outcome = await computed(len(text), lambda: _apply(text, request.diff, ctx.model))
     if isinstance(outcome, Failed):
         raise ToolError(
@@ -178,27 +174,20 @@ async def _planned_edit(request: FileDiff, place: Place, ctx: ToolContext) -> Pl
 async def _carry_out(plan: Plan, ctx: ToolContext) -> str:
     if isinstance(plan, WithheldFailure):
         raise ToolError(plan.reason)
-    await save(ctx, plan.original, plan.data)
-    return _result(plan, ctx)
+    problems = await save(ctx, plan.original, plan.data)
+    return _result(plan, ctx, problems)
 
 
 def _apply(text: str, diff: str, model: ModelInfo) -> Applied | Failed:
     """Apply as written; if nothing fits, without the entities that some models put in."""
-    outcome = apply_blocks(text, diff, similarity=_similarity)
+    outcome = apply_blocks(text, diff, similarity=similarity)
     if isinstance(outcome, Applied) or "claude" in model.id.lower():
         return outcome
     unescaped = unescape_entities(diff)
     if unescaped == diff:
         return outcome
-    second = apply_blocks(text, unescaped, similarity=_similarity)
+    second = apply_blocks(text, unescaped, similarity=similarity)
     return second if isinstance(second, Applied) else outcome
-
-
-def _similarity(one: str, other: str) -> float:
-    # Imported on need: only a block that does not fit is compared like this.
-    from rapidfuzz.distance import Levenshtein
-
-    return Levenshtein.normalized_similarity(one, other)
 
 
 def _details(failures: Sequence[PartFailure], place: Place) -> str:
@@ -211,13 +200,13 @@ def _details(failures: Sequence[PartFailure], place: Place) -> str:
     ]
     if len(failures) > _SHOWN_FAILURES:
         parts.append(f"{len(failures) - _SHOWN_FAILURES} more blocks failed.")
-    text = "\n\n".join(parts).encode(errors="surrogateescape").decode(errors="replace")
+    text = printable("\n\n".join(parts))
     return f"<error_details>\n{text}\n</error_details>"
 
 
-def _result(edit: PlannedEdit, ctx: ToolContext) -> str:
+def _result(edit: PlannedEdit, ctx: ToolContext, problems: str) -> str:
     applied, place = edit.applied, edit.place
-    result = write_result(edit.original, ctx.protocol)
+    result = write_result(edit.original, ctx.protocol, problems=problems)
     if applied.failures:
         result = (
             f"{len(applied.failures)} of {applied.total} blocks could not be applied to"

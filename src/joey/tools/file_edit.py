@@ -1,29 +1,38 @@
 """What all tools that change a file share: the file as it was, the row, the save, the result.
 
 The bytes that an edit was made from are kept until it is carried out. If the file is another one
-by then, nothing is written: what the person approved was a change of that file.
+by then, nothing is written: what the person approved was a change of that file. What is written is
+noted in the task's memory, and the result says so when somebody else had changed the file before.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from joey.core.edits.encodings import UTF_8, encoding_of
 from joey.core.edits.unified import Patch, new_file_patch, unified_patch
+from joey.core.file_memory import Stamp
 from joey.core.protocol import ToolProtocol
 from joey.errors import HiddenError, ToolError
 from joey.ports import Place, ToolContext
+from joey.tools.new_problems import known_problems, told_problems
 
-_BOM = b"\xef\xbb\xbf"
-_SNIFFED = 8192
 _SMALL = 256 * 1024
 _LONGEST_PATCH = 512 * 1024
 _AS_STATED = "The file was written exactly as stated; there is no need to read it again."
 _BASELINE = "Take this content as the starting point for further changes."
+_HAD_CHANGED = (
+    "The edit was made, but the file had been changed by somebody else since you last saw it; the"
+    " rest of it may differ from what you know. Read it again before you change more of it."
+)
+
+_HALVES = re.compile("[\ud800-\udfff]")
 
 T = TypeVar("T")
 
@@ -34,6 +43,8 @@ class Original(Struct, frozen=True):
     place: Place
     data: bytes | None
     """None: there is no such file yet."""
+    is_stale: bool = False
+    """The model has seen another version of it."""
 
     @property
     def exists(self) -> bool:
@@ -41,29 +52,38 @@ class Original(Struct, frozen=True):
 
     @property
     def is_binary(self) -> bool:
-        return b"\0" in (self.data or b"")[:_SNIFFED]
+        return encoding_of(self.data or b"") is None
+
+    @property
+    def has_mark(self) -> bool:
+        """It begins with a byte order mark, which is not part of its text."""
+        encoding = encoding_of(self.data or b"")
+        return encoding is not None and bool(encoding.mark)
 
     @property
     def text(self) -> str:
-        """Without a byte order mark; bytes that are not UTF-8 survive the way there and back."""
-        return (self.data or b"").removeprefix(_BOM).decode(errors="surrogateescape")
+        """Without a byte order mark; empty when it is binary.
+
+        Bytes that are not what the encoding says survive the way there and back.
+        """
+        data = self.data or b""
+        encoding = encoding_of(data)
+        return encoding.decode(data) if encoding is not None else ""
 
     def encode(self, text: str) -> bytes:
-        """A new text as bytes, with the byte order mark that the file had.
+        """A new text as bytes, in the encoding and with the byte order mark that the file had.
 
         Raises:
             ToolError: it has characters that cannot be written.
         """
+        encoding = encoding_of(self.data or b"") or UTF_8
         try:
-            data = text.encode(errors="surrogateescape")
+            return encoding.encode(text)
         except UnicodeEncodeError as error:
             raise ToolError(
                 f"The new content of {self.place.shown} has half a surrogate pair at character"
-                f" {error.start}, which cannot be written as UTF-8."
+                f" {error.start}, which cannot be written as {encoding.name.upper()}."
             ) from error
-        if (self.data or b"").startswith(_BOM) and not data.startswith(_BOM):
-            return _BOM + data
-        return data
 
 
 def locate(ctx: ToolContext, path: str) -> Place:
@@ -87,32 +107,84 @@ async def load_original(ctx: ToolContext, place: Place) -> Original:
     Raises:
         ToolError: it is a directory, or cannot be read.
     """
-    return Original(place, await _data(ctx, place))
+    data, stamp = await _look(ctx, place)
+    is_stale = data is not None and ctx.memory.is_stale(place, stamp, data)
+    return Original(place, data, is_stale)
 
 
-async def save(ctx: ToolContext, original: Original, data: bytes) -> None:
-    """Write the file, unless it is no longer the one that the edit was made from."""
-    if await _data(ctx, original.place) != original.data:
+def editable_text(original: Original, tool: str) -> str:
+    """The text of a file that is there to be edited.
+
+    Raises:
+        ToolError: there is no such file, or it is not text.
+    """
+    place = original.place
+    if not original.exists:
+        raise ToolError(
+            f"File does not exist at path: {place.path}\n\n<error_details>\nOnly files that exist"
+            f" can be changed with {tool}. Check the path, or make the file with"
+            " write_to_file.\n</error_details>"
+        )
+    if original.is_binary:
+        raise ToolError(f"{place.shown} is a binary file: {tool} changes text only.")
+    return original.text
+
+
+async def check_unchanged(ctx: ToolContext, original: Original) -> None:
+    """
+    Raises:
+        ToolError: the file is no longer the one that the edit was made from.
+    """
+    if (await _look(ctx, original.place))[0] != original.data:
         raise ToolError(
             f"{original.place.shown} was changed by somebody else after this edit was prepared, so"
             " nothing was written. Read the file again and make the edit anew."
         )
-    await ctx.files.write(original.place, data)
+
+
+async def save(ctx: ToolContext, original: Original, data: bytes) -> str:
+    """Write the file, unless it is no longer the one that the edit was made from.
+
+    Returns the problems that the file has now and had not before, in words for the model.
+    """
+    place = original.place
+    before = await known_problems(ctx, place) if original.exists else ()
+    await check_unchanged(ctx, original)
+    await ctx.files.write(place, data)
+    (kind,) = await ctx.files.stat_all([place])
+    if original.is_stale:
+        # The model has not seen the rest of it, and shall not overwrite it as if it had.
+        ctx.memory.note_told(place, kind.stamp)
+    else:
+        ctx.memory.note(place, kind.stamp, data)
+    return await told_problems(ctx, place, before)
+
+
+async def remove(ctx: ToolContext, original: Original) -> None:
+    """Delete the file, unless it is no longer the one that was to be deleted."""
+    await check_unchanged(ctx, original)
+    await ctx.files.remove(original.place)
+    ctx.memory.forget(original.place)
 
 
 async def make_patch(original: Original, text: str) -> Patch:
     """The change as it is shown to people."""
-    old = "" if original.is_binary else original.text
+    old = original.text
     if original.exists:
         patch = await computed(len(old) + len(text), lambda: unified_patch(old, text))
     else:
         patch = new_file_patch(original.place.shown, text)
-    shown = _printable(patch.text)
+    shown = printable(patch.text)
     if len(shown) > _LONGEST_PATCH:
         shown = (
             f"{shown[:_LONGEST_PATCH]}\n[...{len(shown) - _LONGEST_PATCH} characters omitted...]"
         )
     return Patch(shown, patch.stats)
+
+
+def printable(text: str) -> str:
+    """A text that can be sent: halves of surrogate pairs stand for bytes that are no text."""
+    return _HALVES.sub("\ufffd", text)
 
 
 async def computed(size: int, work: Callable[[], T]) -> T:
@@ -132,41 +204,54 @@ def edit_facts(place: Place, patch: Patch) -> dict[str, Any]:
 
 
 def write_result(
-    original: Original, protocol: ToolProtocol, taken_off: tuple[str, ...] = ()
+    original: Original,
+    protocol: ToolProtocol,
+    taken_off: tuple[str, ...] = (),
+    problems: str = "",
+    notes: tuple[str, ...] = (),
 ) -> str:
-    """What the model is told about a file that was written, and how it differs from its words."""
-    notices = (_as_changed(taken_off) if taken_off else _AS_STATED, _BASELINE)
+    """What the model is told about a file that was written, and how it differs from its words.
+
+    `problems` are those that the change has brought; `notes` say how else it differs.
+    """
+    notices = _notices(original, taken_off, notes)
     path = original.place.given
     operation = "modified" if original.exists else "created"
     if protocol is ToolProtocol.NATIVE:
         result = {"path": path, "operation": operation, "notice": " ".join(notices)}
+        if problems:
+            result["problems"] = problems
         return msgspec.json.encode(result).decode()
+    found = f"<problems>{_escaped(problems)}</problems>\n" if problems else ""
     items = "".join(f"<i>{_escaped(notice)}</i>" for notice in notices)
     return (
         f"<file_write_result>\n<path>{_escaped(path)}</path>\n<operation>{operation}</operation>\n"
-        f"<notice>{items}</notice>\n</file_write_result>"
+        f"{found}<notice>{items}</notice>\n</file_write_result>"
     )
 
 
-def _as_changed(taken_off: tuple[str, ...]) -> str:
-    return (
-        f"The file was written without {' and '.join(taken_off)}. If that belongs to the file,"
-        " put it there with apply_diff."
-    )
+def _notices(
+    original: Original, taken_off: tuple[str, ...], notes: tuple[str, ...]
+) -> tuple[str, ...]:
+    if taken_off:
+        without = (
+            f"The file was written without {' and '.join(taken_off)}. If that belongs to the file,"
+            " put it there with an edit."
+        )
+        notes = (*notes, without)
+    if original.is_stale:
+        return (*notes, _HAD_CHANGED)
+    return (*(notes or (_AS_STATED,)), _BASELINE)
 
 
-async def _data(ctx: ToolContext, place: Place) -> bytes | None:
+async def _look(ctx: ToolContext, place: Place) -> tuple[bytes | None, Stamp]:
     kind = await ctx.files.stat(place)
     if not kind.exists:
-        return None
+        return None, kind.stamp
     if kind.is_dir:
         raise ToolError(f"{place.shown} is a directory, not a file.")
-    return await ctx.files.read(place)
+    return await ctx.files.read(place), kind.stamp
 
 
 def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _printable(text: str) -> str:
-    return text.encode(errors="surrogateescape").decode(errors="replace")

@@ -14,7 +14,7 @@ from joey.core.text import has_line_numbers, strip_line_numbers, unescape_entiti
 from joey.errors import ToolError
 from joey.ports import Place, ToolContext
 from joey.tools.arguments import convert, missing
-from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
 from joey.tools.file_edit import (
     Original,
     edit_facts,
@@ -53,6 +53,9 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
     params: ClassVar[type[Struct]] = WriteToFileParams
     xml_params: ClassVar[tuple[str, ...]] = ("file_text", "line_count")
 
+    def offered(self, offer: Offer) -> bool:
+        return offer.edit_tool != "apply_patch"  # whole files are part of patches
+
     def parse(self, arguments: dict[str, Any]) -> WriteToFileParams:
         params = convert(arguments, WriteToFileParams, self.name, {"file_text": "content"})
         if not params.path.strip():
@@ -62,8 +65,10 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
     async def prepare(self, params: WriteToFileParams, ctx: ToolContext) -> PreparedWrite:
         place = locate(ctx, params.path)
         original = await _original(ctx, place)
+        if place.inside:
+            _refuse_if_stale(original)
         content, taken_off = clean_content(params.content, params.path, ctx)
-        text = _with_line_ends_of(original, content)
+        text = _in_the_manner_of(original, content)
         data = original.encode(text)
         patch = await make_patch(original, text)
         tag = "editedExistingFile" if original.exists else "newFileCreated"
@@ -80,8 +85,10 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
     async def run(
         self, prepared: PreparedWrite, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        await save(ctx, prepared.original, prepared.data)
-        return Outcome(write_result(prepared.original, ctx.protocol, prepared.taken_off))
+        _refuse_if_stale(prepared.original)
+        problems = await save(ctx, prepared.original, prepared.data)
+        taken_off = prepared.taken_off
+        return Outcome(write_result(prepared.original, ctx.protocol, taken_off, problems))
 
 
 async def _original(ctx: ToolContext, place: Place) -> Original:
@@ -91,6 +98,16 @@ async def _original(ctx: ToolContext, place: Place) -> Original:
         if place.inside:
             raise
         return Original(place, None)  # saving meets the same trouble, and then it may be told
+
+
+def _refuse_if_stale(original: Original) -> None:
+    """Outside of the workspace it is told once the call is allowed, as everything found there."""
+    if original.is_stale:
+        raise ToolError(
+            f"{original.place.shown} was changed by somebody else since you last saw it, so nothing"
+            " was written: their changes would have been lost. Read the file again, then write it"
+            " with what is new in it."
+        )
 
 
 def clean_content(content: str, path: str, ctx: ToolContext) -> tuple[str, tuple[str, ...]]:
@@ -131,10 +148,12 @@ def _without_fence(content: str) -> str:
     return f"{body}\n" if newline else ""
 
 
-def _with_line_ends_of(original: Original, text: str) -> str:
-    """A file of `\\r\\n` lines stays one when the new text says nothing about line ends."""
-    data = original.data or b""
-    crlf = data.count(b"\r\n")
-    if "\r\n" in text or crlf * 2 <= data.count(b"\n"):
+def _in_the_manner_of(original: Original, text: str) -> str:
+    """A file of `\\r\\n` lines stays one when the new text says nothing about line ends, and a byte
+    order mark that it has is not written twice."""
+    if original.has_mark:
+        text = text.removeprefix("\ufeff")
+    old = original.text
+    if "\r\n" in text or old.count("\r\n") * 2 <= old.count("\n"):
         return text
     return text.replace("\n", "\r\n")

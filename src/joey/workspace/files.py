@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -76,17 +76,12 @@ class LocalFiles:
 
     async def stat(self, place: Place) -> FileKind:
         try:
-            facts = place.path.lstat()
-        except (FileNotFoundError, NotADirectoryError):
-            return FileKind(exists=False)
+            return _kind(place)
         except OSError as error:
             raise _refusal("look at", place, error) from error
-        return FileKind(
-            exists=True,
-            is_file=stat.S_ISREG(facts.st_mode),
-            is_dir=stat.S_ISDIR(facts.st_mode),
-            size=facts.st_size,
-        )
+
+    async def stat_all(self, places: Sequence[Place]) -> Sequence[FileKind]:
+        return await asyncio.to_thread(lambda: [_kind_if_any(place) for place in places])
 
     async def read(self, place: Place, limit: int | None = None, offset: int = 0) -> bytes:
         most = LARGEST_READ + 1 if limit is None else limit
@@ -103,6 +98,10 @@ class LocalFiles:
         with _translated("write", place):
             await _run(len(data), lambda: _replace(place.path, data))
 
+    async def remove(self, place: Place) -> None:
+        with _translated("delete", place):
+            _remove(place.path)
+
 
 def printable(path: str) -> str:
     """A path that can be sent as UTF-8, whatever bytes the file system has in it."""
@@ -112,6 +111,27 @@ def printable(path: str) -> str:
 def printable_name(path: str) -> str:
     """The same on one line: a name must not look like several, or like anything else."""
     return _CONTROLS.sub(lambda match: repr(match[0])[1:-1], printable(path))
+
+
+def _kind(place: Place) -> FileKind:
+    try:
+        facts = place.path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return FileKind(exists=False)
+    return FileKind(
+        exists=True,
+        is_file=stat.S_ISREG(facts.st_mode),
+        is_dir=stat.S_ISDIR(facts.st_mode),
+        size=facts.st_size,
+        mtime_ns=facts.st_mtime_ns,
+    )
+
+
+def _kind_if_any(place: Place) -> FileKind:
+    try:
+        return _kind(place)
+    except OSError:
+        return FileKind(exists=False)
 
 
 def _check_usable(path: str) -> None:
@@ -215,8 +235,16 @@ def _replace(path: Path, data: bytes) -> None:
             raise
 
 
+def _remove(path: Path) -> None:
+    """Take the name out of its folder; a link that is put there meanwhile is not followed."""
+    with _folder(path.parent) as folder:
+        if _facts(path.name or ".", folder) is None:
+            raise FileNotFoundError(errno.ENOENT, "there is no such file")
+        os.unlink(path.name, dir_fd=folder)
+
+
 def _facts(name: str, folder: int) -> os.stat_result | None:
-    """The file that is about to be replaced, which must be a regular one."""
+    """The file that is about to be replaced or deleted, which must be a regular one."""
     try:
         facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -17,7 +17,7 @@ def problem(*lines: str) -> str:
     return result.message
 
 
-@pytest.mark.requirement("tools:apply_diff:blocks")
+@pytest.mark.requirement("tool:apply_diff:success:blocks")
 @pytest.mark.parametrize(
     ("lines", "blocks"),
     [
@@ -50,7 +50,7 @@ def test_a_backslash_lets_a_marker_be_text(marker: str) -> None:
     assert parse_blocks(diff) == (Block(f"x\n{marker}\n  {marker}", marker),)
 
 
-@pytest.mark.requirement("tools:apply_diff:format")
+@pytest.mark.requirement("tool:apply_diff:failure:format")
 @pytest.mark.parametrize(
     ("lines", "found", "number", "expected"),
     [

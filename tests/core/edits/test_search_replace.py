@@ -47,7 +47,7 @@ def failure(original: str, *blocks: str, threshold: float = 1.0) -> str:
 CODE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
 
 
-@pytest.mark.requirement("tools:apply_diff:blocks")
+@pytest.mark.requirement("tool:apply_diff:success:blocks")
 @pytest.mark.parametrize(
     ("blocks", "expected"),
     [
@@ -100,7 +100,7 @@ def test_a_block_without_a_line_does_not_shift_those_before_it() -> None:
 # Finding the place
 
 
-@pytest.mark.requirement("tools:apply_diff:tolerance")
+@pytest.mark.requirement("tool:apply_diff:success:tolerance")
 @pytest.mark.parametrize(
     ("original", "search"),
     [
@@ -273,7 +273,7 @@ def test_an_empty_replacement_deletes(original: str, search: str, expected: str)
     assert edited(original, deletion(search)) == expected
 
 
-@pytest.mark.requirement("tools:apply_diff:line-ends")
+@pytest.mark.requirement("tool:apply_diff:success:line-ends")
 @pytest.mark.parametrize(
     ("original", "expected"),
     [
@@ -290,10 +290,26 @@ def test_line_ends_stay_what_they_are(original: str, expected: str) -> None:
     assert edited(original, block("b", "x\ny").replace("\n", "\r\n")) == expected
 
 
+@pytest.mark.parametrize(
+    ("original", "search", "replace", "expected"),
+    [
+        ("a\r\nb\nc\r\nd\n", "a\nb\nc", "a\nB\nc", "a\r\nB\nc\r\nd\n"),
+        ("a\r\nb\nc\r\n", "a\nb\nc", "a\nb\nx\nc", "a\r\nb\nx\nc\r\n"),
+        ("a\nb\r\nc", "b\nc", "b\nc\nd", "a\nb\r\nc\r\nd"),
+        ("a\nb", "a\nb", "x\nb", "x\nb"),
+        ("b", "b", "a\nb", "a\nb"),
+    ],
+)
+def test_lines_that_a_block_only_quotes_keep_their_ends(
+    original: str, search: str, replace: str, expected: str
+) -> None:
+    assert edited(original, block(search, replace)) == expected
+
+
 # What does not fit
 
 
-@pytest.mark.requirement("tools:apply_diff:failure")
+@pytest.mark.requirement("tool:apply_diff:success:in-part")
 def test_a_failure_shows_the_nearest_text_with_its_lines() -> None:
     message = failure(CODE, block("def two():\n    return 3", "x", 5))
     assert "at line 5" in message
@@ -303,7 +319,7 @@ def test_a_failure_shows_the_nearest_text_with_its_lines() -> None:
     assert "% similar, 100% is needed" in message
 
 
-@pytest.mark.requirement("tools:apply_diff:failure")
+@pytest.mark.requirement("tool:apply_diff:success:in-part")
 def test_what_fits_is_applied_and_what_does_not_is_told() -> None:
     result = outcome(CODE, block("nowhere", "x"), block("    return 2", "    return 3"))
     assert isinstance(result, Applied)

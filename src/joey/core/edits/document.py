@@ -10,11 +10,16 @@ Every line keeps its own line end, and whether the text ends with one stays as i
 
 from __future__ import annotations
 
-from itertools import accumulate
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, takewhile
+from operator import eq
 from typing import NamedTuple
 
 from joey.core.edits.occurrences import occurrences
 
+_WORD = re.compile(r"\w+")
 _PLAIN = str.maketrans(
     {
         "\u2018": "'",
@@ -53,13 +58,17 @@ class Document:
             self.lines.append(rest)
             self._ends.append("")
         self._normal: list[str] | None = None
+        self._line_index: dict[str, list[int]] | None = None
+        self._word_index: dict[str, list[int]] | None = None
 
     @property
     def text(self) -> str:
         if not self.lines:
             return ""
-        last = (self._ends[-1] or self._newline) if self._ends_with_newline else ""
-        ends = [*self._ends[:-1], last]
+        ends = self._ends
+        if not self._ends_with_newline:
+            # The line that had no end may stand before others now.
+            ends = [end or self._newline for end in ends[:-1]] + [""]
         return "".join([part for pair in zip(self.lines, ends, strict=True) for part in pair])
 
     @property
@@ -69,13 +78,33 @@ class Document:
             self._normal = [normalise(line) for line in self.lines]
         return self._normal
 
+    @property
+    def line_index(self) -> Mapping[str, Sequence[int]]:
+        """Where each line is, as the loose comparison sees it."""
+        if self._line_index is None:
+            self._line_index = index_of((line,) for line in self.normal)
+        return self._line_index
+
+    @property
+    def word_index(self) -> Mapping[str, Sequence[int]]:
+        """The lines in which each word is."""
+        if self._word_index is None:
+            self._word_index = index_of(map(words_of, self.normal))
+        return self._word_index
+
     def replace(self, span: Span, lines: list[str]) -> None:
-        """New lines end as the first line that they replace does."""
-        end = self._ends[span.start] or self._newline
-        self.lines[span.start : span.stop] = lines
-        self._ends[span.start : span.stop] = [end] * len(lines)
+        """New lines end as the first line that they replace does; equal ones around them stay."""
+        self._line_index = self._word_index = None
+        old = self.lines[span.start : span.stop]
+        head = _agreement(old, lines)
+        tail = _agreement(old[head:][::-1], lines[head:][::-1])
+        start, stop = span.start + head, span.stop - tail
+        new = lines[head : len(lines) - tail]
+        end = self._ends[start if start < stop else max(0, start - 1)] or self._newline
+        self.lines[start:stop] = new
+        self._ends[start:stop] = [end] * len(new)
         if self._normal is not None:
-            self._normal[span.start : span.stop] = [normalise(line) for line in lines]
+            self._normal[start:stop] = [normalise(line) for line in new]
 
     def find_exact(self, search: list[str], within: Span) -> list[Span]:
         """Every place within these lines where the searched lines stand as they are."""
@@ -117,6 +146,25 @@ class Document:
         while after and stop < within.stop and not self.normal[stop]:
             stop, after = stop + 1, after - 1
         return Span(start, stop)
+
+
+def words_of(line: str) -> Iterable[str]:
+    """Each word of a line once."""
+    return dict.fromkeys(_WORD.findall(line))
+
+
+def index_of(lines: Iterable[Iterable[str]]) -> dict[str, list[int]]:
+    """The numbers of the lines that have a key; each line is given by its keys."""
+    index: defaultdict[str, list[int]] = defaultdict(list)
+    for number, keys in enumerate(lines):
+        for key in keys:
+            index[key].append(number)
+    return index
+
+
+def _agreement(one: list[str], other: list[str]) -> int:
+    """How many lines both begin with."""
+    return sum(1 for _ in takewhile(bool, map(eq, one, other)))
 
 
 def blank_run(lines: list[str]) -> int:

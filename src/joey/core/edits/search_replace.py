@@ -3,7 +3,7 @@
 Blocks are applied in the order of their start lines; each start line is counted in the text as
 the model knew it, so earlier edits move it. A block with a start line is looked for there, then
 up to `NEARBY` lines around; one without, in the whole text from the middle outwards. A block that
-does not fit fails alone: the others are applied.
+does not fit fails alone: the others are applied, and then it is explained by the text as it is now.
 """
 
 from __future__ import annotations
@@ -14,19 +14,11 @@ from msgspec import Struct
 
 from joey.core.edits.blocks import Block, Malformed, parse_blocks
 from joey.core.edits.document import Document, Span, blank_run
+from joey.core.edits.evidence import PartFailure, at_lines, cut, numbered, percent
 from joey.core.edits.similar import Likeness, Similarity, most_similar
-from joey.core.text import first_line_number, has_line_numbers, number_lines, strip_line_numbers
+from joey.core.text import first_line_number, has_line_numbers, strip_line_numbers
 
 NEARBY = 40
-_SHOWN_LINES = 100
-_SHOWN_CHARACTERS = 8_000
-
-
-class PartFailure(Struct, frozen=True):
-    summary: str
-    """What is wrong, without anything from the text."""
-    evidence: str = ""
-    """Lines of the text that help to put it right."""
 
 
 class Applied(Struct, frozen=True):
@@ -59,11 +51,9 @@ def apply_blocks(
     if isinstance(blocks, Malformed):
         return Failed((PartFailure(blocks.message),))
     editor = _Editor(Document(original), similarity, threshold)
-    failures = [
-        failure
-        for block in sorted(blocks, key=lambda block: block.start_line or 0)
-        if (failure := editor.apply(block)) is not None
-    ]
+    in_order = sorted(blocks, key=lambda block: block.start_line or 0)
+    misfits = [block for block in in_order if not editor.apply(block)]
+    failures = [editor.explain(block) for block in misfits]
     if len(failures) == len(blocks):
         return Failed(tuple(failures))
     applied = len(blocks) - len(failures)
@@ -77,7 +67,22 @@ class _Editor:
         self._threshold = threshold
         self._moves: list[_Moved] = []
 
-    def apply(self, block: Block) -> PartFailure | None:
+    def apply(self, block: Block) -> bool:
+        """Put the block where it fits; False when it fits nowhere."""
+        block = _without_line_numbers(block)
+        if not block.search.strip() or block.search == block.replace:
+            return False
+        if self._place(block):
+            return True
+        bare = Block(
+            strip_line_numbers(block.search, bare_bars=True),
+            strip_line_numbers(block.replace, bare_bars=True),
+            block.start_line,
+        )
+        return bool(bare.search.strip()) and bare != block and self._place(bare)
+
+    def explain(self, block: Block) -> PartFailure:
+        """Why a block could not be applied."""
         block = _without_line_numbers(block)
         if not block.search.strip():
             return PartFailure(
@@ -89,13 +94,6 @@ class _Editor:
                 "Search and replace content are identical, so the block changes nothing. Write"
                 " what the file has now into SEARCH and what it shall have into REPLACE."
             )
-        bare = Block(
-            strip_line_numbers(block.search, bare_bars=True),
-            strip_line_numbers(block.replace, bare_bars=True),
-            block.start_line,
-        )
-        if self._place(block) or (bare.search.strip() and bare != block and self._place(bare)):
-            return None
         return self._failure(block)
 
     def _place(self, block: Block) -> bool:
@@ -161,8 +159,8 @@ class _Editor:
             place = f" at line {block.start_line}"
             where = f"lines {within.start + 1}-{within.stop}"
         summary = (
-            f"No sufficiently similar match found{place}: the best is {_percent(score)} similar,"
-            f" {_percent(self._threshold)} is needed."
+            f"No sufficiently similar match found{place}: the best is {percent(score)} similar,"
+            f" {percent(self._threshold)} is needed."
             f" Searched: {where} of {len(self.document.lines)} lines."
             " Read the file again and copy the lines exactly as they are now."
         )
@@ -170,23 +168,19 @@ class _Editor:
 
     def _evidence(self, search: list[str], hint: int | None, likeness: Likeness | None) -> str:
         searched = "\n".join(search)
-        parts = [f"Search Content:\n{_cut(searched)}"]
+        parts = [f"Search Content:\n{cut(searched)}"]
         everywhere = Span(0, len(self.document.lines))
         elsewhere = self.document.find_loose(search, everywhere) if hint is not None else []
         if elsewhere:
-            lines = ", ".join(str(span.start + 1) for span in elsewhere[:5])
-            parts.append(f"The same text is at line {lines}: correct :start_line: if it is meant.")
+            where = at_lines([span.start + 1 for span in elsewhere])
+            parts.append(f"The same text is {where}: correct :start_line: if it is meant.")
         if likeness is None:
-            parts.append("Best Match Found:\n(no line of the search is in this range)")
+            parts.append("Best Match Found:\n(nothing in this range has a word in common with it)")
             return "\n\n".join(parts)
-        parts.append(f"Best Match Found:\n{self._numbered(likeness.span)}")
+        parts.append(f"Best Match Found:\n{numbered(self.document.lines, likeness.span)}")
         around = Span(max(0, likeness.span.start - 10), likeness.span.stop + 10)
-        parts.append(f"Original Content:\n{self._numbered(around)}")
+        parts.append(f"Original Content:\n{numbered(self.document.lines, around)}")
         return "\n\n".join(parts)
-
-    def _numbered(self, span: Span) -> str:
-        lines = self.document.lines[span.start : min(span.stop, span.start + _SHOWN_LINES)]
-        return _cut(number_lines("\n".join(lines) + "\n", span.start + 1)).rstrip("\n")
 
 
 def _distance(within: Span, hint: int | None) -> Callable[[int], float]:
@@ -233,14 +227,3 @@ def _reindent(replace: list[str], search: list[str], matched: list[str]) -> list
 
 def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
-
-
-def _percent(share: float) -> str:
-    """Rounded down: what is not quite equal must not read as 100%."""
-    return f"{int(share * 100)}%"
-
-
-def _cut(text: str) -> str:
-    if len(text) <= _SHOWN_CHARACTERS:
-        return text
-    return f"{text[:_SHOWN_CHARACTERS]}\n[...{len(text) - _SHOWN_CHARACTERS} characters omitted...]"

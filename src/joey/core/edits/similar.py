@@ -1,26 +1,35 @@
 """The place in a text that is most like what was searched, when it stands nowhere as it is.
 
-Comparing everything with everything is what makes fuzzy edits slow, so only windows are compared
-that share a line with the search, those that share most of them first; where there are few lines
-to look at, all of them.
+Comparing everything with everything is what makes fuzzy edits slow. Where there are few lines to
+look at, all windows are compared; elsewhere only those that share lines or words with the search,
+rare and long ones counting most. A search that is too long to compare character by character is
+compared by its lines.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from heapq import nlargest
 from typing import NamedTuple
 
-from joey.core.edits.document import Document, Span, normalise
+from joey.core.edits.document import Document, Span, index_of, normalise, words_of
 
 Similarity = Callable[[str, str], float]
 """How alike two texts are, from 0 to 1."""
 
 _FEW_LINES = 250
 _MOST_CANDIDATES = 100
-_COMPARED_CHARACTERS = 1_600_000_000
+_COMPARED_CHARACTERS = 400_000_000
 """Product of lengths that may be compared for one search; bounds its time."""
-_COMMON_LINE = 10_000
+_LONGEST_COMPARED = 20_000
+_COMPARED_LINES = 100_000
+_PAIRS = 100_000
+"""Of a line or word in the search with one in the text; those that are rare come first."""
+_LINES_WITH_WORDS = 200
+"""Of the search; so many are enough to recognise a place by its words."""
+
+_Index = Mapping[str, Sequence[int]]
 
 
 class Likeness(NamedTuple):
@@ -39,48 +48,66 @@ def most_similar(
 
     Of a window much longer than the search only the beginning is compared: it is not alike.
     """
-    wanted = normalise("\n".join(search))
-    affordable = max(1, _COMPARED_CHARACTERS // max(1, len(wanted)) ** 2)
+    lines = [normalise(line) for line in search]
+    wanted = " ".join(filter(None, lines))
+    if not wanted:
+        return None
+    too_long = len(wanted) > _LONGEST_COMPARED
+    effort = len(lines) if too_long else len(wanted) ** 2
+    affordable = max(1, (_COMPARED_LINES if too_long else _COMPARED_CHARACTERS) // effort)
     best: Likeness | None = None
-    starts = sorted(_candidates(document, search, within)[:affordable], key=distance)
-    for start in starts:
-        span = Span(start, min(start + len(search), within.stop))
-        window = " ".join(filter(None, document.normal[span.start : span.stop]))
-        score = similarity(wanted, window[: len(wanted) * 4])
+    for start in sorted(_candidates(document, lines, within, affordable), key=distance):
+        span = Span(start, min(start + len(lines), within.stop))
+        window = document.normal[span.start : span.stop]
+        if too_long:
+            score = _shared(lines, window)
+        else:
+            score = similarity(wanted, " ".join(filter(None, window))[: len(wanted) * 4])
         if best is None or score > best.score:
             best = Likeness(span, score)
     return best
 
 
-def _candidates(document: Document, search: list[str], within: Span) -> list[int]:
-    """Lines where a window may start, the most promising first."""
-    votes = _votes(document, search, within)
-    last = max(within.start, within.stop - len(search))
-    starts = [start for start, _ in votes.most_common() if within.start <= start <= last]
-    if within.stop - within.start <= _FEW_LINES:
-        return starts + [start for start in range(within.start, last + 1) if start not in votes]
-    return starts[:_MOST_CANDIDATES]
+def _shared(lines: list[str], window: list[str]) -> float:
+    """How much of a text is the same, line for line."""
+    same = sum(len(one) for one, other in zip(lines, window, strict=False) if one == other)
+    return same / max(1, sum(map(len, lines)), sum(map(len, window)))
 
 
-def _votes(document: Document, search: list[str], within: Span) -> Counter[int]:
-    """How many lines each window shares with the search, line for line."""
-    offsets: defaultdict[str, list[int]] = defaultdict(list)
-    for offset, line in enumerate(map(normalise, search)):
-        if line:
-            offsets[line].append(offset)
-    places: defaultdict[str, list[int]] = defaultdict(list)
-    for number in range(within.start, within.stop):
-        line = document.normal[number]
-        if line in offsets:
-            places[line].append(number)
-    rare = [line for line in places if len(places[line]) * len(offsets[line]) <= _COMMON_LINE]
-    return Counter(_starts(rare, places, offsets))
+def _candidates(document: Document, lines: list[str], within: Span, most: int) -> Sequence[int]:
+    """Lines where a window may start, the most promising if there are too many."""
+    last = max(within.start, within.stop - len(lines))
+    starts = range(within.start, last + 1)
+    if within.stop - within.start <= _FEW_LINES and len(starts) <= most:
+        return starts
+    weights = {
+        start: weight for start, weight in _weights(document, lines).items() if start in starts
+    }
+    return nlargest(min(most, _MOST_CANDIDATES), weights, key=weights.__getitem__)
 
 
-def _starts(
-    lines: Iterable[str], places: dict[str, list[int]], offsets: dict[str, list[int]]
-) -> Iterable[int]:
-    for line in lines:
-        for number in places[line]:
-            for offset in offsets[line]:
-                yield number - offset
+def _weights(document: Document, lines: list[str]) -> dict[int, float]:
+    """How much each window has in common with the search, line for line."""
+    common = [
+        *_common(index_of((line,) for line in lines), document.line_index),
+        *_common(index_of(map(words_of, lines[:_LINES_WITH_WORDS])), document.word_index),
+    ]
+    weights: defaultdict[int, float] = defaultdict(float)
+    pairs = 0
+    for offsets, places, weight in sorted(common, key=lambda found: len(found[0]) * len(found[1])):
+        pairs += len(offsets) * len(places)
+        if pairs > _PAIRS:
+            break
+        for place in places:
+            for offset in offsets:
+                weights[place - offset] += weight
+    return weights
+
+
+def _common(
+    offsets: dict[str, list[int]], index: _Index
+) -> Iterator[tuple[list[int], Sequence[int], float]]:
+    for key, found in offsets.items():
+        places = index.get(key, ())
+        if key and places:
+            yield found, places, len(key) / len(places)

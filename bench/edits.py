@@ -1,0 +1,188 @@
+"""What finding and replacing texts costs in a file of 10,000 lines, beside `str.replace`.
+
+Only the search and the edit are measured, without files and without the diff for people. Times are
+CPU, best of five; a ratio says how many plain `text.replace(old, new)` of one line each would have
+taken as long. Doubling the file must not much more than double the cost.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from bench.tables import table, verdict
+from joey.core.edits import patch
+from joey.core.edits.patch_parse import UpdateFile, parse_patch
+from joey.core.edits.search_replace import Applied, apply_blocks
+from joey.core.models import ModelInfo
+from joey.tools.replacement import Found, Missed, find_and_replace
+from joey.tools.similarity import similarity
+
+LINES = 10_000
+ROUNDS = 5
+BLOCKS = 20
+QUOTED = 20
+GROWTH = 3.0
+MODEL = ModelInfo(id="claude")
+
+
+class Case(NamedTuple):
+    name: str
+    work: Callable[[list[str]], Callable[[], object]]
+    """Makes, for the lines of a file, the edit that is measured."""
+    goal: float
+    """Milliseconds."""
+
+
+def main() -> None:
+    lines = source(LINES)
+    text = "\n".join(lines)
+    replace = best_of(lambda: text.replace(lines[LINES // 2], "x"))
+    rows = [["10,000 lines", "ms", "goal", "", "str.replace", "2x size", ""]]
+    for name, work, goal in CASES:
+        cost = best_of(work(lines))
+        growth = best_of(work(source(2 * LINES))) / cost
+        measured = [f"{cost * 1000:.1f}", f"{goal:g}", verdict(cost * 1000, goal)]
+        rows.append(
+            [name, *measured, f"{cost / replace:.0f}x", f"{growth:.2f}x", verdict(growth, GROWTH)]
+        )
+    table(f"Edits beside one str.replace of {replace * 1000:.2f} ms", rows)
+
+
+def best_of(work: Callable[[], object]) -> float:
+    def once() -> float:
+        start = time.process_time()
+        work()
+        return time.process_time() - start
+
+    return min(once() for _ in range(ROUNDS))
+
+
+def source(count: int) -> list[str]:
+    return [_line(number) for number in range(count)]
+
+
+def _line(number: int) -> str:
+    match number % 4:
+        case 0:
+            return f"    def method_{number}(self, value: int = {number % 97}) -> int:"
+        case 1:
+            return f"        total_{number} = value * {number} + self.offset[{number % 13}]"
+        case 2:
+            return f"        return total_{number - 1}"
+    return ""
+
+
+def block(search: str, replace: str, line: int | None = None) -> str:
+    hint = f":start_line:{line}\n-------\n" if line else ""
+    return f"<<<<<<< SEARCH\n{hint}{search}\n=======\n{replace}\n>>>>>>> REPLACE\n"
+
+
+def exact_blocks(lines: list[str], *, hints: bool) -> Callable[[], object]:
+    text, step = "\n".join(lines), len(lines) // BLOCKS
+    places = range(step // 2, len(lines), step)
+    diff = "".join(
+        block("\n".join(lines[at : at + 3]), "pass", at + 1 if hints else None) for at in places
+    )
+
+    def work() -> None:
+        outcome = apply_blocks(text, diff, similarity=similarity)
+        assert isinstance(outcome, Applied)
+        assert outcome.applied == BLOCKS
+
+    return work
+
+
+def fuzzy_miss(lines: list[str]) -> Callable[[], object]:
+    """A block in which every line with words is a little different."""
+    text, diff = "\n".join(lines), block(_altered(lines), "pass")
+    return lambda: apply_blocks(text, diff, similarity=similarity)
+
+
+def chunks(lines: list[str], *, wrong: str = "") -> Callable[[], object]:
+    """A patch that is parsed and applied; what is `wrong` makes every chunk miss."""
+    text, step = "\n".join(lines), len(lines) // BLOCKS
+    body = "".join(
+        f"@@\n {lines[at - 1]}\n-{lines[at]}{wrong}\n+pass\n {lines[at + 1]}\n"
+        for at in range(step // 2, len(lines), step)
+    )
+    written = f"*** Begin Patch\n*** Update File: a.py\n{body}*** End Patch"
+
+    def work() -> None:
+        hunks = parse_patch(written)
+        assert isinstance(hunks, tuple)
+        (hunk,) = hunks
+        assert isinstance(hunk, UpdateFile)
+        outcome = patch.apply_chunks(text, hunk.chunks, similarity=similarity)
+        assert isinstance(outcome, patch.Missed if wrong else str)
+
+    return work
+
+
+def plain_replaces(lines: list[str]) -> Callable[[], object]:
+    """The same edits without any format."""
+    text, step = "\n".join(lines), len(lines) // BLOCKS
+
+    def work() -> None:
+        changed = text
+        for at in range(step // 2, len(lines), step):
+            old = "\n".join(lines[at - 1 : at + 2])
+            changed = changed.replace(old, f"{lines[at - 1]}\npass\n{lines[at + 1]}", 1)
+
+    return work
+
+
+def missed_edit(lines: list[str]) -> Callable[[], object]:
+    text, old = "\n".join(lines), _altered(lines)
+
+    def work() -> None:
+        outcome = find_and_replace(text, old, "pass", MODEL, tolerant=True)
+        assert isinstance(outcome, Missed)
+        assert outcome.failure.evidence
+
+    return work
+
+
+def other_space(lines: list[str]) -> Callable[[], object]:
+    """A text that is there with other white space."""
+    text, half = "\n".join(lines), len(lines) // 2
+    old = "\n".join(lines[half : half + QUOTED]).replace("    ", "\t")
+
+    def work() -> None:
+        assert isinstance(find_and_replace(text, old, "pass", MODEL, tolerant=True), Found)
+
+    return work
+
+
+def exact_edit(lines: list[str]) -> Callable[[], object]:
+    text, half = "\n".join(lines), len(lines) // 2
+    old = "\n".join(lines[half : half + QUOTED])
+
+    def work() -> None:
+        assert isinstance(find_and_replace(text, old, "pass", MODEL), Found)
+
+    return work
+
+
+def _altered(lines: list[str]) -> str:
+    half = len(lines) // 2
+    quoted = "\n".join(lines[half : half + QUOTED])
+    return quoted.replace("value", "worth").replace("total", "sum")
+
+
+CASES = [
+    Case("apply_diff, 20 blocks", lambda lines: exact_blocks(lines, hints=True), 10),
+    Case("apply_diff, 20 without lines", lambda lines: exact_blocks(lines, hints=False), 20),
+    Case("apply_diff, fuzzy miss", fuzzy_miss, 200),
+    Case("str.replace, 20 edits", plain_replaces, 10),
+    Case("apply_patch, 20 chunks", chunks, 10),
+    Case("apply_patch, miss", lambda lines: chunks(lines, wrong="?"), 200),
+    Case("edit, exact", exact_edit, 2),
+    Case("edit_file, other white space", other_space, 100),
+    Case("edit_file, miss", missed_edit, 200),
+]
+
+
+if __name__ == "__main__":
+    main()

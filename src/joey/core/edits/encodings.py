@@ -1,0 +1,47 @@
+"""How the bytes of a text file are read, and written again so that what is not edited survives.
+
+UTF-8 is assumed; bytes that are none stand in the text as half surrogate pairs and become the same
+bytes again. UTF-16 is known by its mark. Everything that holds a NUL character is no text.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+_SNIFFED = 8192
+
+
+class Encoding(Struct, frozen=True):
+    name: str
+    mark: bytes = b""
+    """The byte order mark, which is not part of the text."""
+    errors: str = "strict"
+
+    def decode(self, data: bytes) -> str:
+        return data[len(self.mark) :].decode(self.name, self.errors)
+
+    def encode(self, text: str) -> bytes:
+        """Raises UnicodeEncodeError for what this encoding cannot say."""
+        return self.mark + text.encode(self.name, self.errors)
+
+
+UTF_8 = Encoding("utf-8", errors="surrogateescape")
+_UTF_8_MARKED = Encoding("utf-8", b"\xef\xbb\xbf", "surrogateescape")
+_UTF_16 = (Encoding("utf-16-le", b"\xff\xfe"), Encoding("utf-16-be", b"\xfe\xff"))
+
+
+def encoding_of(data: bytes) -> Encoding | None:
+    """How a file is written; None when it is not text."""
+    for encoding in _UTF_16:
+        if data.startswith(encoding.mark):
+            return encoding if _is_text(encoding, data) else None
+    if b"\0" in data[:_SNIFFED]:
+        return None
+    return _UTF_8_MARKED if data.startswith(_UTF_8_MARKED.mark) else UTF_8
+
+
+def _is_text(encoding: Encoding, data: bytes) -> bool:
+    try:
+        return "\0" not in encoding.decode(data)[:_SNIFFED]
+    except UnicodeDecodeError:
+        return False

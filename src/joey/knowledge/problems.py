@@ -1,0 +1,228 @@
+"""Problems of files, as the checkers of their languages see them.
+
+Python, JSON and TOML are parsed right here. Other languages have a checker that only parses,
+where its program is installed. Whatever goes deeper (types, rules of style) may run code that
+the project brings along, so it runs only where the user's own settings name it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import shutil
+import tomllib
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from fnmatch import fnmatch
+from pathlib import Path, PurePath
+
+from msgspec import Struct
+
+from joey.core.problems import Problem, parse_report
+from joey.core.settings import Settings
+from joey.errors import ConfigError, ToolError
+from joey.ports import Files, Place, Problems
+
+_MOST_BYTES = 1024 * 1024
+_MOST_OUTPUT = 1024 * 1024
+_REMEMBERED = 1000
+_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
+
+
+class _Checker(Struct, frozen=True):
+    pattern: str
+    source: str
+    command: tuple[str, ...]
+    """With the file's path after it, or in place of `{file}`."""
+
+
+_PARSERS: tuple[_Checker, ...] = (
+    _Checker("*.sh", "bash", ("bash", "-n")),
+    _Checker("*.js", "node", ("node", "--check")),
+    _Checker("*.mjs", "node", ("node", "--check")),
+    _Checker("*.cjs", "node", ("node", "--check")),
+    _Checker("*.php", "php", ("php", "-l")),
+    _Checker("*.go", "gofmt", ("gofmt", "-e", "-l")),
+    _Checker("*.rb", "ruby", ("ruby", "-c")),
+)
+
+
+class LocalProblems:
+    """Answers are remembered by the file's version: asking again costs a look at its date."""
+
+    def __init__(self, files: Files, settings: Settings, env: Mapping[str, str]) -> None:
+        self._files = files
+        self._seconds = settings.diagnostics_timeout_seconds
+        self._env = {name: env[name] for name in _KEPT if name in env}
+        path = env.get("PATH")
+        there = (each for each in _PARSERS if shutil.which(each.command[0], path=path))
+        self._checkers = (*_configured(settings), *there)
+        self._known: dict[Path, tuple[tuple[int, int], tuple[Problem, ...]]] = {}
+
+    async def of(self, places: Sequence[Place]) -> Sequence[Problem]:
+        found = await asyncio.gather(*(self._of(place) for place in places))
+        return [problem for problems in found for problem in problems]
+
+    async def all(self, limit: int) -> Sequence[Problem]:
+        """Of the files that were asked about before: there is no list of all others."""
+        places = [self._files.resolve(str(path)) for path in list(self._known)]
+        return (await self.of([place for place in places if place.inside]))[:limit]
+
+    async def _of(self, place: Place) -> tuple[Problem, ...]:
+        version = _version(place.path)
+        if version is None or place.ignored:
+            return ()
+        known = self._known.get(place.path)
+        if known is not None and known[0] == version:
+            return known[1]
+        problems = await self._check(place)
+        if len(self._known) >= _REMEMBERED:
+            self._known.pop(next(iter(self._known)))
+        self._known[place.path] = (version, problems)
+        return problems
+
+    async def _check(self, place: Place) -> tuple[Problem, ...]:
+        parse = _IN_PROCESS.get(PurePath(place.shown).suffix.lower())
+        found: list[Problem] = []
+        if parse is not None:
+            with suppress(ToolError):  # a file that cannot be read has no lines to complain about
+                data = await self._files.read(place, _MOST_BYTES + 1)
+                if len(data) <= _MOST_BYTES:
+                    found += await asyncio.to_thread(parse, place.shown, data)
+        name = PurePath(place.shown).name
+        fitting = [
+            checker
+            for checker in self._checkers
+            if fnmatch(place.shown, checker.pattern) or fnmatch(name, checker.pattern)
+        ]
+        for problems in await asyncio.gather(*(self._run(each, place) for each in fitting)):
+            found += problems
+        return tuple(found)
+
+    async def _run(self, checker: _Checker, place: Place) -> list[Problem]:
+        file = str(place.path)
+        command = [part.replace("{file}", file) for part in checker.command]
+        if command == list(checker.command):
+            command.append(file)
+        try:
+            async with asyncio.timeout(self._seconds):
+                report = await self._report(command)
+        except TimeoutError:
+            return []  # too slow to be of use: the edit does not wait for it
+        return [
+            Problem(place.shown, p.line, p.source, p.message, p.code, p.is_error)
+            for p in parse_report(_normal(report, checker.source), checker.source)
+            if PurePath(p.path).name == place.path.name
+        ]
+
+    async def _report(self, command: list[str]) -> str:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                cwd=self._files.root,
+                env=self._env,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError:
+            return ""  # the program is gone or cannot be run: then it has nothing to say
+        try:
+            assert process.stdout is not None
+            kept = bytearray()
+            while data := await process.stdout.read(64 * 1024):
+                kept += data[: _MOST_OUTPUT - len(kept)]
+            return kept.decode(errors="replace")
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, 9)
+            await process.wait()
+
+
+def _configured(settings: Settings) -> list[_Checker]:
+    checkers: list[_Checker] = []
+    for pattern, text in settings.diagnostic_checkers.items():
+        try:
+            command = tuple(shlex.split(text))
+        except ValueError as error:
+            raise ConfigError(
+                f"diagnosticCheckers: the command for {pattern} cannot be read: {error}."
+            ) from error
+        if command:
+            checkers.append(_Checker(pattern, PurePath(command[0]).name, command))
+    return checkers
+
+
+def _normal(report: str, source: str) -> str:
+    """Reports of checkers with a format of their own, as compilers would write them."""
+    if source == "node":
+        # node: "file:line" stands alone, the words come later
+        lines = report.splitlines()
+        words = next((line for line in lines if "Error: " in line), "")
+        return f"{lines[0]}: {words}" if lines and words else ""
+    if source == "bash":
+        return report.replace(": line ", ":")
+    if source == "php":
+        return "\n".join(map(_php_line, report.splitlines()))
+    return report
+
+
+def _php_line(line: str) -> str:
+    words, separator, rest = line.rpartition(" in ")
+    path, _, number = rest.rpartition(" on line ")
+    return f"{path}:{number}: {words}" if separator and number.isdigit() else ""
+
+
+def _python(path: str, data: bytes) -> list[Problem]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(data, path, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return [Problem(path, error.lineno or 1, "python", error.msg, type(error).__name__)]
+    except (ValueError, RecursionError, MemoryError) as error:
+        return [Problem(path, 1, "python", str(error) or type(error).__name__)]
+    return []
+
+
+def _json(path: str, data: bytes) -> list[Problem]:
+    try:
+        json.loads(data.decode("utf-8-sig"))
+    except json.JSONDecodeError as error:
+        return [Problem(path, error.lineno, "json", error.msg)]
+    except (UnicodeDecodeError, RecursionError) as error:
+        return [Problem(path, 1, "json", str(error))]
+    return []
+
+
+def _toml(path: str, data: bytes) -> list[Problem]:
+    try:
+        tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        words = str(error)
+        line = words.rpartition("(at line ")[2].partition(",")[0]
+        return [Problem(path, int(line) if line.isdigit() else 1, "toml", words)]
+    return []
+
+
+_IN_PROCESS: dict[str, Callable[[str, bytes], list[Problem]]] = {
+    ".py": _python,
+    ".pyi": _python,
+    ".json": _json,
+    ".toml": _toml,
+}
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size
+
+
+_fits: type[Problems] = LocalProblems

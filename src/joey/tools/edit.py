@@ -1,0 +1,145 @@
+"""Replace a text in a file by another one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from joey.core.edits.flat_text import FlatText, Stretch
+from joey.core.edits.misses import explain_count
+from joey.errors import ToolError
+from joey.ports import Place, ToolContext
+from joey.tools.edit_request import EditRequest, Everywhere, OneText, SeveralTexts, parse_request
+from joey.tools.file_edit import Original, computed, editable_text
+from joey.tools.pattern_search import find_pattern
+from joey.tools.replacement import (
+    Change,
+    Missed,
+    TextEdit,
+    Unchanged,
+    explained,
+    find_and_replace,
+    told,
+    why_missed,
+)
+
+_MORE_LINES = "Quote 3-5 lines around the one you mean."
+_MORE_OR_ALL = f"{_MORE_LINES[:-1]}, or set replace_all to true to change them all."
+
+
+class EditParams(Struct, frozen=True):
+    file_path: Annotated[str, Meta(description="Path of the file, relative to the workspace.")]
+    old_string: Annotated[
+        str,
+        Meta(
+            description="The text to replace, exactly as it is in the file, with its indentation"
+            " and line breaks, without line numbers."
+        ),
+    ]
+    new_string: Annotated[
+        str, Meta(description="The text that takes its place; empty to delete it.")
+    ]
+    replace_all: Annotated[
+        bool,
+        Meta(description="Replace the text wherever it is. Otherwise it must be there just once."),
+    ] = False
+
+
+class Edit(TextEdit[EditRequest]):
+    name: ClassVar[str] = "edit"
+    aliases: ClassVar[tuple[str, ...]] = ("search_and_replace",)
+    params: ClassVar[type[Struct]] = EditParams
+    xml_params: ClassVar[tuple[str, ...]] = (
+        *("path", "operations", "search", "replace", "start_line", "end_line"),
+        *("use_regex", "ignore_case"),
+    )
+
+    def parse(self, arguments: dict[str, Any]) -> EditRequest:
+        return parse_request(arguments, self.name)
+
+    def path(self, params: EditRequest) -> str:
+        return params.path
+
+    async def change(
+        self, params: EditRequest, original: Original, ctx: ToolContext
+    ) -> Change | Unchanged:
+        text = editable_text(original, self.name)
+        match params.wanted:
+            case OneText() as one:
+                change = await computed(
+                    len(text), lambda: _replace_one(text, one, original.place, ctx)
+                )
+            case SeveralTexts() as several:
+                change = await computed(
+                    len(text), lambda: _replace_several(text, several, original.place, ctx)
+                )
+            case Everywhere() as everywhere:
+                change = await _replace_everywhere(text, everywhere, original.place)
+        if change.text == text:
+            return Unchanged(f"No changes needed for '{original.place.given}'")
+        return change
+
+
+def _replace_one(text: str, one: OneText, place: Place, ctx: ToolContext) -> Change:
+    expected = None if one.replace_all else 1
+    outcome = find_and_replace(text, one.old_string, one.new_string, ctx.model, expected=expected)
+    if isinstance(outcome, Missed):
+        raise ToolError(explained(outcome, "old_string", place, _MORE_OR_ALL))
+    notes = _counted(len(outcome.replaced.places)) if one.replace_all else ()
+    return Change(outcome.replaced.text, outcome.taken_off, notes)
+
+
+def _replace_several(text: str, several: SeveralTexts, place: Place, ctx: ToolContext) -> Change:
+    failures: list[str] = []
+    taken_off: dict[str, None] = {}
+    for number, operation in enumerate(several.operations, 1):
+        outcome = find_and_replace(text, operation.search, operation.replace, ctx.model)
+        if isinstance(outcome, Missed):
+            reason = explained(outcome, "search", place, _MORE_LINES)
+            failures.append(f"Operation {number}: {reason}")
+        else:
+            text = outcome.replaced.text
+            taken_off |= dict.fromkeys(outcome.taken_off)
+    if len(failures) == len(several.operations):
+        raise ToolError("\n".join(failures))
+    before = "Some operations failed:\n{}\n\n".format("\n".join(failures)) if failures else ""
+    return Change(text, tuple(taken_off), before=before)
+
+
+async def _replace_everywhere(text: str, wanted: Everywhere, place: Place) -> Change:
+    flat = FlatText(text)
+    within = flat.lines(wanted.start_line, wanted.end_line)
+    if wanted.use_regex or wanted.ignore_case:
+        found = await find_pattern(
+            flat.flat[within.start : within.stop],
+            wanted.search,
+            is_regex=wanted.use_regex,
+            ignore_case=wanted.ignore_case,
+        )
+        places = [Stretch(within.start + start, within.start + stop) for start, stop in found]
+    else:
+        places = flat.find(wanted.search, within)
+    if not places:
+        raise ToolError(await computed(len(text), lambda: _nowhere(flat, wanted, place)))
+    return Change(flat.replace(places, wanted.replace), notes=_counted(len(places)))
+
+
+def _nowhere(flat: FlatText, wanted: Everywhere, place: Place) -> str:
+    lines = ""
+    if wanted.start_line or wanted.end_line:
+        lines = f"lines {wanted.start_line or 1}-{wanted.end_line or 'end'} of "
+    message = f"No match found for search in {lines}{place.shown}."
+    if wanted.use_regex:
+        return message
+    elsewhere = flat.find(wanted.search)
+    failure = (
+        explain_count(flat, elsewhere)
+        if elsewhere
+        else why_missed(flat, wanted.search, wanted.replace)
+    )
+    return f"{message} {told(failure, place)}"
+
+
+def _counted(places: int) -> tuple[str, ...]:
+    return (f"{places} places were changed." if places > 1 else "One place was changed.",)

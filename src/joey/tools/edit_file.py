@@ -1,0 +1,145 @@
+"""Replace a text as often as expected, whatever its white space; or make a new file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from joey.core.edits.flat_text import flatten
+from joey.errors import ToolError
+from joey.ports import Place, ToolContext
+from joey.tools.arguments import convert, missing
+from joey.tools.file_edit import Original, computed, editable_text
+from joey.tools.replacement import Change, Found, Missed, TextEdit, find_and_replace, told
+
+_OTHER_SPACE = (
+    "old_string was found with other white space than you wrote; new_string was put there as it is,"
+    " so see that its indentation fits."
+)
+_READ_AGAIN = "Read the file again and copy old_string from what it says now."
+
+
+class EditFileParams(Struct, frozen=True):
+    file_path: Annotated[
+        str, Meta(description="Path of the file, relative to the workspace or absolute.")
+    ]
+    old_string: Annotated[
+        str,
+        Meta(
+            description="The text to replace, with at least 3 lines around the change so that the"
+            " place is clear. Empty makes a new file."
+        ),
+    ]
+    new_string: Annotated[
+        str,
+        Meta(description="The text that takes its place, or the whole content of a new file."),
+    ]
+    expected_replacements: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="How often old_string is in the file; all of them are replaced.",
+            extra_json_schema={"minimum": 1},
+        ),
+    ] = 1
+
+
+class EditFile(TextEdit[EditFileParams]):
+    name: ClassVar[str] = "edit_file"
+    params: ClassVar[type[Struct]] = EditFileParams
+    xml_params: ClassVar[tuple[str, ...]] = ("path",)
+
+    def parse(self, arguments: dict[str, Any]) -> EditFileParams:
+        given = {"old_string": None, **arguments}
+        # Null is how some models write "nothing". A new_string that was left out is a mistake.
+        for name in ("old_string", "new_string"):
+            if name in given and given[name] is None:
+                given[name] = ""
+        params = convert(given, EditFileParams, self.name, {"path": "file_path"})
+        if not params.file_path.strip():
+            raise missing(self.name, "file_path")
+        return params
+
+    def path(self, params: EditFileParams) -> str:
+        return params.file_path
+
+    async def change(self, params: EditFileParams, original: Original, ctx: ToolContext) -> Change:
+        place = original.place
+        if not params.old_string:
+            return _new_file(params, original)
+        if not original.exists:
+            raise _refusal(
+                "File not found",
+                place,
+                "A text can only be replaced in a file that exists.",
+                "Check the path with list_files.",
+                "To make the file, call again with an empty old_string.",
+            )
+        text = editable_text(original, self.name)
+        if flatten(params.old_string) == flatten(params.new_string):
+            raise _refusal(
+                "Nothing to change in file",
+                place,
+                "old_string and new_string are identical.",
+                "Write what the file has now into old_string, and what it shall have into"
+                " new_string.",
+            )
+        outcome = await computed(len(text), lambda: _replace(text, params, ctx))
+        if isinstance(outcome, Missed):
+            raise _miss(outcome, params, place)
+        notes = () if outcome.replaced.is_exact else (_OTHER_SPACE,)
+        count = params.expected_replacements
+        after = f" ({count} replacements)" if count > 1 else ""
+        return Change(outcome.replaced.text, outcome.taken_off, notes, after=after)
+
+
+def _replace(text: str, params: EditFileParams, ctx: ToolContext) -> Found | Missed:
+    return find_and_replace(
+        text,
+        params.old_string,
+        params.new_string,
+        ctx.model,
+        expected=params.expected_replacements,
+        tolerant=True,
+    )
+
+
+def _new_file(params: EditFileParams, original: Original) -> Change:
+    if original.exists:
+        raise _refusal(
+            "File already exists",
+            original.place,
+            "An empty old_string makes a new file, but this one is there.",
+            "To change it, read it and quote the text to replace in old_string.",
+            "To replace all of it, use write_to_file.",
+        )
+    return Change(params.new_string)
+
+
+def _miss(missed: Missed, params: EditFileParams, place: Place) -> ToolError:
+    if missed.count == 0:
+        return _refusal(
+            "No match found in file",
+            place,
+            "old_string is not in the file, not even with other white space."
+            f" {told(missed.failure, place)}",
+            _READ_AGAIN,
+            "Quote fewer lines, and only ones that you are sure of.",
+        )
+    return _refusal(
+        "Occurrence count mismatch in file",
+        place,
+        f"Expected {params.expected_replacements}, found {missed.count}."
+        f" {told(missed.failure, place)}",
+        "Quote more of the text around the place that you mean.",
+        f"To replace all of them, set expected_replacements to {missed.count}.",
+    )
+
+
+def _refusal(headline: str, place: Place, details: str, *suggestions: str) -> ToolError:
+    listed = "\n".join(f"{number}. {text}" for number, text in enumerate(suggestions, 1))
+    return ToolError(
+        f"{headline}: {place.path}\n\n<error_details>\n{details}\n\nRecovery suggestions:\n"
+        f"{listed}\n</error_details>"
+    )

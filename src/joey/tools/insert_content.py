@@ -1,0 +1,135 @@
+"""Insert lines into a file. Kept for models and histories that know it; never offered."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from joey.core.asks import Answer
+from joey.core.edits.line_edits import LineEdit, TextLines
+from joey.core.edits.unified import DiffStats, Patch
+from joey.core.modes import Group
+from joey.errors import ToolError
+from joey.ports import Place, ToolContext
+from joey.tools.arguments import convert, missing
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
+from joey.tools.file_edit import (
+    Original,
+    computed,
+    edit_facts,
+    load_original,
+    locate,
+    make_patch,
+    save,
+    write_result,
+)
+
+
+class InsertContentParams(Struct, frozen=True):
+    path: Annotated[str, Meta(description="Path of the file, relative to the workspace.")]
+    line: Annotated[
+        int,
+        Meta(description="The line before which the content goes, from 1; 0 puts it at the end."),
+    ]
+    content: Annotated[str, Meta(description="The lines to insert, without line numbers.")]
+
+
+class _Insertion(Struct, frozen=True):
+    original: Original
+    data: bytes
+    patch: Patch
+
+
+class PreparedInsertion(Prepared, frozen=True, kw_only=True):
+    insertion: _Insertion | str
+    """Or why it cannot be made, for a file outside of the workspace: told once it is allowed."""
+
+
+class InsertContent(Tool[InsertContentParams, PreparedInsertion]):
+    name: ClassVar[str] = "insert_content"
+    group: ClassVar[Group] = Group.EDIT
+    params: ClassVar[type[Struct]] = InsertContentParams
+
+    def offered(self, offer: Offer) -> bool:
+        return False
+
+    def parse(self, arguments: dict[str, Any]) -> InsertContentParams:
+        params = convert(arguments, InsertContentParams, self.name)
+        if not params.path.strip():
+            raise missing(self.name, "path")
+        return params
+
+    async def prepare(self, params: InsertContentParams, ctx: ToolContext) -> PreparedInsertion:
+        if params.line < 0:
+            raise ToolError(
+                f"{params.line} is no line: give the number of a line, from 1, or 0 for the end."
+            )
+        place = locate(ctx, params.path)
+        insertion = await _insertion_or_reason(params, place, ctx)
+        patch = Patch("", DiffStats(0, 0)) if isinstance(insertion, str) else insertion.patch
+        return PreparedInsertion(
+            claims=(Claim(Access.WRITE, place=place),),
+            row={
+                "tool": "insertContent",
+                "diff": patch.text,
+                "lineNumber": params.line,
+                **edit_facts(place, patch),
+            },
+            path=place.shown,
+            diff=patch.text,
+            insertion=insertion,
+        )
+
+    async def run(
+        self, prepared: PreparedInsertion, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
+        insertion = prepared.insertion
+        if isinstance(insertion, str):
+            raise ToolError(insertion)
+        problems = await save(ctx, insertion.original, insertion.data)
+        return Outcome(write_result(insertion.original, ctx.protocol, problems=problems))
+
+
+async def _insertion_or_reason(
+    params: InsertContentParams, place: Place, ctx: ToolContext
+) -> _Insertion | str:
+    try:
+        return await _insertion(params, place, ctx)
+    except ToolError as error:
+        if place.inside:
+            raise
+        return str(error)
+
+
+async def _insertion(params: InsertContentParams, place: Place, ctx: ToolContext) -> _Insertion:
+    original = await load_original(ctx, place)
+    if not original.exists and params.line > 1:
+        raise ToolError(
+            f"{place.shown} does not exist, so there is no line {params.line} in it. A new file"
+            " begins at line 0 or 1."
+        )
+    if original.is_stale:
+        raise ToolError(
+            f"{place.shown} was changed by somebody else since you last saw it, so the line may be"
+            " another one by now and nothing was inserted. Read the file again."
+        )
+    if original.is_binary:
+        raise ToolError(f"{place.shown} is a binary file: insert_content changes text only.")
+    text = original.text
+    size = len(text) + len(params.content)
+    new = await computed(size, lambda: _inserted(text, params, place))
+    return _Insertion(original, original.encode(new), await make_patch(original, new))
+
+
+def _inserted(text: str, params: InsertContentParams, place: Place) -> str:
+    lines = TextLines(text)
+    count = len(lines.lines)
+    if params.line > count + 1:
+        raise ToolError(
+            f"{place.shown} has {count} lines, so nothing can be inserted before line"
+            f" {params.line}. Read the file, or give line 0 for its end."
+        )
+    at = params.line - 1 if params.line else count
+    content = params.content.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    return lines.edited([LineEdit(at, at, tuple(content))])

@@ -1,0 +1,63 @@
+"""Where an expression of a model matches in a text, found in a process of its own.
+
+One that backtracks for ever would hold the whole engine, since it cannot be interrupted inside a
+process; another process can be killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from joey.core.edits.flat_text import Stretch
+from joey.errors import ToolError
+from joey.tools.file_edit import printable
+
+SECONDS = 10.0
+_SCRIPT = Path(__file__).with_name("pattern_spans.py")
+
+
+class _Answer(Struct, frozen=True):
+    spans: tuple[tuple[int, int], ...] = ()
+    problem: str | None = None
+
+
+async def find_pattern(
+    text: str, pattern: str, *, is_regex: bool, ignore_case: bool, seconds: float = SECONDS
+) -> list[Stretch]:
+    """Every match from left to right; `^` and `$` stand for the ends of a line.
+
+    Raises:
+        ToolError: the expression is none, or takes too long.
+    """
+    request = json.dumps(
+        {"text": text, "pattern": pattern, "is_regex": is_regex, "ignore_case": ignore_case}
+    ).encode()
+    shown = printable(pattern)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-I", "-S", str(_SCRIPT), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            printed, _ = await process.communicate(request)
+    except TimeoutError as error:
+        raise ToolError(
+            f"Looking for `{shown}` took longer than {seconds:g} s and was stopped. Use a simpler"
+            " expression."
+        ) from error
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        raise ToolError(f"Looking for `{shown}` failed. Use a simpler expression.")
+    answer = msgspec.json.decode(printed, type=_Answer)
+    if answer.problem is not None:
+        raise ToolError(f"`{shown}` is not a regular expression: {answer.problem}.")
+    return [Stretch(*span) for span in answer.spans]

@@ -1,0 +1,23 @@
+"""The other process of `pattern_search`: a request on stdin, what was found on stdout.
+
+It is run by its file name, apart from the package, so it imports the standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+
+def find(text: str, pattern: str, is_regex: bool, ignore_case: bool) -> dict[str, object]:
+    flags = re.MULTILINE | (re.IGNORECASE if ignore_case else re.NOFLAG)
+    try:
+        expression = re.compile(pattern if is_regex else re.escape(pattern), flags)
+    except (re.error, RecursionError, OverflowError) as error:
+        return {"problem": str(error)}
+    return {"spans": [match.span() for match in expression.finditer(text)]}
+
+
+if __name__ == "__main__":
+    json.dump(find(**json.load(sys.stdin)), sys.stdout)

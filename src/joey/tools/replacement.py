@@ -1,0 +1,234 @@
+"""What the tools share that change a file by quoting a text in it.
+
+They differ in their parameters, in how often the text may be there, and in what they say when it
+is not; `TextEdit` does the rest. Nothing that is found out about a file outside of the workspace
+is told before the call is allowed, and what the file says is not told even then.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from msgspec import Struct
+
+from joey.core.asks import Answer
+from joey.core.edits.evidence import PartFailure
+from joey.core.edits.flat_text import FlatText, flatten
+from joey.core.edits.misses import explain_count, explain_miss
+from joey.core.edits.replacement import Miscounted, Replaced, replace_text
+from joey.core.edits.unified import DiffStats, Patch
+from joey.core.models import ModelInfo
+from joey.core.modes import Group
+from joey.core.text import has_line_numbers, strip_line_numbers, unescape_entities
+from joey.errors import ArgumentError, ToolError
+from joey.ports import Place, ToolContext
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
+from joey.tools.file_edit import (
+    Original,
+    edit_facts,
+    load_original,
+    locate,
+    make_patch,
+    printable,
+    save,
+    write_result,
+)
+from joey.tools.similarity import fragment_similarity, similarity
+
+P = TypeVar("P", bound=Struct)
+
+_NUMBERS = "the line number in front of every line"
+_ENTITIES = "the escaping of &lt; and &gt;"
+_NOTHING = Patch("", DiffStats(0, 0))
+
+
+class Change(Struct, frozen=True):
+    """What an edit makes of a file, and what there is to say about it."""
+
+    text: str
+    taken_off: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    before: str = ""
+    """In front of the result."""
+    after: str = ""
+
+
+class Unchanged(Struct, frozen=True):
+    """There is nothing to do, which is no mistake."""
+
+    reason: str
+
+
+class PlannedChange(Struct, frozen=True):
+    original: Original
+    data: bytes
+    change: Change
+
+
+class WithheldFailure(Struct, frozen=True):
+    """Why a file outside of the workspace cannot be changed: told once the call is allowed."""
+
+    reason: str
+
+
+class PreparedEdit(Prepared, frozen=True, kw_only=True):
+    plan: PlannedChange | Unchanged | WithheldFailure
+
+
+class TextEdit(Tool[P, PreparedEdit]):
+    group: ClassVar[Group] = Group.EDIT
+    strict: ClassVar[bool] = False
+
+    def offered(self, offer: Offer) -> bool:
+        return offer.edit_tool == self.name
+
+    @abstractmethod
+    def path(self, params: P) -> str:
+        """The file that a call wants to change."""
+
+    @abstractmethod
+    async def change(self, params: P, original: Original, ctx: ToolContext) -> Change | Unchanged:
+        """What the file becomes.
+
+        Raises:
+            ToolError: the edit does not fit.
+        """
+
+    async def prepare(self, params: P, ctx: ToolContext) -> PreparedEdit:
+        place = _relative(ctx, locate(ctx, self.path(params)))
+        try:
+            original = await load_original(ctx, place)
+            change = await self.change(params, original, ctx)
+            if isinstance(change, Change):
+                return await _planned(original, change)
+        except ToolError as error:
+            if place.inside:
+                raise
+            return _prepared(place, _NOTHING, WithheldFailure(str(error)))
+        if place.inside:
+            return PreparedEdit(claims=(Claim(Access.NONE),), row={}, plan=change)
+        return _prepared(place, _NOTHING, change)
+
+    async def run(self, prepared: PreparedEdit, ctx: ToolContext, answer: Answer | None) -> Outcome:
+        match prepared.plan:
+            case WithheldFailure(reason):
+                raise ToolError(reason)
+            case Unchanged(reason):
+                return Outcome(reason)
+            case PlannedChange(original, data, change):
+                problems = await save(ctx, original, data)
+                result = write_result(
+                    original, ctx.protocol, change.taken_off, problems, change.notes
+                )
+                return Outcome(f"{change.before}{result}{change.after}")
+
+
+def _relative(ctx: ToolContext, place: Place) -> Place:
+    """A place that was named by its absolute path, named as the workspace sees it."""
+    if place.inside and Path(place.given).is_absolute():
+        return locate(ctx, place.shown)
+    return place
+
+
+async def _planned(original: Original, change: Change) -> PreparedEdit:
+    plan = PlannedChange(original, original.encode(change.text), change)
+    patch = await make_patch(original, change.text)
+    return _prepared(original.place, patch, plan, is_new=not original.exists)
+
+
+def _prepared(
+    place: Place,
+    patch: Patch,
+    plan: PlannedChange | Unchanged | WithheldFailure,
+    *,
+    is_new: bool = False,
+) -> PreparedEdit:
+    row: dict[str, Any] = {
+        "tool": "newFileCreated" if is_new else "appliedDiff",
+        "diff": patch.text,
+        **edit_facts(place, patch),
+    }
+    return PreparedEdit(
+        claims=(Claim(Access.WRITE, place=place),),
+        row=row,
+        path=place.shown,
+        diff=patch.text,
+        plan=plan,
+    )
+
+
+class Found(Struct, frozen=True):
+    """A text that was found as often as it should be, and replaced."""
+
+    replaced: Replaced
+    taken_off: tuple[str, ...] = ()
+
+
+class Missed(Struct, frozen=True):
+    count: int
+    failure: PartFailure
+
+
+def find_and_replace(
+    text: str,
+    old: str,
+    new: str,
+    model: ModelInfo,
+    *,
+    expected: int | None = 1,
+    tolerant: bool = False,
+) -> Found | Missed:
+    """Replace a text as it is given, else without what models put into it by habit."""
+    flat = FlatText(text)
+    for found_old, found_new, taken_off in _readings(old, new, model):
+        outcome = replace_text(flat, found_old, found_new, expected=expected, tolerant=tolerant)
+        match outcome:
+            case Replaced():
+                return Found(outcome, taken_off)
+            case Miscounted(places) if places:
+                return Missed(len(places), explain_count(flat, places))
+    return Missed(0, why_missed(flat, old, new))
+
+
+def why_missed(text: FlatText, old: str, new: str) -> PartFailure:
+    measure = similarity if "\n" in flatten(old).strip("\n") else fragment_similarity
+    return explain_miss(text, old, new, measure)
+
+
+def _readings(old: str, new: str, model: ModelInfo) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    yield old, new, ()
+    if has_line_numbers(old) and (not new.strip() or has_line_numbers(new)):
+        yield strip_line_numbers(old), strip_line_numbers(new), (_NUMBERS,)
+    if "claude" not in model.id.lower() and unescape_entities(old) != old:
+        yield unescape_entities(old), unescape_entities(new), (_ENTITIES,)
+
+
+def explained(missed: Missed, name: str, place: Place, advice: str) -> str:
+    """Why a text was not replaced that must be there once; `advice` is for one that is often."""
+    if missed.count == 0:
+        return (
+            f"No match found for {name} in {place.shown}. Copy the text exactly as it is in the"
+            f" file now. {told(missed.failure, place)}"
+        )
+    return (
+        f"Found {missed.count} matches for {name} in {place.shown}, but it must be there just once."
+        f" {advice} {told(missed.failure, place)}"
+    )
+
+
+def refuse_identical(old: str, new: str) -> None:
+    if flatten(old) == flatten(new):
+        raise ArgumentError(
+            "old_string and new_string are identical, so there is nothing to change. Write what"
+            " the file has now into old_string and what it shall have into new_string."
+        )
+
+
+def told(failure: PartFailure, place: Place) -> str:
+    """What a failure says. A file outside of the workspace is not quoted."""
+    if not (place.inside and failure.evidence):
+        return failure.summary
+    return f"{failure.summary}\n\nWhat is there:\n{printable(failure.evidence)}"

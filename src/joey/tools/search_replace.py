@@ -1,0 +1,68 @@
+"""Replace a text that is in a file just once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from joey.errors import ToolError
+from joey.ports import ToolContext
+from joey.tools.arguments import convert, missing
+from joey.tools.file_edit import Original, computed, editable_text
+from joey.tools.replacement import (
+    Change,
+    Missed,
+    TextEdit,
+    explained,
+    find_and_replace,
+    refuse_identical,
+)
+
+_MORE_LINES = "Add the 3-5 lines before and behind the one you mean."
+
+
+class SearchReplaceParams(Struct, frozen=True):
+    file_path: Annotated[
+        str, Meta(description="Path of the file, relative to the workspace or absolute.")
+    ]
+    old_string: Annotated[
+        str,
+        Meta(
+            description="The text to replace, exactly as it is in the file, with enough lines"
+            " around it to be there just once."
+        ),
+    ]
+    new_string: Annotated[
+        str, Meta(description="The text that takes its place; empty to delete it.")
+    ]
+
+
+class SearchReplace(TextEdit[SearchReplaceParams]):
+    name: ClassVar[str] = "search_replace"
+    params: ClassVar[type[Struct]] = SearchReplaceParams
+    xml_params: ClassVar[tuple[str, ...]] = ("path",)
+
+    def parse(self, arguments: dict[str, Any]) -> SearchReplaceParams:
+        params = convert(arguments, SearchReplaceParams, self.name, {"path": "file_path"})
+        if not params.file_path.strip():
+            raise missing(self.name, "file_path")
+        if not params.old_string:
+            raise missing(self.name, "old_string")
+        refuse_identical(params.old_string, params.new_string)
+        return params
+
+    def path(self, params: SearchReplaceParams) -> str:
+        return params.file_path
+
+    async def change(
+        self, params: SearchReplaceParams, original: Original, ctx: ToolContext
+    ) -> Change:
+        text = editable_text(original, self.name)
+        outcome = await computed(
+            len(text),
+            lambda: find_and_replace(text, params.old_string, params.new_string, ctx.model),
+        )
+        if isinstance(outcome, Missed):
+            raise ToolError(explained(outcome, "old_string", original.place, _MORE_LINES))
+        return Change(outcome.replaced.text, outcome.taken_off)

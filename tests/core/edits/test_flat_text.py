@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from joey.core.edits.flat_text import FlatText, Stretch
+from joey.errors import ToolError
+
+TEXT = st.lists(st.sampled_from(["a", "b", "ab", "\n", "\r\n", "\r", " "]), max_size=30).map(
+    "".join
+)
+
+
+def replaced(text: str, old: str, new: str) -> str:
+    flat = FlatText(text)
+    return flat.replace(flat.find(old), new)
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "expected"),
+    [
+        ("a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", "x\r\ny\r\nz\r\nc\r\n"),
+        ("a\nb\nc\n", "a\r\nb", "x\r\ny", "x\ny\nc\n"),
+        ("a\r\nb\nc\n", "a\nb\nc", "a\nB\nc", "a\r\nB\nc\n"),
+        ("a\nb\r\nc", "c", "x\ny", "a\nb\r\nx\r\ny"),
+        ("a\r\nb", "\nb", "", "a"),
+        ("a\r\n\r\nb", "\n", "", "ab"),
+        ("one", "one", "a\r\nb", "a\r\nb"),
+        ("a\rb\n", "a\rb", "c", "c\n"),
+        ("a\r\r\nb", "\nb", "c", "a\rc"),
+        ("a$1\n", "$1", "$& \\1", "a$& \\1\n"),
+    ],
+)
+def test_new_lines_end_as_the_place_does(text: str, old: str, new: str, expected: str) -> None:
+    assert replaced(text, old, new) == expected
+
+
+def test_places_do_not_overlap() -> None:
+    assert FlatText("aaaaa").find("aa") == [Stretch(0, 2), Stretch(2, 4)]
+    assert FlatText("aaa").find("") == []
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "expected"),
+    [
+        (None, None, "one\ntwo\nthree\n"),
+        (2, 2, "two"),
+        (2, None, "two\nthree\n"),
+        (None, 2, "one\ntwo"),
+        (3, 99, "three\n"),
+        (99, None, ""),
+        (3, 1, ""),
+        (0, 1, "one"),
+    ],
+)
+def test_lines_are_counted_from_one(first: int | None, last: int | None, expected: str) -> None:
+    text = FlatText("one\r\ntwo\r\nthree\r\n")
+    start, stop = text.lines(first, last)
+    assert text.flat[start:stop] == expected
+
+
+def test_a_replacement_that_would_grow_without_bounds_is_refused() -> None:
+    flat = FlatText("a" * 10_000)
+    with pytest.raises(ToolError, match="longer than 64 MB"):
+        flat.replace(flat.find("a"), "x" * 10_000)
+
+
+@settings(max_examples=200)
+@given(text=TEXT, old=TEXT, new=TEXT)
+def test_what_is_outside_of_the_places_keeps_its_bytes(text: str, old: str, new: str) -> None:
+    flat = FlatText(text)
+    places = flat.find(old)
+    wanted = old.replace("\r\n", "\n")
+    assert len(places) == (flat.flat.count(wanted) if wanted else 0)
+    result = flat.replace(places, new)
+    flat_new = new.replace("\r\n", "\n") if "\n" in text else new
+    if "\r" not in flat_new + flat.flat:
+        assert (
+            FlatText(result).flat
+            == FlatText(flat.flat.replace(wanted, new) if wanted else text).flat
+        )
+    if not places:
+        assert result == text
+    else:
+        head, tail = flat._real(places[0].start), len(text) - flat._real(places[-1].stop)
+        assert result.startswith(text[:head])
+        assert result.endswith(text[len(text) - tail :])

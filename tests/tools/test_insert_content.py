@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from joey.core.chunks import StopChunk, TextChunk
+from joey.core.messages import CallPart
+from joey.core.models import ModelInfo
+from joey.core.parsing.assembler import Assembler
+from joey.core.protocol import ToolProtocol
+from joey.core.settings import Settings
+from joey.errors import ArgumentError, HiddenError, ToolError
+from joey.ports import Extras, ToolContext
+from joey.tools.base import Access, Claim, Offer, Outcome
+from joey.tools.insert_content import InsertContent, InsertContentParams, PreparedInsertion
+from joey.tools.registry import Registry, default_tools
+from tests.tools.shell_context import make_context
+
+tool = InsertContent()
+
+
+@pytest.fixture
+def ctx(tmp_path: Path) -> ToolContext:
+    ctx = make_context(tmp_path)
+    (ctx.files.root / "a.txt").write_text("one\ntwo\n")
+    return ctx
+
+
+@pytest.fixture
+def work(ctx: ToolContext) -> Path:
+    return ctx.files.root
+
+
+async def prepare(
+    ctx: ToolContext, line: object, content: str = "new", path: str = "a.txt"
+) -> PreparedInsertion:
+    return await tool.prepare(tool.parse({"path": path, "line": line, "content": content}), ctx)
+
+
+async def insert(
+    ctx: ToolContext, line: object, content: str = "new", path: str = "a.txt"
+) -> Outcome:
+    return await tool.run(await prepare(ctx, line, content, path), ctx, None)
+
+
+@pytest.mark.requirement("tool:insert_content:schema")
+@pytest.mark.parametrize("chosen", ["auto", "apply_diff", "apply_patch", "edit"])
+def test_it_is_never_offered_and_has_a_schema_all_the_same(chosen: Any) -> None:
+    offer = Offer(Settings(edit_tool=chosen), ModelInfo(id="m"), Extras())
+    assert not tool.offered(offer)
+    assert tool.spec.parameters["required"] == ["path", "line", "content"]
+    assert tool.spec.parameters["properties"]["line"]["type"] == "integer"
+
+
+@pytest.mark.requirement("tool:insert_content:native")
+@pytest.mark.parametrize("line", [3, "3", " 3 ", 3.0])
+def test_a_native_call_is_understood(line: object) -> None:
+    params = tool.parse({"path": "a", "line": line, "content": "x"})
+    assert params == InsertContentParams("a", 3, "x")
+
+
+@pytest.mark.requirement("tool:insert_content:xml")
+def test_an_xml_call_keeps_the_indentation_of_its_content() -> None:
+    assembler = Assembler(
+        protocol=ToolProtocol.XML,
+        tools=Registry(default_tools()).xml_tools(),
+        taken_ids=lambda call_id: False,
+        make_id=lambda: "call",
+    )
+    text = (
+        "<insert_content>\n<path>a</path>\n<line>0</line>\n"
+        "<content>\n    <line>1</line>\n\n</content>\n</insert_content>"
+    )
+    assembler.feed(TextChunk(text))
+    assembler.feed(StopChunk(reason="stop"))
+    assembler.close(complete=True)
+    (call,) = (part.call for part in assembler.reply.parts if isinstance(part, CallPart))
+    assert tool.parse(call.input) == InsertContentParams("a", 0, "    <line>1</line>\n")
+
+
+@pytest.mark.requirement("tool:insert_content:success")
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        (1, "new\none\ntwo\n"),
+        (2, "one\nnew\ntwo\n"),
+        (3, "one\ntwo\nnew\n"),
+        (0, "one\ntwo\nnew\n"),
+    ],
+)
+async def test_lines_go_before_the_line_or_to_the_end(
+    ctx: ToolContext, work: Path, line: int, after: str
+) -> None:
+    outcome = await insert(ctx, line)
+    assert (work / "a.txt").read_text() == after
+    result = msgspec.json.decode(outcome.text)
+    assert (result["path"], result["operation"]) == ("a.txt", "modified")
+
+
+async def test_a_last_newline_of_the_content_opens_no_further_line(
+    ctx: ToolContext, work: Path
+) -> None:
+    await insert(ctx, 2, "x\n\ny\n")
+    assert (work / "a.txt").read_text() == "one\nx\n\ny\ntwo\n"
+
+
+@pytest.mark.requirement("tool:insert_content:success")
+@pytest.mark.parametrize(
+    ("before", "line", "after"),
+    [
+        (b"a\r\nb\r\n", 2, b"a\r\nnew\r\nb\r\n"),
+        (b"a\r\nb", 0, b"a\r\nb\r\nnew"),
+        (b"\xef\xbb\xbfa\n", 1, b"\xef\xbb\xbfnew\na\n"),
+        (b"\xff\n", 0, b"\xff\nnew\n"),
+        (b"", 0, b"new\n"),
+    ],
+)
+async def test_bytes_around_stay_as_they_are(
+    ctx: ToolContext, work: Path, before: bytes, line: int, after: bytes
+) -> None:
+    (work / "a.txt").write_bytes(before)
+    await insert(ctx, line)
+    assert (work / "a.txt").read_bytes() == after
+
+
+@pytest.mark.requirement("tool:insert_content:success:new-file")
+@pytest.mark.parametrize("line", [0, 1])
+async def test_a_file_that_does_not_exist_is_made(ctx: ToolContext, work: Path, line: int) -> None:
+    outcome = await insert(ctx, line, path="deep/new.txt")
+    assert (work / "deep/new.txt").read_text() == "new\n"
+    assert '"operation":"created"' in outcome.text
+
+
+async def test_in_xml_the_result_is_an_element(tmp_path: Path, ctx: ToolContext) -> None:
+    outcome = await insert(make_context(tmp_path, protocol=ToolProtocol.XML), 0)
+    assert outcome.text.startswith("<file_write_result>\n<path>a.txt</path>\n")
+
+
+@pytest.mark.requirement("tool:insert_content:approval")
+async def test_the_row_has_the_line_and_the_diff(ctx: ToolContext, work: Path) -> None:
+    prepared = await prepare(ctx, 2)
+    diff = "@@ -1,2 +1,3 @@\n one\n+new\n two\n"
+    assert prepared.claims == (Claim(Access.WRITE, place=ctx.files.resolve("a.txt")),)
+    assert (prepared.path, prepared.diff) == ("a.txt", diff)
+    assert prepared.row == {
+        "tool": "insertContent",
+        "path": "a.txt",
+        "lineNumber": 2,
+        "diff": diff,
+        "content": diff,
+        "isOutsideWorkspace": False,
+        "isProtected": False,
+        "diffStats": {"added": 1, "removed": 0},
+    }
+    assert (work / "a.txt").read_text() == "one\ntwo\n"
+
+
+@pytest.mark.requirement("tool:insert_content:failure:past-the-end")
+@pytest.mark.parametrize(
+    ("path", "line", "told"),
+    [
+        ("a.txt", -1, "-1 is no line"),
+        ("a.txt", 4, "a.txt has 2 lines, so nothing can be inserted before line 4"),
+        ("none.txt", 2, "none.txt does not exist, so there is no line 2"),
+        ("binary", 0, "binary file"),
+        ("folder", 0, "is a directory"),
+    ],
+)
+async def test_what_cannot_be_inserted_says_why(
+    ctx: ToolContext, work: Path, path: str, line: int, told: str
+) -> None:
+    (work / "binary").write_bytes(b"\0")
+    (work / "folder").mkdir()
+    with pytest.raises(ToolError, match=told):
+        await prepare(ctx, line, path=path)
+
+
+@pytest.mark.requirement("tool:insert_content:failure:missing")
+@pytest.mark.parametrize(
+    ("arguments", "parameter"),
+    [
+        ({"line": 1, "content": "x"}, "path"),
+        ({"path": " ", "line": 1, "content": "x"}, "path"),
+        ({"path": "a", "content": "x"}, "line"),
+        ({"path": "a", "line": 1}, "content"),
+        ({"path": "a", "line": "first", "content": "x"}, None),
+    ],
+)
+def test_what_is_missing_is_named(arguments: dict[str, Any], parameter: str | None) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        tool.parse(arguments)
+    assert caught.value.parameter == parameter
+
+
+@pytest.mark.requirement("tool:insert_content:failure:hidden")
+async def test_a_hidden_file_is_refused(ctx: ToolContext, work: Path) -> None:
+    (work / ".rooignore").write_text("a.txt\n")
+    with pytest.raises(HiddenError):
+        await prepare(ctx, 0)
+
+
+@pytest.mark.requirement("tool:insert_content:failure:outside")
+@pytest.mark.parametrize(("data", "told"), [(b"x\n", "has 1 lines"), (None, "does not exist")])
+async def test_why_nothing_can_be_inserted_outside_is_told_only_after_it_is_allowed(
+    ctx: ToolContext, tmp_path: Path, data: bytes | None, told: str
+) -> None:
+    if data is not None:
+        (tmp_path / "out").write_bytes(data)
+    prepared = await prepare(ctx, 9, path="../out")
+    assert prepared.row["isOutsideWorkspace"]
+    with pytest.raises(ToolError, match=told):
+        await tool.run(prepared, ctx, None)
+
+
+@pytest.mark.requirement("tool:insert_content:failure:changed-by-others")
+async def test_a_file_that_somebody_changed_is_left_alone(ctx: ToolContext, work: Path) -> None:
+    prepared = await prepare(ctx, 0)
+    await insert(ctx, 0)
+    with pytest.raises(ToolError, match="changed by somebody else after"):
+        await tool.run(prepared, ctx, None)
+    (work / "a.txt").write_text("another\nfile\n")
+    with pytest.raises(ToolError, match="since you last saw it"):
+        await prepare(ctx, 2)
