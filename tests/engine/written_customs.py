@@ -28,8 +28,13 @@ class WrittenCustoms(Struct, frozen=True, kw_only=True):
     def skill_text(self, skill: Skill) -> str:
         return f"How to {skill.name}."
 
-    def refresh(self) -> None:
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return ()
+
+    def refresh(self) -> bool:
         """Nothing to read."""
+        return False
 
 
 _fits: type[Customs] = WrittenCustoms

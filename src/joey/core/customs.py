@@ -37,6 +37,7 @@ class RuleFile(Struct, frozen=True):
     label: str
     """How the prompt names it: `.roo/rules/style.md`."""
     text: str
+    """Without white space around it, and with a note at its end where it was cut."""
 
 
 class Instructions(Struct, frozen=True, omit_defaults=True):
@@ -48,4 +49,5 @@ class Instructions(Struct, frozen=True, omit_defaults=True):
     agents: tuple[RuleFile, ...] = ()
     rules: tuple[RuleFile, ...] = ()
     override: str | None = None
-    """`.roo/system-prompt-<mode>`: takes the place of all our sections but the role."""
+    """`.roo/system-prompt-<mode>`: takes the place of our own sections, between the role and these
+    instructions."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, structs
+
+from joey.core.customs import Source
+from joey.core.path_pattern import path_pattern
+from joey.core.path_pattern_syntax import PatternError
 
 
 class Group(StrEnum):
@@ -23,11 +27,17 @@ class Group(StrEnum):
 class Grant(Struct, frozen=True, omit_defaults=True):
     group: Group
     file_regex: str | None = None
-    """Edits only: the paths this mode may change."""
+    """Edits only: the paths this mode may change, in JavaScript's syntax."""
     description: str | None = None
 
     def covers(self, path: str) -> bool:
-        return self.file_regex is None or re.search(self.file_regex, path) is not None
+        """A pattern that cannot be used covers nothing."""
+        if self.file_regex is None:
+            return True
+        try:
+            return path_pattern(self.file_regex).matches(path)
+        except PatternError:
+            return False
 
 
 class Mode(Struct, frozen=True, omit_defaults=True):
@@ -37,11 +47,40 @@ class Mode(Struct, frozen=True, omit_defaults=True):
     when_to_use: str = ""
     grants: tuple[Grant, ...] = ()
     custom_instructions: str = ""
+    description: str = ""
+    """For people who choose a mode."""
+    source: Source = "built-in"
+
+    @property
+    def purpose(self) -> str:
+        """What it is for, in a line: as its maker says, else the beginning of its role."""
+        if self.when_to_use.strip():
+            return " ".join(self.when_to_use.split())
+        sentence, _, rest = " ".join(self.role.split()).partition(". ")
+        return f"{sentence}." if rest else sentence
 
     def grant(self, group: Group) -> Grant | None:
         if group is Group.ALWAYS:
             return Grant(Group.ALWAYS)
         return next((grant for grant in self.grants if grant.group is group), None)
+
+
+class ModePrompt(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What a person has put in place of the words of a built-in mode."""
+
+    role_definition: str | None = None
+    when_to_use: str | None = None
+    description: str | None = None
+    custom_instructions: str | None = None
+
+    def laid_over(self, mode: Mode) -> Mode:
+        return structs.replace(
+            mode,
+            role=self.role_definition or mode.role,
+            when_to_use=self.when_to_use or mode.when_to_use,
+            description=self.description or mode.description,
+            custom_instructions=self.custom_instructions or mode.custom_instructions,
+        )
 
 
 _ALL = (Grant(Group.READ), Grant(Group.EDIT), Grant(Group.BROWSER), Grant(Group.COMMAND))
@@ -122,3 +161,27 @@ DEFAULT_MODE = "code"
 
 def find_mode(slug: str, modes: tuple[Mode, ...] = BUILT_IN) -> Mode | None:
     return next((mode for mode in modes if mode.slug == slug), None)
+
+
+def usual_mode(preferred: str, modes: tuple[Mode, ...]) -> Mode:
+    """The mode for a task whose own does not exist: the person's usual one, if there is one."""
+    return find_mode(preferred, modes) or find_mode(DEFAULT_MODE, modes) or modes[0]
+
+
+def all_modes(
+    custom: tuple[Mode, ...], prompts: Mapping[str, ModePrompt | None] | None = None
+) -> tuple[Mode, ...]:
+    """Built-in modes, then custom ones; a custom mode takes the place of a built-in one whole.
+
+    `prompts` change the words of built-in modes. Of several custom modes with the same slug the
+    first counts.
+    """
+    own = {mode.slug: mode for mode in reversed(custom)}
+    prompts = prompts or {}
+    found = {}
+    for mode in BUILT_IN:
+        prompt = prompts.get(mode.slug)
+        found[mode.slug] = prompt.laid_over(mode) if prompt is not None else mode
+    for mode in custom:
+        found[mode.slug] = own[mode.slug]
+    return tuple(found.values())

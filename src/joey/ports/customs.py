@@ -10,19 +10,26 @@ from joey.core.modes import Mode
 
 
 class Customs(Protocol):
-    """What was on disk when it was last read; the same until `refresh`."""
+    """What was on disk when it was last read: the same objects until `refresh` says otherwise."""
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """Built-in and custom ones, in the order they are offered."""
+        """Built-in and custom ones, in the order they are offered; never empty."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What could not be used, and why: for the person, one line each."""
         ...
 
     def instructions(self, mode: Mode) -> Instructions: ...
 
-    def commands(self) -> Sequence[SlashCommand]: ...
+    def commands(self) -> Sequence[SlashCommand]:
+        """One for each name, sorted by name; a project's own hide the person's."""
+        ...
 
     def skills(self, mode: Mode) -> Sequence[Skill]:
-        """Those that may be used in this mode."""
+        """Those that may be used in this mode: one for each name, sorted by name."""
         ...
 
     def skill_text(self, skill: Skill) -> str:
@@ -33,6 +40,9 @@ class Customs(Protocol):
         """
         ...
 
-    def refresh(self) -> None:
-        """Read everything again: a run begins, or somebody changed a file."""
+    def refresh(self) -> bool:
+        """Look whether a file was changed, and if so read everything again: a run begins.
+
+        True when something is different now. It looks at files: call it in a thread.
+        """
         ...

@@ -94,8 +94,8 @@ def _recently_modified(paths: Sequence[str]) -> str:
         return ""
     listed = "\n".join(map(_line, paths))
     return (
-        "# Recently Modified Files\nChanged by somebody else since you last saw them; read them"
-        f" again before you edit them:\n{listed}"
+        "# Recently Modified Files\nChanged since you last saw them, by the user or by a command;"
+        f" read them again before you edit them:\n{listed}"
     )
 
 

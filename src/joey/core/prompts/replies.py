@@ -208,6 +208,31 @@ def open_todos() -> str:
     )
 
 
+# Subtasks -------------------------------------------------------------------------------------
+
+
+def subtask_completed(child_id: str, result: str) -> str:
+    return f"Subtask {child_id} completed.\n\nResult:\n{result}"
+
+
+def subtask_failed(child_id: str, message: str) -> str:
+    return (
+        f"Subtask {child_id} ended without a result: {message} What it did before that may have"
+        " had effects: look, then finish the work yourself, delegate it again or say what is left."
+    )
+
+
+def subtask_stopped(child_id: str) -> str:
+    return (
+        f"Subtask {child_id} was stopped by the user before it was done. Do not delegate it again"
+        " unless they ask for it; go on without its result."
+    )
+
+
+def subtask_not_started(message: str) -> str:
+    return f"The subtask could not be started: {message}"
+
+
 # Results --------------------------------------------------------------------------------------
 
 

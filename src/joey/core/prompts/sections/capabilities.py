@@ -37,6 +37,11 @@ def _abilities(names: frozenset[str]) -> Iterator[str]:
             "- list_files shows what is in a folder, recursively if you ask for it: for folders"
             " that the first list does not show."
         )
+    if "codebase_search" in names:
+        yield (
+            "- codebase_search finds the places that are about something, from an index of the"
+            " whole workspace: begin there when you do not know yet which names to look for."
+        )
     if "search_files" in names:
         yield (
             "- search_files finds a regular expression across many files and shows the lines"

@@ -10,7 +10,7 @@ from joey.core.modes import Mode
 def modes_list(modes: Sequence[Mode], names: frozenset[str]) -> str:
     if not modes:
         return ""
-    lines = [f'- "{mode.name}" mode ({mode.slug}) - {_purpose(mode)}' for mode in modes]
+    lines = [f'- "{mode.name}" mode ({mode.slug}) - {mode.purpose}' for mode in modes]
     text = "\n".join(["MODES", "", "These modes exist:", *lines])
     if "switch_mode" in names:
         text += (
@@ -18,10 +18,3 @@ def modes_list(modes: Sequence[Mode], names: frozenset[str]) -> str:
             " belongs in another one, propose it with switch_mode."
         )
     return text
-
-
-def _purpose(mode: Mode) -> str:
-    if mode.when_to_use.strip():
-        return " ".join(mode.when_to_use.split())
-    sentence, _, rest = " ".join(mode.role.split()).partition(". ")
-    return f"{sentence}." if rest else sentence

@@ -1,0 +1,47 @@
+"""Open an engine, or the tasks on disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from joey.app.benches import make_bench
+from joey.app.indexes import CodeIndexes
+from joey.app.servers import Servers
+from joey.config.home import joey_home
+from joey.engine.engine import Engine, TaskOptions
+from joey.engine.workbench import Workbench
+from joey.ports import Store
+from joey.stores.json_files import JsonFileStore
+from joey.stores.memory import MemoryStore
+from joey.tools.registry import Registry, default_tools
+from joey.workspace.clock import SystemClock
+
+
+def open_engine(
+    *,
+    home: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    ephemeral: bool = False,
+) -> Engine:
+    """An engine that keeps its tasks under `home` (`JOEY_HOME`, else `~/.roo`).
+
+    With `ephemeral`, tasks live in memory and are gone with the process.
+    """
+    env = os.environ if env is None else env
+    home = home or joey_home(env)
+    store: Store = MemoryStore() if ephemeral else open_store(home, env)
+    registry = Registry(default_tools())
+    servers = Servers(home, env)
+    indexes = CodeIndexes(home, env)
+
+    def bench(options: TaskOptions) -> Workbench:
+        return make_bench(options, registry, servers, indexes, home, env)
+
+    return Engine(store, SystemClock(), bench)
+
+
+def open_store(home: Path | None = None, env: Mapping[str, str] | None = None) -> Store:
+    """The tasks on disk."""
+    return JsonFileStore(home or joey_home(os.environ if env is None else env))

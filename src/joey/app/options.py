@@ -1,0 +1,192 @@
+"""What a person's flags and files ask for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import structs
+
+from joey.app.customs import check_mode, modes_for
+from joey.config.choose import choose_profile
+from joey.config.home import joey_home
+from joey.config.profiles import Profiles, load_profiles
+from joey.config.settings import load_settings
+from joey.core.protocol import ToolProtocol
+from joey.core.settings import Limits, Profile, Route, Settings
+from joey.engine.asks import AnswerPolicy
+from joey.engine.engine import TaskOptions
+from joey.errors import ConfigError, WorkspaceError
+from joey.providers.kinds import KINDS, find_kind
+from joey.providers.select import model_of
+
+
+class KnownModel(Protocol):
+    """What is remembered of the model that a task works with."""
+
+    @property
+    def profile(self) -> str: ...
+    @property
+    def provider(self) -> str: ...
+    @property
+    def base_url(self) -> str | None: ...
+    @property
+    def model(self) -> str: ...
+
+
+ALLOW_EVERYTHING = "*"
+UNLIMITED = Limits()
+UNATTENDED_COMMAND_SECONDS = 600
+"""Without a person, a command that waits for something must not wait for ever."""
+
+
+def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
+    *,
+    workspace: Path,
+    home: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    provider: str | None = None,
+    model: str | None = None,
+    base_url: str | None = None,
+    profile: str | None = None,
+    mode: str | None = None,
+    protocol: ToolProtocol | None = None,
+    yes: bool = False,
+    require_approval: bool = False,
+    allow: tuple[str, ...] = (),
+    deny: tuple[str, ...] = (),
+    limits: Limits = UNLIMITED,
+    policy: AnswerPolicy | None = None,
+    system_prompt: str | None = None,
+    earlier: KnownModel | None = None,
+    allow_writes: bool = False,
+) -> TaskOptions:
+    """What a person's flags and files ask for.
+
+    `earlier` is what a task that is resumed worked with: it stays with its model and address
+    unless the flags name others.
+
+    Raises:
+        ConfigError: settings, profiles, keys or the mode's name.
+        WorkspaceError: the folder cannot be worked in.
+    """
+    env = os.environ if env is None else env
+    home = home or joey_home(env)
+    workspace = usable(workspace)
+    settings = _settings(home, unattended=policy is not None)
+    check_mode(mode, lambda: modes_for(workspace, home, env, settings))
+    profiles, by_person = load_profiles(home), bool(provider or model or base_url or profile)
+    if earlier is not None and not (provider or base_url or profile):
+        provider, base_url, profile = _as_before(earlier, profiles)
+        model = model or earlier.model or None
+    chosen = choose_profile(
+        profiles=profiles,
+        env=env,
+        kinds=KINDS,
+        provider=provider,
+        model=model,
+        base_url=base_url,
+        profile=profile,
+    )
+    check_price(chosen, limits)
+    return TaskOptions(
+        workspace=workspace,
+        profile=chosen,
+        settings=_permissions(settings, yes, require_approval, allow, deny, allow_writes),
+        mode=mode,
+        protocol=protocol or chosen.protocol,
+        limits=limits,
+        policy=policy,
+        system_prompt=system_prompt,
+        route=remembered(chosen, profiles, base_url, by_person=by_person),
+    )
+
+
+def _as_before(
+    earlier: KnownModel, profiles: Profiles
+) -> tuple[str | None, str | None, str | None]:
+    """Provider, address and profile of an earlier run; a profile that still exists says it all."""
+    if earlier.profile in profiles.profiles:
+        return None, None, earlier.profile
+    return earlier.provider or None, earlier.base_url, None
+
+
+def _settings(home: Path, *, unattended: bool) -> Settings:
+    settings = load_settings(home)
+    if unattended and not settings.command_execution_timeout:
+        return structs.replace(settings, command_execution_timeout=UNATTENDED_COMMAND_SECONDS)
+    return settings
+
+
+def remembered(
+    chosen: Profile, profiles: Profiles, base_url: str | None, *, by_person: bool
+) -> Route:
+    """An address from a flag or a profile stays with the task; one from the environment may
+    change with it."""
+    known = profiles.profiles.get(chosen.name)
+    stated = base_url or (known.base_url if known is not None else None)
+    return structs.replace(chosen.route, base_url=stated, chosen=by_person)
+
+
+def _permissions(
+    settings: Settings,
+    yes: bool,
+    require_approval: bool,
+    allow: tuple[str, ...],
+    deny: tuple[str, ...],
+    allow_writes: bool,
+) -> Settings:
+    """Flags over settings: `--deny` always counts, `--require-approval` beats `--yes`."""
+    settings = structs.replace(settings, denied_commands=(*settings.denied_commands, *deny))
+    if allow_writes:
+        settings = structs.replace(settings, auto_approval_enabled=True, always_allow_write=True)
+    if require_approval:
+        return structs.replace(settings, auto_approval_enabled=False)
+    if yes:
+        return structs.replace(
+            settings,
+            auto_approval_enabled=True,
+            always_allow_read_only=True,
+            always_allow_read_only_outside_workspace=True,
+            always_allow_write=True,
+            always_allow_write_outside_workspace=True,
+            always_allow_write_protected=True,
+            always_allow_execute=True,
+            always_allow_mode_switch=True,
+            always_allow_subtasks=True,
+            always_allow_mcp=True,
+            allowed_mcp_tools=(ALLOW_EVERYTHING,),
+            always_allow_browser=True,
+            allowed_commands=(ALLOW_EVERYTHING,),
+        )
+    if allow:
+        return structs.replace(
+            settings,
+            auto_approval_enabled=True,
+            always_allow_execute=True,
+            allowed_commands=(*settings.allowed_commands, *allow),
+        )
+    return settings
+
+
+def check_price(profile: Profile, limits: Limits) -> None:
+    """A budget that cannot be kept is refused before anything is spent."""
+    if limits.max_cost is None or find_kind(profile.provider).is_local:
+        return
+    if model_of(profile).prices is None:
+        raise ConfigError(
+            f"The price of {profile.model!r} is not known, so a budget cannot be kept. Limit the"
+            " turns or the time instead (--max-turns, --max-wall-time)."
+        )
+
+
+def usable(workspace: Path) -> Path:
+    folder = workspace.expanduser().absolute()
+    try:
+        with os.scandir(folder):
+            return folder.resolve(strict=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise WorkspaceError(f"The workspace {folder} cannot be used: {reason}.") from error

@@ -1,0 +1,42 @@
+"""MCP servers, put together: which environment they get, and whose trust counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from joey.config.trust import Trust, Trusted
+from joey.errors import ConfigError
+from joey.mcp.leases import Hubs, Surroundings
+from joey.ports import Mcp
+from joey.terminals.environment import command_environment
+from joey.tools.toolbox import Toolboxes
+
+
+class Servers:
+    """What the tasks of one engine share of them."""
+
+    def __init__(self, home: Path, env: Mapping[str, str]) -> None:
+        self.toolboxes = Toolboxes()
+        self._hubs = Hubs(surroundings(home, env))
+
+    def lease(self, workspace: Path) -> Mcp:
+        return self._hubs.lease(workspace)
+
+
+def surroundings(home: Path, env: Mapping[str, str]) -> Surroundings:
+    trust = Trust(home)
+
+    def trusts(workspace: Path, wanted: Mapping[str, bytes]) -> bool:
+        try:
+            return isinstance(trust.standing(workspace, wanted), Trusted)
+        except ConfigError:
+            return False
+
+    return Surroundings(
+        home=home,
+        env=env,
+        environment=command_environment(env),
+        trust_file=trust.path,
+        trusts=trusts,
+    )

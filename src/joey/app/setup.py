@@ -1,0 +1,106 @@
+"""What a server needs to know and may change."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from joey.app.customs import check_mode, modes_for, open_customs
+from joey.app.options import KnownModel, remembered, usable
+from joey.config.choose import choose_profile
+from joey.config.home import joey_home
+from joey.config.preferences import Preferences, split
+from joey.config.profiles import Profiles
+from joey.core.customs import SlashCommand
+from joey.core.models import ModelInfo
+from joey.core.modes import Mode
+from joey.core.settings import Profile
+from joey.engine.engine import TaskOptions
+from joey.providers.catalog import lookup, models_of
+from joey.providers.kinds import KINDS
+from joey.providers.select import model_of
+
+
+class Setup:
+    """Options of new tasks, settings, profiles."""
+
+    def __init__(
+        self, *, workspace: Path, home: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> None:
+        self._env = os.environ if env is None else env
+        self.home = home or joey_home(self._env)
+        self.workspace = usable(workspace)
+        self.preferences = Preferences(self.home)
+
+    def options(
+        self,
+        *,
+        workspace: Path | None = None,
+        mode: str | None = None,
+        profile: str | None = None,
+        configuration: dict[str, Any] | None = None,
+    ) -> TaskOptions:
+        """Options of one task; `configuration` holds settings and keys of a profile for it alone.
+
+        Raises:
+            ConfigError, WorkspaceError
+        """
+        settings, keys = split(configuration or {})
+        settings = {name: value for name, value in settings.items() if value is not None}
+        profile = profile or settings.pop("currentApiConfigName", None)
+        mode = mode or settings.get("mode")
+        folder = usable(workspace or self.workspace)
+        check_mode(mode, lambda: self.modes(folder))
+        profiles = self._profiles(profile, keys)
+        chosen = choose_profile(profiles=profiles, env=self._env, kinds=KINDS, profile=profile)
+        return TaskOptions(
+            workspace=folder,
+            profile=chosen,
+            settings=self.preferences.settings_with(settings),
+            mode=mode,
+            protocol=chosen.protocol,
+            route=remembered(chosen, profiles, None, by_person=bool(profile or keys)),
+        )
+
+    def modes(self, workspace: Path | None = None) -> tuple[Mode, ...]:
+        """Those of a workspace, by default the server's own.
+
+        Raises:
+            ConfigError, WorkspaceError
+        """
+        folder = self.workspace if workspace is None else usable(workspace)
+        return modes_for(folder, self.home, self._env, self.preferences.settings())
+
+    def commands(self) -> tuple[SlashCommand, ...]:
+        """Slash commands of the server's workspace.
+
+        Raises:
+            ConfigError
+        """
+        return open_customs(self.workspace, self.home, self._env).commands()
+
+    def _profiles(self, name: str | None, keys: dict[str, Any]) -> Profiles:
+        """Those on disk, and the one that a task brings along."""
+        profiles = self.preferences.profiles()
+        if not keys:
+            return profiles
+        given = self.preferences.profile_with(keys, name)
+        return Profiles(given.name, {**profiles.profiles, given.name: given})
+
+    def models(self, provider: str | None) -> dict[str, ModelInfo]:
+        """Models worth offering, of the active profile's provider unless one is named."""
+        profiles = self.preferences.profiles()
+        active = profiles.profiles.get(profiles.active, Profile())
+        name = provider or active.provider
+        ids = dict.fromkeys((active.model, *models_of(name)))
+        return {id: lookup(name, id) for id in ids if id}
+
+    def model_of_task(self, task: KnownModel) -> ModelInfo | None:
+        """What is known of the model that a task at rest worked with."""
+        profile = self.preferences.profiles().profiles.get(task.profile)
+        if profile is not None and profile.model == task.model:
+            return model_of(profile)
+        known = bool(task.model) and any(task.provider == kind.name for kind in KINDS)
+        return lookup(task.provider, task.model) if known else None

@@ -1,0 +1,44 @@
+"""What a workspace would run, and whether the person has agreed to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from joey.app.shelf import open_shelf
+from joey.config.home import joey_home
+from joey.config.trust import Trust, Trusted
+from joey.ports.trust import Wanted
+
+
+class WorkspaceTrust:
+    def __init__(
+        self, workspace: Path, home: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> None:
+        env = os.environ if env is None else env
+        home = home or joey_home(env)
+        self.workspace = workspace.resolve()
+        self.wanted: tuple[Wanted, ...] = open_shelf(workspace, home, env).wanted()
+        """Everything that would run, trusted or not."""
+        self._trust = Trust(home)
+
+    @property
+    def missing(self) -> tuple[Wanted, ...]:
+        """What is not trusted as it is now. Raises ConfigError."""
+        standing = self._trust.standing(self.workspace, self._contents)
+        if isinstance(standing, Trusted):
+            return ()
+        names = {*standing.new, *standing.changed}
+        return tuple(item for item in self.wanted if item.name in names)
+
+    def grant(self) -> None:
+        """Agree to everything that was looked at, and to nothing that comes later."""
+        self._trust.grant(self.workspace, self._contents)
+
+    def revoke(self) -> bool:
+        return self._trust.revoke(self.workspace)
+
+    @property
+    def _contents(self) -> dict[str, bytes]:
+        return {item.name: item.content for item in self.wanted}

@@ -1,0 +1,112 @@
+"""Everything that files say to the agent: modes, rules, slash commands, skills.
+
+One reading takes all of it in at once, and nothing of it changes afterwards: whoever asks twice
+in a run gets the same objects. A reading is repeated only when something that it looked at is
+not what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from joey.config.modes import load_modes
+from joey.config.rules import Rules
+from joey.config.scopes import Scopes, find_scopes, nested_scopes
+from joey.config.sightings import Sightings
+from joey.config.skills import FoundSkill, load_skills, read_skill, skills_for
+from joey.config.slash_commands import load_commands
+from joey.core.customs import Instructions, Skill, SlashCommand
+from joey.core.modes import Mode, all_modes
+from joey.core.settings import Settings
+from joey.ports import Customs
+
+
+class Places(Struct, frozen=True):
+    """Where to look."""
+
+    workspace: Path
+    home: Path
+    """`JOEY_HOME`, the person's `.roo`."""
+    user_home: Path
+    hides: Callable[[Path], bool]
+    """What the project keeps from the model; links must not get around it."""
+
+
+class _Reading(Struct, frozen=True):
+    modes: tuple[Mode, ...]
+    instructions: Mapping[str, Instructions]
+    commands: tuple[SlashCommand, ...]
+    skills: tuple[FoundSkill, ...]
+    warnings: tuple[str, ...]
+
+
+def read_modes(places: Places, settings: Settings) -> tuple[Mode, ...]:
+    """The modes alone, for those who need nothing else."""
+    return all_modes(load_modes(_scopes(places), Sightings()), settings.custom_mode_prompts)
+
+
+class LocalCustoms:
+    def __init__(self, places: Places, settings: Settings) -> None:
+        self._places = places
+        self._settings = settings
+        self._sightings, self._reading = self._read()
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        return self._reading.modes
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return self._reading.warnings
+
+    def instructions(self, mode: Mode) -> Instructions:
+        return self._reading.instructions.get(mode.slug) or Instructions()
+
+    def commands(self) -> tuple[SlashCommand, ...]:
+        return self._reading.commands
+
+    def skills(self, mode: Mode) -> tuple[Skill, ...]:
+        return skills_for(self._reading.skills, mode.slug)
+
+    def skill_text(self, skill: Skill) -> str:
+        return read_skill(self._reading.skills, skill)
+
+    def refresh(self) -> bool:
+        if self._sightings.unchanged():
+            return False
+        self._sightings, reading = self._read()
+        if reading == self._reading:
+            return False
+        self._reading = reading
+        return True
+
+    def _read(self) -> tuple[Sightings, _Reading]:
+        places, settings = self._places, self._settings
+        sightings = Sightings()
+        scopes = _scopes(places)
+        nested = nested_scopes(scopes, sightings) if settings.enable_subfolder_rules else ()
+        modes = all_modes(load_modes(scopes, sightings), settings.custom_mode_prompts)
+        rules = Rules(scopes, nested, sightings, agents=settings.use_agent_rules)
+        reading = _Reading(
+            modes=modes,
+            instructions={mode.slug: rules.of(mode.slug) for mode in modes},
+            commands=load_commands(scopes, sightings),
+            skills=load_skills(scopes, sightings),
+            warnings=sightings.warnings,
+        )
+        return sightings, reading
+
+
+def _scopes(places: Places) -> Scopes:
+    return find_scopes(
+        workspace=places.workspace,
+        home=places.home,
+        user_home=places.user_home,
+        hides=places.hides,
+    )
+
+
+_fits: type[Customs] = LocalCustoms

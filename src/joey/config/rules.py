@@ -1,0 +1,178 @@
+"""Rules: what people want of the agent in a project, in a mode, or everywhere.
+
+Files of a rules folder are told in the order of their names; where a mode or a project has no
+such folder with anything in it, a single file in the workspace may stand for it. All rules
+together have a limit, so that no file can crowd the conversation out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import structs
+
+from joey.config.scopes import ROO, Scope, Scopes
+from joey.config.sightings import Fence, Sightings, Text, links_on_the_way
+from joey.core.customs import Instructions, RuleFile
+
+DEEPEST_LINK = 5
+DEEPEST_FOLDER = 20
+MOST_FILES = 200
+ROOM = 300_000
+"""Characters of rules in one prompt."""
+
+_SKIPPED_NAMES = frozenset({".ds_store", "thumbs.db"})
+_SKIPPED_ENDINGS = (
+    *(".bak", ".cache", ".crdownload", ".db", ".dmp", ".dump", ".eslintcache", ".lock", ".log"),
+    *(".old", ".part", ".partial", ".pyc", ".pyo", ".stackdump", ".swo", ".swp", ".temp", ".tmp"),
+)
+
+
+class Rules:
+    """The rules of a workspace, as they are on disk."""
+
+    def __init__(
+        self, scopes: Scopes, nested: Sequence[Scope], sightings: Sightings, *, agents: bool
+    ) -> None:
+        self._scopes = scopes
+        self._nested = nested
+        self._sightings = sightings
+        self._generic = self._folders("rules") or self._single(".roorules", ".clinerules")
+        self._agents = tuple(self._find_agents()) if agents else ()
+        self._ignored = "\n\n".join(file.text for file in self._single(".rooignore"))
+
+    def of(self, slug: str) -> Instructions:
+        """What is told in a mode, within the room there is."""
+        own = self._folders(f"rules-{slug}")
+        room = _Room(self._sightings)
+        return Instructions(
+            mode_rules=room.take(own or self._single(f".roorules-{slug}", f".clinerules-{slug}")),
+            ignored=self._ignored,
+            agents=room.take(self._agents),
+            rules=room.take(self._generic),
+            override=self._override(slug),
+        )
+
+    def _folders(self, name: str) -> tuple[RuleFile, ...]:
+        return tuple(
+            file
+            for scope in (*self._scopes.roo, *self._nested)
+            for file in _RuleFolder(scope, self._sightings).files(name)
+        )
+
+    def _single(self, *names: str) -> tuple[RuleFile, ...]:
+        return self._single_in(self._scopes.workspace, "", *names)
+
+    def _single_in(self, folder: Path, label: str, *names: str) -> tuple[RuleFile, ...]:
+        """The first of these files that says anything."""
+        for name in names:
+            path = folder / name
+            if self._sightings.is_folder(path):
+                continue
+            shown = f"{label}{name}"
+            file = _rule_file(self._sightings.read(path, shown, self._scopes.fence), shown)
+            if file is not None:
+                return (file,)
+        return ()
+
+    def _find_agents(self) -> Iterator[RuleFile]:
+        yield from self._agents_in(self._scopes.workspace, "")
+        for scope in self._nested:
+            yield from self._agents_in(scope.folder.parent, scope.label.removesuffix(ROO))
+
+    def _agents_in(self, folder: Path, label: str) -> Iterator[RuleFile]:
+        yield from self._single_in(folder, label, "AGENTS.md", "AGENT.md")
+        yield from self._single_in(folder, label, "AGENTS.local.md")
+
+    def _override(self, slug: str) -> str | None:
+        files = self._single(f"{ROO}/system-prompt-{slug}")
+        return files[0].text if files else None
+
+
+class _RuleFolder:
+    """All files of one rules folder, links included."""
+
+    def __init__(self, scope: Scope, sightings: Sightings) -> None:
+        self._scope = scope
+        self._sightings = sightings
+        self._found: list[tuple[str, str, Path]] = []
+        self._entered: set[str] = set()
+
+    def files(self, name: str) -> Iterator[RuleFile]:
+        self._walk(self._scope.folder / name, f"{self._scope.label}/{name}", 0, 0)
+        said = 0
+        for _, label, path in sorted(self._found):
+            file = _rule_file(self._sightings.read(path, label, self._fence), label)
+            if file is not None:
+                said += len(file.text)
+                yield file
+            if said > ROOM:
+                return
+
+    @property
+    def _fence(self) -> Fence | None:
+        return self._scope.fence
+
+    def _walk(self, folder: Path, label: str, links: int, depth: int) -> None:
+        real = os.path.realpath(folder)
+        if real in self._entered:
+            return
+        self._entered.add(real)
+        for name in self._sightings.names(folder, label, self._fence):
+            self._take(folder / name, f"{label}/{name}", links, depth)
+
+    def _take(self, path: Path, label: str, links: int, depth: int) -> None:
+        links += sum(1 for _ in links_on_the_way(path))
+        if links > DEEPEST_LINK:
+            self._sightings.warn(f"{label} is not read: too many links lead to it.")
+        elif self._sightings.is_folder(path):
+            if depth < DEEPEST_FOLDER:
+                self._walk(path, label, links, depth + 1)
+        elif _is_skipped(path.name):
+            pass
+        elif len(self._found) >= MOST_FILES:
+            self._sightings.warn(f"{label} is not read: there are more than {MOST_FILES} rules.")
+        else:
+            self._found.append((path.name.lower(), label, path))
+
+
+class _Room:
+    """What is left of the room for rules while they are put together."""
+
+    def __init__(self, sightings: Sightings) -> None:
+        self._left = ROOM
+        self._sightings = sightings
+
+    def take(self, files: Sequence[RuleFile]) -> tuple[RuleFile, ...]:
+        return tuple(map(self._fit, files))
+
+    def _fit(self, file: RuleFile) -> RuleFile:
+        left, self._left = self._left, max(0, self._left - len(file.text))
+        if len(file.text) <= left:
+            return file
+        self._sightings.warn(
+            f"{file.label} does not fit: all rules together may have {ROOM:,} characters."
+        )
+        note = "[Left out here, for want of room. Read it where you need it.]"
+        kept = file.text[:left].rstrip()
+        return structs.replace(file, text=f"{kept}\n\n{note}" if kept else note)
+
+
+def _rule_file(text: Text | None, label: str) -> RuleFile | None:
+    """None for a file that says nothing."""
+    if text is None or not text.text.strip():
+        return None
+    said = text.text.strip()
+    if text.is_cut:
+        said += (
+            f"\n\n[The file goes on: it has {text.size:,} bytes, and only its beginning is shown"
+            " here. Read the rest where you need it.]"
+        )
+    return RuleFile(label, said)
+
+
+def _is_skipped(name: str) -> bool:
+    folded = name.lower()
+    return folded in _SKIPPED_NAMES or folded.endswith(_SKIPPED_ENDINGS)

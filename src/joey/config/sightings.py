@@ -1,0 +1,203 @@
+"""Files that others may have written, read so that nothing they are can do harm.
+
+A rule file may turn out to be a pipe, a device, ten megabytes or a link to a private key. So only
+regular files are opened, never more than a limit of them is read, and a link in a project is
+followed only to places that the project itself could hold. Whatever cannot be used becomes a
+warning for the person; nothing here raises.
+
+Everything that was looked at is remembered with what the system said about it: `unchanged` asks
+again, which costs one call for each file and reads none of them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from msgspec import Struct
+
+LARGEST = 100_000
+"""Bytes of a file that are used."""
+MOST_ENTRIES = 1000
+"""Names of a folder that are looked at."""
+MOST_ENTRIES_OF_CODE = 20_000
+MOST_WARNINGS = 100
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+Signature = tuple[int, ...]
+
+
+class Fence(Struct, frozen=True):
+    """Where links that belong to a project may lead."""
+
+    roots: tuple[Path, ...]
+    """Real paths."""
+    hides: Callable[[Path], bool]
+    """What the project keeps from the model (`.rooignore`)."""
+
+    def holds(self, path: Path) -> bool:
+        """Whether a path may be read, wherever links on the way lead."""
+        real = Path(os.path.realpath(path))
+        if not any(real.is_relative_to(root) for root in self.roots):
+            return False
+        return real == path or not self.hides(real)
+
+
+class Text(Struct, frozen=True):
+    """What a file says: all of it, or the beginning."""
+
+    text: str
+    size: int
+    """Bytes of the whole file."""
+    is_cut: bool = False
+
+
+class Sightings:
+    def __init__(self) -> None:
+        self._seen: dict[Path, Signature] = {}
+        self._warnings: dict[str, None] = {}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(self._warnings)
+
+    def warn(self, text: str) -> None:
+        if len(self._warnings) < MOST_WARNINGS:
+            self._warnings[text] = None
+
+    def unchanged(self) -> bool:
+        """Whether everything that was looked at is still as it was."""
+        return all(_sign(path) == signature for path, signature in self._seen.items())
+
+    def is_folder(self, path: Path) -> bool:
+        facts = self._look(path)
+        return facts is not None and stat.S_ISDIR(facts.st_mode)
+
+    def is_file(self, path: Path) -> bool:
+        facts = self._look(path)
+        return facts is not None and stat.S_ISREG(facts.st_mode)
+
+    def names(self, folder: Path, label: str, fence: Fence | None) -> list[str]:
+        """What is in a folder, sorted; nothing when it is none, or may not be entered."""
+        if not self.is_folder(folder) or not self._passes(folder, label, fence):
+            return []
+        try:
+            with os.scandir(folder) as entries:
+                names = sorted(entry.name for entry in islice(entries, MOST_ENTRIES + 1))
+        except OSError as error:
+            self.warn(f"{label}/ cannot be read: {_reason(error)}.")
+            return []
+        if len(names) > MOST_ENTRIES:
+            self.warn(f"{label}/ has more than {MOST_ENTRIES} entries; the others are not read.")
+        return [name for name in names[:MOST_ENTRIES] if _is_utf8(name)]
+
+    def subfolders(self, folder: Path) -> list[str]:
+        """The folders in a folder, sorted, without links."""
+        if not self.is_folder(folder):
+            return []
+        try:
+            with os.scandir(folder) as entries:
+                return sorted(
+                    entry.name
+                    for entry in islice(entries, MOST_ENTRIES_OF_CODE)
+                    if entry.is_dir(follow_symlinks=False) and _is_utf8(entry.name)
+                )
+        except OSError:
+            return []  # nothing of joey's is missed where nobody may look
+
+    def read(
+        self, path: Path, label: str, fence: Fence | None, limit: int = LARGEST
+    ) -> Text | None:
+        """The text of a file; None when there is none that can be used."""
+        facts = self._look(path, label)
+        if facts is None:
+            return None
+        if not stat.S_ISREG(facts.st_mode):
+            self.warn(f"{label} is not read: it is not a regular file.")
+            return None
+        if not self._passes(path, label, fence):
+            return None
+        try:
+            data, size = _read(path, limit)
+        except OSError as error:
+            self.warn(f"{label} cannot be read: {_reason(error)}.")
+            return None
+        if b"\0" in data:
+            self.warn(f"{label} is not read: it is not text.")
+            return None
+        if len(data) <= limit:
+            return Text(data.decode("utf-8-sig", "replace"), size)
+        self.warn(f"{label} has {size:,} bytes; only the first {limit:,} are used.")
+        return Text(data[:limit].decode("utf-8-sig", "replace").rstrip("\ufffd"), size, is_cut=True)
+
+    def _passes(self, path: Path, label: str, fence: Fence | None) -> bool:
+        if fence is None or fence.holds(path):
+            return True
+        self.warn(f"{label} is not read: it is a link that leads out of the workspace.")
+        return False
+
+    def _look(self, path: Path, label: str = "") -> os.stat_result | None:
+        """What the system says about a path, remembered. A label asks for a warning."""
+        try:
+            facts = path.stat()
+        except OSError as error:
+            self._seen[path] = (error.errno or 0,)
+            if label and (error.errno not in _ABSENT or is_link(path)):
+                self.warn(f"{label} cannot be read: {_reason(error)}.")
+            return None
+        self._seen[path] = _signature(facts)
+        return facts
+
+
+def links_on_the_way(path: Path) -> Iterator[Path]:
+    """The links that are followed from a name to what it finally is; at most ten."""
+    for _ in range(10):
+        if not is_link(path):
+            return
+        yield path
+        try:
+            path = path.parent / path.readlink()
+        except OSError:
+            return
+
+
+def is_link(path: Path) -> bool:
+    """What cannot be looked at is none."""
+    try:
+        return path.is_symlink()
+    except OSError:
+        return False
+
+
+def _sign(path: Path) -> Signature:
+    try:
+        return _signature(path.stat())
+    except OSError as error:
+        return (error.errno or 0,)
+
+
+def _signature(facts: os.stat_result) -> Signature:
+    return (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino, facts.st_mode)
+
+
+def _read(path: Path, limit: int) -> tuple[bytes, int]:
+    """Up to one byte more than the limit, and the size of the whole."""
+    descriptor = os.open(path, _READ)
+    with os.fdopen(descriptor, "rb") as file:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        return file.read(limit + 1), facts.st_size
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _is_utf8(name: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in name)

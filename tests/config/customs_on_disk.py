@@ -1,0 +1,52 @@
+"""Files of a project and of a person, and what is made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from joey.config.customs import LocalCustoms, Places
+from joey.core.customs import Instructions
+from joey.core.modes import Mode, find_mode
+from joey.core.settings import Settings
+
+
+class Disk:
+    """`work` is the workspace, `person` the home folder with `.roo` in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.work = root / "work"
+        self.person = root / "person"
+        self.home = self.person / ".roo"
+        for folder in (self.work, self.home):
+            folder.mkdir(parents=True)
+        self.hidden: set[Path] = set()
+
+    def write(self, files: dict[str, str | bytes]) -> None:
+        """Paths of the workspace; those that begin with `~/` are the person's."""
+        for name, text in files.items():
+            path = self.path(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    def path(self, name: str) -> Path:
+        return self.person / name[2:] if name.startswith("~/") else self.work / name
+
+    def link(self, name: str, target: str | Path) -> None:
+        path = self.path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(target)
+
+    def customs(self, **settings: Any) -> LocalCustoms:
+        places = Places(self.work, self.home, self.person, lambda path: path in self.hidden)
+        return LocalCustoms(places, Settings(**settings))
+
+
+def mode_of(customs: LocalCustoms, slug: str = "code") -> Mode:
+    mode = find_mode(slug, customs.modes)
+    assert mode is not None
+    return mode
+
+
+def rules_of(customs: LocalCustoms, slug: str = "code") -> Instructions:
+    return customs.instructions(mode_of(customs, slug))

@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from joey.config.customs import LocalCustoms
+from joey.config.scopes import find_scopes
+from joey.config.sightings import Sightings
+from joey.config.yaml_text import YamlError, read_yaml
+from joey.core.modes import BUILT_IN, Grant, Group, Mode, ModePrompt
+from tests.config.customs_on_disk import Disk, mode_of
+
+POET = """\
+customModes:
+  - slug: poet
+    name: Poet
+    roleDefinition: You are Roo, a poet.
+    groups: [read]
+"""
+
+
+def custom(customs: LocalCustoms) -> list[Mode]:
+    return [mode for mode in customs.modes if mode.source != "built-in"]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    return Disk(tmp_path)
+
+
+def entry(**changes: Any) -> dict[str, Any]:
+    return {"slug": "poet", "name": "Poet", "roleDefinition": "A poet.", "groups": []} | changes
+
+
+def write(disk: Disk, *entries: Any) -> None:
+    disk.write({".roomodes": json.dumps({"customModes": entries})})
+
+
+@pytest.mark.requirement("modes:fields")
+def test_every_field_of_a_mode_is_read(disk: Disk) -> None:
+    disk.write(
+        {
+            ".roomodes": """\
+customModes:
+  - slug: docs-writer
+    name: 📝 Docs
+    description: Writes the manual
+    roleDefinition: |-
+      You are Roo, a writer.
+      You are brief.
+    whenToUse: For everything in docs/.
+    customInstructions: Use short sentences.
+    groups:
+      - read
+      - - edit
+        - fileRegex: \\.(md|mdx)$
+          description: Markdown files only
+      - browser
+      - command
+      - mcp
+      - modes
+"""
+        }
+    )
+    assert custom(disk.customs()) == [
+        Mode(
+            slug="docs-writer",
+            name="📝 Docs",
+            role="You are Roo, a writer.\nYou are brief.",
+            when_to_use="For everything in docs/.",
+            grants=(
+                Grant(Group.READ),
+                Grant(Group.EDIT, r"\.(md|mdx)$", "Markdown files only"),
+                Grant(Group.BROWSER),
+                Grant(Group.COMMAND),
+                Grant(Group.MCP),
+            ),
+            custom_instructions="Use short sentences.",
+            description="Writes the manual",
+            source="project",
+        )
+    ]
+    assert disk.customs().warnings == ()
+
+
+@pytest.mark.requirement("modes:precedence")
+def test_a_project_comes_before_the_person_and_both_before_what_is_built_in(disk: Disk) -> None:
+    def named(name: str, *slugs: str) -> str:
+        return json.dumps({"customModes": [entry(slug=slug, name=name) for slug in slugs]})
+
+    disk.write(
+        {
+            ".roomodes": named("project", "a", "code"),
+            "~/.roo/modes.yaml": named("ours", "a", "b"),
+            "~/.roo/custom_modes.yaml": named("roo", "b", "c"),
+        }
+    )
+    modes = {mode.slug: mode.name for mode in disk.customs().modes}
+    built_in = {mode.slug: mode.name for mode in BUILT_IN}
+    assert modes == built_in | {"code": "project", "a": "project", "b": "ours", "c": "roo"}
+    assert list(modes)[-3:] == ["a", "b", "c"]
+
+
+@pytest.mark.requirement("modes:broken")
+@pytest.mark.parametrize(
+    ("broken", "complaint"),
+    [
+        (entry(slug="two words"), "mode 'two words' is not used: `slug` may have letters"),
+        (entry(slug=None), "mode number 2 is not used: `slug` is missing."),
+        (entry(name=""), "mode 'poet' is not used: `name` is missing."),
+        (entry(roleDefinition=["a"]), "mode 'poet' is not used: `roleDefinition` must be text."),
+        (entry(whenToUse={"a": "b"}), "mode 'poet' is not used: `whenToUse` must be text."),
+        ({k: v for k, v in entry().items() if k != "groups"}, "`groups` is missing"),
+        (entry(groups="read"), "`groups` must be a list."),
+        (entry(groups=[{"edit": {}}]), "`groups` must hold names, or pairs"),
+        (entry(groups=["read", "read"]), "`groups` has 'read' twice."),
+        (entry(groups=[["edit", {"fileRegex": "("}]]), "`fileRegex` cannot be used: it"),
+        (entry(groups=[["edit", {"fileRegex": ["x"]}]]), "`fileRegex` must be text."),
+        ("poet", "mode number 2 is not used: it is not a list of fields."),
+    ],
+)
+def test_a_broken_mode_is_dropped_alone_and_named(disk: Disk, broken: Any, complaint: str) -> None:
+    write(disk, entry(slug="first"), broken, entry(slug="last"))
+    customs = disk.customs()
+    assert [mode.slug for mode in custom(customs)] == ["first", "last"]
+    (warning,) = customs.warnings
+    assert warning.startswith(".roomodes: mode ")
+    assert complaint in warning
+
+
+def test_the_second_mode_of_a_slug_is_dropped(disk: Disk) -> None:
+    write(disk, entry(name="one"), entry(name="two"))
+    customs = disk.customs()
+    assert [mode.name for mode in custom(customs)] == ["one"]
+    assert customs.warnings == (
+        ".roomodes: mode 'poet' is not used: `slug` is that of another mode before it.",
+    )
+
+
+def test_a_group_that_is_not_known_grants_nothing_and_is_told(disk: Disk) -> None:
+    write(disk, entry(groups=["read", "magic", "always"]))
+    customs = disk.customs()
+    assert mode_of(customs, "poet").grants == (Grant(Group.READ),)
+    assert [warning.split(": ", 2)[2] for warning in customs.warnings] == [
+        "`groups` has 'magic', which is not known and grants nothing.",
+        "`groups` has 'always', which is not known and grants nothing.",
+    ]
+
+
+@pytest.mark.requirement("modes:cleaning")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeff" + POET,
+        POET.replace("  -", "  –").replace("name: Poet", "name: “Poet”"),
+        POET.replace("poet\n", "po\u200bet\n", 1).replace("    name", "\u00a0\u00a0  name"),
+        POET.replace("\n", "\r\n"),
+        json.dumps(
+            {"customModes": [entry(groups=["read"], roleDefinition="You are Roo, a poet.")]}
+        ),
+        '{"customModes": [\n\t{"slug": "poet", "name": "Poet",\n\t"roleDefinition":'
+        ' "You are Roo, a poet.", "groups": ["read"]}]}',
+    ],
+    ids=["bom", "typography", "invisible", "crlf", "json", "json-with-tabs"],
+)
+def test_files_are_cleaned_of_what_editors_put_in(disk: Disk, text: str) -> None:
+    disk.write({".roomodes": text})
+    customs = disk.customs()
+    assert customs.warnings == ()
+    (poet,) = custom(customs)
+    assert (poet.slug, poet.name, poet.role) == ("poet", "Poet", "You are Roo, a poet.")
+    assert poet.grants == (Grant(Group.READ),)
+
+
+def test_cleaning_that_would_spoil_a_file_is_left_out(disk: Disk) -> None:
+    disk.write({".roomodes": POET.replace("You are Roo, a poet.", "'It’s a poet 👩\u200d🎨.'")})
+    (poet,) = custom(disk.customs())
+    assert poet.role == "It’s a poet 👩\u200d🎨."
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a: b\ncustomModes: }", "line 2: "),
+        ("modes: []", "it must have a list `customModes`"),
+        ("- a", "it must have a list `customModes`"),
+        ("customModes:\n  slug: x", "it must have a list `customModes`"),
+        ("customModes: " + "[" * 100_000, "nested too deeply"),
+        ("- " * 100_000, "nested too deeply"),
+        (POET + "#" * 300_000, "it has more than 256,000 bytes"),
+    ],
+    ids=["unfinished", "other-key", "list", "mapping", "deep-flow", "deep-block", "huge"],
+)
+def test_a_file_that_is_none_is_told_and_nothing_else_happens(
+    disk: Disk, text: str, complaint: str
+) -> None:
+    disk.write({".roomodes": text})
+    customs = disk.customs()
+    assert customs.modes == BUILT_IN
+    assert any(
+        warning.startswith(".roomodes is not used: ") and complaint in warning
+        for warning in customs.warnings
+    )
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "customModes:", "customModes: []", "# nothing"])
+def test_a_file_without_modes_is_fine(disk: Disk, text: str) -> None:
+    disk.write({".roomodes": text})
+    assert (disk.customs().modes, disk.customs().warnings) == (BUILT_IN, ())
+
+
+def test_references_and_tags_of_yaml_do_no_harm() -> None:
+    bomb = "a: &a [x, x]\n" + "".join(
+        f"{new}: &{new} [*{old}, *{old}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+    )
+    assert set(read_yaml(bomb)) == set("abcdefghi")
+    assert read_yaml("<<: {a: b}") == {"<<": {"a": "b"}}
+    assert read_yaml("a: !!python/object/apply:os.system [ls]") == {"a": ["ls"]}
+    with pytest.raises(YamlError, match="undefined alias"):
+        read_yaml("a: *b")
+
+
+@settings(max_examples=100)
+@given(data=st.one_of(st.binary(max_size=200), st.text(max_size=200).map(str.encode)))
+def test_whatever_is_in_the_file_there_are_modes(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
+    from joey.config.modes import load_modes
+
+    root = tmp_path_factory.mktemp("any")
+    (root / ".roomodes").write_bytes(data)
+    scopes = find_scopes(
+        workspace=root, home=root / "home", user_home=root, hides=lambda path: False
+    )
+    assert isinstance(load_modes(scopes, Sightings()), tuple)
+
+
+def test_settings_change_the_words_of_built_in_modes(disk: Disk) -> None:
+    prompts = {"ask": ModePrompt(role_definition="You know it all.")}
+    assert mode_of(disk.customs(custom_mode_prompts=prompts), "ask").role == "You know it all."
+
+
+def test_a_link_to_a_file_elsewhere_is_not_followed(disk: Disk, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text(POET)
+    disk.link(".roomodes", tmp_path / "elsewhere")
+    customs = disk.customs()
+    assert customs.modes == BUILT_IN
+    assert customs.warnings == (
+        ".roomodes is not read: it is a link that leads out of the workspace.",
+    )

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from joey.core.customs import SlashCommand
+from tests.config.customs_on_disk import Disk
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    return Disk(tmp_path)
+
+
+@pytest.mark.requirement("modes:commands")
+def test_commands_have_front_matter_and_text(disk: Disk) -> None:
+    disk.write(
+        {
+            ".roo/commands/deploy.md": "---\ndescription: Ship\n  it\nargument-hint: <server>\n"
+            "mode: code\n---\n\nBuild it.\n\n---\nThen ship it.\n",
+            "~/.roo/commands/tidy-up.v2.md": "Tidy up.\n",
+        }
+    )
+    deploy, init, tidy = disk.customs().commands()
+    assert deploy == SlashCommand(
+        name="deploy",
+        content="Build it.\n\n---\nThen ship it.",
+        description="Ship it",
+        argument_hint="<server>",
+        mode="code",
+        source="project",
+    )
+    assert tidy == SlashCommand(name="tidy-up.v2", content="Tidy up.", source="global")
+    assert (init.name, init.source) == ("init", "built-in")
+    assert "AGENTS.md" in init.content
+
+
+def test_the_projects_command_hides_the_persons_and_that_hides_ours(disk: Disk) -> None:
+    disk.write({"~/.roo/commands/init.md": "mine", "~/.roo/commands/a.md": "mine"})
+    disk.write({".roo/commands/a.md": "the project's"})
+    found = {command.name: command.content for command in disk.customs().commands()}
+    assert found == {"a": "the project's", "init": "mine"}
+
+
+def test_what_cannot_be_a_command_is_told(disk: Disk) -> None:
+    disk.write(
+        {
+            ".roo/commands/two words.md": "x",
+            ".roo/commands/notes.txt": "not a command",
+            ".roo/commands/broken.md": "---\ndescription: [\n---\nStill said.",
+            ".roo/commands/listed.md": "---\n- a\n---\nStill said.",
+            ".roo/commands/folder.md/x": "x",
+        }
+    )
+    customs = disk.customs()
+    found = {command.name: command.content for command in customs.commands()}
+    assert {"broken": "Still said.", "listed": "Still said."}.items() <= found.items()
+    assert set(found) == {"broken", "init", "listed"}
+    assert sorted(warning.partition(".md")[0] for warning in customs.warnings) == [
+        ".roo/commands/broken",
+        ".roo/commands/folder",
+        ".roo/commands/listed",
+        ".roo/commands/two words",
+    ]
+
+
+def test_a_command_that_links_to_a_secret_is_not_read(disk: Disk, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("PRIVATE")
+    disk.link(".roo/commands/steal.md", tmp_path / "secret")
+    customs = disk.customs()
+    assert [command.name for command in customs.commands()] == ["init"]
+    assert customs.warnings
