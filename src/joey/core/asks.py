@@ -13,6 +13,7 @@ class AskKind(StrEnum):
     COMMAND = "command"
     TOOL = "tool"
     USE_MCP_SERVER = "use_mcp_server"
+    BROWSER_ACTION_LAUNCH = "browser_action_launch"
     COMPLETION_RESULT = "completion_result"
     API_REQ_FAILED = "api_req_failed"
     RESUME_TASK = "resume_task"
@@ -62,8 +63,10 @@ def first_suggestion(text: str) -> str | None:
     return suggestions[0].answer if suggestions else None
 
 
-INTERACTIVE = frozenset({AskKind.FOLLOWUP, AskKind.COMMAND, AskKind.TOOL, AskKind.USE_MCP_SERVER})
-RESUMABLE = frozenset({AskKind.RESUME_TASK})
-
-APPROVALS = frozenset({AskKind.COMMAND, AskKind.TOOL, AskKind.USE_MCP_SERVER})
+APPROVALS = frozenset(
+    {AskKind.COMMAND, AskKind.TOOL, AskKind.USE_MCP_SERVER, AskKind.BROWSER_ACTION_LAUNCH}
+)
 """Asks where anything but *yes* means: do not run it."""
+
+INTERACTIVE = APPROVALS | {AskKind.FOLLOWUP}
+RESUMABLE = frozenset({AskKind.RESUME_TASK})

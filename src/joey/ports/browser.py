@@ -25,8 +25,9 @@ class BrowserStep(Struct, frozen=True, omit_defaults=True):
     url: str = ""
     x: int = 0
     y: int = 0
+    """A point of the page; with `resize`, the new size."""
     text: str = ""
-    """To type, or the key to press."""
+    """To type; the key to press; with `screenshot`, the format (`png`, `jpeg`, `webp`)."""
 
 
 class BrowserLook(Struct, frozen=True, omit_defaults=True):
@@ -37,9 +38,9 @@ class BrowserLook(Struct, frozen=True, omit_defaults=True):
     console: str = ""
     """New lines of the page's console."""
     url: str = ""
-    width: int = 0
-    height: int = 0
     cursor: tuple[int, int] | None = None
+    note: str = ""
+    """What else there is to say: the page is still loading, a download was refused."""
 
 
 class Browser(Protocol):
@@ -47,6 +48,9 @@ class Browser(Protocol):
 
     @property
     def is_open(self) -> bool: ...
+
+    @property
+    def viewport(self) -> tuple[int, int]: ...
 
     async def do(self, step: BrowserStep) -> BrowserLook:
         """Raises ToolError: no page is open, the address cannot be reached, a step failed."""

@@ -1,0 +1,174 @@
+"""Python files in `tools/` of the user's and the project's folder, each a tool.
+
+A tool runs in a process of its own, with a bare environment, limits on time and output, and a
+process group that is killed with it. Files of the project are not even looked into before the
+project is trusted, since looking at a tool already runs its file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from joey.errors import ToolError
+from joey.ports import CustomToolInfo, CustomTools
+
+_RUNNER = Path(__file__).with_name("tool_runner.py")
+_DESCRIBE_SECONDS = 10
+_RUN_SECONDS = 300
+_MOST_BYTES = 4 * 1024 * 1024
+_FOREIGN = frozenset({".ts", ".js", ".mts", ".mjs", ".cts", ".cjs"})
+_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TZ", "TMPDIR")
+
+Source = Literal["project", "global"]
+Trusted = Callable[[], bool]
+
+
+class _Said(Struct, frozen=True):
+    """What the runner answers."""
+
+    tool: dict[str, Any] | None = None
+    result: str | None = None
+    error: str | None = None
+
+
+class LocalCustomTools:
+    def __init__(
+        self, home: Path, workspace: Path, env: Mapping[str, str], trusted: Trusted
+    ) -> None:
+        self._folders: tuple[tuple[Source, Path], ...] = (
+            ("global", home / "tools"),
+            ("project", workspace / ".roo" / "tools"),
+        )
+        self._workspace = workspace
+        self._env = {name: env[name] for name in _KEPT if name in env}
+        self._trusted = trusted
+        self._seen: tuple[object, ...] = ()
+        self._tools: tuple[CustomToolInfo, ...] = ()
+        self._warnings: tuple[str, ...] = ()
+        self._files: dict[str, Path] = {}
+
+    @property
+    def tools(self) -> tuple[CustomToolInfo, ...]:
+        return self._tools
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return self._warnings
+
+    async def refresh(self) -> None:
+        files = [(source, file) for source, folder in self._folders for file in _files(folder)]
+        trusted = not any(source == "project" for source, _ in files) or self._trusted()
+        seen = (trusted, *((file, _version(file)) for _, file in files))
+        if seen == self._seen:
+            return
+        found: dict[str, CustomToolInfo] = {}
+        warnings: list[str] = []
+        self._files = {}
+        for source, file in files:
+            shown = f".roo/tools/{file.name}" if source == "project" else f"tools/{file.name}"
+            if source == "project" and not trusted:
+                warnings.append(f"{shown} is not used: the workspace is not trusted (joey trust)")
+            elif file.suffix in _FOREIGN:
+                warnings.append(f"{shown} is not used: tools are written in Python here")
+            else:
+                await self._describe(file, shown, source, found, warnings)
+        self._seen = seen
+        self._warnings = tuple(warnings)
+        self._tools = tuple(found[name] for name in sorted(found))
+
+    async def _describe(
+        self,
+        file: Path,
+        shown: str,
+        source: Source,
+        found: dict[str, CustomToolInfo],
+        warnings: list[str],
+    ) -> None:
+        try:
+            said = await self._ask("describe", file, b"", _DESCRIBE_SECONDS)
+            if said.tool is None:
+                raise ToolError(said.error or "it said nothing about itself")
+            info = msgspec.convert({**said.tool, "path": shown, "source": source}, CustomToolInfo)
+        except (ToolError, msgspec.ValidationError) as error:
+            warnings.append(f"{shown} is not used: {error}")
+            return
+        found[info.name] = info
+        self._files[info.name] = file
+
+    async def run(self, name: str, arguments: dict[str, Any], mode: str) -> str:
+        asked = msgspec.json.encode({"arguments": arguments, "mode": mode})
+        said = await self._ask("run", self._files[name], asked, _RUN_SECONDS)
+        if said.result is None:
+            raise ToolError(f"The custom tool {name} failed: {said.error}")
+        return said.result
+
+    async def _ask(self, action: str, file: Path, given: bytes, seconds: float) -> _Said:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", str(_RUNNER), action, str(file)),
+            cwd=self._workspace,
+            env={**self._env, "JOEY_ACTIVE": "1", "ROO_ACTIVE": "true"},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(seconds):
+                return _understood(await _exchange(process, given))
+        except TimeoutError as error:
+            raise ToolError(f"it took longer than {seconds} seconds and was stopped") from error
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+
+async def _exchange(process: asyncio.subprocess.Process, given: bytes) -> bytes:
+    assert process.stdin is not None and process.stdout is not None
+    with suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(given)
+        await process.stdin.drain()
+        process.stdin.close()
+    answer = bytearray()
+    while data := await process.stdout.read(64 * 1024):
+        answer += data
+        if len(answer) > _MOST_BYTES:
+            raise ToolError(f"it answered with more than {_MOST_BYTES // 1024**2} MB")
+    return bytes(answer)
+
+
+def _understood(answer: bytes) -> _Said:
+    try:
+        return msgspec.json.decode(answer, type=_Said)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ToolError("it ended without an answer") from error
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        inside = sorted(folder.iterdir())
+    except OSError:
+        return []  # no folder, no tools
+    known = ({".py"} | _FOREIGN).__contains__
+    return [file for file in inside if known(file.suffix) and not file.name.startswith(("_", "."))]
+
+
+def _version(file: Path) -> tuple[int, int, int]:
+    try:
+        stat = file.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+
+
+_fits: type[CustomTools] = LocalCustomTools

@@ -1,0 +1,237 @@
+"""Look at a page in a browser, and use it: one step, then a picture of what it led to."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import PurePath
+from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+from msgspec import Meta, Struct
+
+from joey.core.asks import Answer, AskKind
+from joey.core.modes import Group
+from joey.errors import ArgumentError, HiddenError, ToolError
+from joey.ports import Browser, BrowserLook, BrowserStep, Place, ToolContext
+from joey.tools.arguments import convert, missing
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
+
+_POINT = re.compile(r"\s*(-?\d{1,6})\s*,\s*(-?\d{1,6})\s*(?:@\s*(\d{1,5})\s*[x,]\s*(\d{1,5})\s*)?")
+_SIZE = re.compile(r"\s*(\d{2,5})\s*[x,]\s*(\d{2,5})\s*")
+_FORMATS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
+_NEEDS = {
+    "launch": "url",
+    "click": "coordinate",
+    "hover": "coordinate",
+    "type": "text",
+    "press": "text",
+    "resize": "size",
+    "screenshot": "path",
+}
+
+
+class BrowserActionParams(Struct, frozen=True):
+    action: Annotated[
+        Literal[
+            "launch",
+            "click",
+            "hover",
+            "type",
+            "press",
+            "scroll_down",
+            "scroll_up",
+            "resize",
+            "screenshot",
+            "close",
+        ],
+        Meta(description="What to do. Begin with launch, end with close."),
+    ]
+    url: Annotated[str | None, Meta(description="launch: the address to open.")] = None
+    coordinate: Annotated[
+        str | None,
+        Meta(
+            description="click, hover: the point as `x,y@WIDTHxHEIGHT`, measured in the latest"
+            " picture, which is WIDTH by HEIGHT."
+        ),
+    ] = None
+    size: Annotated[str | None, Meta(description="resize: `width,height` of the page.")] = None
+    text: Annotated[
+        str | None,
+        Meta(description="type: the text. press: a key such as Enter, or several: Control+a."),
+    ] = None
+    path: Annotated[
+        str | None, Meta(description="screenshot: the file to save it in (.png, .jpeg, .webp).")
+    ] = None
+
+
+class PreparedStep(Prepared, frozen=True, kw_only=True):
+    step: BrowserStep
+    target: Place | None = None
+    """Where a screenshot is saved."""
+
+
+class BrowserAction(Tool[BrowserActionParams, PreparedStep]):
+    name: ClassVar[str] = "browser_action"
+    group: ClassVar[Group] = Group.BROWSER
+    params: ClassVar[type[Struct]] = BrowserActionParams
+    strict: ClassVar[bool] = False
+
+    def offered(self, offer: Offer) -> bool:
+        return (
+            offer.extras.browser is not None
+            and offer.settings.browser_tool_enabled
+            and offer.model.images
+        )
+
+    def parse(self, arguments: dict[str, Any]) -> BrowserActionParams:
+        params = convert(arguments, BrowserActionParams, self.name)
+        needed = _NEEDS.get(params.action)
+        if needed is not None and not getattr(params, needed):
+            raise missing(self.name, needed)
+        return params
+
+    async def prepare(self, params: BrowserActionParams, ctx: ToolContext) -> PreparedStep:
+        browser = _browser(ctx)
+        if params.action == "launch":
+            return _launch(params.url or "", ctx)
+        if not browser.is_open and params.action != "close":
+            raise ToolError("No page is open: begin with the action launch and a url.")
+        if params.action == "screenshot":
+            return _screenshot(params.path or "", ctx)
+        step = _step(params, browser.viewport)
+        return PreparedStep(claims=(Claim(Access.NONE),), row=_row(params, step), step=step)
+
+    async def run(self, prepared: PreparedStep, ctx: ToolContext, answer: Answer | None) -> Outcome:
+        browser = _browser(ctx)
+        look = await browser.do(prepared.step)
+        if prepared.step.action == "close":
+            return Outcome("The browser is closed. Other tools can be used now.")
+        if prepared.target is not None:
+            await ctx.files.write(prepared.target, _bytes_of(look.screenshot))
+        seen = {
+            "screenshot": look.screenshot,
+            "logs": look.console,
+            "currentUrl": look.url,
+            "currentMousePosition": ",".join(map(str, look.cursor)) if look.cursor else None,
+        }
+        return Outcome(
+            _told(prepared, look, browser.viewport),
+            images=(look.screenshot,) if look.screenshot and ctx.model.images else (),
+            said=(("browser_action_result", msgspec.json.encode(seen).decode()),),
+        )
+
+
+def _launch(url: str, ctx: ToolContext) -> PreparedStep:
+    """A file is shown only where it may also be read."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    claims: tuple[Claim, ...] = (Claim(Access.BROWSER, subject=parts.geturl()),)
+    match parts.scheme:
+        case "http" | "https":
+            pass
+        case "file":
+            place = ctx.files.resolve(unquote(parts.path))
+            if place.ignored:
+                raise HiddenError(url)
+            claims = (*claims, Claim(Access.READ, place=place))
+        case other:
+            raise ArgumentError(f"Only http, https and file addresses can be opened, not {other}.")
+    return PreparedStep(
+        claims=claims,
+        row={},
+        row_text=parts.geturl(),
+        ask=AskKind.BROWSER_ACTION_LAUNCH,
+        step=BrowserStep("launch", url=parts.geturl()),
+    )
+
+
+def _screenshot(path: str, ctx: ToolContext) -> PreparedStep:
+    place = ctx.files.resolve(path)
+    format = _FORMATS.get(PurePath(path).suffix.lower())
+    if format is None:
+        raise ArgumentError(f"A screenshot is saved as .png, .jpeg or .webp, not as {path}.")
+    if not place.inside:
+        raise ToolError(f"A screenshot stays inside of the workspace; {path} does not.")
+    if place.ignored:
+        raise HiddenError(path)
+    return PreparedStep(
+        claims=(Claim(Access.WRITE, place=place),),
+        row={
+            "tool": "browserAction",
+            "action": "screenshot",
+            "path": place.shown,
+            "isProtected": place.protected,
+        },
+        path=place.shown,
+        step=BrowserStep("screenshot", text=format),
+        target=place,
+    )
+
+
+def _step(params: BrowserActionParams, viewport: tuple[int, int]) -> BrowserStep:
+    match params.action:
+        case "click" | "hover":
+            x, y = _point(params.coordinate or "", viewport)
+            return BrowserStep(params.action, x=x, y=y)
+        case "resize":
+            found = _SIZE.fullmatch(params.size or "")
+            if found is None:
+                raise ArgumentError(f"The size must be `width,height`, not {params.size!r}.")
+            return BrowserStep("resize", x=int(found[1]), y=int(found[2]))
+    return BrowserStep(params.action, text=params.text or "")
+
+
+def _point(given: str, viewport: tuple[int, int]) -> tuple[int, int]:
+    """A point of the picture as a point of the page."""
+    found = _POINT.fullmatch(given)
+    if found is None:
+        raise ArgumentError(
+            f"The coordinate must be `x,y@WIDTHxHEIGHT`, as in 450,300@900x600, not {given!r}."
+        )
+    x, y = int(found[1]), int(found[2])
+    if found[3] and int(found[3]) and int(found[4]):
+        x = round(x * viewport[0] / int(found[3]))
+        y = round(y * viewport[1] / int(found[4]))
+    return x, y
+
+
+def _row(params: BrowserActionParams, step: BrowserStep) -> dict[str, Any]:
+    row: dict[str, Any] = {"tool": "browserAction", "action": params.action}
+    if params.action in ("click", "hover"):
+        row["coordinate"] = f"{step.x},{step.y}"
+    if step.text:
+        row["text"] = step.text
+    return row
+
+
+def _told(prepared: PreparedStep, look: BrowserLook, viewport: tuple[int, int]) -> str:
+    width, height = viewport
+    did = (
+        f"Screenshot saved to: {prepared.target.shown}"
+        if prepared.target is not None
+        else f"The step {prepared.step.action} was carried out; the picture shows the page now."
+    )
+    cursor = f"{look.cursor[0]},{look.cursor[1]}" if look.cursor else "not on the page yet"
+    return "\n".join(
+        [
+            *[line for line in (did, look.note) if line],
+            f"Page: {look.url}",
+            f"Give coordinates as x,y@{width}x{height}, measured in the picture.",
+            f"Browser viewport: {width}x{height}",
+            f"Cursor position: {cursor}",
+            f"Console logs:\n{look.console or '(No new logs)'}",
+        ]
+    )
+
+
+def _browser(ctx: ToolContext) -> Browser:
+    if ctx.extras.browser is None:
+        raise ToolError("There is no browser here: Chromium and Playwright are needed for it.")
+    return ctx.extras.browser
+
+
+def _bytes_of(uri: str | None) -> bytes:
+    if uri is None:
+        raise ToolError("The browser gave no picture.")
+    return base64.b64decode(uri.partition(",")[2])

@@ -1,0 +1,100 @@
+"""A tool that the user or the project brought along, as one of ours."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import Struct
+
+from joey.core.asks import Answer
+from joey.core.models import ToolSpec
+from joey.core.modes import Group
+from joey.errors import ToolError
+from joey.ports import CustomToolInfo, ToolContext
+from joey.tools.arguments import decode_json, missing
+from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
+
+
+class CustomCall(Struct, frozen=True):
+    arguments: dict[str, Any]
+
+
+class PreparedCustomCall(Prepared, frozen=True, kw_only=True):
+    arguments: dict[str, Any]
+
+
+class CustomTool(Tool[CustomCall, PreparedCustomCall]):
+    group: ClassVar[Group] = Group.ALWAYS
+    params: ClassVar[type[Struct]] = CustomCall
+
+    def __init__(self, info: CustomToolInfo) -> None:
+        self._info = info
+        self._spec = ToolSpec(info.name, info.description, info.schema, strict=False)
+        self._properties: dict[str, Any] = info.schema.get("properties", {})
+
+    @property
+    def name(self) -> str:  # type: ignore[override]  # each instance is another tool
+        return self._info.name
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._spec
+
+    @property
+    def xml_tags(self) -> frozenset[str]:
+        return frozenset(self._properties)
+
+    @property
+    def xml_usage(self) -> str | None:
+        return None
+
+    def parse(self, arguments: dict[str, Any]) -> CustomCall:
+        """Strings of an XML call become what the schema asks for."""
+        given = {
+            name: _as_wanted(value, self._properties.get(name, {}))
+            for name, value in arguments.items()
+            if name in self._properties
+        }
+        for name in self._info.schema.get("required", ()):
+            if given.get(name) is None and not _is_optional(self._properties.get(name, {})):
+                raise missing(self.name, name)
+        return CustomCall(given)
+
+    async def prepare(self, params: CustomCall, ctx: ToolContext) -> PreparedCustomCall:
+        shown = msgspec.json.encode(params.arguments).decode()
+        return PreparedCustomCall(
+            claims=(Claim(Access.CUSTOM_TOOL, subject=f"the custom tool {self.name}"),),
+            row={
+                "tool": "customTool",
+                "name": self.name,
+                "path": self._info.path,
+                "arguments": shown,
+            },
+            arguments=params.arguments,
+        )
+
+    async def run(
+        self, prepared: PreparedCustomCall, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
+        tools = ctx.extras.custom_tools
+        if tools is None:
+            raise ToolError(f"The custom tool {self.name} is gone.")
+        return Outcome(await tools.run(self.name, prepared.arguments, ctx.mode.slug))
+
+    def describe(self, arguments: dict[str, Any]) -> str:
+        return f"[{self.name}]"
+
+
+def _is_optional(schema: dict[str, Any]) -> bool:
+    kind = schema.get("type")
+    return isinstance(kind, list) and "null" in kind
+
+
+def _as_wanted(value: Any, schema: dict[str, Any]) -> Any:
+    kinds = schema.get("type")
+    wanted = set(kinds if isinstance(kinds, list) else [kinds])
+    if not isinstance(value, str) or "string" in wanted or None in wanted:
+        return value
+    decoded = decode_json(value.strip())
+    return value if decoded is None else decoded

@@ -1,0 +1,53 @@
+"""Fetch instructions for work on the agent itself: its modes and its MCP servers."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta, Struct
+
+from joey.core.asks import Answer
+from joey.core.modes import Group
+from joey.ports import ToolContext
+from joey.tools.arguments import convert
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
+
+
+class FetchInstructionsParams(Struct, frozen=True):
+    task: Annotated[
+        Literal["create_mcp_server", "create_mode"],
+        Meta(description="What the instructions shall be for."),
+    ]
+
+
+class PreparedInstructions(Prepared, frozen=True, kw_only=True):
+    task: str
+
+
+class FetchInstructions(Tool[FetchInstructionsParams, PreparedInstructions]):
+    name: ClassVar[str] = "fetch_instructions"
+    group: ClassVar[Group] = Group.READ
+    params: ClassVar[type[Struct]] = FetchInstructionsParams
+    parallel: ClassVar[bool] = True
+
+    def offered(self, offer: Offer) -> bool:
+        return offer.extras.customs is not None
+
+    def parse(self, arguments: dict[str, Any]) -> FetchInstructionsParams:
+        return convert(arguments, FetchInstructionsParams, self.name)
+
+    async def prepare(
+        self, params: FetchInstructionsParams, ctx: ToolContext
+    ) -> PreparedInstructions:
+        return PreparedInstructions(
+            claims=(Claim(Access.GUIDANCE, subject=f"the instructions for {params.task}"),),
+            row={"tool": "fetchInstructions", "content": params.task},
+            task=params.task,
+        )
+
+    async def run(
+        self, prepared: PreparedInstructions, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
+        folder = files("joey.tools") / "instructions"
+        return Outcome((folder / f"{prepared.task}.md").read_text(encoding="utf-8"))

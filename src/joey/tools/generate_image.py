@@ -1,0 +1,128 @@
+"""Have a picture made and put it into a file."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from pathlib import PurePath
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from joey.core.asks import Answer
+from joey.core.modes import Group
+from joey.errors import HiddenError, ToolError
+from joey.ports import Place, ToolContext
+from joey.tools.arguments import convert
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
+from joey.tools.images import ImageAllowance, data_uri, media_type
+
+_PICTURE = re.compile(r"data:image/(png|jpe?g|webp);base64,(.*)", re.DOTALL)
+_SUFFIXES = {"png": ".png", "jpeg": ".jpeg", "webp": ".webp"}
+_INPUTS = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
+
+
+class GenerateImageParams(Struct, frozen=True):
+    prompt: Annotated[str, Meta(description="What the picture shall show, or what to change.")]
+    path: Annotated[str, Meta(description="Where to put it, relative to the workspace.")]
+    image: Annotated[
+        str | None, Meta(description="Path of a picture to start from; null starts afresh.")
+    ] = None
+
+
+class PreparedPicture(Prepared, frozen=True, kw_only=True):
+    prompt: str
+    target: Place
+    source: Place | None
+
+
+class GenerateImage(Tool[GenerateImageParams, PreparedPicture]):
+    name: ClassVar[str] = "generate_image"
+    group: ClassVar[Group] = Group.EDIT
+    params: ClassVar[type[Struct]] = GenerateImageParams
+
+    def offered(self, offer: Offer) -> bool:
+        return offer.extras.images is not None
+
+    def parse(self, arguments: dict[str, Any]) -> GenerateImageParams:
+        return convert(arguments, GenerateImageParams, self.name)
+
+    async def prepare(self, params: GenerateImageParams, ctx: ToolContext) -> PreparedPicture:
+        if ctx.extras.images is None:
+            raise ToolError("No model for pictures is configured (setting `imageProfile`).")
+        target = _visible(params.path, ctx)
+        source = _visible(params.image, ctx) if params.image else None
+        claims = [Claim(Access.WRITE, place=target)]
+        row: dict[str, Any] = {
+            "tool": "generateImage",
+            "path": target.shown,
+            "content": params.prompt,
+            "isOutsideWorkspace": not target.inside,
+            "isProtected": target.protected,
+        }
+        if source is not None:
+            if PurePath(source.shown).suffix.lower() not in _INPUTS:
+                raise ToolError(f"{source.shown} is not a picture that can be started from.")
+            claims.append(Claim(Access.READ, place=source))
+            row["inputImage"] = source.shown
+        return PreparedPicture(
+            claims=tuple(claims),
+            row=row,
+            path=target.shown,
+            prompt=params.prompt,
+            target=target,
+            source=source,
+        )
+
+    async def run(
+        self, prepared: PreparedPicture, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
+        assert ctx.extras.images is not None
+        source = await _input(prepared.source, ctx) if prepared.source is not None else None
+        uri = await ctx.extras.images.make(prepared.prompt, source)
+        format, data = _decoded(uri)
+        target = _named_after(format, prepared.target, ctx)
+        await ctx.files.write(target, data)
+        return Outcome(f"The picture is in {target.shown}.", said=(("image", uri),))
+
+
+def _visible(path: str, ctx: ToolContext) -> Place:
+    place = ctx.files.resolve(path)
+    if place.ignored:
+        raise HiddenError(path)
+    return place
+
+
+async def _input(place: Place, ctx: ToolContext) -> str:
+    kind = await ctx.files.stat(place)
+    if not kind.is_file:
+        raise ToolError(f"There is no picture {place.shown} to start from.")
+    if refusal := ImageAllowance(ctx.settings).refusal(kind.size):
+        raise ToolError(refusal)
+    data = await ctx.files.read(place)
+    media = media_type(data)
+    if media is None:
+        raise ToolError(f"{place.shown} is not a picture of a kind that is known.")
+    return data_uri(media, data)
+
+
+def _decoded(uri: str) -> tuple[str, bytes]:
+    found = _PICTURE.fullmatch(uri)
+    if found is None:
+        raise ToolError("The service gave something that is not a PNG, JPEG or WebP picture.")
+    try:
+        data = base64.b64decode(found[2], validate=True)
+    except binascii.Error as error:
+        raise ToolError("The service gave a picture that is damaged.") from error
+    return found[1].replace("jpg", "jpeg"), data
+
+
+def _named_after(format: str, target: Place, ctx: ToolContext) -> Place:
+    """The place that was approved; a name without an ending gets the picture's own."""
+    if PurePath(target.given).suffix:
+        return target
+    named = ctx.files.resolve(f"{target.given}{_SUFFIXES[format]}")
+    if (named.ignored, named.inside, named.protected) != (False, target.inside, target.protected):
+        return target
+    return named

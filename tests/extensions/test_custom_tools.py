@@ -1,0 +1,202 @@
+"""Tools in Python files, run in real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from joey.errors import ArgumentError, ToolError
+from joey.extensions.custom_tools import LocalCustomTools
+from joey.tools.custom_tool import CustomTool
+
+WEATHER = '''"""The weather of a city."""
+
+def run(city: str, days: int = 3, sunny: bool | None = None) -> str:
+    print("this is not the result")
+    return f"{city}: {days} days, sunny: {sunny}"
+'''
+
+
+class Place:
+    def __init__(self, root: Path) -> None:
+        self.home, self.workspace = root / "home", root / "work"
+        self.trusted = True
+        for folder in (self.home / "tools", self.workspace / ".roo/tools"):
+            folder.mkdir(parents=True)
+
+    def user(self, name: str, text: str) -> None:
+        (self.home / "tools" / name).write_text(text)
+
+    def project(self, name: str, text: str) -> None:
+        (self.workspace / ".roo/tools" / name).write_text(text)
+
+    async def tools(self, **env: str) -> LocalCustomTools:
+        given = {"PATH": os.environ["PATH"], **env}
+        tools = LocalCustomTools(self.home, self.workspace, given, lambda: self.trusted)
+        await tools.refresh()
+        return tools
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.mark.requirement("tool:custom:success")
+async def test_a_python_file_is_a_tool(place: Place) -> None:
+    place.project("weather.py", WEATHER)
+    tools = await place.tools()
+    (info,) = tools.tools
+    assert (info.name, info.description) == ("weather", "The weather of a city.")
+    assert info.schema["properties"]["days"] == {"type": ["integer", "null"]}
+    assert info.schema["required"] == ["city", "days", "sunny"]
+    call = CustomTool(info).parse({"city": "Perth", "days": "2", "other": "dropped"})
+    said = await tools.run("weather", call.arguments, "code")
+    assert said == "Perth: 2 days, sunny: None"
+
+
+async def test_a_missing_argument_is_named(place: Place) -> None:
+    place.project("weather.py", WEATHER)
+    (info,) = (await place.tools()).tools
+    with pytest.raises(ArgumentError, match="'city' of weather"):
+        CustomTool(info).parse({"days": 2})
+
+
+async def test_a_tool_may_be_asynchronous_and_know_the_mode(place: Place) -> None:
+    place.user("later.py", '"""Late."""\nasync def run(mode_slug): return {"mode": mode_slug}')
+    tools = await place.tools()
+    assert tools.tools[0].schema["properties"] == {}
+    assert await tools.run("later", {}, "debug") == '{"mode": "debug"}'
+
+
+async def test_the_projects_tool_wins_over_the_users(place: Place) -> None:
+    place.user("same.py", '"""Mine."""\ndef run(): return "mine"')
+    place.project("same.py", '"""Ours."""\ndef run(): return "ours"')
+    tools = await place.tools()
+    assert [(tool.name, tool.source) for tool in tools.tools] == [("same", "project")]
+    assert await tools.run("same", {}, "code") == "ours"
+
+
+@pytest.mark.requirement("tool:custom:schema:trust")
+async def test_a_file_of_a_project_that_is_not_trusted_is_never_run(place: Place) -> None:
+    marker = place.workspace / "ran"
+    place.project("evil.py", f'"""Bad."""\nopen({str(marker)!r}, "w")\ndef run(): return ""')
+    place.trusted = False
+    tools = await place.tools()
+    assert len(tools.tools) == 0
+    assert "joey trust" in tools.warnings[0]
+    assert not marker.exists()
+    place.trusted = True
+    await tools.refresh()
+    assert [tool.name for tool in tools.tools] == ["evil"]
+
+
+@pytest.mark.requirement("tool:custom:schema:no-tool")
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("broken.py", "def run(:", "SyntaxError"),
+        ("empty.py", "", "no function `run`"),
+        ("mute.py", "def run(): pass", "no docstring"),
+        ("odd.py", '"""x"""\ndef run(*all): pass', "must name its parameters"),
+        ("kind.py", '"""x"""\ndef run(a: bytes): pass', "cannot be described"),
+        ("name.py", '"""x"""\nNAME = "two words"\ndef run(): pass', "cannot be the name"),
+        ("quits.py", "import os; os._exit(3)", "without an answer"),
+        ("theirs.ts", "export default {}", "written in Python"),
+    ],
+)
+async def test_a_file_that_is_no_tool_is_reported_and_the_others_work(
+    place: Place, name: str, text: str, words: str
+) -> None:
+    place.project("good.py", '"""Good."""\ndef run(): return "ok"')
+    place.project(name, text)
+    tools = await place.tools()
+    assert [tool.name for tool in tools.tools] == ["good"]
+    (warning,) = tools.warnings
+    assert words in warning
+    assert name in warning
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ('raise ValueError("no such city")', "ValueError: no such city"),
+        ("import sys; sys.exit(1)", "SystemExit"),
+        ("import os; os._exit(1)", "without an answer"),
+        ('return "x" * 5_000_000', "more than 4 MB"),
+        ("return object()", "TypeError"),
+    ],
+)
+async def test_a_tool_that_fails_tells_the_model_why(place: Place, body: str, words: str) -> None:
+    place.project("bad.py", f'"""Bad."""\ndef run():\n    {body}\n')
+    tools = await place.tools()
+    with pytest.raises(ToolError, match=words):
+        await tools.run("bad", {}, "code")
+
+
+@pytest.mark.requirement("tool:custom:success:contained")
+async def test_a_tool_sees_no_keys_and_leaves_nothing_running(place: Place) -> None:
+    place.project(
+        "spawn.py",
+        '"""Spawn."""\nimport os, subprocess\ndef run():\n'
+        '    child = subprocess.Popen(["sleep", "600"])\n'
+        "    return f\"{child.pid} {os.environ.get('ANTHROPIC_API_KEY')}\"\n",
+    )
+    tools = await place.tools(ANTHROPIC_API_KEY="secret")
+    pid, key = (await tools.run("spawn", {}, "code")).split()
+    assert key == "None"
+    assert await asyncio.to_thread(_is_gone, int(pid))
+
+
+async def test_cancelling_a_call_stops_the_tool(place: Place) -> None:
+    place.project(
+        "slow.py",
+        '"""Slow."""\nimport os, time\ndef run(path: str):\n'
+        "    open(path, 'w').write(str(os.getpid()))\n"
+        "    time.sleep(600)\n",
+    )
+    tools = await place.tools()
+    fifo = place.workspace / "pid"
+    os.mkfifo(fifo)
+    calling = asyncio.create_task(tools.run("slow", {"path": str(fifo)}, "code"))
+    pid = int(await asyncio.to_thread(fifo.read_text))
+    calling.cancel()
+    await asyncio.wait([calling])
+    assert await asyncio.to_thread(_is_gone, pid)
+
+
+async def test_a_changed_file_is_noticed_and_an_unchanged_one_is_not_run_again(
+    place: Place,
+) -> None:
+    place.project("a.py", '"""First."""\ndef run(): pass')
+    tools = await place.tools()
+    before = tools.tools
+    await tools.refresh()
+    assert tools.tools is before
+    place.project("a.py", '"""Second, and longer."""\ndef run(): pass')
+    await tools.refresh()
+    assert tools.tools[0].description == "Second, and longer."
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        process = psutil.Process(pid)
+    except psutil.NoSuchProcess:
+        return True
+    gone, _ = psutil.wait_procs([process], timeout=10)
+    return bool(gone) or process.status() == psutil.STATUS_ZOMBIE
+
+
+async def test_the_schema_may_be_stated_by_the_file(place: Place) -> None:
+    place.project(
+        "stated.py",
+        '"""Stated."""\nPARAMETERS = {"type": "object", "properties": {"n": {"type": "integer"}},'
+        ' "required": ["n"]}\ndef run(**given): return str(given)',
+    )
+    tools = await place.tools()
+    call = CustomTool(tools.tools[0]).parse({"n": "7"})
+    assert await tools.run("stated", call.arguments, "code") == "{'n': 7}"

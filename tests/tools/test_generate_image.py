@@ -1,0 +1,160 @@
+"""Pictures from a model that is a real server on loopback."""
+
+from __future__ import annotations
+
+import base64
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joey.core.settings import Profile
+from joey.errors import HiddenError, ToolError
+from joey.ports import Extras, ToolContext
+from joey.providers.http import HttpClient
+from joey.providers.pictures import PictureMaker
+from joey.tools.base import Access, Outcome
+from joey.tools.generate_image import GenerateImage
+from tests.tools.shell_context import make_context
+from tests.tools.test_xml_calls import only_call
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"picture"
+URI = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+
+
+class Painter(http.server.BaseHTTPRequestHandler):
+    answer: tuple[int, Any] = (200, {})
+    asked: list[Any] = []  # noqa: RUF012 (a server of its own for each test)
+
+    def do_POST(self) -> None:
+        size = int(self.headers["content-length"])
+        self.asked.append((self.path, json.loads(self.rfile.read(size))))
+        status, answer = self.answer
+        data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Tests are quiet."""
+
+
+@pytest.fixture
+def painter() -> Iterator[tuple[type[Painter], str]]:
+    kind = type("Painter", (Painter,), {"asked": []})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), kind) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield kind, f"http://127.0.0.1:{server.server_port}/v1"
+        server.shutdown()
+        thread.join()
+
+
+def with_picture(uri: str) -> tuple[int, Any]:
+    message = {"content": "", "images": [{"image_url": {"url": uri}}]}
+    return 200, {"choices": [{"message": message}]}
+
+
+async def make(root: Path, url: str, **arguments: Any) -> tuple[Outcome, ToolContext]:
+    http = HttpClient()
+    profile = Profile(name="art", provider="openrouter", model="paint-1", base_url=url, api_key="k")
+    ctx = make_context(root, extras=Extras(images=PictureMaker(profile, http)))
+    tool = GenerateImage()
+    prepared = await tool.prepare(tool.parse(arguments), ctx)
+    try:
+        return await tool.run(prepared, ctx, None), ctx
+    finally:
+        await http.close()
+
+
+@pytest.mark.requirement("tool:generate_image:success")
+async def test_a_picture_is_made_and_written(
+    tmp_path: Path, painter: tuple[type[Painter], str]
+) -> None:
+    server, url = painter
+    server.answer = with_picture(URI)
+    outcome, _ = await make(tmp_path, url, prompt="a kangaroo", path="art/roo")
+    assert outcome.text == "The picture is in art/roo.png."
+    assert outcome.said == (("image", URI),)
+    assert (tmp_path / "work/art/roo.png").read_bytes() == PNG
+    path, body = server.asked[0]
+    assert path == "/v1/chat/completions"
+    assert body["model"] == "paint-1"
+    assert body["modalities"] == ["image", "text"]
+
+
+async def test_a_picture_can_be_made_from_another_one(
+    tmp_path: Path, painter: tuple[type[Painter], str]
+) -> None:
+    server, url = painter
+    server.answer = with_picture(URI)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/old.png").write_bytes(PNG)
+    await make(tmp_path, url, prompt="brighter", path="new.png", image="old.png")
+    assert server.asked[0][1]["messages"][0]["content"][1]["image_url"]["url"] == URI
+
+
+@pytest.mark.requirement("tool:generate_image:failure:refused")
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((200, {"choices": [{"message": {"content": "I can't draw that"}}]}), "can't draw that"),
+        ((200, {"choices": []}), "has none"),
+        ((200, {"error": {"message": "out of paint"}}), "out of paint"),
+        ((200, b"<html>"), "not JSON"),
+        ((429, {"error": {"message": "slow down"}}), "No picture was made"),
+        (with_picture("https://example.org/x.png"), "not a PNG, JPEG or WebP"),
+        (with_picture("data:image/png;base64,%%%"), "damaged"),
+    ],
+)
+async def test_a_service_that_gives_no_picture_is_told_with_its_reason(
+    tmp_path: Path, painter: tuple[type[Painter], str], answer: tuple[int, Any], words: str
+) -> None:
+    server, url = painter
+    server.answer = answer
+    with pytest.raises(ToolError, match=words):
+        await make(tmp_path, url, prompt="a kangaroo", path="roo.png")
+    assert not (tmp_path / "work/roo.png").exists()
+
+
+@pytest.mark.requirement("tool:generate_image:approval")
+async def test_the_row_and_the_claims_name_both_files(tmp_path: Path) -> None:
+    profile = Profile(provider="openrouter", model="paint-1")
+    ctx = make_context(tmp_path, extras=Extras(images=PictureMaker(profile, HttpClient())))
+    tool = GenerateImage()
+    given = {"prompt": "a roo", "path": "../out.png", "image": "in.png"}
+    prepared = await tool.prepare(tool.parse(given), ctx)
+    assert [claim.access for claim in prepared.claims] == [Access.WRITE, Access.READ]
+    assert prepared.row["tool"] == "generateImage"
+    assert prepared.row["isOutsideWorkspace"] is True
+    assert prepared.row["inputImage"] == "in.png"
+
+
+async def test_hidden_files_are_neither_written_nor_started_from(tmp_path: Path) -> None:
+    profile = Profile(provider="openrouter", model="paint-1")
+    ctx = make_context(tmp_path, extras=Extras(images=PictureMaker(profile, HttpClient())))
+    (tmp_path / "work/.rooignore").write_text("secret*\n")
+    tool = GenerateImage()
+    for given in ({"path": "secret.png"}, {"path": "a.png", "image": "secret.png"}):
+        with pytest.raises(HiddenError):
+            await tool.prepare(tool.parse({"prompt": "x", **given}), ctx)
+
+
+async def test_without_a_model_for_pictures_it_says_which_setting_is_missing(
+    tmp_path: Path,
+) -> None:
+    tool = GenerateImage()
+    with pytest.raises(ToolError, match="imageProfile"):
+        await tool.prepare(tool.parse({"prompt": "x", "path": "a.png"}), make_context(tmp_path))
+
+
+@pytest.mark.requirement("tool:generate_image:xml")
+def test_it_is_understood_in_xml_too() -> None:
+    call = only_call("<generate_image><prompt>a < b</prompt><path>a.png</path></generate_image>")
+    assert GenerateImage().parse(call.input).prompt == "a < b"
