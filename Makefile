@@ -35,6 +35,7 @@ bench: $(READY) ## measure joey against its goals and a bare loop
 soak: $(READY) ## kill, cancel and resume tasks at random for a few minutes
 	@JOEY_KILLS=200 $(BIN)/python -m pytest tests/e2e/test_kill.py
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.soak
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.trees 200000
 
 # `npm ci` misreads a lock without addresses; this installs the same versions, checked by their hashes.
 web: ## build the web page and run its own tests (needs node 20 or newer)

@@ -1,16 +1,20 @@
-"""`python -m bench [parsers] [harness] [growth] [crowd] [fanout]`: measures, beside their goals.
+"""`python -m bench [parsers] [edits] [trees] [index] [harness] [growth] [crowd] [fanout]`.
 
-Nothing here fails when a goal is missed: a busy machine is no defect. Read the figures.
+Figures beside goals. Nothing here fails when a goal is missed: a busy machine is no defect. Read
+the figures.
 """
 
 from __future__ import annotations
 
 import sys
 
-from bench import crowd, fanout, growth, harness, parsers
+from bench import crowd, edits, fanout, growth, harness, index, parsers, trees
 
 PARTS = {
     "parsers": parsers.main,
+    "edits": edits.main,
+    "trees": trees.main,
+    "index": index.main,
     "harness": harness.main,
     "growth": growth.main,
     "crowd": crowd.main,

@@ -26,6 +26,11 @@ def _later(source: str, text: str, reason: str) -> Requirement:
     return Requirement(source, text, "later", reason)
 
 
+def _tool(text: str) -> Requirement:
+    """What the examples of a tool show: `tests/tools/tool_examples.py`."""
+    return Requirement("spec, tools", text)
+
+
 REQUIREMENTS: dict[str, Requirement] = {
     # The protocols: what the model says, understood while it streams
     "parsing:native:deltas-by-index": Requirement(
@@ -504,90 +509,738 @@ REQUIREMENTS: dict[str, Requirement] = {
     "tools:missing-parameter": Requirement(
         "seed 001, ToolUse Data Structure", "A missing parameter is named in the result."
     ),
-    "tools:read_file:lines": Requirement(
+    # Every tool, in both protocols: `tool:NAME:schema`, `native`, `xml`, `approval`, `success` and
+    # `failure:WHICH`, each with more behind a further colon
+    "tool:read_file:schema": _tool("Offered with its schema, natively and in the XML catalogue."),
+    "tool:read_file:native": _tool("A native call is read at every split."),
+    "tool:read_file:xml": _tool("An XML call means the same, at every split."),
+    "tool:read_file:approval": _tool(
+        "The person sees what it is about, and is asked unless `alwaysAllowReadOnly` is on."
+    ),
+    "tool:read_file:failure:missing": _tool("A missing parameter is named."),
+    "tool:read_file:failure:hidden": _tool("What `.rooignore` hides is refused."),
+    "tool:read_file:failure:no-file": _tool("A file that is not there is told."),
+    "tool:read_file:failure:folder": _tool("A folder in place of a file is told."),
+    "tool:read_file:failure:too-many": _tool("More files than the settings allow are refused."),
+    "tool:read_file:failure:bad-lines": _tool("Lines that make no sense are refused."),
+    "tool:read_file:failure:bad-range": _tool("A range that ends before it begins is refused."),
+    "tool:read_file:failure:past-the-end": _tool("What is behind the end is told."),
+    "tool:read_file:failure:unclear-lines": _tool(
+        "Lines that may belong to any of several paths are refused."
+    ),
+    "tool:read_file:failure:special": _tool("Pipes, devices and sockets are never read."),
+    "tool:search_files:schema": _tool(
+        "Offered with its schema, natively and in the XML catalogue."
+    ),
+    "tool:search_files:native": _tool("A native call is read at every split."),
+    "tool:search_files:xml": _tool("An XML call means the same, at every split."),
+    "tool:search_files:approval": _tool(
+        "The person sees what it is about, and is asked unless `alwaysAllowReadOnly` is on."
+    ),
+    "tool:search_files:failure:missing": _tool("A missing parameter is named."),
+    "tool:search_files:failure:hidden": _tool("What `.rooignore` hides is refused."),
+    "tool:search_files:failure:no-folder": _tool("A folder that is not there is told."),
+    "tool:list_files:schema": _tool("Offered with its schema, natively and in the XML catalogue."),
+    "tool:list_files:native": _tool("A native call is read at every split."),
+    "tool:list_files:xml": _tool("An XML call means the same, at every split."),
+    "tool:list_files:approval": _tool(
+        "The person sees what it is about, and is asked unless `alwaysAllowReadOnly` is on."
+    ),
+    "tool:list_files:failure:missing": _tool("A missing parameter is named."),
+    "tool:list_files:failure:hidden": _tool("What `.rooignore` hides is refused."),
+    "tool:list_files:failure:no-folder": _tool("A folder that is not there is told."),
+    "tool:list_code_definition_names:schema": _tool(
+        "Offered with its schema, natively and in the XML catalogue."
+    ),
+    "tool:list_code_definition_names:xml": _tool("An XML call means the same, at every split."),
+    "tool:list_code_definition_names:approval": _tool(
+        "The person sees what it is about, and is asked unless `alwaysAllowReadOnly` is on."
+    ),
+    "tool:list_code_definition_names:failure:missing": _tool("A missing parameter is named."),
+    "tool:list_code_definition_names:failure:hidden": _tool("What `.rooignore` hides is refused."),
+    "tool:list_code_definition_names:failure:no-file": _tool("A file that is not there is told."),
+    "tool:list_code_definition_names:failure:no-parser": _tool(
+        "Without a parser the other tools are named."
+    ),
+    "tool:codebase_search:schema": _tool(
+        "Offered with its schema, natively and in the XML catalogue."
+    ),
+    "tool:codebase_search:native": _tool("A native call is read at every split."),
+    "tool:codebase_search:xml": _tool("An XML call means the same, at every split."),
+    "tool:codebase_search:failure:missing": _tool("A missing parameter is named."),
+    "tool:codebase_search:failure:hidden": _tool("What `.rooignore` hides is refused."),
+    "tool:codebase_search:failure:outside": _tool("What is outside of the workspace is refused."),
+    "tool:codebase_search:failure:no-index": _tool("Without an index the other tools are named."),
+    "tool:codebase_search:failure:not-ready": _tool(
+        "While the index is filled it says how far it is."
+    ),
+    "tool:codebase_search:failure:broken": _tool(
+        "An index that cannot be used names the other tool."
+    ),
+    "tool:fetch_instructions:schema": _tool(
+        "Offered with its schema, natively and in the XML catalogue."
+    ),
+    "tool:fetch_instructions:native": _tool("A native call is read at every split."),
+    "tool:fetch_instructions:xml": _tool("An XML call means the same, at every split."),
+    "tool:fetch_instructions:approval": _tool(
+        "The person sees what it is about, and is asked unless `autoApprovalEnabled` is on."
+    ),
+    "tool:fetch_instructions:failure:missing": _tool("A missing parameter is named."),
+    "tool:apply_diff:schema": _tool("Offered with its schema, natively and in the XML catalogue."),
+    "tool:apply_diff:xml": _tool("An XML call means the same, at every split."),
+    "tool:apply_diff:failure:hidden": _tool("What `.rooignore` hides is refused."),
+    "tool:apply_diff:failure:binary": _tool("A file that is no text is left alone."),
+    "tool:apply_diff:failure:folder": _tool("A folder in place of a file is told."),
+    "tool:apply_diff:failure:changed-meanwhile": _tool(
+        "A file that changed since the approval is left alone."
+    ),
+    "tool:apply_diff:failure:outside": _tool(
+        "What is found outside is told only once it is allowed."
+    ),
+    "tool:apply_patch:failure:hidden": _tool("What `.rooignore` hides is refused."),
+    "tool:apply_patch:failure:no-file": _tool("A file that is not there is told."),
+    "tool:apply_patch:failure:empty": _tool("An empty patch is refused."),
+    "tool:apply_patch:failure:exists": _tool("A file that is there is not made anew."),
+    "tool:apply_patch:failure:taken": _tool("Nothing is moved to where a file is."),
+    "tool:apply_patch:failure:binary": _tool("A file that is no text is left alone."),
+    "tool:apply_patch:failure:folder": _tool("A folder in place of a file is told."),
+    "tool:apply_patch:failure:changed-by-others": _tool(
+        "A file that somebody else changed is left alone."
+    ),
+    "tool:edit:schema": _tool("Offered with its schema, natively and in the XML catalogue."),
+    "tool:edit:xml": _tool("An XML call means the same, at every split."),
+    "tool:edit:failure:hidden": _tool("What `.rooignore` hides is refused."),
+    "tool:edit:failure:binary": _tool("A file that is no text is left alone."),
+    "tool:edit:failure:folder": _tool("A folder in place of a file is told."),
+    "tool:edit:failure:bad-operation": _tool("An operation without a text to look for is refused."),
+    "tool:edit:failure:no-operation-fits": _tool("If no operation fits, each is told."),
+    "tool:edit:failure:bad-expression": _tool("What is no regular expression is told."),
+    "tool:search_replace:schema": _tool(
+        "Offered with its schema, natively and in the XML catalogue."
+    ),
+    "tool:search_replace:xml": _tool("An XML call means the same, at every split."),
+    "tool:search_replace:failure:hidden": _tool("What `.rooignore` hides is refused."),
+    "tool:search_replace:failure:binary": _tool("A file that is no text is left alone."),
+    "tool:search_replace:failure:folder": _tool("A folder in place of a file is told."),
+    "tool:search_replace:failure:identical": _tool("Identical texts are refused."),
+    "tool:edit_file:schema": _tool("Offered with its schema, natively and in the XML catalogue."),
+    "tool:edit_file:xml": _tool("An XML call means the same, at every split."),
+    "tool:edit_file:failure:hidden": _tool("What `.rooignore` hides is refused."),
+    "tool:edit_file:failure:binary": _tool("A file that is no text is left alone."),
+    "tool:edit_file:failure:folder": _tool("A folder in place of a file is told."),
+    "tool:edit_file:failure:bad-count": _tool("A count below one is refused."),
+    "tool:edit_file:failure:exists": _tool("A file that is there is not made anew."),
+    "tool:write_to_file:schema": _tool(
+        "Offered with its schema, natively and in the XML catalogue."
+    ),
+    "tool:write_to_file:xml": _tool("An XML call means the same, at every split."),
+    "tool:write_to_file:failure:hidden": _tool("What `.rooignore` hides is refused."),
+    "tool:write_to_file:failure:folder": _tool("A folder in place of a file is told."),
+    "tool:write_to_file:failure:changed-meanwhile": _tool(
+        "A file that changed since the approval is left alone."
+    ),
+    "tool:generate_image:schema": _tool(
+        "Offered with its schema, natively and in the XML catalogue."
+    ),
+    "tool:generate_image:native": _tool("A native call is read at every split."),
+    "tool:generate_image:failure:missing": _tool("A missing parameter is named."),
+    "tool:generate_image:failure:hidden": _tool("What `.rooignore` hides is refused."),
+    "tool:generate_image:failure:no-model": _tool(
+        "Without a model for pictures the setting is named."
+    ),
+    "tool:generate_image:failure:not-a-picture": _tool("Only pictures can be started from."),
+    "tool:generate_image:failure:no-picture": _tool("A picture that is not there is told."),
+    "tool:generate_image:failure:unknown-kind": _tool("A picture of an unknown kind is told."),
+    "tool:generate_image:failure:too-big": _tool("A picture beyond the limit is refused."),
+    "tool:insert_content:failure:missing": _tool("A missing parameter is named."),
+    "tool:insert_content:failure:hidden": _tool("What `.rooignore` hides is refused."),
+    "tool:insert_content:failure:bad-line": _tool("A line below zero is refused."),
+    "tool:insert_content:failure:past-the-end": _tool(
+        "A line behind the end is told with their number."
+    ),
+    "tool:insert_content:failure:no-file": _tool("A file that is not there is told."),
+    "tool:insert_content:failure:binary": _tool("A file that is no text is left alone."),
+    "tool:insert_content:failure:folder": _tool("A folder in place of a file is told."),
+    "tool:insert_content:failure:changed-by-others": _tool(
+        "A file that somebody else changed is left alone."
+    ),
+    "tool:execute_command:schema": _tool(
+        "Offered with its schema, natively and in the XML catalogue."
+    ),
+    "tool:execute_command:native": _tool("A native call is read at every split."),
+    "tool:execute_command:xml": _tool("An XML call means the same, at every split."),
+    "tool:execute_command:approval": _tool(
+        "The person sees what it is about, and is asked unless `alwaysAllowExecute` is on."
+    ),
+    "tool:execute_command:failure:missing": _tool("A missing parameter is named."),
+    "tool:execute_command:failure:no-folder": _tool("A folder that is not there is told."),
+    "tool:execute_command:failure:hidden": _tool("What `.rooignore` hides is refused."),
+    "tool:execute_command:failure:denied": _tool("What a rule denies is refused."),
+    "tool:execute_command:failure:killed": _tool(
+        "A command that takes longer than the user allows is killed."
+    ),
+    "tool:read_command_output:schema": _tool(
+        "Offered with its schema, natively and in the XML catalogue."
+    ),
+    "tool:read_command_output:native": _tool("A native call is read at every split."),
+    "tool:read_command_output:xml": _tool("An XML call means the same, at every split."),
+    "tool:read_command_output:approval": _tool(
+        "The person sees what it is about; nobody is asked."
+    ),
+    "tool:read_command_output:success": _tool("Kept output is paged through or searched."),
+    "tool:read_command_output:failure:missing": _tool("A missing parameter is named."),
+    "tool:read_command_output:failure:bad-id": _tool("Only ids of the right form are looked at."),
+    "tool:read_command_output:failure:unknown": _tool("Output that was not kept is told."),
+    "tool:read_command_output:failure:bad-offset": _tool(
+        "An offset outside of the output is refused."
+    ),
+    "tool:read_command_output:failure:bad-limit": _tool("A limit of nothing is refused."),
+    "tool:read_command_output:failure:endless-search": _tool(
+        "An expression that never ends is stopped."
+    ),
+    "tool:ask_followup_question:schema": _tool(
+        "Offered with its schema, natively and in the XML catalogue."
+    ),
+    "tool:ask_followup_question:native": _tool("A native call is read at every split."),
+    "tool:ask_followup_question:xml": _tool("An XML call means the same, at every split."),
+    "tool:ask_followup_question:approval": _tool(
+        "The person sees what it is about, and is always asked."
+    ),
+    "tool:ask_followup_question:failure:missing": _tool("A missing parameter is named."),
+    "tool:ask_followup_question:failure:bad-suggestions": _tool(
+        "Suggestions of the wrong kind are refused."
+    ),
+    "tool:ask_followup_question:failure:nobody": _tool(
+        "A question that nobody answers is an error."
+    ),
+    "tool:attempt_completion:schema": _tool(
+        "Offered with its schema, natively and in the XML catalogue."
+    ),
+    "tool:attempt_completion:native": _tool("A native call is read at every split."),
+    "tool:attempt_completion:xml": _tool("An XML call means the same, at every split."),
+    "tool:attempt_completion:approval": _tool(
+        "The person sees what it is about, and is always asked."
+    ),
+    "tool:attempt_completion:failure:missing": _tool("A missing parameter is named."),
+    "tool:attempt_completion:failure:open-todos": _tool(
+        "Open todos keep the task from being completed, if set so."
+    ),
+    "tool:attempt_completion:failure:after-a-failure": _tool(
+        "Not in a reply in which a call failed."
+    ),
+    "tool:switch_mode:schema": _tool("Offered with its schema, natively and in the XML catalogue."),
+    "tool:switch_mode:native": _tool("A native call is read at every split."),
+    "tool:switch_mode:xml": _tool("An XML call means the same, at every split."),
+    "tool:switch_mode:approval": _tool(
+        "The person sees what it is about, and is asked unless `alwaysAllowModeSwitch` is on."
+    ),
+    "tool:switch_mode:failure:missing": _tool("A missing parameter is named."),
+    "tool:switch_mode:failure:unknown": _tool("An unknown name is answered with the known ones."),
+    "tool:switch_mode:failure:already": _tool("The current mode is told."),
+    "tool:new_task:schema": _tool("Offered with its schema, natively and in the XML catalogue."),
+    "tool:new_task:xml": _tool("An XML call means the same, at every split."),
+    "tool:new_task:approval": _tool(
+        "The person sees what it is about, and is asked unless `alwaysAllowSubtasks` is on."
+    ),
+    "tool:new_task:success": _tool("The result of the subtask is the result of the call."),
+    "tool:new_task:failure:missing": _tool("A missing parameter is named."),
+    "tool:new_task:failure:unknown-mode": _tool("An unknown mode is answered with the known ones."),
+    "tool:new_task:failure:no-todos": _tool(
+        "A todo list is asked for where the settings want one."
+    ),
+    "tool:new_task:failure:subtask-failed": _tool(
+        "A subtask that fails is an error, and the task goes on."
+    ),
+    "tool:new_task:failure:subtask-stopped": _tool("A subtask that is stopped is an error, too."),
+    "tool:new_task:failure:too-deep": _tool("Subtasks are nested eight deep and no deeper."),
+    "tool:update_todo_list:schema": _tool(
+        "Offered with its schema, natively and in the XML catalogue."
+    ),
+    "tool:update_todo_list:native": _tool("A native call is read at every split."),
+    "tool:update_todo_list:xml": _tool("An XML call means the same, at every split."),
+    "tool:update_todo_list:approval": _tool("The person sees what it is about; nobody is asked."),
+    "tool:update_todo_list:failure:missing": _tool("A missing parameter is named."),
+    "tool:update_todo_list:failure:no-steps": _tool("A list without steps is refused."),
+    "tool:update_todo_list:failure:bad-status": _tool("An unknown status is named."),
+    "tool:browser_action:schema": _tool(
+        "Offered with its schema, natively and in the XML catalogue."
+    ),
+    "tool:browser_action:native": _tool("A native call is read at every split."),
+    "tool:browser_action:success": _tool("A page is opened and seen."),
+    "tool:browser_action:failure:missing": _tool("A missing parameter is named."),
+    "tool:browser_action:failure:no-url": _tool("What an action needs is named."),
+    "tool:browser_action:failure:unknown": _tool("An unknown action is refused."),
+    "tool:browser_action:failure:not-open": _tool("A step without a page is refused."),
+    "tool:browser_action:failure:address": _tool(
+        "Other addresses than pages and files are refused."
+    ),
+    "tool:browser_action:failure:no-browser": _tool("Without a browser it says what is needed."),
+    "tool:browser_action:failure:bad-point": _tool("A point that is none is refused."),
+    "tool:browser_action:failure:screenshot": _tool(
+        "A screenshot stays in the workspace, as a picture."
+    ),
+    "tool:use_mcp_tool:schema": _tool("Offered in XML, where a server has tools."),
+    "tool:use_mcp_tool:native": _tool("A native call is read at every split."),
+    "tool:use_mcp_tool:xml": _tool("An XML call means the same, at every split."),
+    "tool:use_mcp_tool:approval": _tool(
+        "The person sees what it is about, and is asked unless `alwaysAllowMcp` is on."
+    ),
+    "tool:use_mcp_tool:success": _tool("The server's answer is the result."),
+    "tool:use_mcp_tool:failure:missing": _tool("A missing parameter is named."),
+    "tool:use_mcp_tool:failure:unknown-server": _tool(
+        "An unknown server is answered with the known ones."
+    ),
+    "tool:use_mcp_tool:failure:unknown-tool": _tool(
+        "An unknown tool is answered with the known ones."
+    ),
+    "tool:use_mcp_tool:failure:bad-arguments": _tool(
+        "Arguments that are no JSON object are refused."
+    ),
+    "tool:use_mcp_tool:failure:tool-error": _tool("What the server calls an error is told as one."),
+    "tool:use_mcp_tool:failure:switched-off": _tool(
+        "Without servers it says which setting is off."
+    ),
+    "tool:access_mcp_resource:schema": _tool(
+        "Offered with its schema, natively and in the XML catalogue."
+    ),
+    "tool:access_mcp_resource:native": _tool("A native call is read at every split."),
+    "tool:access_mcp_resource:xml": _tool("An XML call means the same, at every split."),
+    "tool:access_mcp_resource:approval": _tool(
+        "The person sees what it is about, and is asked unless `alwaysAllowMcp` is on."
+    ),
+    "tool:access_mcp_resource:success": _tool("The resource is the result."),
+    "tool:access_mcp_resource:failure:missing": _tool("A missing parameter is named."),
+    "tool:access_mcp_resource:failure:unknown-server": _tool(
+        "An unknown server is answered with the known ones."
+    ),
+    "tool:access_mcp_resource:failure:unknown": _tool(
+        "What the server says of an unknown resource is told."
+    ),
+    "tool:access_mcp_resource:failure:switched-off": _tool(
+        "Without servers it says which setting is off."
+    ),
+    "tool:mcp:schema": _tool("Offered natively, with the server's own schema."),
+    "tool:mcp:native": _tool("A native call is read at every split."),
+    "tool:mcp:xml": _tool("An XML call means the same, at every split."),
+    "tool:mcp:approval": _tool(
+        "The person sees what it is about, and is asked unless `alwaysAllowMcp` is on."
+    ),
+    "tool:mcp:success": _tool("The server's answer is the result."),
+    "tool:mcp:failure:tool-error": _tool("What the server calls an error is told as one."),
+    "tool:use_mcp_tool:schema:offered": _tool("Native tasks have a tool for each tool instead."),
+    "tool:use_mcp_tool:schema:mode": _tool("A mode without the group `mcp` is offered none."),
+    "tool:use_mcp_tool:native:arguments": _tool("Arguments may be an object or its JSON."),
+    "tool:use_mcp_tool:approval:permission": _tool(
+        "The switch alone is not enough: the tool must be on a list too."
+    ),
+    "tool:use_mcp_tool:success:says": _tool("Rows tell that a server is asked, and its answer."),
+    "tool:access_mcp_resource:schema:offered": _tool("Offered where a server has resources."),
+    "tool:mcp:schema:names": _tool("Names are made of letters that every provider takes."),
+    "tool:mcp:schema:duplicates": _tool(
+        "Of two tools that get the same name the first is offered."
+    ),
+    "tool:mcp:schema:stable": _tool("The same tools are offered in the same bytes."),
+    "tool:mcp:native:mangled-names": _tool("Names that models mangle are understood (D2)."),
+    "tool:mcp:failure:died": _tool("A server that dies in a call says so."),
+    "tool:mcp:failure:timeout": _tool("A call that is never answered ends in time."),
+    "tool:mcp:failure:ambiguous": _tool("A name that may mean two tools means none."),
+    "tool:run_slash_command:schema": _tool(
+        "Offered with its schema, natively and in the XML catalogue."
+    ),
+    "tool:run_slash_command:native": _tool("A native call is read at every split."),
+    "tool:run_slash_command:xml": _tool("An XML call means the same, at every split."),
+    "tool:run_slash_command:approval": _tool(
+        "The person sees what it is about, and is asked unless `autoApprovalEnabled` is on."
+    ),
+    "tool:run_slash_command:failure:missing": _tool("A missing parameter is named."),
+    "tool:run_slash_command:failure:unknown": _tool(
+        "An unknown name is answered with the known ones."
+    ),
+    "tool:skill:schema": _tool("Offered with its schema, natively and in the XML catalogue."),
+    "tool:skill:native": _tool("A native call is read at every split."),
+    "tool:skill:xml": _tool("An XML call means the same, at every split."),
+    "tool:skill:approval": _tool(
+        "The person sees what it is about, and is asked unless `autoApprovalEnabled` is on."
+    ),
+    "tool:skill:failure:missing": _tool("A missing parameter is named."),
+    "tool:skill:failure:unknown": _tool("An unknown name is answered with the known ones."),
+    "tool:skill:failure:gone": _tool("What was deleted meanwhile is told."),
+    "tool:custom:schema": _tool("Offered with the schema of the file."),
+    "tool:custom:native": _tool("A native call is read at every split."),
+    "tool:custom:xml": _tool("An XML call means the same, at every split."),
+    "tool:custom:approval": _tool(
+        "The person sees what it is about, and is asked unless `alwaysAllowExecute` is on."
+    ),
+    "tool:custom:failure:missing": _tool("A missing parameter is named."),
+    "tool:custom:failure:error": _tool("What the tool raises is told."),
+    "tool:custom:failure:gone": _tool("What was deleted meanwhile is told."),
+    "tool:read_file:success": Requirement(
         "seed 000, Tool Execution", "Lines are numbered; ranges and several files work."
     ),
-    "tools:read_file:trouble": Requirement(
+    "tool:read_file:success:odd-files": Requirement(
         "seed 000, Tool Execution",
         "A missing file, a folder, an empty or a binary file says what it is.",
     ),
-    "tools:read_file:images": Requirement(
+    "tool:read_file:success:images": Requirement(
         "seed 000, Tool Execution", "An image is shown to models that can see it."
     ),
-    "tools:write_to_file:writes": Requirement(
+    "tool:write_to_file:success": Requirement(
         "seed 000, Turn 3",
         "A file is written with its parents; the result says created or modified.",
     ),
-    "tools:write_to_file:alias": Requirement(
+    "tool:write_to_file:native:alias": Requirement(
         "D1", "`file_text` means `content`, in both protocols."
     ),
-    "tools:write_to_file:cleaning": Requirement(
+    "tool:write_to_file:success:cleaning": Requirement(
         "seed 001, Example Comparison",
         "Fences around the content and line numbers in it are removed.",
     ),
-    "tools:apply_diff:blocks": Requirement(
+    "tool:apply_diff:success:blocks": Requirement(
         "seed 003, System Prompt Analysis", "Several blocks apply, with or without line hints."
     ),
-    "tools:apply_diff:tolerance": Requirement(
+    "tool:apply_diff:success:tolerance": Requirement(
         "seed 003, System Prompt Analysis",
         "Whitespace, quotes and indentation may differ; the file's own are kept.",
     ),
-    "tools:apply_diff:format": Requirement(
+    "tool:apply_diff:failure:format": Requirement(
         "D14", "A malformed diff is refused with the line and what was expected."
     ),
-    "tools:apply_diff:failure": Requirement(
+    "tool:apply_diff:success:in-part": Requirement(
         "seed 003, System Prompt Analysis",
         "What does not match is told with the nearest text; the rest applies.",
     ),
-    "tools:apply_diff:line-ends": Requirement(
+    "tool:apply_diff:success:line-ends": Requirement(
         "seed 003, System Prompt Analysis", "CRLF files stay CRLF."
     ),
-    "tools:search_files:results": Requirement(
+    "tool:apply_patch:schema:offered": Requirement(
+        "seed 003, System Prompt Analysis",
+        "Models that know patches get apply_patch instead of apply_diff and write_to_file.",
+    ),
+    "tool:apply_patch:schema": Requirement(
+        "seed 000, API Request Structure", "Its only parameter is the patch."
+    ),
+    "tool:apply_patch:native": Requirement(
+        "seed 001, Native Tool Call Parser", "A native call brings its patch unchanged."
+    ),
+    "tool:apply_patch:xml": Requirement(
+        "seed 001, XML Protocol", "Tags inside of `<patch>` are part of the patch."
+    ),
+    "tool:apply_patch:failure:missing": Requirement(
+        "seed 001, ToolUse Data Structure", "A call without a patch names the parameter."
+    ),
+    "tool:apply_patch:approval": Requirement(
+        "seed 004, UI Messages Need", "One approval shows every file with its change."
+    ),
+    "tool:apply_patch:success": Requirement(
+        "seed 003, System Prompt Analysis", "A patch between two texts makes the second."
+    ),
+    "tool:apply_patch:success:adds": Requirement(
+        "seed 003, System Prompt Analysis", "A new file is made with its folders."
+    ),
+    "tool:apply_patch:success:deletes": Requirement(
+        "seed 003, System Prompt Analysis", "A file is deleted, and the row says so before."
+    ),
+    "tool:apply_patch:success:moves": Requirement(
+        "seed 003, System Prompt Analysis", "A file is moved, changed or not."
+    ),
+    "tool:apply_patch:success:several": Requirement(
+        "seed 003, System Prompt Analysis", "The result tells about every file of the patch."
+    ),
+    "tool:apply_patch:success:bytes": Requirement(
+        "seed 003, System Prompt Analysis",
+        "Line ends, the last newline, byte order mark and foreign bytes stay.",
+    ),
+    "tool:apply_patch:approval:paths": Requirement(
+        "security K2, K3", "Every path of a patch is judged, targets of moves too."
+    ),
+    "tool:apply_patch:failure:outside": Requirement(
+        "security P1", "What is found outside of the workspace is told only once it is allowed."
+    ),
+    "tool:apply_patch:failure:bad-format": Requirement(
+        "D14", "What is no patch is refused with the line and what was expected."
+    ),
+    "tool:apply_patch:failure:miss": Requirement(
+        "seed 003, System Prompt Analysis",
+        "A chunk that does not fit is told with the nearest lines and why.",
+    ),
+    "tool:apply_patch:failure:collisions": Requirement(
+        "seed 003, System Prompt Analysis",
+        "If anything cannot be done, all of it is told and nothing is written.",
+    ),
+    "tool:apply_patch:failure:changed-meanwhile": Requirement(
+        "security P3", "A file that changed after the approval keeps the patch from being written."
+    ),
+    "tool:apply_patch:failure:part-written": Requirement(
+        "D14", "If writing fails half-way, the result says what was written and what was not."
+    ),
+    "tool:insert_content:schema": Requirement(
+        "seed 003, System Prompt Analysis", "It is understood when called, and never offered."
+    ),
+    "tool:insert_content:native": Requirement(
+        "seed 001, Native Tool Call Parser", "The line may be a number or text."
+    ),
+    "tool:insert_content:xml": Requirement(
+        "seed 001, XML Protocol", "The content keeps its indentation and its tags."
+    ),
+    "tool:insert_content:approval": Requirement(
+        "seed 004, UI Messages Need", "The row has the line and the change."
+    ),
+    "tool:insert_content:success": Requirement(
+        "seed 003, System Prompt Analysis", "Lines go before a line, or with 0 to the end."
+    ),
+    "tool:insert_content:success:new-file": Requirement(
+        "seed 003, System Prompt Analysis", "At line 0 or 1 a new file is made."
+    ),
+    "tool:insert_content:failure:outside": Requirement(
+        "security P1", "What is found outside of the workspace is told only once it is allowed."
+    ),
+    "tool:search_files:success": Requirement(
         "seed 003, System Prompt Analysis",
         "Matches are grouped by file with numbered context; too many say so.",
     ),
-    "tools:search_files:bad-regex": Requirement(
+    "tool:search_files:failure:bad-regex": Requirement(
         "seed 003, System Prompt Analysis", "An expression that is none is told as an error."
     ),
-    "tools:list_files:listing": Requirement(
+    "tool:list_files:success": Requirement(
         "seed 003, System Prompt Analysis",
         "Top level or recursive, ignoring what Git ignores, with a limit.",
     ),
-    "tools:execute_command:result": Requirement(
+    "tool:execute_command:success": Requirement(
         "seed 000, Turn 2", "The result has the exit code and the output."
     ),
-    "tools:execute_command:true-exit": Requirement(
+    "tool:execute_command:success:true-exit": Requirement(
         "flaw B18", "Exit codes and signals are the process's own, also when killed."
     ),
-    "tools:execute_command:whole-output": Requirement(
+    "tool:execute_command:success:whole-output": Requirement(
         "flaw B18", "A last line without a newline is in the result and in the file."
     ),
-    "tools:execute_command:large-output": Requirement(
+    "tool:execute_command:success:large-output": Requirement(
         "flaw B16", "Large output is kept in a file and shown by its head and tail."
     ),
-    "tools:execute_command:binary-output": Requirement(
+    "tool:execute_command:success:binary-output": Requirement(
         "security P8", "Output that is no text spoils neither the run nor its history."
     ),
-    "tools:execute_command:group": Requirement(
+    "tool:execute_command:success:group": Requirement(
         "flaw B18", "Cancel and time-out end the whole process group."
     ),
-    "tools:execute_command:environment": Requirement(
+    "tool:execute_command:success:environment": Requirement(
         "flaw B18, security K9",
         "The locale is left alone; keys are not passed on; stdin is closed.",
     ),
-    "tools:ask_followup_question:asks": Requirement(
+    "tool:ask_followup_question:success": Requirement(
         "seed 003, System Prompt Analysis",
         "The question and its suggestions reach the person, the answer the model.",
     ),
-    "tools:switch_mode:switches": Requirement(
+    "tool:switch_mode:success": Requirement(
         "seed 003, System Prompt Analysis",
         "The mode changes for this task; an unknown one is an error.",
     ),
-    "tools:update_todo_list:lists": Requirement(
+    "tool:update_todo_list:success": Requirement(
         "seed 001, Attempt Completion Tool Execution", "A checklist becomes the task's todos."
     ),
-    "tools:attempt_completion:result": Requirement(
+    "tool:attempt_completion:success": Requirement(
         "seed 000, Turn 4", "The result is presented; without one the call is an error."
+    ),
+    # Editing by quoting
+    "tool:edit:schema:offered": Requirement(
+        "spec, edit", "Offered to models that know it best, or where the user chose it."
+    ),
+    "tool:edit:native": Requirement("spec, edit", "Understood in both protocols."),
+    "tool:edit:native:older-forms": Requirement(
+        "spec, search_and_replace",
+        "Operations, and a search with flags and lines, are understood and carried out.",
+    ),
+    "tool:edit:failure:missing": Requirement("spec, edit", "A missing parameter is named."),
+    "tool:edit:failure:identical": Requirement("spec, edit", "Identical texts are refused."),
+    "tool:edit:approval": Requirement("spec, edit", "The row shows the change as a patch."),
+    "tool:edit:success": Requirement(
+        "spec, edit", "The text is replaced literally, once or everywhere."
+    ),
+    "tool:edit:failure:no-match": Requirement(
+        "spec, edit", "A text that is not there is answered with what is, and why it differs."
+    ),
+    "tool:edit:failure:several-matches": Requirement(
+        "spec, edit", "A text that is there several times is answered with the lines of each."
+    ),
+    "tool:edit:failure:no-file": Requirement(
+        "spec, edit", "Only text files that exist are changed."
+    ),
+    "tool:search_replace:schema:offered": Requirement(
+        "spec, search_replace", "Offered to models that know it best, or where the user chose it."
+    ),
+    "tool:search_replace:native": Requirement(
+        "spec, search_replace", "Understood in both protocols."
+    ),
+    "tool:search_replace:failure:missing": Requirement(
+        "spec, search_replace", "A missing parameter is named."
+    ),
+    "tool:search_replace:approval": Requirement(
+        "spec, search_replace", "The row shows the change as a patch."
+    ),
+    "tool:search_replace:success": Requirement(
+        "spec, search_replace", "The one place is replaced literally, by any path to the file."
+    ),
+    "tool:search_replace:failure:no-match": Requirement(
+        "spec, search_replace", "A text that is not there is answered with what is."
+    ),
+    "tool:search_replace:failure:several-matches": Requirement(
+        "spec, search_replace", "A text that is there several times is answered with their lines."
+    ),
+    "tool:search_replace:failure:no-file": Requirement(
+        "spec, search_replace", "A file that is missing is told."
+    ),
+    "tool:edit_file:schema:offered": Requirement(
+        "spec, edit_file", "Offered to models that know it best, or where the user chose it."
+    ),
+    "tool:edit_file:native": Requirement(
+        "spec, edit_file", "Understood in both protocols; null stands for an empty text."
+    ),
+    "tool:edit_file:failure:missing": Requirement(
+        "spec, edit_file", "A missing parameter is named."
+    ),
+    "tool:edit_file:approval": Requirement(
+        "spec, edit_file", "The row shows the patch, and whether the file is new."
+    ),
+    "tool:edit_file:success:creates": Requirement(
+        "spec, edit_file", "An empty old text makes a file, unless it exists."
+    ),
+    "tool:edit_file:success": Requirement(
+        "spec, edit_file", "All places are replaced if there are as many as expected."
+    ),
+    "tool:edit_file:success:tolerance": Requirement(
+        "spec, edit_file", "White space may differ, in two steps, and nothing around is eaten."
+    ),
+    "tool:edit_file:failure:no-match": Requirement(
+        "spec, edit_file", "A text that is not there is answered with what is, and with advice."
+    ),
+    "tool:edit_file:failure:count": Requirement(
+        "spec, edit_file", "Another number of places is told with their lines."
+    ),
+    "tool:edit_file:failure:no-file": Requirement(
+        "spec, edit_file", "A file that is missing is told."
+    ),
+    "tool:edit_file:failure:identical": Requirement(
+        "spec, edit_file", "Identical texts are refused."
+    ),
+    "tool:apply_diff:schema:offered": Requirement(
+        "spec, apply_diff", "Offered unless the model or the user prefers another way to edit."
+    ),
+    "tool:apply_diff:native": Requirement(
+        "spec, apply_diff", "One file or several, in both protocols."
+    ),
+    "tool:apply_diff:failure:missing": Requirement(
+        "spec, apply_diff", "A missing parameter is named."
+    ),
+    "tool:apply_diff:approval": Requirement(
+        "spec, apply_diff", "The row shows the blocks and the patch; a batch shows each file."
+    ),
+    "tool:apply_diff:success": Requirement(
+        "spec, apply_diff", "The result says what was written, and what of it was not."
+    ),
+    "tool:apply_diff:failure:no-match": Requirement(
+        "spec, apply_diff", "If nothing fits, the nearest text is shown with its likeness."
+    ),
+    "tool:apply_diff:failure:no-file": Requirement(
+        "spec, apply_diff", "Only text files that exist are changed."
+    ),
+    "tool:write_to_file:schema:offered": Requirement(
+        "spec, write_to_file", "Offered with its schema."
+    ),
+    "tool:write_to_file:native": Requirement(
+        "spec, write_to_file", "Understood in both protocols, by older names too."
+    ),
+    "tool:write_to_file:failure:missing": Requirement(
+        "spec, write_to_file", "A missing parameter is named."
+    ),
+    "tool:write_to_file:approval": Requirement(
+        "spec, write_to_file", "The row shows the new file, or how the old one changes."
+    ),
+    "tool:write_to_file:success:problems": Requirement(
+        "spec, write_to_file", "The result says what problems came with the change."
+    ),
+    "tool:write_to_file:failure:unwritable": Requirement(
+        "spec, write_to_file", "Text that cannot be written as bytes is refused."
+    ),
+    "tool:write_to_file:failure:changed-by-others": Requirement(
+        "spec, concurrent changes",
+        "A file that changed since the model saw it is not overwritten.",
+    ),
+    "edits:bytes": Requirement(
+        "spec, concurrent changes",
+        "Line ends, encoding, mark and last newline survive every edit, and all bytes outside it.",
+    ),
+    "edits:changed-by-others": Requirement(
+        "spec, concurrent changes",
+        "An edit of a file that changed since the model saw it says so.",
+    ),
+    "edits:approved-bytes": Requirement(
+        "spec, concurrent changes", "What is written is a change of the bytes that were approved."
+    ),
+    "prompts:environment:recently-modified": Requirement(
+        "spec, environment details",
+        "Files that somebody else changed since the model saw them are told once.",
+    ),
+    # Reading: all forms, documents, code, and files that mean no good
+    "tool:read_file:native:shapes": Requirement(
+        "seed 001, ToolUse Data Structure",
+        "Every form that calls of read_file have had is understood, in both protocols.",
+    ),
+    "tool:read_file:success:block": Requirement(
+        "seed 000, Tool Execution", "The block around a line is found by its indentation."
+    ),
+    "tool:read_file:success:line-limit": Requirement(
+        "seed 000, Tool Execution",
+        "`maxReadFileLine` shows all, some or no lines, and then what the code defines.",
+    ),
+    "tool:list_code_definition_names:success": Requirement(
+        "seed 003, System Prompt Analysis",
+        "Definitions of a file, or of the files in a folder, are listed with their lines.",
+    ),
+    "tool:list_code_definition_names:success:languages": Requirement(
+        "seed 003, System Prompt Analysis",
+        "Thirteen languages and the headings of Markdown are known.",
+    ),
+    "tool:list_code_definition_names:failure:file-by-file": Requirement(
+        "security K2, P8", "What is missing, hidden, linked or hostile is refused, file by file."
+    ),
+    "tool:list_code_definition_names:native": Requirement(
+        "seed 003, System Prompt Analysis", "It is understood natively and in XML."
+    ),
+    "tool:search_files:success:order": Requirement(
+        "seed 003, System Prompt Analysis",
+        "However many hits there are, the first ones by name are shown.",
+    ),
+    "tool:list_files:success:special": Requirement(
+        "security P8", "Pipes, sockets and links that lead nowhere are named, not entered."
+    ),
+    "read:documents:text": Requirement(
+        "seed 000, Tool Execution", "PDF, DOCX, XLSX and notebooks are read as text."
+    ),
+    "read:documents:numbered": Requirement(
+        "seed 000, Tool Execution", "Their lines are numbered once, and can be asked for."
+    ),
+    "read:documents:locked": Requirement("security P8", "A document with a password says so."),
+    "read:documents:damaged": Requirement("security P8", "A damaged document says so."),
+    "read:documents:limits": Requirement("security P8", "Text without end is cut, with a note."),
+    "read:event-loop": Requirement("security K11", "Reading large files keeps nobody waiting."),
+    "read:hostile:apart": Requirement(
+        "security P8",
+        "A parser that crashes, loops or fills the memory costs one answer, not the engine.",
+    ),
+    "read:hostile:zip-bomb": Requirement("security K11", "What is unpacked is counted."),
+    "read:hostile:xml-bomb": Requirement("security K11", "Entities are not expanded."),
+    "read:hostile:pdf-bomb": Requirement("security K11", "A page that unfolds is left out."),
+    "read:hostile:special-files": Requirement(
+        "security K2", "Pipes, sockets, devices and loops of links are refused at once."
+    ),
+    "read:hostile:huge-file": Requirement("security K11", "A huge file takes little memory."),
+    "read:hostile:long-line": Requirement("security K11", "So does a line without end."),
+    "read:hostile:names": Requirement(
+        "security K8", "Names with line breaks or bytes that are no text do no harm."
+    ),
+    "read:hostile:nul-bytes": Requirement("security K8", "NUL bytes do not reach the model."),
+    "read:hostile:growing-file": Requirement(
+        "security K11", "A file that changes while it is read has an end."
     ),
     # What the model is told
     "prompts:sections": Requirement(
@@ -661,6 +1314,97 @@ REQUIREMENTS: dict[str, Requirement] = {
         "seed 000, Scenario",
         "A script plays turns, pauses and failures, and says when it has run out.",
     ),
+    # What people's files say to the agent
+    "modes:fields": Requirement(
+        "Roo Code, custom modes", "Every field of a custom mode is read, limits on edits included."
+    ),
+    "modes:precedence": Requirement(
+        "Roo Code, custom modes",
+        "A project's mode comes before the person's; either replaces a built-in one whole.",
+    ),
+    "modes:prompts": Requirement(
+        "Roo Code, custom modes", "Settings may replace the words of built-in modes one by one."
+    ),
+    "modes:broken": Requirement(
+        "D29", "One broken mode is dropped alone; a warning names the file, the mode and the field."
+    ),
+    "modes:cleaning": Requirement(
+        "Roo Code, custom modes",
+        "BOM, invisible and typographic characters do not spoil a file of modes.",
+    ),
+    "modes:file-regex": Requirement(
+        "Roo Code, custom modes", "The pattern that limits edits means what it means in JavaScript."
+    ),
+    "modes:file-regex-bounded": Requirement(
+        "D30, security P8", "No pattern of a workspace decides how long a match takes."
+    ),
+    "modes:lookup": Requirement(
+        "Roo Code, custom modes",
+        "Wherever a mode is named, it is looked up among those of the workspace.",
+    ),
+    "modes:deleted": Requirement(
+        "Roo Code, custom modes", "A task whose mode is gone goes on in the usual one, and says so."
+    ),
+    "modes:profile": Requirement(
+        "D31",
+        "A mode may have a model of its own; the task remembers its own, and a flag beats both.",
+    ),
+    "modes:profile-missing": Requirement(
+        "D31", "A mode whose profile cannot be used says so once and does without."
+    ),
+    "modes:commands": Requirement(
+        "Roo Code, custom modes",
+        "Slash commands are read from both scopes, with their front matter.",
+    ),
+    "modes:list": Requirement(
+        "D12", "Modes can be listed, for people and programs, with what could not be used."
+    ),
+    "modes:show": Requirement("D12", "A mode can be shown with all that it is told."),
+    "rules:order": Requirement(
+        "Roo Code, rules",
+        "Instructions and rules are told in one order: the person's, the project's, its parts'.",
+    ),
+    "rules:files": Requirement(
+        "Roo Code, rules", "Rule files are found at any depth and told by name."
+    ),
+    "rules:fallbacks": Requirement(
+        "Roo Code, rules",
+        "`.roorules` and `.clinerules` count where no folder has rules.",
+    ),
+    "rules:agents": Requirement(
+        "Roo Code, rules", "AGENTS.md and its local companion are rules too."
+    ),
+    "rules:size": Requirement("security P8", "Rules of any size leave room for the conversation."),
+    "rules:links": Requirement(
+        "Roo Code, rules", "Links inside the workspace are followed, loops are not."
+    ),
+    "rules:no-exfiltration": Requirement(
+        "security K2", "A link of a project never brings a file from elsewhere into the prompt."
+    ),
+    "rules:safe-reading": Requirement(
+        "security P8", "Pipes, devices and whatever cannot be read become warnings, not failures."
+    ),
+    "skills:index": Requirement(
+        "Roo Code, skills", "The prompt lists the skills of a mode, and how to fetch them."
+    ),
+    "skills:priority": Requirement(
+        "Roo Code, skills", "Of skills with one name the nearest counts: project, mode, `.roo`."
+    ),
+    "skills:modes": Requirement("Roo Code, skills", "Skills may be for some modes alone."),
+    "skills:text": Requirement("Roo Code, skills", "A skill's text is read when it is fetched."),
+    "prompt:roo-workspace": Requirement(
+        "Roo Code, rules",
+        "What a whole workspace of Roo Code tells the model is known to the letter.",
+    ),
+    "prompt:stable-bytes": Requirement(
+        "D28", "Requests of a run begin with the same bytes, whatever happens to files meanwhile."
+    ),
+    "prompt:fresh-each-run": Requirement(
+        "D28", "A change of modes, rules, skills or commands counts from the next run on."
+    ),
+    "prompt:override": Requirement(
+        "Roo Code, rules", "`.roo/system-prompt-<mode>` takes the place of our sections."
+    ),
     # Asked for, and not built yet
     "context:truncation": _later(
         "flaw B12", "Truncation counts what the model really sees.", "nothing is truncated yet"
@@ -673,13 +1417,245 @@ REQUIREMENTS: dict[str, Requirement] = {
     "checkpoints": _later(
         "flaw B20", "Checkpoints cover all files and say when they cannot.", "no checkpoints yet"
     ),
-    "mcp-names": _later("D2", "Both spellings of an MCP tool's name are understood.", "no MCP yet"),
-    "subtasks": _later("D7", "Events around a subtask really fire.", "no subtasks yet"),
+    # Servers of the Model Context Protocol
+    "mcp:names": Requirement("D2", "Both spellings of an MCP tool's name are understood."),
+    "mcp:config:schema": Requirement(
+        "spec, MCP hub", "Entries in Roo's schema are taken; a bad one is left out with its reason."
+    ),
+    "mcp:config:variables": Requirement(
+        "spec, MCP hub", "`${env:NAME}` and `${workspaceFolder}` are filled in."
+    ),
+    "mcp:config:scopes": Requirement(
+        "spec, MCP hub", "The project's server hides the person's of the same name."
+    ),
+    "mcp:config:broken-json": Requirement(
+        "spec, MCP hub", "A file that stops being JSON changes nothing."
+    ),
+    "mcp:config:home-is-workspace": Requirement(
+        "security K4", "The person's own file stays theirs wherever they work."
+    ),
+    "mcp:config:live": Requirement(
+        "spec, MCP hub", "Servers follow their files while tasks are at work."
+    ),
+    "mcp:config:watch-paths": Requirement(
+        "spec, MCP hub", "A server is started anew when what it watches changes."
+    ),
+    "mcp:idle": Requirement("house", "Where no server is named, the library is not loaded."),
+    "mcp:shared": Requirement(
+        "house", "Tasks of a workspace share their servers until the last is closed."
+    ),
+    "mcp:settle": Requirement(
+        "spec, System prompt",
+        "A request waits for servers that connect, for a while and only once.",
+    ),
+    "mcp:stdio:connect": Requirement("spec, MCP hub", "A program is started, greeted and listed."),
+    "mcp:stdio:environment": Requirement(
+        "security P6", "A server sees a listed environment and what its entry sets."
+    ),
+    "mcp:stdio:garbage": Requirement(
+        "security P8", "What is no message on its output is passed over."
+    ),
+    "mcp:stdio:missing-command": Requirement(
+        "spec, MCP hub", "A command that does not exist is named."
+    ),
+    "mcp:stdio:last-words": Requirement("spec, MCP hub", "What a server said at its end is told."),
+    "mcp:stdio:no-orphans": Requirement(
+        "security K10", "Servers end with their tasks, and with joey, whatever they ignore."
+    ),
+    "mcp:http:connect": Requirement(
+        "spec, MCP hub", "A server behind an address is used, with its headers."
+    ),
+    "mcp:sse:connect": Requirement("spec, MCP hub", "The older transport works too."),
+    "mcp:http:compression": Requirement(
+        "security P8", "Answers that would unfold to any size are refused."
+    ),
+    "mcp:http:session-lost": Requirement(
+        "spec, MCP hub", "A session that the server forgot is begun again."
+    ),
+    "mcp:modern": Requirement("house", "Servers that know only the newer handshake are met in it."),
+    "mcp:reconnect": Requirement(
+        "house", "A server that dies is started again, later each time; calls say when."
+    ),
+    "mcp:list-changed": Requirement("house", "Tools that change are noticed."),
+    "mcp:call:timeout": Requirement(
+        "spec, MCP hub", "A call ends after the server's time limit, and the server is told."
+    ),
+    "mcp:call:cancel": Requirement("house", "Cancelling a call is prompt and tells the server."),
+    "mcp:call:progress": Requirement("house", "Progress of a call is told while it runs."),
+    "mcp:call:is-error": Requirement(
+        "spec, MCP tools", "A failed call is marked and its text prefixed."
+    ),
+    "mcp:call:server-error": Requirement(
+        "house", "An error of a server is not taken for its death."
+    ),
+    "mcp:result:cut": Requirement(
+        "security 5", "Results beyond 10 MiB are cut, in bounded memory, and say so."
+    ),
+    "mcp:flood": Requirement(
+        "security K11", "Floods of news or questions exhaust nothing and nobody."
+    ),
+    "mcp:pins": Requirement(
+        "security K7", "An allowed tool whose description changes is asked about again."
+    ),
+    "mcp:oauth:needed": Requirement(
+        "security K7", "A server that wants a login says so; nobody is registered unasked."
+    ),
+    "mcp:oauth:login": Requirement(
+        "security K9", "A login is kept in a private file and used by tasks."
+    ),
+    "mcp:oauth:refresh": Requirement("house", "A token that ran out is renewed without a person."),
+    "mcp:oauth:expired": Requirement(
+        "house", "A login that is worth nothing any more asks for another."
+    ),
+    "mcp:oauth:refused": Requirement("house", "A refused login is told with its reason."),
+    "mcp:oauth:callback": Requirement(
+        "security K6", "Strangers at the callback get nothing and change nothing."
+    ),
+    "mcp:reference:everything": Requirement(
+        "spec, MCP hub", "The project's own test server works in all its parts."
+    ),
+    "mcp:reference:filesystem": Requirement(
+        "spec, MCP hub", "The project's own file server works on the workspace."
+    ),
+    "front:mcp:add": Requirement("design, command line", "Servers are added, listed and removed."),
+    "front:mcp:test": Requirement(
+        "design, command line", "Trying a server shows its tools, or what is wrong."
+    ),
+    "front:mcp:problems": Requirement(
+        "spec, MCP hub", "What of a file cannot be used is told beside what can."
+    ),
+    "front:mcp:shown": Requirement(
+        "D6", "People see server, tool, arguments and answer; programs read them."
+    ),
+    "front:mcp:yes": Requirement("design, command line", "`-y` allows tools of servers too."),
+    "front:mcp:refused": Requirement(
+        "D12", "Without a person, a tool that no rule allows is not called."
+    ),
+    # Trust in a workspace
+    "trust:default": Requirement(
+        "security P4", "Nothing of a workspace is trusted before it is granted."
+    ),
+    "trust:no-start": Requirement(
+        "security K4", "A project's server does not start before it is trusted."
+    ),
+    "trust:any-change": Requirement(
+        "security K4", "Trust holds for the same bytes; any change is a new question."
+    ),
+    "trust:path": Requirement("security K4", "Trust belongs to the real path of the folder."),
+    "trust:scripts": Requirement(
+        "security K4", "Files of the workspace that a server runs are part of what is trusted."
+    ),
+    "trust:shown": Requirement(
+        "security K4", "The question shows command, arguments, place and names of variables."
+    ),
+    "trust:headless": Requirement(
+        "security K4", "Without a person nothing is trusted, and what is left alone is named."
+    ),
+    "trust:revoke": Requirement("security K4", "Trust can be taken back."),
+    "trust:private": Requirement("security K9", "The file is private and holds no content."),
+    "trust:broken": Requirement("security P2", "A file that cannot be understood is no trust."),
+    "front:trust": Requirement(
+        "security K4", "A project's server runs once the person has seen and trusted it."
+    ),
+    "front:trust:ask": Requirement("security K4", "A conversation asks once, before it begins."),
+    # Work handed to subtasks
+    "tool:new_task:native": Requirement(
+        "spec, new_task", "A mode that exists and a message are needed; the row shows both."
+    ),
+    "tool:new_task:success:todos": Requirement(
+        "spec, new_task", "A first todo list may come along, and must where the settings say so."
+    ),
+    "subtasks:row": Requirement(
+        "spec, new_task", "The row names the mode, what is to be done and the todos."
+    ),
+    "subtasks:events": Requirement(
+        "D7", "`taskSpawned`, `taskPaused` and `taskUnpaused` fire around every subtask."
+    ),
+    "subtasks:result": Requirement(
+        "spec, delegation", "What the subtask presents is the result of the call that made it."
+    ),
+    "subtasks:finish": Requirement(
+        "spec, attempt_completion", "A subtask asks, or is allowed, to hand over its result."
+    ),
+    "subtasks:side-by-side": Requirement(
+        "D13", "Neighbouring delegations run at the same time; each call gets its own result."
+    ),
+    "subtasks:order": Requirement("D13", "A call after a delegation sees what it has done."),
+    "subtasks:failure": Requirement(
+        "spec, delegation", "A subtask that fails gives an error, and its parent goes on."
+    ),
+    "subtasks:stopped": Requirement(
+        "spec, delegation", "So does one that a person stops while its parent waits."
+    ),
+    "subtasks:cancel": Requirement(
+        "spec, delegation", "Cancelling a task stops its subtasks; resuming goes on with them."
+    ),
+    "subtasks:words": Requirement(
+        "D11", "Words said to a task that was stopped reach the subtask that goes on."
+    ),
+    "subtasks:nested": Requirement("spec, delegation", "Subtasks have subtasks."),
+    "subtasks:depth": Requirement("spec, delegation", "A tree has a greatest depth."),
+    "subtasks:limits": Requirement(
+        "D12", "Turns, money and time of a run are those of the whole tree."
+    ),
+    "subtasks:crash": Requirement(
+        "spec, delegation, flaw B7",
+        "A death between any two steps loses no subtask, makes none twice, and gives each call"
+        " one result.",
+    ),
+    "subtasks:once": Requirement(
+        "spec, delegation", "A subtask that goes on after it returned does not return twice."
+    ),
+    "subtasks:seen": Requirement(
+        "seed 002", "Clients of the server see a subtask as a task of its own."
+    ),
+    "subtasks:followed": Requirement(
+        "D7", "A session follows the subtasks of its task, in the process and over the wire."
+    ),
+    "subtasks:conversation": Requirement(
+        "D7", "On a terminal the person sees subtasks and answers their questions, one by one."
+    ),
+    "subtasks:unattended": Requirement(
+        "D12", "Without a person subtasks run under the same rules, and progress tells of them."
+    ),
+    "subtasks:listed": Requirement(
+        "D7", "Lists mark subtasks, a task is shown with its tree, `-c` means the whole."
+    ),
     "websocket:current-task": Requirement(
         "D10, seed 002", "Commands without a task id act on the current task."
     ),
     "websocket:commands": Requirement(
         "seed 002", "All commands, events and error codes of the WebSocket API."
+    ),
+    "websocket:replay:growing-rows": Requirement(
+        "seed 002, Streaming Message Flow",
+        "Whoever subscribes while a row grows is shown it as it stands.",
+    ),
+    "websocket:replay:cuts": Requirement(
+        "seed 002, Streaming Message Flow",
+        "However often a client is cut, it ends with what the journal has.",
+    ),
+    "websocket:replay:restart": Requirement(
+        "seed 002, Streaming Message Flow",
+        "A client of a server that was killed ends with what the journal has.",
+    ),
+    "websocket:fuzz": Requirement(
+        "seed 002, Implementation Notes",
+        "Whatever is sent is answered as the schema says, and hurts nobody.",
+    ),
+    "websocket:heartbeat": Requirement(
+        "seed 002, Implementation Notes", "A peer that answers no ping is dropped."
+    ),
+    "websocket:task:waiting-words": Requirement(
+        "D11, seed 002", "A task tells which words still wait for the model."
+    ),
+    "websocket:task:failure": Requirement("seed 002", "A task that failed tells why."),
+    "websocket:search": Requirement(
+        "seed 002", "Tasks are found by words of their title, id and conversation."
+    ),
+    "client:growing-rows": Requirement(
+        "seed 002, Streaming Message Flow",
+        "The Python client shows a growing row to whoever begins to listen.",
     ),
     "rewind": _later(
         "seed 004, MessageManager",
@@ -695,5 +1671,153 @@ REQUIREMENTS: dict[str, Requirement] = {
         "D12",
         "A run without a key offers the model server that it finds on loopback.",
         "only the doctor looks for one yet",
+    ),
+    # What a message points at
+    "mentions:found": Requirement(
+        "spec, mentions", "`@` mentions are found where people write them, and nowhere else."
+    ),
+    "mentions:file": Requirement("spec, mentions", "A mentioned file comes along, numbered."),
+    "mentions:folder": Requirement(
+        "spec, mentions", "A mentioned folder comes along with the text files right in it."
+    ),
+    "mentions:outside": Requirement(
+        "P1", "A mention shows nothing of a file outside of the workspace."
+    ),
+    "mentions:git": Requirement("spec, mentions", "Changes and commits can be mentioned."),
+    "mentions:git-runs-nothing": Requirement(
+        "K4", "Looking at a repository runs no program that its configuration names."
+    ),
+    "mentions:terminal": Requirement("spec, mentions", "The latest output can be mentioned."),
+    "mentions:url": Requirement("spec, mentions", "A mentioned page comes along as text."),
+    "commands:in-a-message": Requirement(
+        "spec, slash commands", "`/name` brings the command's text and switches to its mode."
+    ),
+    "tool:skill:schema:offered": Requirement("spec, skill", "Offered where there are skills."),
+    "tool:skill:success": Requirement(
+        "spec, skill", "The instructions come as the result; an unknown skill lists the known."
+    ),
+    "tool:run_slash_command:schema:offered": Requirement(
+        "spec, run_slash_command", "Offered where the user has slash commands."
+    ),
+    "tool:run_slash_command:success": Requirement(
+        "spec, run_slash_command", "The text comes as the result, and the mode is switched to."
+    ),
+    # A browser
+    "tool:browser_action:schema:offered": Requirement(
+        "spec, browser_action", "Offered where a browser is found and the setting is on."
+    ),
+    "tool:browser_action:xml": Requirement("spec, browser_action", "Understood in XML too."),
+    "tool:browser_action:approval": Requirement(
+        "spec, browser_action", "Opening a page is asked; the steps on it are not."
+    ),
+    "tool:browser_action:success:steps": Requirement(
+        "spec, browser_action", "Each step answers with a picture, the console and the cursor."
+    ),
+    "tool:browser_action:failure:unreachable": Requirement(
+        "spec, browser_action", "What cannot be opened or done is told with its reason."
+    ),
+    # Pictures and instructions
+    "tool:generate_image:success": Requirement(
+        "spec, generate_image", "The picture is written, shown, and named after its format."
+    ),
+    "tool:generate_image:failure:refused": Requirement(
+        "spec, generate_image", "Why there is no picture is told, and nothing is written."
+    ),
+    "tool:generate_image:approval": Requirement(
+        "spec, generate_image", "The file to write and the picture to start from are both asked."
+    ),
+    "tool:generate_image:xml": Requirement("spec, generate_image", "Understood in XML too."),
+    "tool:fetch_instructions:success": Requirement(
+        "spec, fetch_instructions", "The instructions for each kind of work come as the result."
+    ),
+    "tool:fetch_instructions:failure:unknown": Requirement(
+        "spec, fetch_instructions", "Unknown work is refused with what there is."
+    ),
+    # Tools that people bring along
+    "tool:custom:success": Requirement(
+        "spec, custom tools", "A Python file in `tools/` is offered and called as a tool."
+    ),
+    "tool:custom:schema:trust": Requirement(
+        "K4", "A project's tools are not even looked into before the project is trusted."
+    ),
+    "tool:custom:schema:no-tool": Requirement(
+        "spec, custom tools", "A file that is no tool is reported; the others work."
+    ),
+    "tool:custom:success:contained": Requirement(
+        "P5", "A custom tool gets no keys, and its processes end with it."
+    ),
+    # Problems that checkers find
+    "problems:reports": Requirement("spec, problems", "Reports of compilers are understood."),
+    "problems:only-new-errors": Requirement(
+        "spec, problems", "Only errors that were not there before the edit are told."
+    ),
+    "problems:after-an-edit": Requirement(
+        "spec, write path", "The result of every edit tool tells the errors that it brought."
+    ),
+    "problems:by-language": Requirement(
+        "spec, problems", "The parser of the language says what is wrong, and where."
+    ),
+    "problems:configured": Requirement(
+        "spec, problems", "A checker that the user's settings name is asked too."
+    ),
+    # The code index
+    "tool:codebase_search:success": Requirement(
+        "spec, codebase_search",
+        "Hits are told with path, score, lines and text, to the model and as a row; none, too.",
+    ),
+    "tool:codebase_search:approval": Requirement(
+        "spec, codebase_search", "The row and the claim name the query and the folder."
+    ),
+    "tool:codebase_search:schema:offered": Requirement(
+        "spec, codebase_search", "It is offered where there is an index, ready or not."
+    ),
+    "tool:codebase_search:success:in-a-task": Requirement(
+        "spec, codebase_search", "A task searches the index, in both protocols."
+    ),
+    "index:passages": Requirement(
+        "spec, codebase_search", "Files are cut where definitions begin, with what belongs to them."
+    ),
+    "index:words": Requirement(
+        "spec, codebase_search", "Code is found by words, by names and by parts of names."
+    ),
+    "index:ranking": Requirement(
+        "spec, codebase_search",
+        "Definitions and paths count more; neighbours are one hit; no file fills the list.",
+    ),
+    "index:ignored": Requirement(
+        "spec, .rooignore",
+        "What is ignored or hidden is never found or sent, also when it was indexed before.",
+    ),
+    "index:edits": Requirement(
+        "spec, codebase_search",
+        "What changed is taken in before the answer; when it is much, the answer says so.",
+    ),
+    "index:progress": Requirement(
+        "spec, codebase_search", "It is filled in the background, and says how far it is."
+    ),
+    "index:shared": Requirement(
+        "spec, codebase_search", "Tasks of a workspace share one index until the last is closed."
+    ),
+    "index:private": Requirement("security P6", "Only the owner may read the index."),
+    "index:rebuilt": Requirement(
+        "spec, codebase_search", "A damaged or outdated index is made anew."
+    ),
+    "index:processes": Requirement(
+        "spec, codebase_search", "Several processes use one index; one of them changes it."
+    ),
+    "index:meaning": Requirement(
+        "spec, codebase_search", "With an embedding model, code is found by what it means."
+    ),
+    "index:meaning-edits": Requirement(
+        "spec, codebase_search", "Only what is new gets new vectors; another model, everything."
+    ),
+    "index:meaning-fallback": Requirement(
+        "spec, codebase_search", "Without its model the words are searched, and it is said."
+    ),
+    "index:embeddings": Requirement(
+        "spec, codebase_search", "Vectors come from OpenAI's `/embeddings`, in batches."
+    ),
+    "index:embeddings-retry": Requirement(
+        "spec, codebase_search", "Passing trouble is waited out, other trouble told at once."
     ),
 }

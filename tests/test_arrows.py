@@ -25,14 +25,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "terminals": ADAPTER,
     "workspace": ADAPTER,
     "config": ADAPTER,
-    "mcp": ADAPTER,
+    "mcp": ADAPTER | {"__version__"},
     "knowledge": ADAPTER,
     "browsers": ADAPTER,
+    "extensions": ADAPTER,
     "testing": ADAPTER,
     "client": {"core", "engine"},
     "server": {"__version__", "core", "engine", "ports"},
     "app": {"core", "ports", "engine", "tools", "providers", "stores", "terminals", "workspace"}
-    | {"config", "client", "mcp", "knowledge", "browsers"},
+    | {"config", "client", "mcp", "knowledge", "browsers", "extensions"},
     "cli": {"__version__", "core", "ports", "client", "server", "app", "testing"},
     "__init__": {"app", "client", "core", "engine"},
     "__main__": {"cli"},
@@ -44,7 +45,9 @@ LIBRARIES: dict[str, set[str]] = {
     "workspace": {"pathspec"},
     "config": {"yaml"},
     "mcp": {"anyio", "httpx2", "mcp", "pydantic"},
-    "knowledge": {"pypdf", "tree_sitter", "watchfiles"},
+    "knowledge": {"pypdf", "tree_sitter", "watchfiles"}
+    | {f"tree_sitter_{name}" for name in ("bash", "c", "c_sharp", "cpp", "go", "java", "php")}
+    | {f"tree_sitter_{name}" for name in ("javascript", "python", "ruby", "rust", "typescript")},
     "browsers": {"playwright"},
     "cli": {"rich"},
     "client": {"websockets"},

@@ -3,6 +3,7 @@
     JoeyError
     ├── ToolError              the model: becomes the result of its call
     │   ├── ArgumentError      the call's arguments do not fit the tool
+    │   ├── WordedError        the tool itself says what the model reads
     │   └── HiddenError        `.rooignore` keeps the file from it
     ├── UserError              the person: printed as it is, never as a traceback
     │   ├── ConfigError        settings, profiles, keys (exit 78)
@@ -36,6 +37,15 @@ class ArgumentError(ToolError):
         super().__init__(message)
         self.parameter = parameter
         """The required parameter that has no value, when that is what is wrong."""
+
+
+class WordedError(ToolError):
+    """A failure for which the tool has written the whole result."""
+
+    def __init__(self, message: str, reply: str) -> None:
+        super().__init__(message)
+        self.reply = reply
+        """What the model reads; `message` is for people."""
 
 
 class HiddenError(ToolError):

@@ -87,7 +87,7 @@ def marks(body: dict[str, Any]) -> list[bool]:
     "engine:loop:whole-history",
     "providers:anthropic:cache-marks",
     "history:api:environment-last",
-    "tools:write_to_file:alias",
+    "tool:write_to_file:native:alias",
 )
 async def test_four_requests_carry_the_whole_history_to_anthropic(
     engine: Engine, workspace: Path
@@ -245,7 +245,7 @@ async def test_feedback_instead_of_a_yes_goes_on_as_the_seed_says(
     "history:api:xml-results",
     "history:api:environment-last",
     "prompts:first-message",
-    "tools:write_to_file:alias",
+    "tool:write_to_file:native:alias",
 )
 async def test_the_xml_protocol_sends_exactly_the_shape_of_the_capture(
     engine: Engine, workspace: Path

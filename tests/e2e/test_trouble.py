@@ -182,7 +182,7 @@ async def test_a_prompt_of_ten_megabytes_is_refused_with_what_to_do_instead(joey
     check_clean(finished)
 
 
-@pytest.mark.requirement("tools:execute_command:large-output")
+@pytest.mark.requirement("tool:execute_command:success:large-output")
 async def test_a_command_that_prints_100_mb_leaves_memory_small_and_its_output_on_disk(
     joey: Joey,
 ) -> None:
@@ -198,7 +198,7 @@ async def test_a_command_that_prints_100_mb_leaves_memory_small_and_its_output_o
     assert len(told) < 30_000
 
 
-@pytest.mark.requirement("tools:execute_command:binary-output")
+@pytest.mark.requirement("tool:execute_command:success:binary-output")
 async def test_a_command_that_prints_binary_is_told_as_text(joey: Joey) -> None:
     noise = "head -c 5000 /dev/urandom; printf '\\033[31mred\\033[0m'"
     async with ModelServer([Turn(call("execute_command", {"command": noise})), done()]) as server:
@@ -209,7 +209,7 @@ async def test_a_command_that_prints_binary_is_told_as_text(joey: Joey) -> None:
     json.loads((task / "ui_messages.json").read_bytes())
 
 
-@pytest.mark.requirement("tools:execute_command:group")
+@pytest.mark.requirement("tool:execute_command:success:group")
 async def test_a_command_that_ignores_sigterm_is_killed_when_its_time_is_up(joey: Joey) -> None:
     joey.settings(commandExecutionTimeout=1)
     stubborn = "trap '' TERM; echo started; while true; do sleep 987.25; done"

@@ -116,7 +116,7 @@ async def test_in_the_middle_of_arguments(workshop: Workshop) -> None:
 
 
 @pytest.mark.requirement(
-    "engine:cancel:during-tool", "tools:execute_command:group", "history:api:missing-result"
+    "engine:cancel:during-tool", "tool:execute_command:success:group", "history:api:missing-result"
 )
 async def test_in_a_command_whose_processes_go_with_it(workshop: Workshop) -> None:
     command = "echo $$; trap '' TERM; sleep 600 & wait"

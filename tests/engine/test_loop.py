@@ -62,6 +62,7 @@ async def test_feedback_on_a_result_becomes_its_result_and_the_loop_goes_on(
     ]
 
 
+@pytest.mark.requirement("tool:attempt_completion:failure:after-a-failure")
 @pytest.mark.requirement("engine:completion:failed-tool")
 async def test_a_result_is_refused_when_a_tool_of_the_same_reply_failed(
     workshop: Workshop,
@@ -294,7 +295,7 @@ async def test_ids_that_a_provider_repeats_are_made_unique(workshop: Workshop) -
     check_history(task.messages)
 
 
-@pytest.mark.requirement("engine:calls:mode", "tools:switch_mode:switches")
+@pytest.mark.requirement("engine:calls:mode", "tool:switch_mode:success")
 async def test_a_tool_outside_the_modes_groups_is_refused_with_the_reason(
     workshop: Workshop,
 ) -> None:

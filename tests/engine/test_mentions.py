@@ -274,7 +274,7 @@ async def test_a_skill_can_be_called_like_a_command(workshop: Workshop) -> None:
     assert "Use the skill `brew-tea`" in blocks[1]
 
 
-@pytest.mark.requirement("tool:skill:result")
+@pytest.mark.requirement("tool:skill:success")
 async def test_the_model_fetches_a_skill(workshop: Workshop) -> None:
     skill = Skill("brew-tea", "How tea is made", "/home/.roo/skills/brew-tea/SKILL.md")
     workshop.extras = Extras(customs=WrittenCustoms(known_skills=(skill,)))
@@ -290,7 +290,7 @@ async def test_the_model_fetches_a_skill(workshop: Workshop) -> None:
     assert "in code mode. Available: brew-tea." in results[2]
 
 
-@pytest.mark.requirement("tool:run_slash_command:result")
+@pytest.mark.requirement("tool:run_slash_command:success")
 async def test_the_model_runs_a_slash_command_and_its_mode_follows(workshop: Workshop) -> None:
     workshop.extras = Extras(customs=WrittenCustoms(slash_commands=(REVIEW,)))
     task = await workshop.start(
@@ -306,7 +306,7 @@ async def test_the_model_runs_a_slash_command_and_its_mode_follows(workshop: Wor
     assert task.mode.slug == "ask"
 
 
-@pytest.mark.requirement("tool:skill:offered", "tool:run_slash_command:offered")
+@pytest.mark.requirement("tool:skill:schema:offered", "tool:run_slash_command:schema:offered")
 async def test_skills_and_commands_are_offered_only_where_there_are_some(
     workshop: Workshop,
 ) -> None:

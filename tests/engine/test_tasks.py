@@ -16,7 +16,6 @@ from joey.engine.engine import TaskOptions
 from joey.engine.unattended import Unattended
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.scripted import ScriptedProvider
-from joey.tools.registry import default_tools
 from tests.engine.workshop import Workshop, asked, finish, heard, results, settled
 
 ROO_TASKS = Path(__file__).parents[1] / "stores" / "roo_tasks"
@@ -79,9 +78,10 @@ async def test_the_prompt_of_an_xml_task_shows_every_tool_with_its_tags(
     workshop: Workshop,
 ) -> None:
     provider = workshop.script(XML_END)
-    await settled(await workshop.start(policy=Unattended(), protocol=ToolProtocol.XML))
+    task = await workshop.start(policy=Unattended(), protocol=ToolProtocol.XML)
+    await settled(task)
     (request,) = provider.requests
-    for tool in default_tools():
+    for tool in task.bench.tool_specs(task.mode):
         described = request.system.partition(f"## {tool.name}\n")[2].partition("\n## ")[0]
         assert f"<{tool.name}>" in described
         assert f"</{tool.name}>" in described

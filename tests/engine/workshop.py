@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from joey.core.events import AskOpened, Event
 from joey.core.history.ui import Row
 from joey.core.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
-from joey.core.modes import BUILT_IN
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Limits, Settings
 from joey.engine.asks import AnswerPolicy
@@ -66,24 +65,22 @@ class Workshop:
         self.clock = TestClock()
         self.provider: Provider = ScriptedProvider([])
         self.extras = Extras()
+        self.registry = Registry(default_tools())
         self.engine = self.new_engine()
 
     def new_engine(self) -> Engine:
-        registry = Registry(default_tools())
-
         def make_bench(options: TaskOptions) -> Workbench:
             files = LocalFiles(options.workspace or self.root)
             search = LocalSearch(files)
             return Workbench(
                 provider=self.provider,
-                registry=registry,
+                registry=self.registry,
                 files=files,
                 search=search,
                 terminal=LocalTerminal(),
                 environment=LocalEnvironment(files, search),
                 clock=self.clock,
                 settings=options.settings or ALLOW_ALL,
-                modes=BUILT_IN,
                 limits=options.limits,
                 extras=self.extras,
             )

@@ -36,9 +36,14 @@ class Place:
 
     async def tools(self, **env: str) -> LocalCustomTools:
         given = {"PATH": os.environ["PATH"], **env}
-        tools = LocalCustomTools(self.home, self.workspace, given, lambda: self.trusted)
+        tools = LocalCustomTools(self.home, self.workspace, given, lambda contents: self.trusted)
         await tools.refresh()
         return tools
+
+
+async def names(tools: LocalCustomTools) -> list[str]:
+    await tools.refresh()
+    return [tool.name for tool in tools.tools]
 
 
 @pytest.fixture
@@ -87,12 +92,11 @@ async def test_a_file_of_a_project_that_is_not_trusted_is_never_run(place: Place
     place.project("evil.py", f'"""Bad."""\nopen({str(marker)!r}, "w")\ndef run(): return ""')
     place.trusted = False
     tools = await place.tools()
-    assert len(tools.tools) == 0
+    assert not await names(tools)
     assert "joey trust" in tools.warnings[0]
     assert not marker.exists()
     place.trusted = True
-    await tools.refresh()
-    assert [tool.name for tool in tools.tools] == ["evil"]
+    assert await names(tools) == ["evil"]
 
 
 @pytest.mark.requirement("tool:custom:schema:no-tool")

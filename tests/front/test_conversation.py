@@ -90,7 +90,7 @@ async def test_what_was_typed_before_the_question_is_not_its_answer(joey: Joey) 
     assert not (joey.workspace / "new.txt").exists()
 
 
-@pytest.mark.requirement("tools:ask_followup_question:asks")
+@pytest.mark.requirement("tool:ask_followup_question:success")
 async def test_a_question_is_answered_with_a_number(joey: Joey) -> None:
     ask = {
         "question": "Which colour?",

@@ -69,6 +69,20 @@ def test_a_task_is_held_while_it_is_open(store: Store) -> None:
     assert not store.is_held(TASK)
 
 
+async def test_the_rows_of_the_last_snapshot_can_be_had_whoever_holds_the_task(
+    store: Store,
+) -> None:
+    log = store.create(TASK)
+    log.append(created())
+    assert store.rows(TASK, 1000) == b""
+    await log.snapshot([b'{"ts":1}', b'{"ts":2}'], [], TaskMetadata(id=TASK))
+    assert msgspec.json.decode(store.rows(TASK, 1000)) == [{"ts": 1}, {"ts": 2}]
+    assert store.rows(TASK, 10) == b"", "what is longer is not had at all"
+    log.close()
+    with pytest.raises(TaskNotFoundError, match="no task 'nobody'"):
+        store.rows("nobody", 1000)
+
+
 def test_a_task_that_does_not_exist_is_not_found(store: Store) -> None:
     with pytest.raises(TaskNotFoundError, match="no task 'nobody'"):
         store.open("nobody")

@@ -76,8 +76,6 @@ def test_it_is_offered_unless_another_way_to_edit_is_preferred() -> None:
 
 
 @pytest.mark.requirement("tool:apply_diff:native")
-
-
 @pytest.mark.requirement("tool:apply_diff:xml")
 def test_a_call_is_understood_in_both_protocols() -> None:
     request = DiffRequest((FileDiff("a.py", ONE.rstrip("\n")),))
@@ -144,7 +142,8 @@ async def test_if_nothing_fits_the_error_shows_the_nearest_text(
 
 
 async def test_every_failing_block_is_reported_up_to_a_point(ctx: ToolContext) -> None:
-    message = await problem(ctx, WRONG * 7)
+    blocks = (block(f"    return {number}", "    return 33", 4) for number in range(3, 10))
+    message = await problem(ctx, "\n".join(blocks))
     assert message.count("No sufficiently similar match") == 5
     assert "2 more blocks failed" in message
 
@@ -156,6 +155,7 @@ async def test_a_malformed_diff_is_refused(ctx: ToolContext, work: Path) -> None
     assert (work / "a.py").read_text() == CODE
 
 
+@pytest.mark.requirement("tool:apply_diff:failure:outside")
 @pytest.mark.parametrize(
     ("data", "told"),
     [
@@ -220,6 +220,7 @@ async def test_only_text_files_that_exist_can_be_changed(ctx: ToolContext) -> No
         await apply(ctx, ONE, "secret")
 
 
+@pytest.mark.requirement("tool:apply_diff:failure:changed-meanwhile")
 async def test_a_file_that_changed_meanwhile_is_not_overwritten(
     ctx: ToolContext, work: Path
 ) -> None:

@@ -10,7 +10,7 @@ from joey.core.asks import Answer, AskKind, Response
 from joey.core.protocol import ToolProtocol
 from joey.errors import ArgumentError, ToolError
 from joey.tools.ask_followup_question import AskFollowupQuestion
-from joey.tools.base import Access
+from joey.tools.base import Access, SwitchMode
 from tests.bounded import run_bounded
 from tests.tools.shell_context import make_context
 
@@ -28,7 +28,7 @@ async def asked(root: Path, arguments: dict[str, Any]) -> Any:
     return msgspec.json.decode(prepared.row_text)
 
 
-@pytest.mark.requirement("tools:ask_followup_question:asks")
+@pytest.mark.requirement("tool:ask_followup_question:success")
 @pytest.mark.parametrize(
     "follow_up",
     [
@@ -89,7 +89,7 @@ def test_suggestions_of_the_wrong_kind_are_an_argument_error() -> None:
         tool.parse({"question": "Which?", "follow_up": [{"answer": 1}]})
 
 
-@pytest.mark.requirement("tools:ask_followup_question:asks")
+@pytest.mark.requirement("tool:ask_followup_question:success")
 @pytest.mark.parametrize(
     ("protocol", "text"),
     [
@@ -108,8 +108,29 @@ async def test_the_answer_becomes_the_result_with_its_images(
     assert (outcome.text, outcome.images, outcome.is_error) == (text, (image,), False)
 
 
+@pytest.mark.requirement("tool:ask_followup_question:failure:nobody")
 async def test_without_an_answer_there_is_no_result(tmp_path: Path) -> None:
     ctx = make_context(tmp_path)
     prepared = await tool.prepare(tool.parse({"question": "Which?", "follow_up": []}), ctx)
     with pytest.raises(ToolError, match="Nobody answered"):
         await tool.run(prepared, ctx, None)
+
+
+@pytest.mark.requirement("modes:lookup")
+async def test_a_picked_answer_goes_on_in_its_mode_if_the_task_has_it(tmp_path: Path) -> None:
+    follow_up = [
+        {"text": "plan it", "mode": "architect"},
+        {"text": "stay", "mode": "code"},
+        {"text": "sing", "mode": "opera"},
+    ]
+    ctx = make_context(tmp_path)
+    prepared = await tool.prepare(tool.parse({"question": "How?", "follow_up": follow_up}), ctx)
+    assert '"opera"' not in (prepared.row_text or "")
+
+    async def directive(text: str, by: str = "person") -> object:
+        answer = Answer(Response.MESSAGE, text=text, by=by)
+        return (await tool.run(prepared, ctx, answer)).directive
+
+    assert await directive("plan it") == SwitchMode("architect")
+    assert await directive("plan it", by="timeout") is None
+    assert [await directive(text) for text in ("stay", "sing", "else")] == [None] * 3

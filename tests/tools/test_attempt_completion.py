@@ -13,7 +13,7 @@ from tests.tools.shell_context import make_context
 tool = AttemptCompletion()
 
 
-@pytest.mark.requirement("tools:attempt_completion:result")
+@pytest.mark.requirement("tool:attempt_completion:success")
 @pytest.mark.parametrize("extra", [{}, {"command": "open index.html"}, {"command": None}])
 async def test_the_result_is_handed_to_the_task(tmp_path: Path, extra: dict[str, Any]) -> None:
     ctx = make_context(tmp_path)
@@ -23,7 +23,7 @@ async def test_the_result_is_handed_to_the_task(tmp_path: Path, extra: dict[str,
     assert await tool.run(prepared, ctx, None) == Outcome("", directive=Complete("All done."))
 
 
-@pytest.mark.requirement("tools:attempt_completion:result")
+@pytest.mark.requirement("tool:attempt_completion:success")
 @pytest.mark.parametrize("arguments", [{}, {"result": ""}, {"result": "\n"}, {"command": "ls"}])
 def test_a_missing_result_is_an_argument_error(arguments: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError) as caught:

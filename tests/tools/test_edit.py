@@ -58,8 +58,6 @@ def test_it_is_offered_to_models_that_know_it_best_and_where_the_user_wants_it()
 
 
 @pytest.mark.requirement("tool:edit:native")
-
-
 @pytest.mark.requirement("tool:edit:xml")
 @pytest.mark.parametrize("replace_all", [True, "true"])
 def test_a_native_call_is_understood(replace_all: object) -> None:
@@ -69,8 +67,6 @@ def test_a_native_call_is_understood(replace_all: object) -> None:
 
 
 @pytest.mark.requirement("tool:edit:native")
-
-
 @pytest.mark.requirement("tool:edit:xml")
 def test_a_call_in_xml_keeps_its_indentation() -> None:
     request = parsed(

@@ -44,8 +44,6 @@ def test_it_is_offered_to_models_that_know_it_best_and_where_the_user_wants_it()
 
 
 @pytest.mark.requirement("tool:edit_file:native")
-
-
 @pytest.mark.requirement("tool:edit_file:xml")
 def test_a_call_is_understood_in_both_protocols() -> None:
     params = EditFileParams("a.py", "  old", "new\n", 2)
@@ -61,8 +59,6 @@ def test_a_call_is_understood_in_both_protocols() -> None:
 
 
 @pytest.mark.requirement("tool:edit_file:native")
-
-
 @pytest.mark.requirement("tool:edit_file:xml")
 @pytest.mark.parametrize("given", [{"old_string": None}, {}, {"old_string": ""}])
 def test_without_an_old_text_a_file_is_made(given: dict[str, Any]) -> None:

@@ -36,7 +36,7 @@ async def run(ctx: ToolContext, **arguments: Any) -> Outcome:
         return await tool.run(prepared, ctx, None)
 
 
-@pytest.mark.requirement("tools:execute_command:result")
+@pytest.mark.requirement("tool:execute_command:success")
 async def test_a_success_tells_folder_exit_code_and_output(
     tmp_path: Path, terminal: LocalTerminal
 ) -> None:
@@ -50,7 +50,7 @@ async def test_a_success_tells_folder_exit_code_and_output(
     assert outcome.said == (("command_output", "hello\n"),)
 
 
-@pytest.mark.requirement("tools:execute_command:result")
+@pytest.mark.requirement("tool:execute_command:success")
 async def test_a_failure_is_a_result_and_not_an_error(
     tmp_path: Path, terminal: LocalTerminal
 ) -> None:
@@ -163,7 +163,7 @@ async def test_output_of_the_preview_size_is_shown_whole_and_leaves_no_file(
     assert not any(ctx.artifacts.iterdir())
 
 
-@pytest.mark.requirement("tools:execute_command:large-output")
+@pytest.mark.requirement("tool:execute_command:success:large-output")
 async def test_one_byte_more_is_kept_in_a_file_and_shown_by_its_ends(
     tmp_path: Path, terminal: LocalTerminal
 ) -> None:
@@ -230,7 +230,8 @@ async def test_processes_left_in_the_background_are_told(
     assert (ctx.artifacts / f"cmd-{ROW_TS}.txt").exists()
 
 
-@pytest.mark.requirement("tools:execute_command:group")
+@pytest.mark.requirement("tool:execute_command:failure:killed")
+@pytest.mark.requirement("tool:execute_command:success:group")
 async def test_the_users_limit_kills_and_is_an_error(
     tmp_path: Path, terminal: LocalTerminal
 ) -> None:
@@ -291,7 +292,7 @@ async def test_a_spared_command_outlives_the_limit(tmp_path: Path, terminal: Loc
     assert "Exit code: 0" in outcome.text
 
 
-@pytest.mark.requirement("tools:execute_command:group")
+@pytest.mark.requirement("tool:execute_command:success:group")
 async def test_cancelling_the_call_leaves_no_process(
     tmp_path: Path, terminal: LocalTerminal
 ) -> None:

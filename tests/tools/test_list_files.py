@@ -25,7 +25,7 @@ async def listed(ctx: ToolContext, **arguments: Any) -> str:
     return (await tool.run(await tool.prepare(params, ctx), ctx, None)).text
 
 
-@pytest.mark.requirement("tools:list_files:listing")
+@pytest.mark.requirement("tool:list_files:success")
 @pytest.mark.parametrize("recursive", [True, "true", "True"])
 async def test_everything_below_is_listed(ctx: ToolContext, recursive: bool | str) -> None:
     (ctx.files.root / "src").mkdir()
@@ -65,7 +65,7 @@ async def test_protected_entries_have_a_shield(ctx: ToolContext) -> None:
     assert await listed(ctx) == "🛡️ .roo/\n🛡️ a\n🛡️ AGENTS.md\nb"
 
 
-@pytest.mark.requirement("tools:list_files:listing")
+@pytest.mark.requirement("tool:list_files:success")
 async def test_a_long_list_is_cut_with_a_note(ctx: ToolContext) -> None:
     for number in range(201):
         (ctx.files.root / f"{number}").touch()

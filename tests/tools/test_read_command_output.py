@@ -207,6 +207,7 @@ async def test_a_search_over_a_file_without_newlines_stays_small(tmp_path: Path)
     assert [number for number, _ in found.lines] == [1]
 
 
+@pytest.mark.requirement("tool:read_command_output:failure:endless-search")
 async def test_an_expression_that_never_ends_is_stopped(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"a" * 60 + b"!\n")

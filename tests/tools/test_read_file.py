@@ -47,7 +47,7 @@ def as_xml(ctx: ToolContext) -> ToolContext:
 # The shape of the result
 
 
-@pytest.mark.requirement("tools:read_file:lines")
+@pytest.mark.requirement("tool:read_file:success")
 async def test_a_file_comes_back_with_its_lines_numbered(ctx: ToolContext, work: Path) -> None:
     (work / "a.py").write_text("x\ny\n")
     assert await read(ctx, "a.py") == "File: a.py\nLines 1-2:\n1 | x\n2 | y\n"
@@ -57,7 +57,7 @@ async def test_a_file_comes_back_with_its_lines_numbered(ctx: ToolContext, work:
     )
 
 
-@pytest.mark.requirement("tools:read_file:lines")
+@pytest.mark.requirement("tool:read_file:success")
 async def test_several_files_come_back_in_order(ctx: ToolContext, work: Path) -> None:
     (work / "a.py").write_text("x\n")
     (work / "b.py").write_text("y")
@@ -70,7 +70,7 @@ async def test_several_files_come_back_in_order(ctx: ToolContext, work: Path) ->
     assert text.index("<path>b.py</path>") < text.index("<path>a.py</path>")
 
 
-@pytest.mark.requirement("tools:read_file:lines")
+@pytest.mark.requirement("tool:read_file:success")
 async def test_ranges_of_lines_keep_their_numbers(ctx: ToolContext, work: Path) -> None:
     (work / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 21)))
     ranges = [[9, 10], [2, 3], [19, 40]]
@@ -113,6 +113,16 @@ async def test_line_ends_and_marks_of_windows_are_not_shown(ctx: ToolContext, wo
 async def test_what_is_not_utf_8_is_shown_as_far_as_it_can_be(ctx: ToolContext, work: Path) -> None:
     (work / "latin.txt").write_bytes("café\n".encode("latin-1"))
     assert "1 | caf\ufffd\n" in await read(ctx, "latin.txt")
+
+
+async def test_text_in_utf_16_is_text(ctx: ToolContext, work: Path) -> None:
+    for encoding, mark in (("utf-16-le", b"\xff\xfe"), ("utf-16-be", b"\xfe\xff")):
+        (work / "a.txt").write_bytes(mark + "café\r\nb\n".encode(encoding))
+        assert await read(ctx, "a.txt") == "File: a.txt\nLines 1-2:\n1 | café\n2 | b\n"
+    (work / "a.txt").write_text("line\n" * 1_000_000, encoding="utf-16")
+    assert "larger than 8 MB" in await read(ctx, "a.txt")
+    (work / "a.mp3").write_bytes(b"\xff\xfe" + bytes(range(256)) * 4 + b"\0\0")
+    assert "Binary file (mp3)" in await read(ctx, "a.mp3")
 
 
 # Ways to ask
@@ -231,7 +241,7 @@ def test_a_result_names_its_files() -> None:
 # Trouble
 
 
-@pytest.mark.requirement("tools:read_file:trouble")
+@pytest.mark.requirement("tool:read_file:success:odd-files")
 async def test_one_bad_file_does_not_spoil_the_others(ctx: ToolContext, work: Path) -> None:
     (work / "good.txt").write_text("fine\n")
     (work / "folder").mkdir()
@@ -246,14 +256,14 @@ async def test_one_bad_file_does_not_spoil_the_others(ctx: ToolContext, work: Pa
     assert "<file><path>missing.txt</path><error>File not found: " in result.text
 
 
-@pytest.mark.requirement("tools:read_file:trouble")
+@pytest.mark.requirement("tool:read_file:success:odd-files")
 async def test_an_empty_file_says_so(ctx: ToolContext, work: Path) -> None:
     (work / "empty").touch()
     assert await read(ctx, "empty") == "File: empty\nNote: File is empty"
     assert "<content/><notice>File is empty</notice>" in await read(as_xml(ctx), "empty")
 
 
-@pytest.mark.requirement("tools:read_file:trouble")
+@pytest.mark.requirement("tool:read_file:success:odd-files")
 @pytest.mark.parametrize(
     ("name", "data", "kind"),
     [
@@ -394,7 +404,7 @@ async def test_lines_are_whole_wherever_the_file_is_cut_into_pieces(
 # Images
 
 
-@pytest.mark.requirement("tools:read_file:images")
+@pytest.mark.requirement("tool:read_file:success:images")
 @pytest.mark.parametrize("name", ["a.png", "A.PNG", "my.photo.png"])
 async def test_an_image_is_shown_to_a_model_that_can_see(
     ctx: ToolContext, work: Path, name: str

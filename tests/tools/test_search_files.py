@@ -25,7 +25,7 @@ async def search(ctx: ToolContext, **arguments: Any) -> str:
     return (await tool.run(await tool.prepare(params, ctx), ctx, None)).text
 
 
-@pytest.mark.requirement("tools:search_files:results")
+@pytest.mark.requirement("tool:search_files:success")
 async def test_hits_are_grouped_by_file_with_numbered_context(ctx: ToolContext) -> None:
     root = ctx.files.root
     (root / "src").mkdir()
@@ -59,7 +59,7 @@ async def test_a_name_cannot_look_like_the_name_of_another_file(ctx: ToolContext
     assert text == "Found 1 result.\n\n# a\\n\\n# README.md\n  1 | needle\n----"
 
 
-@pytest.mark.requirement("tools:search_files:results")
+@pytest.mark.requirement("tool:search_files:success")
 async def test_too_many_hits_say_so(ctx: ToolContext) -> None:
     (ctx.files.root / "a.txt").write_text("needle\n\n\n\n" * 400)
     text = await search(ctx, regex="needle")
@@ -98,13 +98,13 @@ async def test_outside_of_the_workspace_nothing_is_searched_before_it_is_allowed
     assert str(tmp_path / "secret.txt") in (await tool.run(prepared, ctx, None)).text
 
 
-@pytest.mark.requirement("tools:search_files:bad-regex")
+@pytest.mark.requirement("tool:search_files:failure:bad-regex")
 async def test_an_expression_that_is_none_is_an_error(ctx: ToolContext) -> None:
     with pytest.raises(ToolError, match="unclosed group"):
         await search(ctx, regex="(")
 
 
-@pytest.mark.requirement("tools:search_files:bad-regex")
+@pytest.mark.requirement("tool:search_files:failure:bad-regex")
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -128,7 +128,7 @@ async def test_what_cannot_be_searched_is_an_error(ctx: ToolContext) -> None:
     (ctx.files.root / "secret").mkdir()
     with pytest.raises(ToolError, match="hidden by"):
         await search(ctx, regex="x", path="secret")
-    with pytest.raises(ToolError, match="nothing at missing"):
+    with pytest.raises(ToolError, match="missing: it does not exist"):
         await search(ctx, regex="x", path="missing")
 
 

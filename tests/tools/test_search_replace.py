@@ -43,8 +43,6 @@ def test_it_is_offered_to_models_that_know_it_best_and_where_the_user_wants_it()
 
 
 @pytest.mark.requirement("tool:search_replace:native")
-
-
 @pytest.mark.requirement("tool:search_replace:xml")
 def test_a_call_is_understood_in_both_protocols() -> None:
     params = SearchReplaceParams("a.py", "  old\n", "  new")

@@ -109,8 +109,6 @@ def test_it_is_offered_unless_patches_write_whole_files_too() -> None:
 
 
 @pytest.mark.requirement("tool:write_to_file:native")
-
-
 @pytest.mark.requirement("tool:write_to_file:xml")
 def test_a_call_in_xml_keeps_its_indentation_and_its_older_names() -> None:
     for name in ("content", "file_text"):
@@ -122,8 +120,6 @@ def test_a_call_in_xml_keeps_its_indentation_and_its_older_names() -> None:
 
 
 @pytest.mark.requirement("tool:write_to_file:native")
-
-
 @pytest.mark.requirement("tool:write_to_file:xml")
 def test_content_may_be_empty_or_given_as_an_object() -> None:
     assert tool.parse({"path": "a", "content": ""}).content == ""
@@ -203,6 +199,7 @@ async def test_content_that_cannot_be_written_is_refused(ctx: ToolContext) -> No
         await prepare(ctx, "a.txt", "ok \ud800")
 
 
+@pytest.mark.requirement("tool:write_to_file:failure:changed-meanwhile")
 @pytest.mark.parametrize("now", [b"changed meanwhile", b"OLD\n", None])
 async def test_a_file_that_changed_meanwhile_is_not_overwritten(
     ctx: ToolContext, work: Path, now: bytes | None

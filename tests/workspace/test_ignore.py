@@ -110,7 +110,7 @@ def test_files_that_configure_the_agent_or_its_host_are_protected(
         *(".cirrus.yml", "azure-pipelines.yaml", ".githooks/pre-push", "rust-toolchain.toml"),
         *(".Rprofile", ".pdbrc", "gradle-wrapper.properties", ".zshrc.local", ".cursorignore"),
         *("sub/BUNFIG.toml", ".replit", ".kube/config", ".emacs", "copilot-instructions.md"),
-        *(".config/fish/config.fish", ".xprofile", ".pam_environment"),
+        *(".config/fish/config.fish", ".xprofile", ".pam_environment", "AGENTS.local.md"),
     ],
 )
 def test_what_is_carried_out_later_is_protected(path: str) -> None:

@@ -9,7 +9,7 @@ from joey.ports import Listing
 from joey.workspace.files import LocalFiles
 from joey.workspace.search import LocalSearch
 
-pytestmark = pytest.mark.requirement("tools:list_files:listing")
+pytestmark = pytest.mark.requirement("tool:list_files:success")
 
 
 def make(root: Path, *names: str) -> None:

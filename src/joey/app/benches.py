@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from msgspec import structs
@@ -10,7 +11,7 @@ from msgspec import structs
 from joey.app.customs import customs_for
 from joey.app.indexes import CodeIndexes
 from joey.app.options import check_price, make_options
-from joey.app.servers import Servers
+from joey.app.servers import Servers, is_trusted
 from joey.browsers.chromium import Chromium, find_chromium, viewport_size
 from joey.config.choose import choose_profile
 from joey.config.profiles import load_profiles
@@ -18,6 +19,7 @@ from joey.core.settings import Limits, Profile, Route, Settings
 from joey.engine.engine import TaskOptions
 from joey.engine.mode_providers import ModeProviders
 from joey.engine.workbench import Workbench
+from joey.extensions.custom_tools import LocalCustomTools
 from joey.knowledge.documents import LocalDocuments
 from joey.knowledge.outlines import LocalOutlines
 from joey.knowledge.problems import LocalProblems
@@ -80,6 +82,9 @@ def make_bench(
             repository=GitRepository(options.workspace),
             pages=WebPages(),
             problems=LocalProblems(files, options.settings, env),
+            custom_tools=LocalCustomTools(
+                home, options.workspace, env, partial(is_trusted, home, options.workspace)
+            ),
             browser=_browser(options.settings, env),
             images=_images(options.settings, home, env),
             mcp=servers.lease(options.workspace) if options.settings.mcp_enabled else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from joey.config.trust import Trust, Trusted
@@ -24,19 +25,19 @@ class Servers:
         return self._hubs.lease(workspace)
 
 
+def is_trusted(home: Path, workspace: Path, wanted: Mapping[str, bytes]) -> bool:
+    """Whether the person has agreed to all of this; a file that cannot be read is no trust."""
+    try:
+        return isinstance(Trust(home).standing(workspace, wanted), Trusted)
+    except ConfigError:
+        return False
+
+
 def surroundings(home: Path, env: Mapping[str, str]) -> Surroundings:
-    trust = Trust(home)
-
-    def trusts(workspace: Path, wanted: Mapping[str, bytes]) -> bool:
-        try:
-            return isinstance(trust.standing(workspace, wanted), Trusted)
-        except ConfigError:
-            return False
-
     return Surroundings(
         home=home,
         env=env,
         environment=command_environment(env),
-        trust_file=trust.path,
-        trusts=trusts,
+        trust_file=Trust(home).path,
+        trusts=partial(is_trusted, home),
     )

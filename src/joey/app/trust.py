@@ -9,6 +9,7 @@ from pathlib import Path
 from joey.app.shelf import open_shelf
 from joey.config.home import joey_home
 from joey.config.trust import Trust, Trusted
+from joey.extensions.project_tools import wanted_tools
 from joey.ports.trust import Wanted
 
 
@@ -19,7 +20,8 @@ class WorkspaceTrust:
         env = os.environ if env is None else env
         home = home or joey_home(env)
         self.workspace = workspace.resolve()
-        self.wanted: tuple[Wanted, ...] = open_shelf(workspace, home, env).wanted()
+        servers = open_shelf(workspace, home, env).wanted()
+        self.wanted: tuple[Wanted, ...] = (*servers, *wanted_tools(self.workspace))
         """Everything that would run, trusted or not."""
         self._trust = Trust(home)
 

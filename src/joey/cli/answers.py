@@ -24,6 +24,12 @@ _HINTS = {
 
 class Suggestion(Struct, frozen=True):
     answer: str
+    mode: str | None = None
+    """The task goes on in this mode with it."""
+
+    @property
+    def shown(self) -> str:
+        return f"{self.answer} [{self.mode} mode]" if self.mode else self.answer
 
 
 class FollowUp(Struct, frozen=True):
@@ -49,7 +55,7 @@ def question_of(ask: AskOpened) -> str:
     match ask.ask:
         case AskKind.FOLLOWUP:
             asked = follow_up(ask.text)
-            numbered = (f"  {n}. {one.answer}" for n, one in enumerate(asked.suggest, 1))
+            numbered = (f"  {n}. {one.shown}" for n, one in enumerate(asked.suggest, 1))
             return sanitise("\n".join([asked.question, *numbered]))
         case AskKind.LIMIT_REACHED:
             limit = msgspec.json.decode(ask.text or "{}", type=_Limit)

@@ -12,7 +12,7 @@ from joey import __version__
 from joey.cli.exit_codes import UsageError
 from joey.cli.near_misses import meant_command
 
-COMMANDS = ("attach", "demo", "doctor", "serve", "tasks")
+COMMANDS = ("attach", "demo", "doctor", "mcp", "modes", "serve", "tasks", "trust")
 FORMATS = ("text", "json", "stream-json")
 
 _DESCRIPTION = """\
@@ -22,6 +22,9 @@ before it does what you have not allowed. Without a prompt it opens a conversati
 _EPILOG = """\
 commands:
   joey tasks list|show|export   look at earlier tasks
+  joey modes list|show          which modes there are here, and what they are told
+  joey mcp list|add|test|…      MCP servers, which bring tools along
+  joey trust                    let this folder run what it brings along
   joey serve                    tasks over WebSocket and in the browser
   joey attach [ID]              look at a task of a server, and answer it
   joey doctor                   what is found, what is missing, what to do
@@ -230,6 +233,19 @@ def _tasks_parser() -> Parser:
     return parser
 
 
+def _modes_parser() -> Parser:
+    about = "Look at the modes of this folder: built-in, the project's and yours."
+    parser = Parser(prog="joey modes", description=about, allow_abbrev=False)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|show")
+    listed = _action(actions, "list", "all modes, and what of your files could not be used")
+    shown = _action(actions, "show", "one mode: what it may do, and what it is told")
+    shown.add_argument("slug", metavar="MODE", help="its short name, such as code")
+    for action in (listed, shown):
+        action.add_argument("-w", "--workspace", metavar="DIR", help="of this folder instead")
+        action.add_argument("--json", action="store_true", help="as JSON")
+    return parser
+
+
 def _action(
     actions: argparse._SubParsersAction[Parser], name: str, description: str
 ) -> argparse.ArgumentParser:
@@ -329,12 +345,27 @@ def _attach_parser() -> Parser:
     return parser
 
 
+def _mcp_parser() -> Parser:
+    from joey.cli.mcp_arguments import mcp_parser
+
+    return mcp_parser()
+
+
+def _trust_parser() -> Parser:
+    from joey.cli.mcp_arguments import trust_parser
+
+    return trust_parser()
+
+
 _COMMAND_PARSERS: dict[str, Callable[[], Parser]] = {
     "attach": _attach_parser,
     "demo": _demo_parser,
     "doctor": _doctor_parser,
+    "mcp": _mcp_parser,
+    "modes": _modes_parser,
     "serve": _serve_parser,
     "tasks": _tasks_parser,
+    "trust": _trust_parser,
 }
 
 

@@ -22,9 +22,12 @@ from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.keyboard import Keyboard
 from joey.cli.render import Renderer
 from joey.cli.sanitise import one_line
+from joey.cli.scene import Scene
 from joey.cli.signals import interruptible
+from joey.client.family import family
 from joey.client.reader import EventReader, RowData
 from joey.client.remote import RemoteEngine, RemoteSession, TaskInfo
+from joey.client.session import Session
 from joey.core.asks import APPROVALS, Answer, AskKind, Response
 from joey.core.events import (
     AskAnswered,
@@ -44,6 +47,7 @@ SHOWN_ROWS = 40
 HELP = """\
 What you write answers the question above, or is read by joey before its next step.
   /cancel  stop the task (it can be resumed)     /exit  leave the view (or Ctrl-C, Ctrl-D)"""
+ENDED = (TaskFinished, TaskAborted, TaskFailed)
 _SAID = {Response.YES: "yes", Response.NO: "no", Response.MESSAGE: "with words"}
 
 
@@ -114,9 +118,11 @@ class View:
     def __init__(self, session: RemoteSession, renderer: Renderer) -> None:
         self._session = session
         self._renderer = renderer
-        self._asked: AskOpened | None = None
-        """The question on the screen."""
-        self._answered: set[int] = set()
+        self._scene = Scene(session, renderer)
+        self._keyboard: Keyboard | None = None
+        self._asked: dict[tuple[str, int], tuple[Session, AskOpened]] = {}
+        """Open questions by task and `ts`; the first is on the screen."""
+        self._answered: set[tuple[str, int]] = set()
         """Questions that were answered from here."""
         self._said: list[str] = []
         """Words that were typed here: they stand on the screen already."""
@@ -125,8 +131,9 @@ class View:
 
     async def show(self, keyboard: Keyboard | None = None) -> ExitCode:
         """Draw until the person leaves; without a keyboard, until the task comes to rest."""
+        self._keyboard = keyboard
         self._show_past()
-        drawing = asyncio.ensure_future(self._draw(keyboard))
+        drawing = asyncio.ensure_future(self._draw())
         leaving = asyncio.ensure_future(self._left.wait())
         try:
             await asyncio.wait([drawing, leaving], return_when=asyncio.FIRST_COMPLETED)
@@ -136,20 +143,22 @@ class View:
                 job.cancel()
             await asyncio.gather(drawing, leaving, *self._jobs, return_exceptions=True)
 
-    async def _draw(self, keyboard: Keyboard | None) -> ExitCode:
+    async def _draw(self) -> ExitCode:
         session = self._session
         if not session.running:
-            if keyboard is None:
+            if self._keyboard is None:
                 return ExitCode.DONE
             self._rest()
         elif (ask := session.pending) and any(row["ts"] == ask.ts for row in session.first_rows):
-            self._ask(ask, keyboard)
-        async for event in session.watch(session.first):
-            self._show(event, keyboard)
-            if isinstance(event, TaskFinished | TaskAborted | TaskFailed):
-                if keyboard is None:
-                    return ExitCode.DONE if isinstance(event, TaskFinished) else ExitCode.FAILED
-                self._rest()
+            self._ask(session, ask)
+        async with family(session, session.watch(session.first)) as told:
+            async for each in told:
+                self._show(each.teller, each.event)
+                if each.teller is session and isinstance(each.event, ENDED):
+                    if self._keyboard is None:
+                        finished = isinstance(each.event, TaskFinished)
+                        return ExitCode.DONE if finished else ExitCode.FAILED
+                    self._rest()
         self._renderer.note("the task was deleted")
         return ExitCode.DONE
 
@@ -186,26 +195,41 @@ class View:
             case _:
                 self._renderer.show(event)
 
-    def _show(self, event: Event, keyboard: Keyboard | None) -> None:
+    def _show(self, teller: Session, event: Event) -> None:
         match event:
             case AskOpened():
-                if self._asked is None or self._asked.ts != event.ts:
-                    self._ask(event, keyboard)
+                self._ask(teller, event)
             case AskAnswered(ask_ts=ts) | AskWithdrawn(ask_ts=ts):
-                self._asked = None
-                if isinstance(event, AskAnswered) and ts not in self._answered:
+                key = (teller.id, ts)
+                if isinstance(event, AskAnswered) and key not in self._answered:
                     how = _SAID[event.answer.response]
-                    self._renderer.note(f"\nanswered elsewhere ({event.by}): {how}")
+                    note = f"\nanswered elsewhere ({event.by}): {how}"
+                    self._scene.renderer(teller).note(note)
+                self._close(key)
             case UserSaid(text=text) if text in self._said:
                 self._said.remove(text)
             case _:
-                self._renderer.show(event)
+                self._scene.show(teller, event)
 
-    def _ask(self, ask: AskOpened, keyboard: Keyboard | None) -> None:
-        if keyboard is not None and ask.ask in APPROVALS:
-            keyboard.discard()
-        self._asked = ask
-        self._renderer.ask(ask)
+    def _ask(self, session: Session, ask: AskOpened) -> None:
+        """Questions are put one after the other, whoever asks."""
+        key = (session.id, ask.ts)
+        if key in self._asked or key in self._answered:
+            return
+        self._asked[key] = (session, ask)
+        if len(self._asked) == 1:
+            self._put(session, ask)
+
+    def _put(self, session: Session, ask: AskOpened) -> None:
+        if self._keyboard is not None and ask.ask in APPROVALS:
+            self._keyboard.discard()
+        self._scene.renderer(session).ask(ask)
+
+    def _close(self, key: tuple[str, int]) -> None:
+        on_screen = next(iter(self._asked), None) == key
+        self._asked.pop(key, None)
+        if on_screen and self._asked:
+            self._put(*next(iter(self._asked.values())))
 
     # What is typed
 
@@ -217,31 +241,32 @@ class View:
                 self._renderer.note(HELP)
             case "/cancel":
                 self._begin(self._session.cancel())
-            case words if self._asked is not None:
-                self._answer(self._asked, words)
+            case words if self._asked:
+                self._answer(*next(iter(self._asked.values())), words)
             case "":
                 return
             case words:
                 self._say(words)
 
-    def _answer(self, ask: AskOpened, words: str) -> None:
+    def _answer(self, session: Session, ask: AskOpened, words: str) -> None:
         answer = answer_of(ask, words)
         if answer is None:
-            self._renderer.ask(ask)
+            self._scene.renderer(session).ask(ask)
             return
-        self._asked = None
-        self._answered.add(ask.ts)
-        self._begin(self._give(ask, answer))
+        key = (session.id, ask.ts)
+        self._answered.add(key)
+        self._begin(self._give(session, ask, answer))
+        self._close(key)
 
-    async def _give(self, ask: AskOpened, answer: Answer) -> None:
+    async def _give(self, session: Session, ask: AskOpened, answer: Answer) -> None:
         if answer.text:
             self._said.append(answer.text)
-        if not await self._session.answer(ask.ts, answer):
+        if not await session.answer(ask.ts, answer):
             self._renderer.note("this question is not open any more")
 
     def _say(self, words: str) -> None:
         self._said.append(words)
-        self._begin(self._session.send(words))
+        self._begin(self._scene.listener.send(words))
         if self._session.running:
             self._renderer.note("(joey reads this before its next step)")
 

@@ -29,13 +29,18 @@ def card(tool: str, text: str, path: str | None, diff: str | None, *, asked: boo
         command = sanitise(text).replace("\n", "\n  ")
         return Text.assemble(("$ ", "bold cyan"), (command, "bold"))
     row = _row(text)
+    if row.get("tool") == "finishTask":
+        return Text.assemble(("● ", "cyan"), ("the subtask is done", "bold"))
+    if str(row.get("type")).endswith(("_mcp_tool", "_mcp_resource")):
+        return _mcp_call(row)
     headline = Text.assemble(("● ", "cyan"), (sanitise(tool), "bold"))
     if detail := _detail(row, path):
         headline.append(f" {detail}", "cyan")
-    change = diff or _change(row)
-    if change:
-        limit = ASKED_LINES if asked else SHOWN_LINES
+    limit = ASKED_LINES if asked else SHOWN_LINES
+    if change := diff or _change(row):
         headline.append("\n").append_text(coloured_diff(change, limit))
+    elif row.get("tool") == "newTask":
+        headline.append("\n").append_text(_quoted(str(row.get("content") or ""), limit))
     return headline
 
 
@@ -61,6 +66,14 @@ def coloured_diff(diff: str, limit: int) -> Text:
     return shown
 
 
+def _quoted(words: str, limit: int) -> Text:
+    """What a subtask is told."""
+    lines = split_lines(sanitise(words))
+    shown = "\n".join(f"  {line}" for line in lines[:limit])
+    more = f"\n  … {len(lines) - limit} more lines" if len(lines) > limit else ""
+    return Text(shown + more)
+
+
 def _style(line: str) -> str:
     if line.startswith(("+++", "---", "diff ", "index ")):
         return "dim"
@@ -81,6 +94,17 @@ def _row(text: str) -> dict[str, Any]:
     except msgspec.DecodeError:
         return {}
     return row if isinstance(row, dict) else {}
+
+
+def _mcp_call(row: dict[str, Any]) -> Text:
+    """Arguments are shown whole: they are what a person has to decide about."""
+    server, what = (sanitise(str(row.get(key) or "")) for key in ("serverName", "toolName"))
+    target = what or one_line(str(row.get("uri") or ""), 160)
+    shown = Text.assemble(("● ", "cyan"), (f"{server}: {target}", "bold"))
+    arguments = str(row.get("arguments") or "")
+    if arguments not in ("", "{}"):
+        shown.append(f" {sanitise(arguments)}", "cyan")
+    return shown
 
 
 def _detail(row: dict[str, Any], path: str | None) -> str:

@@ -12,26 +12,30 @@ import os
 import signal
 import sys
 from argparse import Namespace
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 from rich.console import Console
 
 from joey.app import open_engine, open_store
+from joey.cli import brought_along
 from joey.cli.answers import answer_of
 from joey.cli.exit_codes import ExitCode
 from joey.cli.keyboard import Interrupted, Keyboard
-from joey.cli.launch import earlier_task, launch, options_for, short_id
+from joey.cli.launch import earlier_task, launch, options_for, short_id, workspace_of
 from joey.cli.opening import introduction, last_words
 from joey.cli.progress import describe_cost, total_cost
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.render import Renderer
 from joey.cli.sanitise import one_line
+from joey.cli.scene import Scene
 from joey.cli.signals import interruptible
 from joey.cli.transcript import read_rows
-from joey.client.local import Engine, Task
+from joey.client.family import family
+from joey.client.local import Engine, Subscription, Task
+from joey.client.session import Session
 from joey.core.asks import APPROVALS
-from joey.core.events import AskOpened, TaskAborted, TaskFailed, TaskFinished
+from joey.core.events import AskOpened, Event, TaskAborted, TaskFailed, TaskFinished
 from joey.errors import UserError
 
 HELP = """\
@@ -52,6 +56,7 @@ class Leave(Exception):
 def run_conversation(arguments: Namespace) -> ExitCode:
     prompt = gather_prompt(arguments.prompt, arguments.prompt_file, sys.stdin)
     images = load_images(arguments.image)
+    brought_along.offer(workspace_of(arguments))
     return asyncio.run(_run(arguments, prompt, images))
 
 
@@ -74,6 +79,14 @@ async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> Ex
     return code
 
 
+async def _to_rest(subscription: Subscription) -> AsyncIterator[Event]:
+    with subscription:
+        async for heard in subscription:
+            yield heard.event
+            if isinstance(heard.event, TaskFinished | TaskAborted | TaskFailed):
+                return
+
+
 class Conversation:
     def __init__(
         self, engine: Engine, arguments: Namespace, renderer: Renderer, images: tuple[str, ...]
@@ -83,6 +96,8 @@ class Conversation:
         self._renderer = renderer
         self._images = images
         self._task: Task | None = None
+        self._scene: Scene | None = None
+        """The screen, while the task works."""
         self._jobs: set[asyncio.Task[None]] = set()
         """Things that were begun by a key and go on beside the drawing."""
         self._stopping = False
@@ -111,7 +126,7 @@ class Conversation:
         again = ""
         if not self._arguments.ephemeral:
             again = f" · to go on: joey -r {short_id(self._task.id, self._engine.history())}"
-        self._renderer.note(f"{total_cost(self._task.usage)}{again}")
+        self._renderer.note(f"{total_cost(self._task.total_usage)}{again}")
 
     def hear_unasked(self, line: str | None) -> None:
         """A line that was typed while the task works."""
@@ -119,7 +134,8 @@ class Conversation:
             self._leaving = True
             self._stop()
         elif line.strip() and self._task is not None:
-            self._begin(self._task.send(line))
+            listener = self._scene.listener if self._scene is not None else self._task
+            self._begin(listener.send(line))
             self._renderer.note("(joey reads this before its next step)")
 
     def _greet(self, prompt: str) -> None:
@@ -159,23 +175,27 @@ class Conversation:
         else:
             subscription = self._task.subscribe()
             await self._task.send(words)
-        with subscription:
-            async for heard in subscription:
-                match heard.event:
-                    case AskOpened() as ask:
-                        await self._answer(keyboard, self._task, ask)
-                    case TaskFinished() | TaskAborted() | TaskFailed() as end:
-                        self._renderer.show(end)
-                        break
-                    case event:
-                        self._renderer.show(event)
+        scene = self._scene = Scene(self._task, self._renderer)
+        try:
+            async with family(self._task, _to_rest(subscription)) as told:
+                async for each in told:
+                    if isinstance(each.event, AskOpened):
+                        await self._answer(keyboard, scene, each.teller, each.event)
+                    else:
+                        scene.show(each.teller, each.event)
+        finally:
+            self._scene = None
         await self._task.wait()
         self._stopping = False
 
-    async def _answer(self, keyboard: Keyboard, task: Task, ask: AskOpened) -> None:
+    async def _answer(
+        self, keyboard: Keyboard, scene: Scene, task: Session, ask: AskOpened
+    ) -> None:
+        if task.pending is None or task.pending.ts != ask.ts:
+            return  # it was stopped while another question was on the screen
         if ask.ask in APPROVALS:
             keyboard.discard()
-        self._renderer.show(ask)
+        scene.show(task, ask)
         while task.pending is not None and task.pending.ts == ask.ts:
             try:
                 line = await keyboard.read_line()
@@ -192,7 +212,7 @@ class Conversation:
             if answer is not None:
                 await task.answer(ask.ts, answer)
                 return
-            self._renderer.ask(ask)
+            scene.renderer(task).ask(ask)
 
     # At the prompt
 
@@ -233,7 +253,7 @@ class Conversation:
                 self._arguments.continue_, self._arguments.resume = False, None
                 self._renderer.note("a new task; what shall be done?")
             case "/cost":
-                cost = describe_cost(self._task.usage) if self._task else "nothing yet"
+                cost = describe_cost(self._task.total_usage) if self._task else "nothing yet"
                 self._renderer.note(cost)
             case _ if " " not in words and "/" not in words[1:]:
                 self._renderer.note(f"there is no command {words}; see /help")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from joey.app import make_options
 from joey.cli.exit_codes import UsageError
+from joey.cli.sanitise import one_line
+from joey.cli.wrapping import columns, wrap
 from joey.client.local import Engine, Task, TaskOptions, Unattended
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Limits
@@ -35,10 +38,29 @@ async def launch(
     earlier = earlier_task(engine.history(), arguments)
     options = options_for(arguments, earlier, policy)
     if earlier is None:
-        return await engine.start(prompt, images=images, options=options)
+        return _introduce(await engine.start(prompt, images=images, options=options))
     if not prompt.strip() and policy is not None and earlier.status == TaskState.COMPLETED:
         raise UsageError(f"task {earlier.id} is done; say what is to be done next")
-    return await engine.resume(earlier.id, prompt or None, images=images, options=options)
+    return _introduce(
+        await engine.resume(earlier.id, prompt or None, images=images, options=options)
+    )
+
+
+def _introduce(task: Task) -> Task:
+    """Say in a line what of the person's files could not be used."""
+    customs = task.bench.extras.customs
+    line = notice(customs.warnings) if customs is not None else None
+    if line is not None:
+        print(wrap(line, columns(sys.stderr)), file=sys.stderr)
+    return task
+
+
+def notice(warnings: Sequence[str]) -> str | None:
+    """One line about what could not be used; None when there is nothing to say."""
+    if not warnings:
+        return None
+    more = f" (and {len(warnings) - 1} more, see joey modes list)" if len(warnings) > 1 else ""
+    return f"joey: {one_line(warnings[0], 300)}{more}"
 
 
 def earlier_task(tasks: Sequence[TaskMetadata], arguments: Namespace) -> TaskMetadata | None:
@@ -48,8 +70,10 @@ def earlier_task(tasks: Sequence[TaskMetadata], arguments: Namespace) -> TaskMet
     if not arguments.continue_:
         return None
     workspace = workspace_of(arguments)
+    known = {task.id for task in tasks}
     for task in tasks:
-        if task.workspace and Path(task.workspace) == workspace:
+        # A subtask goes on with the task that waits for it.
+        if task.workspace and Path(task.workspace) == workspace and task.parent_id not in known:
             return task
     raise UsageError(f"there is no earlier task in {workspace}; see joey tasks list --all")
 

@@ -51,6 +51,18 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
             from joey.cli.tasks import run_tasks
 
             return run_tasks(arguments)
+        case "modes":
+            from joey.cli.modes import run_modes
+
+            return run_modes(arguments)
+        case "mcp":
+            from joey.cli.mcp import run_mcp
+
+            return run_mcp(arguments)
+        case "trust":
+            from joey.cli.trust import run_trust
+
+            return run_trust(arguments)
         case "serve":
             from joey.cli.serve import run_serve
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 _MEANT = {
     "tasks": "joey tasks list",
+    "modes": "joey modes list",
     "doctor": "joey doctor",
     "demo": "joey demo",
     "help": "joey --help",

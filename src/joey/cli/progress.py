@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from typing import TextIO
 
 from joey.cli.answers import follow_up
@@ -13,15 +14,21 @@ from joey.core.asks import APPROVALS, AskKind
 from joey.core.events import (
     AskAnswered,
     AskOpened,
+    ChildSpawned,
     Countdown,
     Event,
     ReplyReceived,
     Said,
+    TaskAborted,
     TaskCreated,
+    TaskFailed,
+    TaskFinished,
+    TaskPaused,
     TokenUsage,
     ToolAnnounced,
     ToolFinished,
 )
+from joey.core.history.api import COMPLETION
 from joey.core.messages import TextPart
 
 WIDTH = 120
@@ -31,8 +38,10 @@ WIDTH = 120
 class Progress:
     """Hears events and prints the ones worth a line. A closed stream is not worth a failure."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, mark: str = "") -> None:
+        """`mark` stands before every line: it says which subtask is meant."""
         self._stream: TextIO | None = stream or sys.stderr
+        self._mark = mark
         self._counted: int | None = None
         """The wait that was announced last."""
         self._asked: dict[int, AskKind] = {}
@@ -43,7 +52,7 @@ class Progress:
                 for placed in event.parts:
                     if isinstance(placed.part, TextPart) and placed.part.text.strip():
                         self.brief(f"  {one_line(placed.part.text, 2 * WIDTH)}")
-            case ToolAnnounced():
+            case ToolAnnounced(tool=tool) if tool != COMPLETION:
                 self.brief(describe_call(event.tool, event.path, event.text))
             case AskOpened(ask=ask) if ask in APPROVALS:
                 self._asked[event.ts] = ask
@@ -73,11 +82,14 @@ class Progress:
 
     def brief(self, text: str) -> None:
         """One line, cut where the terminal ends."""
-        self._write(cut_short(text, columns(self._stream) or WIDTH))
+        self._write(cut_short(self._mark + text, columns(self._stream) or WIDTH))
 
     def line(self, text: str) -> None:
         """All of it, over as many lines as the terminal needs."""
-        self._write(wrap(text, columns(self._stream)))
+        self._write(wrap(self._mark + text, columns(self._stream)))
+
+    def of_subtask(self, mark: str) -> Progress:
+        return Progress(self._stream, mark)
 
     def _write(self, text: str) -> None:
         if self._stream is None:
@@ -86,6 +98,45 @@ class Progress:
             print(text, file=self._stream, flush=True)
         except (BrokenPipeError, ValueError):
             self._stream = None
+
+
+class FamilyProgress:
+    """The lines of a task and of its subtasks, which are numbered: `[2]`, and `[2.1]` below it."""
+
+    def __init__(self, root_id: str, progress: Progress) -> None:
+        self._root_id = root_id
+        self._numbers = {root_id: ""}
+        self._voices = {root_id: progress}
+        self._below: Counter[str] = Counter()
+
+    def hear(self, task_id: str, event: Event) -> None:
+        if task_id not in self._voices:
+            self._admit(task_id, self._root_id)
+        voice = self._voices[task_id]
+        if task_id == self._root_id or not isinstance(event, TaskCreated):
+            voice.hear(event)
+        match event:
+            case ChildSpawned(child_id=child_id):
+                said = f"subtask in {event.mode} mode: {one_line(event.message, 2 * WIDTH)}"
+                self._admit(child_id, task_id).brief(said)
+            case TaskPaused(child_ids=child_ids):
+                for child_id in child_ids:
+                    if child_id not in self._voices:
+                        self._admit(child_id, task_id).line(f"going on with subtask {child_id}")
+            case TaskFinished() if task_id != self._root_id:
+                voice.line("done")
+            case TaskAborted() if task_id != self._root_id:
+                voice.line("stopped")
+            case TaskFailed(message=message) if task_id != self._root_id:
+                voice.line(f"failed: {one_line(message, 2 * WIDTH)}")
+
+    def _admit(self, task_id: str, parent_id: str) -> Progress:
+        self._below[parent_id] += 1
+        above = self._numbers[parent_id]
+        number = f"{above}.{self._below[parent_id]}" if above else str(self._below[parent_id])
+        self._numbers[task_id] = number
+        voice = self._voices[task_id] = self._voices[parent_id].of_subtask(f"[{number}] ")
+        return voice
 
 
 def cut_short(text: str, width: int) -> str:

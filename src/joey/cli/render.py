@@ -135,6 +135,18 @@ class Renderer:
         """The cursor stands behind a question that no line was typed to."""
         self._console.out("")
 
+    @property
+    def echoes(self) -> bool:
+        return self._echo
+
+    def another(self) -> Renderer:
+        """One for another task on the same screen."""
+        return Renderer(self._console, echo=self._echo)
+
+    def rest(self) -> None:
+        """Finish the current line: somebody else is going to draw."""
+        self._end_line()
+
     def passing(self, text: str) -> None:
         """A note that stays only until there is something to show."""
         if not self._console.is_terminal or self._console.is_dumb_terminal:
@@ -261,6 +273,8 @@ class Renderer:
                 self._show_result(event.text)
             case "command_output" if self._output is None:
                 self._show_output(event.text)
+            case "mcp_server_response":
+                self._show_output(f"{event.text}\n")
             case "api_req_retry_delayed":
                 self.note(one_line(trouble(event.text), 400))
 

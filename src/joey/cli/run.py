@@ -7,15 +7,17 @@ import sys
 from argparse import Namespace
 
 from joey.app import open_engine
+from joey.cli import brought_along
 from joey.cli.exit_codes import ExitCode, UsageError, exit_code_of, exit_code_of_error
 from joey.cli.launch import launch, short_id
 from joey.cli.outputs import OUTPUTS, Output, leave_stdout
-from joey.cli.progress import Progress, total_cost
+from joey.cli.progress import FamilyProgress, Progress, total_cost
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.refusals import tell_refusals
 from joey.cli.sentences import in_a_sentence, outcome
 from joey.cli.signals import Interruption, interruptible
 from joey.cli.stream_json import RunResult
+from joey.client.family import family
 from joey.client.local import Aborted, Completed, Failed, Task, Unattended
 from joey.errors import UserError
 
@@ -49,15 +51,20 @@ async def _run(
             except asyncio.CancelledError:
                 return _must_have(interruption)
             output.begin(task.id)
+            if note := brought_along.note(task.bench.workspace):
+                progress.line(f"joey: {note}")
             since = 0
             if arguments.continue_ or arguments.resume:
                 # It has said much before; only this run is told.
                 since = task.bus.seq
                 progress.line(f"joey: going on with task {task.id}")
+            voices = FamilyProgress(task.id, progress)
             try:
-                async for event in task.events(since):
-                    output.hear(event)
-                    progress.hear(event)
+                async with family(task, task.events(since), whole=not since) as told:
+                    async for each in told:
+                        if each.teller is task:
+                            output.hear(each.event)
+                        voices.hear(each.teller.id, each.event)
             except asyncio.CancelledError:
                 progress.line("joey: stopping…")
                 await task.cancel()
@@ -94,7 +101,7 @@ async def _result(task: Task, policy: Unattended, interruption: Interruption) ->
         code=code,
         reason=reason,
         result=ending.result if isinstance(ending, Completed) else None,
-        usage=task.usage,
+        usage=task.total_usage,
         task_id=task.id,
     )
 

@@ -46,6 +46,7 @@ _SWITCHES = {
     "alwaysAllowWriteProtected": "the file is protected",
     "alwaysAllowExecute": "commands are not allowed without you",
     "alwaysAllowModeSwitch": "another mode is not allowed without you",
+    "alwaysAllowMcp": "tools of MCP servers are not allowed without you",
 }
 _OFF = re.compile(r"(?P<action>.*): (?P<switch>\w+) is off", re.DOTALL)
 _TAGS = re.compile(r"</?(?:error_details|error|feedback|retry_timer)>")

@@ -53,12 +53,21 @@ NOT_TOLD = frozenset(
 )
 _SPEAKING_TOOLS = frozenset({"attempt_completion", "ask_followup_question"})
 """Their arguments come again as words to the person."""
+_MCP = "mcp_server"
+_MCP_ROWS = ("_mcp_tool", "_mcp_resource")
 _NAMES = {
     COMMAND_TOOL: COMMAND_TOOL,
     "apply_diff": "appliedDiff",
+    "apply_patch": "appliedDiff",
+    "codebase_search": "codebaseSearch",
+    "edit": "appliedDiff",
+    "insert_content": "insertContent",
+    "new_task": "newTask",
+    "list_code_definition_names": "listCodeDefinitionNames",
     "read_command_output": "readCommandOutput",
     "read_file": "readFile",
     "search_files": "searchFiles",
+    "search_replace": "appliedDiff",
     "switch_mode": "switchMode",
     "update_todo_list": "updateTodoList",
 }
@@ -128,6 +137,8 @@ class StreamJson:
         self._names: dict[str, str] = {}
         """What they were called on their lines."""
         self._command = ""
+        self._server_call: str | None = None
+        """The call that an MCP server works on."""
         """The call whose command runs."""
         self._output_id: int | None = None
         """Under which the output of the running command is told."""
@@ -196,6 +207,11 @@ class StreamJson:
         """A call that is complete: as the model made it, and as Roo's rows tell it."""
         call_id = event.call_id or ""
         self._growing.pop(event.ts, None)
+        is_asked = isinstance(event, AskOpened) and event.ask is AskKind.USE_MCP_SERVER
+        if is_asked or (tool != COMMAND_TOOL and _is_mcp(event.text)):
+            self._server_call = call_id
+            self._names[call_id] = _MCP
+            return _tool_use(event, "mcp", {"name": _MCP, "input": {"raw": event.text}})
         call = self._calls.get(call_id)
         row = {"tool": COMMAND_TOOL, "command": event.text}
         if tool == COMMAND_TOOL:
@@ -213,15 +229,16 @@ class StreamJson:
     def _ask(self, event: AskOpened) -> Iterator[Line]:
         self._open.pop(event.ts, None)
         match event.ask:
-            case AskKind.TOOL | AskKind.COMMAND:
+            case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
                 tool = COMMAND_TOOL if event.ask is AskKind.COMMAND else event.tool or ""
                 yield self._tool_use(event, tool)
-            case AskKind.USE_MCP_SERVER:
-                yield _tool_use(event, "mcp", {"name": "mcp_server", "input": {"raw": event.text}})
             case ask if event.text:
                 yield {**_whole("assistant", event.ts, event.text), "subtype": str(ask)}
 
     def _grow_output(self, ts: int, output: str) -> Line:
+        if self._server_call is not None:
+            told: Line = {"type": "tool_result", "subtype": "mcp", "id": ts}
+            return told | {"tool_result": {"name": _MCP, "output": output}}
         self._output_id = self._output_id or ts
         return {
             "type": "tool_result",
@@ -237,6 +254,9 @@ class StreamJson:
         said = "error" if event.is_error else "output"
         result: Line = {**_named(name, event.tool), said: event.content}
         line: Line = {"type": "tool_result", "subtype": "tool", "id": event.ts}
+        if name == _MCP:
+            line["subtype"] = "mcp"
+            self._server_call = None
         if event.tool == COMMAND_TOOL:
             line["subtype"] = "command"
             line["id"] = self._output_id or event.ts
@@ -249,7 +269,7 @@ class StreamJson:
         match event.say:
             case "error":
                 yield _whole("error", event.ts, event.text)
-            case "command_output":
+            case "command_output" | "mcp_server_response" | "codebase_search_result":
                 # The tool's result repeats it.
                 return
             case "text":
@@ -258,6 +278,10 @@ class StreamJson:
                 yield _whole("assistant", event.ts, event.text)
             case say if event.text:
                 yield {**_whole("assistant", event.ts, event.text), "subtype": say}
+
+
+def _is_mcp(text: str) -> bool:
+    return text.startswith('{"type":') and str(_row(text).get("type")).endswith(_MCP_ROWS)
 
 
 def _tool_use(event: ToolAnnounced | AskOpened, subtype: str, use: Line) -> Line:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from joey.cli.launch import short_id
@@ -13,7 +13,10 @@ from joey.ports import Store, TaskMetadata
 
 LONGEST_TITLE = 60
 LONGEST_MODEL = 24
-_STATUS = {TaskState.ABORTED: "interrupted", TaskState.DELEGATED: "waiting"}
+_STATUS = {TaskState.ABORTED: "interrupted"}
+_AT_WORK = {TaskState.WAITING: "waiting", TaskState.DELEGATED: "delegated"}
+_BELOW = "↳ "
+"""Before the title of a subtask."""
 
 
 def task_table(
@@ -34,8 +37,33 @@ def task_table(
         for row in rows
     ]
     room = LONGEST_TITLE if width is None else max(LONGEST_TITLE // 3, width - cells(fronts[0]) - 2)
-    titles = ["task", *(one_line(task.title, room) for task in tasks)]
+    titles = ["task", *(one_line(_title(task), room) for task in tasks)]
     return [f"{front}  {title}" for front, title in zip(fronts, titles, strict=True)]
+
+
+def subtask_tree(task: TaskMetadata, store: Store) -> list[str]:
+    """The subtasks of a task, and theirs, as lines of a Markdown list."""
+    known = {each.id: each for each in store.list()}
+    return list(_branches(task, known, store, 0, {task.id}))
+
+
+def _branches(
+    task: TaskMetadata, known: Mapping[str, TaskMetadata], store: Store, level: int, seen: set[str]
+) -> Iterator[str]:
+    # What a process that is gone had not written into the parent, the child still says.
+    own = [each.id for each in known.values() if each.parent_id == task.id]
+    for child_id in dict.fromkeys((*task.child_ids, *reversed(own))):
+        if child_id in seen or child_id not in known:
+            continue
+        seen.add(child_id)
+        child = known[child_id]
+        facts = f"{short_id(child_id, known.values())} · {status_of(child, store)} · {child.mode}"
+        yield f"{'  ' * level}- {facts} · {one_line(child.title, LONGEST_TITLE)}"
+        yield from _branches(child, known, store, level + 1, seen)
+
+
+def _title(task: TaskMetadata) -> str:
+    return f"{_BELOW}{task.title}" if task.parent_id else task.title
 
 
 def status_of(task: TaskMetadata, store: Store) -> str:
@@ -47,7 +75,7 @@ def status_of(task: TaskMetadata, store: Store) -> str:
     if state not in AT_REST or state is TaskState.CREATED:
         if not store.is_held(task.id):
             return "interrupted"
-        return "waiting" if state is TaskState.WAITING else "running"
+        return _AT_WORK.get(state, "running")
     return _STATUS.get(state, str(state))
 
 

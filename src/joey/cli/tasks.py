@@ -14,7 +14,7 @@ from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import find_task, workspace_of
 from joey.cli.outputs import write_out
 from joey.cli.sanitise import sanitise
-from joey.cli.task_table import task_table
+from joey.cli.task_table import subtask_tree, task_table
 from joey.cli.transcript import as_markdown, read_rows
 from joey.cli.wrapping import columns
 from joey.ports import Store, TaskMetadata
@@ -58,7 +58,7 @@ def _show(store: Store, arguments: Namespace) -> None:
     if arguments.json:
         _write_json({**msgspec.to_builtins(task), "messages": rows})
     else:
-        _write(sanitise(as_markdown(task, rows)))
+        _write(sanitise(as_markdown(task, rows, subtask_tree(task, store))))
 
 
 def _export(store: Store, arguments: Namespace) -> None:
@@ -67,7 +67,8 @@ def _export(store: Store, arguments: Namespace) -> None:
     if arguments.format == "json":
         data = _json({**msgspec.to_builtins(task), "messages": rows})
     else:
-        data = as_markdown(task, rows).encode("utf-8", "replace")
+        text = as_markdown(task, rows, subtask_tree(task, store))
+        data = text.encode("utf-8", "replace")
     if arguments.output is None:
         write_out(data)
         return

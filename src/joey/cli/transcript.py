@@ -18,9 +18,14 @@ _FENCE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
 _CHANGES = ("editedExistingFile", "newFileCreated", "appliedDiff")
 
 
-def as_markdown(task: TaskMetadata, rows: Sequence[dict[str, Any]]) -> str:
+def as_markdown(
+    task: TaskMetadata, rows: Sequence[dict[str, Any]], subtasks: Sequence[str] = ()
+) -> str:
+    """`subtasks` are lines of a list."""
     title = task.title.strip().split("\n")[0][:120] or task.id
     sections = [f"# {title}", _facts(task)]
+    if subtasks:
+        sections.append("\n".join(["Subtasks:", "", *subtasks]))
     for number, row in enumerate(rows):
         sections += _section(row, first=number == 0)
     return "\n\n".join(sections) + "\n"
@@ -37,6 +42,7 @@ def read_rows(store: Store, task_id: str) -> list[dict[str, Any]]:
 def _facts(task: TaskMetadata) -> str:
     facts = {
         "Task": task.id,
+        "Subtask of": task.parent_id or "",
         "Workspace": task.workspace,
         "Model": task.model,
         "Mode": task.mode,
@@ -73,6 +79,8 @@ def _section(row: dict[str, Any], *, first: bool) -> Iterator[str]:
             asked = follow_up(text)
             suggested = "".join(f"\n- {one.answer}" for one in asked.suggest)
             yield f"## Question\n\n{asked.question}\n{suggested}".rstrip()
+        case "subtask_result" if text:
+            yield f"Result of the subtask:\n\n{text}"
         case "completion_result" if text:
             yield f"## Result\n\n{text}"
         case "error" | "diff_error":

@@ -34,6 +34,8 @@ WELCOME = "welcome"
 UNAUTHORIZED = 4401
 LOST = "CONNECTION_LOST"
 DENIED = "PERMISSION_DENIED"
+NOT_READY = "API_NOT_READY"
+"""What a server says on its way down."""
 
 
 class RemoteError(UserError):
@@ -87,6 +89,7 @@ class Connection:
         self._patience = patience
         self._socket: ClientConnection | None = None
         self._online = asyncio.Event()
+        self._offline = asyncio.Event()
         self._waiting: dict[str, _Waiting] = {}
         self._number = 0
         self._keeper: asyncio.Task[None] | None = None
@@ -151,7 +154,8 @@ class Connection:
         *,
         then: Callable[[Any], None] | None = None,
     ) -> Any:
-        """A request that changes nothing, and so is made again when the connection is lost.
+        """A request that changes nothing, and so is made again when the connection is lost or
+        the server goes down.
 
         Raises:
             RemoteError: the server refused, or the connection was given up.
@@ -160,8 +164,18 @@ class Connection:
             try:
                 return await self.request(name, task_id, arguments, then=then)
             except RemoteError as error:
-                if error.code != LOST or self._error is not None:
-                    raise
+                await self.recover(error)
+
+    async def recover(self, error: RemoteError) -> None:
+        """Return when a request that failed so may be made again; raise the error when not."""
+        if error.code not in (LOST, NOT_READY) or self._error is not None:
+            raise error
+        if error.code == NOT_READY:
+            try:
+                async with asyncio.timeout(self._patience):
+                    await self._offline.wait()
+            except TimeoutError:
+                raise error from None
 
     async def _ask(
         self,
@@ -211,6 +225,7 @@ class Connection:
                     self._owner.hear(frame)
                 elif frame.request_id == WELCOME:
                     self.welcome = frame.data
+                    self._offline.clear()
                     self._online.set()
                     restoring = asyncio.ensure_future(self._restore())
                 elif waiting := self._waiting.get(frame.request_id):
@@ -232,6 +247,7 @@ class Connection:
     def _drop(self, restoring: asyncio.Task[None] | None) -> None:
         self._socket = None
         self._online.clear()
+        self._offline.set()
         if restoring is not None:
             restoring.cancel()
         if self._error is None:

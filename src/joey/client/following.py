@@ -23,11 +23,17 @@ from joey.core.events import (
     TaskCompleted,
     TaskFailed,
     TaskFinished,
+    TaskPaused,
     TaskStarted,
+    TaskUnpaused,
     TokenUsage,
     UsageChanged,
 )
+from joey.core.history.ui import STREAMED
 from joey.core.wire import EventFrame
+
+ENDINGS = frozenset({"taskFinished", "taskAborted", "taskFailed"})
+"""Events after which a task rests."""
 
 
 def is_passing(frame: EventFrame) -> bool:
@@ -53,8 +59,12 @@ class Following:
         """The rows as they were then."""
         self.frames: list[EventFrame] = []
         """All that lasts."""
+        self.growing: dict[int, EventFrame] = {}
+        """The latest look of each row that has not ended, by its `ts`."""
         self.pending: AskOpened | None = None
         self.usage = TokenUsage()
+        self.waits_for: tuple[str, ...] = ()
+        """Subtasks."""
         self.runs = False
         self._rows: dict[int, RowData] = {row["ts"]: row for row in self.first_rows}
         self._open: set[int] = set()
@@ -84,9 +94,14 @@ class Following:
             self._told.add(content)
         self._fold(frame)
         frame = self._renamed(frame)
+        self._note_growth(frame)
         if not is_passing(frame):
             self.frames.append(frame)
         return frame
+
+    def rejoin(self) -> None:
+        """Frames come again after a gap: what still grows comes with them."""
+        self.growing.clear()
 
     def settle(self, ask_ts: int | None, usage: TokenUsage, runs: bool) -> None:
         """How the task stands, by the server's own account."""
@@ -108,10 +123,25 @@ class Following:
             self._open.add(row["ts"])
         else:
             self._rows[row["ts"]] = row
-        action = "updated" if known else "created"
-        if frame.payload["action"] == action:
-            return frame
-        return msgspec.structs.replace(frame, payload={"action": action, "message": row})
+        return renamed(frame, known=known)
+
+    def _note_growth(self, frame: EventFrame) -> None:
+        if frame.event_name in ENDINGS:
+            self.growing.clear()
+        if frame.event_name != "message":
+            return
+        row = frame.payload["message"]
+        self.growing.pop(row["ts"], None)
+        if is_passing(frame):
+            self.growing[row["ts"]] = frame
+        elif row.get("say") == "api_req_started":
+            self._drop_broken_off(row["ts"])
+
+    def _drop_broken_off(self, request_ts: int) -> None:
+        """What an earlier reply left unfinished will never be finished."""
+        for ts, frame in list(self.growing.items()):
+            if ts < request_ts and frame.payload["message"].get("say") in STREAMED:
+                del self.growing[ts]
 
     def _fold(self, frame: EventFrame) -> None:
         for event in self._reader.feed(frame):
@@ -126,10 +156,22 @@ class Following:
                     self.pending = None
             case TaskStarted():
                 self.runs = True
+            case TaskPaused(child_ids=child_ids):
+                self.waits_for = child_ids
+            case TaskUnpaused():
+                self.waits_for = ()
             case TaskFinished() | TaskAborted() | TaskFailed():
                 self.pending, self.runs = None, False
             case UsageChanged(usage=usage) | TaskCompleted(usage=usage):
                 self.usage = usage
+
+
+def renamed(frame: EventFrame, *, known: bool) -> EventFrame:
+    """A row, `updated` when it is known and else `created`."""
+    action = "updated" if known else "created"
+    if frame.payload["action"] == action:
+        return frame
+    return msgspec.structs.replace(frame, payload={**frame.payload, "action": action})
 
 
 def _content(frame: EventFrame) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from joey.client.session import Session
+from joey.engine.bus import Subscription
 from joey.engine.endings import Aborted, Completed, Ending, Failed
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
@@ -16,6 +17,7 @@ __all__ = [
     "Ending",
     "Engine",
     "Failed",
+    "Subscription",
     "Task",
     "TaskOptions",
     "Unattended",

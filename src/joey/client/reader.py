@@ -18,6 +18,7 @@ from joey.core.events import (
     AskAnswered,
     AskOpened,
     AskWithdrawn,
+    ChildSpawned,
     CommandGrew,
     Countdown,
     Event,
@@ -36,7 +37,9 @@ from joey.core.events import (
     TaskCreated,
     TaskFailed,
     TaskFinished,
+    TaskPaused,
     TaskStarted,
+    TaskUnpaused,
     TodosChanged,
     TokenUsage,
     ToolAnnounced,
@@ -165,7 +168,19 @@ class EventReader:
                     attempt=payload.get("attempt", 1),
                 )
             case _:
-                return None
+                return _of_subtasks(ts, name, payload)
+
+
+def _of_subtasks(ts: int, name: str, payload: Mapping[str, Any]) -> Event | None:
+    match name:
+        case "taskSpawned":
+            return ChildSpawned(ts=ts, child_id=payload["childTaskId"])
+        case "taskPaused":
+            return TaskPaused(ts=ts, child_ids=tuple(payload.get("childTaskIds", ())))
+        case "taskUnpaused":
+            return TaskUnpaused(ts=ts)
+        case _:
+            return None
 
 
 def _created(ts: int, task_id: str, payload: Mapping[str, Any]) -> TaskCreated:
@@ -177,6 +192,7 @@ def _created(ts: int, task_id: str, payload: Mapping[str, Any]) -> TaskCreated:
         protocol=ToolProtocol(payload.get("protocol") or ToolProtocol.NATIVE),
         profile=payload.get("profile", "default"),
         model=payload.get("model", ""),
+        parent_id=payload.get("parentId"),
     )
 
 

@@ -94,7 +94,9 @@ class RemoteEngine:
         if known := self._sessions.get(task_id):
             return known
         data = await self._connection.look("getMessages", task_id)
-        session = RemoteSession(self._connection, task_id, data["messages"], data["seq"])
+        session = RemoteSession(
+            self._connection, task_id, data["messages"], data["seq"], self.attach
+        )
         self._sessions[task_id] = session
         await session.follow()
         return session

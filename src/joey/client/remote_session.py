@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
 from joey.client.connection import LOST, Connection, RemoteError
-from joey.client.following import Following, is_passing
+from joey.client.following import ENDINGS, Following, is_passing, renamed
 from joey.client.reader import EventReader, RowData
 from joey.client.session import Session
 from joey.core.asks import Answer, Response
@@ -22,16 +22,23 @@ from joey.core.wire_commands import TaskInfo, decode_data
 
 BACKLOG = 10_000
 """Frames that a slow reader may leave unread before it loses the passing ones."""
+PIECE = 1000
+"""Records of a history that are asked for at once."""
 _STARTED = "taskStarted"
-_ENDINGS = frozenset({"taskFinished", "taskAborted", "taskFailed"})
 
 
 class RemoteSession:
     """One task of a server. Made by the `RemoteEngine`."""
 
     def __init__(
-        self, connection: Connection, task_id: str, rows: Sequence[RowData], seq: int
+        self,
+        connection: Connection,
+        task_id: str,
+        rows: Sequence[RowData],
+        seq: int,
+        attach: Callable[[str], Awaitable[RemoteSession]],
     ) -> None:
+        self._attach = attach
         self._connection = connection
         self._request = connection.request
         self._look = connection.look
@@ -70,6 +77,19 @@ class RemoteSession:
         return self._state.runs
 
     @property
+    def waits_for(self) -> tuple[str, ...]:
+        """The subtasks that it waits for."""
+        return self._state.waits_for
+
+    async def child(self, task_id: str) -> RemoteSession:
+        """One of its subtasks, or any other task of the server.
+
+        Raises:
+            RemoteError
+        """
+        return await self._attach(task_id)
+
+    @property
     def seq(self) -> int:
         """The last record that was heard of."""
         return self._state.seq
@@ -91,7 +111,7 @@ class RemoteSession:
 
     async def frames(self, since: int | None = None) -> AsyncIterator[EventFrame]:
         """Frames as the server sends them, until the task comes to rest; by default from its
-        beginning. Passing ones (rows that grow) are seen only when they happen."""
+        beginning. Of passing ones (rows that grow) only the latest is told again."""
         async for frame, _ in self._told(since):
             yield frame
 
@@ -111,7 +131,7 @@ class RemoteSession:
         self, since: int | None, *, to_rest: bool = True
     ) -> AsyncIterator[tuple[EventFrame, list[Event]]]:
         rests = to_rest and since is not None and not self.running
-        if rests and not (await self._events(since or 0))[1]:
+        if rests and not await self._has_more(since or 0):
             return
         older, skipped = await self._older(since)
         reader = EventReader(() if older else self._state.first_rows)
@@ -122,7 +142,7 @@ class RemoteSession:
                     skipped -= 1
                     continue
                 yield frame, events
-                ended = to_rest and frame.event_name in _ENDINGS
+                ended = to_rest and frame.event_name in ENDINGS
                 if ended and not ear.will_hear(_STARTED):
                     return
 
@@ -131,23 +151,34 @@ class RemoteSession:
         first, since = self._state.first, since or 0
         if since == first:
             return [], 0
-        while True:
-            whole, ours, after = await asyncio.gather(
-                *(self._events(number) for number in (0, first, since))
-            )
-            if whole[0] == ours[0] == after[0]:
-                break
         if since > first:
-            return [], len(ours[1]) - len(after[1])
-        return whole[1][: len(whole[1]) - len(ours[1])], len(whole[1]) - len(after[1])
+            return [], len(await self._events(first, since))
+        return await self._events(0, first), len(await self._events(0, since))
 
-    async def _events(self, since: int) -> tuple[int, list[EventFrame]]:
-        data = await self._look("getEvents", self._id, {"since": since})
-        return data["seq"], msgspec.convert(data["events"], list[EventFrame])
+    async def _has_more(self, since: int) -> bool:
+        return bool((await self._look("getEvents", self._id, {"since": since}))["events"])
+
+    async def _events(self, since: int, until: int) -> list[EventFrame]:
+        """The lasting frames of these records, in pieces as large as the line can carry."""
+        frames: list[EventFrame] = []
+        met: set[int] = set()
+        piece = PIECE
+        while since < until:
+            end = min(until, since + piece)
+            try:
+                data = await self._request("getEvents", self._id, {"since": since, "until": end})
+            except RemoteError as error:
+                await self._connection.recover(error)
+                piece = max(1, piece // 2)
+                continue
+            for frame in msgspec.convert(data["events"], list[EventFrame]):
+                frames.append(_once_created(frame, met))
+            since = end
+        return frames
 
     @contextmanager
     def _listening(self, older: Sequence[EventFrame]) -> Iterator[_Ear]:
-        ear = _Ear([*older, *self._state.frames])
+        ear = _Ear([*older, *self._state.frames, *self._state.growing.values()])
         if self._is_over or self._connection.error is not None:
             ear.finish(self._error or self._connection.error)
         self._ears.add(ear)
@@ -202,6 +233,7 @@ class RemoteSession:
         await self._look("getTask", self._id, then=self._settle)
 
     def _rejoin(self, data: Any) -> None:
+        self._state.rejoin()
         self.is_following = True
 
     def _settle(self, data: Any) -> None:
@@ -216,6 +248,7 @@ class RemoteSession:
             context_tokens=info.context_tokens or 0,
         )
         runs = info.live and info.status not in AT_REST
+        self._state.waits_for = info.waits_for
         self._state.settle(info.ask.ts if info.ask else None, usage, runs)
 
     def fall_behind(self) -> None:
@@ -246,6 +279,15 @@ class RemoteSession:
         self._is_over, self._error = True, error
         for ear in self._ears:
             ear.finish(error)
+
+
+def _once_created(frame: EventFrame, met: set[int]) -> EventFrame:
+    if frame.event_name != "message":
+        return frame
+    ts = frame.payload["message"]["ts"]
+    known = ts in met
+    met.add(ts)
+    return renamed(frame, known=known)
 
 
 _fits: type[Session] = RemoteSession

@@ -20,6 +20,26 @@ class Session(Protocol):
         ...
 
     @property
+    def running(self) -> bool:
+        """It works, or waits: for an answer, or for its subtasks."""
+        ...
+
+    @property
+    def seq(self) -> int:
+        """The number of the last event."""
+        ...
+
+    @property
+    def first(self) -> int:
+        """The number of the last event from before this session."""
+        ...
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """The subtasks that it waits for."""
+        ...
+
+    @property
     def usage(self) -> TokenUsage: ...
 
     @property
@@ -32,5 +52,9 @@ class Session(Protocol):
     async def send(self, text: str, images: tuple[str, ...] = ()) -> None: ...
 
     async def answer(self, ask_ts: int, answer: Answer) -> bool: ...
+
+    async def child(self, task_id: str) -> Session | None:
+        """One of its subtasks; None when it is not to be had any more."""
+        ...
 
     async def cancel(self) -> None: ...

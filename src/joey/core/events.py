@@ -34,6 +34,17 @@ class TokenUsage(Struct, frozen=True, rename="camel", omit_defaults=True):
     context_tokens: int = 0
     """Tokens of the latest request and its reply: what the window holds now."""
 
+    def plus(self, other: TokenUsage) -> TokenUsage:
+        """Both together; the window is this task's own."""
+        return TokenUsage(
+            total_tokens_in=self.total_tokens_in + other.total_tokens_in,
+            total_tokens_out=self.total_tokens_out + other.total_tokens_out,
+            total_cache_writes=self.total_cache_writes + other.total_cache_writes,
+            total_cache_reads=self.total_cache_reads + other.total_cache_reads,
+            total_cost=self.total_cost + other.total_cost,
+            context_tokens=self.context_tokens,
+        )
+
 
 class ToolTally(Struct, frozen=True):
     attempts: int = 0
@@ -65,6 +76,8 @@ class TaskCreated(_Event, frozen=True, tag="taskCreated"):
     model: str = ""
     parent_id: str | None = None
     root_id: str | None = None
+    depth: int = 0
+    """How many tasks stand above it."""
 
 
 class TaskAdopted(_Event, frozen=True, tag="taskAdopted"):
@@ -207,6 +220,8 @@ class ToolFinished(_Event, frozen=True, tag="toolFinished"):
     exit_code: int | None = None
     """Commands that ended: what they returned."""
     row_ts: int | None = None
+    usage: TokenUsage | None = None
+    """Of the subtask that did the work, its own subtasks included."""
 
 
 class ToolFailed(_Event, frozen=True, tag="taskToolFailed"):
@@ -240,6 +255,34 @@ class MessageQueued(_Event, frozen=True, tag="messageQueued"):
 
 class MessageUnqueued(_Event, frozen=True, tag="messageUnqueued"):
     id: str
+
+
+# Subtasks ------------------------------------------------------------------------------------
+
+
+class ChildSpawned(_Event, frozen=True, tag="taskSpawned"):
+    """A subtask shall do the work of a call. It is named here before it exists: whatever dies, it
+    can be found again, or made as it was meant to be."""
+
+    child_id: str
+    call_id: str = ""
+    row_ts: int = 0
+    """The row of the call."""
+    result_ts: int = 0
+    """The row that its result will have."""
+    mode: str = ""
+    message: str = ""
+    todos: tuple[Todo, ...] = ()
+
+
+class TaskPaused(_Event, frozen=True, tag="taskPaused"):
+    """The task sleeps until these subtasks return. They exist by now."""
+
+    child_ids: tuple[str, ...] = ()
+
+
+class TaskUnpaused(_Event, frozen=True, tag="taskUnpaused"):
+    """Its subtasks have returned, or were stopped with it."""
 
 
 # Passing events ------------------------------------------------------------------------------
@@ -309,6 +352,9 @@ Durable = (
     | ModeSwitched
     | MessageQueued
     | MessageUnqueued
+    | ChildSpawned
+    | TaskPaused
+    | TaskUnpaused
 )
 Event = Durable | Passing
 PASSING: frozenset[type[_Event]] = frozenset(

@@ -18,6 +18,7 @@ from joey.core.events import (
     AskAnswered,
     AskOpened,
     AskWithdrawn,
+    ChildSpawned,
     Countdown,
     Event,
     MessageQueued,
@@ -32,7 +33,9 @@ from joey.core.events import (
     TaskCreated,
     TaskFailed,
     TaskFinished,
+    TaskPaused,
     TaskStarted,
+    TaskUnpaused,
     TodosChanged,
     ToolFailed,
     UserSaid,
@@ -51,8 +54,10 @@ from joey.core.wire_events import (
     FailedPayload,
     MessagePayload,
     ModeSwitchedPayload,
+    PausedPayload,
     QueuedMessage,
     QueuePayload,
+    SpawnedPayload,
     TodosPayload,
     ToolFailedPayload,
     UsagePayload,
@@ -94,6 +99,12 @@ class Narrator:
         if self.ui.row(change.ts) is None:
             return None
         return self._frame(*self._message(change), self.seq)
+
+    def growing(self) -> list[EventFrame]:
+        """The rows that still grow, as they look now."""
+        return [
+            self._frame(*self._message(Change("updated", ts)), self.seq) for ts in self.ui.growing
+        ]
 
     def countdown(self, event: Countdown) -> EventFrame:
         payload = CountdownPayload(
@@ -154,9 +165,9 @@ class Narrator:
             case TodosChanged(todos=todos):
                 yield "todosUpdated", TodosPayload(todos=todos)
             case MessageQueued() | MessageUnqueued():
-                yield "queuedMessagesUpdated", self._queue()
+                yield "queuedMessagesUpdated", QueuePayload(queue=waiting(self.facts))
             case RequestStarted() if event.dequeued:
-                yield "queuedMessagesUpdated", self._queue()
+                yield "queuedMessagesUpdated", QueuePayload(queue=waiting(self.facts))
             case RequestEnded() if event.usage is not None:
                 yield (
                     "taskTokenUsageUpdated",
@@ -179,6 +190,13 @@ class Narrator:
                         is_subtask=self.facts.parent_id is not None,
                     ),
                 )
+            case ChildSpawned(child_id=child_id):
+                yield "taskSpawned", SpawnedPayload(child_task_id=child_id)
+            case TaskPaused(child_ids=child_ids):
+                yield "taskPaused", PausedPayload(child_task_ids=child_ids)
+            case TaskUnpaused():
+                yield "taskUnpaused", Empty()
+                yield "taskActive", Empty()
             case TaskFinished():
                 yield "taskFinished", Empty()
             case TaskAborted(reason=reason):
@@ -186,13 +204,13 @@ class Narrator:
             case TaskFailed():
                 yield "taskFailed", FailedPayload(code=event.code, message=event.message)
 
-    def _queue(self) -> QueuePayload:
-        return QueuePayload(
-            queue=tuple(
-                QueuedMessage(id=m.id, text=m.text, timestamp=m.ts, images=m.images)
-                for m in self.facts.queue.values()
-            )
-        )
+
+def waiting(facts: TaskFacts) -> tuple[QueuedMessage, ...]:
+    """Words that the model has not heard yet."""
+    return tuple(
+        QueuedMessage(id=m.id, text=m.text, timestamp=m.ts, images=m.images)
+        for m in facts.queue.values()
+    )
 
 
 def _asked(event: AskOpened) -> Told:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from joey.core.modes import DEFAULT_MODE
+from joey.core.modes import DEFAULT_MODE, ModePrompt
 from joey.core.protocol import ToolProtocol
 
 
@@ -19,6 +19,8 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """The language that the model shall speak with the user; empty: the user's own."""
     mode_api_configs: dict[str, str] = {}
     """Which profile a mode works with, by the mode's slug; others stay with the task's own."""
+    custom_mode_prompts: dict[str, ModePrompt | None] = {}
+    """Other words for built-in modes, by their slugs."""
 
     auto_approval_enabled: bool = True
     always_allow_read_only: bool = True
@@ -31,6 +33,8 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     always_allow_subtasks: bool = False
     always_allow_mcp: bool = False
     """MCP tools also have to be on their server's own `alwaysAllow` list."""
+    allowed_mcp_tools: tuple[str, ...] = ()
+    """MCP tools that need not be on such a list: `server/tool`, `server/*`, or `*` for all."""
     always_allow_browser: bool = False
     always_allow_followup_questions: bool = False
     followup_auto_approve_timeout_ms: int = 60_000
@@ -93,6 +97,8 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """Tell the model of new problems in a file that it changed."""
     max_diagnostic_messages: int = 50
     diagnostics_timeout_seconds: float = 5.0
+    diagnostic_checkers: dict[str, str] = {}
+    """Commands that check a file, by a pattern of its name: `{"*.py": "mypy {file}"}`."""
 
     understand_text_calls: bool = True
     """XML tasks: also take fenced `tool_code` JSON and `<tool_call>` JSON as calls (D9)."""
@@ -114,6 +120,8 @@ class Route(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=Tru
     provider: str = ""
     base_url: str | None = None
     model: str = ""
+    chosen: bool = False
+    """Named for this task by a person: its modes do not change it."""
 
 
 class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):

@@ -7,7 +7,8 @@
                  └──────────────┴──▶ aborted       somebody cancelled it
 
 A task at rest (completed, failed, aborted, or created and never run) may be resumed, which
-makes it running again. `delegated` is a parent that sleeps until its child returns.
+makes it running again. A running task becomes `delegated` while it sleeps until its subtasks
+return, and is running again then.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from joey.core.asks import Response
 from joey.core.models import ModelInfo
 from joey.core.todos import Todo
-from joey.core.wire_events import UsageTotals
+from joey.core.wire_events import FailedPayload, QueuedMessage, UsageTotals
 
 
 class TaskNeed(StrEnum):
@@ -94,6 +94,12 @@ class SetConfiguration(_In, frozen=True):
 
 class Since(_In, frozen=True):
     since: _Count = 0
+
+
+class GetEvents(_In, frozen=True):
+    since: _Count = 0
+    until: _Count | None = None
+    """The last record whose events are wanted; all of them, without it."""
 
 
 class ListTasks(_In, frozen=True):
@@ -217,6 +223,11 @@ class TaskInfo(_Out, frozen=True, omit_defaults=True):
     context_tokens: int | None = None
     context_window: int | None = None
     ask: PendingAsk | None = None
+    queue: tuple[QueuedMessage, ...] = ()
+    """Words that the model has not heard yet. This and what follows is told of one task alone."""
+    failure: FailedPayload | None = None
+    waits_for: tuple[str, ...] = ()
+    """Subtasks; while they work its status is `delegated`."""
 
 
 class TaskList(_Out, frozen=True):
@@ -321,7 +332,7 @@ _ADDED: tuple[tuple[str, type[Struct], type[Struct], TaskNeed], ...] = (
     ("searchTasks", SearchTasks, FoundTasks, _N),
     ("getTask", Nothing, TaskData, _C),
     ("respond", Respond, Accepted, _C),
-    ("getEvents", Since, Events, _C),
+    ("getEvents", GetEvents, Events, _C),
     ("switchMode", SwitchMode, Done, _O),
     ("getModes", Nothing, Modes, _N),
     ("getModels", GetModels, Models, _N),

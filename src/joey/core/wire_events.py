@@ -58,6 +58,11 @@ class SpawnedPayload(_Payload, frozen=True):
     child_task_id: str
 
 
+class PausedPayload(_Payload, frozen=True):
+    child_task_ids: tuple[str, ...]
+    """The subtasks that it waits for."""
+
+
 class UsageTotals(_Payload, frozen=True):
     """`TokenUsage` with every number told, zeros too: clients of Roo's check for them."""
 
@@ -131,7 +136,7 @@ PAYLOADS: dict[str, type[Struct]] = {
     # of the original API
     "message": MessagePayload,
     "taskStarted": Empty,
-    "taskPaused": Empty,
+    "taskPaused": PausedPayload,
     "taskUnpaused": Empty,
     "taskAskResponded": AskRespondedPayload,
     "taskAborted": AbortedPayload,

@@ -1,14 +1,22 @@
-"""How far a task may go before it stops or asks: turns, money, requests."""
+"""How far a task may go before it stops or asks: turns, money, time, requests.
+
+A task and all its subtasks draw from one allowance. Whoever reaches a limit first stops; the
+others find it reached before their next request, up to the task that was started by a person.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Self
 
 import msgspec
+from msgspec import Struct
 
 from joey.core.asks import AskKind
+from joey.core.history.facts import TaskFacts
 from joey.core.messages import UserBlock
-from joey.engine.endings import Stop
+from joey.core.settings import Limits, Settings
+from joey.engine.endings import Failed, Stop
 from joey.engine.words import show_words, told_words
 
 if TYPE_CHECKING:
@@ -17,47 +25,81 @@ if TYPE_CHECKING:
 CENT_DUST = 0.0001
 
 
+class _Share(Struct, frozen=True):
+    """What one task had used before it joined."""
+
+    requests: int
+    cost: float
+
+
 class Allowance:
     """Limits of this run end it with a result; limits of the settings ask whether to go on."""
 
-    def __init__(self, task: Task) -> None:
-        self._task = task
-        facts = task.recorder.facts
-        self._first_reply = facts.replies
-        self._asked_at_request = facts.requests
-        self._first_cost = self._asked_at_cost = facts.usage.total_cost
+    def __init__(self, limits: Limits, settings: Settings) -> None:
+        self._limits = limits
+        self._settings = settings
+        self._shares: dict[TaskFacts, _Share] = {}
+        self._turns = 0
+        self._asked_at_request = 0
+        self._asked_at_cost = 0.0
+        self._asking = asyncio.Lock()
+        now = asyncio.get_running_loop().time()
+        # One moment for the whole tree, so that all of it ends by the clock and nobody by another.
+        self.deadline = None if limits.max_seconds is None else now + limits.max_seconds
 
-    async def check(self) -> tuple[UserBlock, ...]:
-        """Words that came with a yes to going on."""
+    @classmethod
+    def of(cls, task: Task) -> Self:
+        return cls(task.bench.limits, task.bench.settings)
+
+    def join(self, facts: TaskFacts) -> None:
+        """What this task uses from here on counts."""
+        share = _Share(facts.requests, facts.usage.total_cost)
+        self._shares.setdefault(facts, share)
+
+    @property
+    def late(self) -> Failed:
+        return Failed("time", f"The time limit of {self._limits.max_seconds:g} seconds is reached.")
+
+    async def check(self, task: Task) -> tuple[UserBlock, ...]:
+        """Take one turn out of it. Words that came with a yes to going on."""
         self._check_limits()
-        return await self._check_settings()
+        async with self._asking:
+            words = await self._check_settings(task)
+        self._check_limits()
+        self._turns += 1
+        return words
 
     def _check_limits(self) -> None:
-        limits, facts = self._task.bench.limits, self._task.recorder.facts
-        turns = facts.replies - self._first_reply
-        if limits.max_turns is not None and turns >= limits.max_turns:
+        limits = self._limits
+        if limits.max_turns is not None and self._turns >= limits.max_turns:
             raise Stop("turns", f"The limit of {limits.max_turns} turns is reached.")
-        spent = facts.usage.total_cost - self._first_cost
-        if limits.max_cost is not None and spent >= limits.max_cost:
+        if limits.max_cost is not None and self._cost >= limits.max_cost:
             raise Stop("budget", f"The budget of ${limits.max_cost:.2f} is used up.")
 
-    async def _check_settings(self) -> tuple[UserBlock, ...]:
-        settings, facts = self._task.bench.settings, self._task.recorder.facts
-        requests = facts.requests - self._asked_at_request + 1
-        cost = facts.usage.total_cost - self._asked_at_cost
+    async def _check_settings(self, task: Task) -> tuple[UserBlock, ...]:
+        settings = self._settings
+        requests = self._requests - self._asked_at_request + 1
+        cost = self._cost - self._asked_at_cost
         if settings.allowed_max_requests and requests > settings.allowed_max_requests:
-            return await self._ask(settings.allowed_max_requests, "requests")
+            return await self._ask(task, settings.allowed_max_requests, "requests")
         if settings.allowed_max_cost and cost > settings.allowed_max_cost + CENT_DUST:
-            return await self._ask(f"{settings.allowed_max_cost:.2f}", "cost")
+            return await self._ask(task, f"{settings.allowed_max_cost:.2f}", "cost")
         return ()
 
-    async def _ask(self, count: int | str, kind: str) -> tuple[UserBlock, ...]:
+    async def _ask(self, task: Task, count: int | str, kind: str) -> tuple[UserBlock, ...]:
         text = msgspec.json.encode({"count": count, "type": kind}).decode()
-        answer = await self._task.ask(AskKind.LIMIT_REACHED, text)
-        show_words(self._task, answer)
+        answer = await task.ask(AskKind.LIMIT_REACHED, text)
+        show_words(task, answer)
         if not answer.approves:
             code = "budget" if kind == "cost" else "turns"
             raise Stop(code, f"The limit of {count} {kind} is reached.")
-        facts = self._task.recorder.facts
-        self._asked_at_request, self._asked_at_cost = facts.requests, facts.usage.total_cost
+        self._asked_at_request, self._asked_at_cost = self._requests, self._cost
         return told_words(answer)
+
+    @property
+    def _requests(self) -> int:
+        return sum(facts.requests - share.requests for facts, share in self._shares.items())
+
+    @property
+    def _cost(self) -> float:
+        return sum(facts.usage.total_cost - share.cost for facts, share in self._shares.items())

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from joey.core.asks import AskKind
-from joey.core.events import Said, TaskCompleted
+from joey.core.asks import Answer, AskKind
+from joey.core.events import Said, TaskCompleted, ToolAnnounced
+from joey.core.history.api import COMPLETION
+from joey.core.permissions.claims import Access, Claim
+from joey.core.permissions.policy import Allow, Ask, Deny, decide
 from joey.core.prompts import replies
 from joey.engine.calls import PlacedCall
 from joey.engine.words import show_words
@@ -14,6 +17,10 @@ from joey.tools.base import Outcome
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
+
+FINISH = '{"tool":"finishTask"}'
+"""What the row says in which a subtask hands over its result."""
+NO_WORDS = "The result was not accepted."
 
 
 async def accept_completion(
@@ -30,11 +37,33 @@ async def accept_completion(
     task.publish(
         TaskCompleted(ts=task.now(), result=result, usage=facts.usage, tool_usage=dict(facts.tools))
     )
+    if task.is_awaited:
+        return await _hand_over(task, placed)
     answer = await task.ask(AskKind.COMPLETION_RESULT, call_id=placed.call.id)
     show_words(task, answer)
-    if answer.approves:
-        return None
-    return Outcome(replies.completion_feedback(answer.text), images=answer.images)
+    return None if answer.approves else _feedback(answer)
+
+
+async def _hand_over(task: Task, placed: PlacedCall) -> Outcome | None:
+    """A subtask's result goes to the task that waits for it, if the rules or the person agree."""
+    ts, call_id = task.now(), placed.call.id
+    match decide((Claim(Access.DELEGATE),), task.bench.settings):
+        case Allow(rule):
+            task.publish(
+                ToolAnnounced(ts=ts, call_id=call_id, tool=COMPLETION, text=FINISH, rule=rule)
+            )
+            return None
+        case Ask(reason) | Deny(_, reason):
+            answer = await task.ask(
+                AskKind.TOOL, FINISH, ts=ts, call_id=call_id, tool=COMPLETION, reason=reason
+            )
+    show_words(task, answer)
+    return None if answer.approves else _feedback(answer)
+
+
+def _feedback(answer: Answer) -> Outcome:
+    words = answer.text or NO_WORDS
+    return Outcome(replies.completion_feedback(words), images=answer.images)
 
 
 def _check(task: Task, something_failed: bool) -> None:

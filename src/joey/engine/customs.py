@@ -22,6 +22,7 @@ async def read_customs(task: Task) -> None:
     customs = bench.extras.customs
     if customs is not None and await asyncio.to_thread(customs.refresh):
         bench.prompts.clear()
+    await _read_custom_tools(task)
     slug = task.recorder.facts.mode
     if find_mode(slug, bench.modes) is not None:
         return
@@ -30,6 +31,18 @@ async def read_customs(task: Task) -> None:
     text = f"There is no mode {slug!r} (any more); going on in {mode.name} mode. Modes: {known}."
     task.publish(Said(ts=task.now(), say="error", text=text))
     task.publish(ModeSwitched(ts=task.now(), mode=mode.slug))
+
+
+async def _read_custom_tools(task: Task) -> None:
+    """Look at the user's own tools; what is wrong with a file is told when it is first seen."""
+    tools = task.bench.extras.custom_tools
+    if tools is None:
+        return
+    known = tools.warnings
+    await tools.refresh()
+    for warning in tools.warnings:
+        if warning not in known:
+            task.publish(Said(ts=task.now(), say="error", text=warning))
 
 
 def tell_missing_profile(task: Task) -> None:

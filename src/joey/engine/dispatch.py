@@ -1,8 +1,8 @@
 """The calls of one reply: prepare, decide, ask, run, in the order the model made them.
 
-Neighbouring calls that only read are run side by side; their results keep the order (D13). The
-first rejection skips the rest. Each call gets exactly one outcome, whatever happens: a defect in
-a tool costs its call, not the task.
+Neighbouring calls that only read are run side by side, and so are those that hand work to
+subtasks; their results keep the order (D13). The first rejection skips the rest. Each call gets
+exactly one outcome, whatever happens: a defect in a tool costs its call, not the task.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from joey.core.events import ModeSwitched, Said, TodosChanged
+from joey.core.events import ChildSpawned, ModeSwitched, Said, TodosChanged, TokenUsage
 from joey.core.history.ui import Row
 from joey.core.messages import ToolCall
 from joey.core.prompts import replies
@@ -23,8 +23,9 @@ from joey.engine.endings import Stop
 from joey.engine.mistakes import Mistakes
 from joey.engine.opening import close_completion
 from joey.engine.readiness import make_ready
+from joey.engine.subtasks import Returned
 from joey.errors import StoreError, TaskStateError, ToolError
-from joey.tools.base import Complete, Outcome, SetTodos, SwitchMode
+from joey.tools.base import Complete, Delegate, Outcome, SetTodos, SwitchMode
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -49,20 +50,39 @@ class Dispatch:
     async def run(self, calls: Sequence[PlacedCall]) -> None:
         waiting: list[tuple[PlacedCall, Ready]] = []
         for placed in calls:
+            if _delegating(waiting) and not self._delegates(placed):
+                # What comes next is prepared for a world in which the subtasks have done theirs.
+                await self._run_side_by_side(waiting)
             ready = None if self.rejected else await self._make_ready(placed)
-            if ready is not None and ready.tool.parallel:
+            if ready is None:
+                self._skip_if_rejected(placed)
+                continue
+            if not ready.tool.parallel and not _delegating(waiting):
+                await self._run_side_by_side(waiting)
+            if ready.tool.parallel or ready.tool.delegates:
                 waiting.append((placed, ready))
                 continue
-            await self._run_side_by_side(waiting)
-            if ready is not None:
-                await self._settle(placed, ready, await self._outcome(placed, ready))
+            await self._settle(placed, ready, await self._outcome(placed, ready))
             if self.accepted is not None:
                 self._close_around_completion(calls)
                 return
-            if self.rejected and results.is_open(self._task, placed):
-                reason = replies.skipped_after_rejection(placed.call.name)
-                results.skip(self._task, placed, reason)
         await self._run_side_by_side(waiting)
+
+    async def take_up(self) -> None:
+        """Calls whose subtasks had not returned when the task was interrupted."""
+        if delegated := self._task.recorder.delegated:
+            await self._task.subtasks.see_through(self._task, delegated, self._return)
+
+    def _delegates(self, placed: PlacedCall) -> bool:
+        try:
+            return self._task.bench.toolbox.find(placed.call.name).delegates
+        except ToolError:
+            return False
+
+    def _skip_if_rejected(self, placed: PlacedCall) -> None:
+        if self.rejected and results.is_open(self._task, placed):
+            reason = replies.skipped_after_rejection(placed.call.name)
+            results.skip(self._task, placed, reason)
 
     async def _make_ready(self, placed: PlacedCall) -> Ready | None:
         """None when the call already has its outcome."""
@@ -86,8 +106,32 @@ class Dispatch:
         batch = waiting[:]
         waiting.clear()
         outcomes = await asyncio.gather(*(self._outcome(*pair) for pair in batch))
+        delegated: list[ChildSpawned] = []
         for (placed, ready), outcome in zip(batch, outcomes, strict=True):
-            await self._settle(placed, ready, outcome)
+            match outcome:
+                case Outcome(directive=Delegate() as wanted):
+                    delegated.append(self._task.subtasks.spawn(self._task, placed, wanted))
+                case _:
+                    await self._settle(placed, ready, outcome)
+        if delegated:
+            await self._task.subtasks.see_through(self._task, delegated, self._return)
+
+    def _return(self, spawned: ChildSpawned, returned: Returned) -> None:
+        """The outcome of a call, once its subtask has returned."""
+        task = self._task
+        call = next(call for call in task.recorder.api.open_calls if call.id == spawned.call_id)
+        placed = PlacedCall(call, spawned.row_ts)
+        if returned.error is not None:
+            self._fail(placed, returned.error, returned.usage)
+            return
+        self._mistakes.forgive()
+        result = returned.result or ""
+        task.publish(Said(ts=spawned.result_ts, say="subtask_result", text=result))
+        outcome = Outcome(replies.subtask_completed(spawned.child_id, result))
+        for about, answer in task.recorder.facts.unheard:
+            if about == call.id and answer.approves:
+                outcome = results.with_words(outcome, answer, task.recorder.facts.protocol)
+        results.finish(task, placed, outcome, returned.usage)
 
     async def _outcome(self, placed: PlacedCall, ready: Ready) -> Outcome | ToolError:
         try:
@@ -155,10 +199,14 @@ class Dispatch:
                 reason = replies.skipped_after_completion(placed.call.name)
                 results.skip(self._task, placed, reason)
 
-    def _fail(self, placed: PlacedCall, error: ToolError) -> None:
+    def _fail(self, placed: PlacedCall, error: ToolError, usage: TokenUsage | None = None) -> None:
         self.failed = True
         self._mistakes.made_one()
-        results.fail(self._task, placed, error)
+        results.fail(self._task, placed, error, usage)
+
+
+def _delegating(waiting: Sequence[tuple[PlacedCall, Ready]]) -> bool:
+    return bool(waiting) and waiting[-1][1].tool.delegates
 
 
 def _defect(call: ToolCall, error: Exception) -> ToolError:

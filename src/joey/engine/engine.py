@@ -8,16 +8,28 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from joey.core.events import AskWithdrawn, ModeSwitched, TaskCreated, UserSaid
+from joey.core.events import (
+    AskWithdrawn,
+    ChildSpawned,
+    ModeSwitched,
+    TaskCreated,
+    TaskUnpaused,
+    TodosChanged,
+    UserSaid,
+)
 from joey.core.history.facts import TaskFacts
 from joey.core.messages import well_formed
+from joey.core.modes import usual_mode
 from joey.core.protocol import ToolProtocol, choose_protocol
 from joey.core.settings import Limits, Profile, Route, Settings
+from joey.core.state import TaskState
 from joey.engine.asks import AnswerPolicy
 from joey.engine.identity import new_task_id
 from joey.engine.opening import Opening
+from joey.engine.subtasks import Subtasks
 from joey.engine.task import Task
 from joey.engine.workbench import Workbench
+from joey.errors import TaskNotFoundError
 from joey.ports import Clock, Store, TaskMetadata
 
 
@@ -50,6 +62,8 @@ class Engine:
         self._clock = clock
         self._make_bench = make_bench
         self._tasks: dict[str, Task] = {}
+        self.on_subtask: Callable[[Task], None] | None = None
+        """Told of every subtask that a task opens, before it is set to work."""
 
     async def start(
         self,
@@ -60,15 +74,26 @@ class Engine:
         task_id: str | None = None,
     ) -> Task:
         """A new task, already at work. It is on disk when this returns."""
-        options = options or TaskOptions()
-        bench = self._make_bench(options)
-        model = bench.provider.model
-        protocol = choose_protocol(
-            locked=options.protocol, detected=None, model_has_native_tools=model.native_tools
-        )
         task_id = task_id or new_task_id(self._clock.now())
-        task = Task(self._store.create(task_id), (), bench, options.policy)
+        task = self._create(task_id, options or TaskOptions())
+        task.publish(UserSaid(ts=task.now(), text=well_formed(text), images=images, first=True))
+        await task.recorder.commit()
+        task.start(Opening.NEW)
+        return task
+
+    def _create(self, task_id: str, options: TaskOptions, parent: Task | None = None) -> Task:
+        """A task that has a name, a place and a mode, and nothing to do yet."""
+        bench = self._make_bench(options)
+        first_mode = usual_mode(options.mode or bench.settings.mode, bench.modes)
+        protocol = choose_protocol(
+            locked=options.protocol,
+            detected=None,
+            model_has_native_tools=bench.provider_for(first_mode).model.native_tools,
+        )
+        subtasks = Subtasks(self, options)
+        task = Task(self._store.create(task_id), (), bench, subtasks, options.policy)
         self._tasks[task_id] = task
+        above = parent.recorder.facts if parent is not None else None
         task.publish(
             TaskCreated(
                 ts=task.now(),
@@ -77,13 +102,49 @@ class Engine:
                 mode=options.mode or bench.settings.mode,
                 protocol=protocol,
                 profile=options.profile.name if options.profile is not None else "default",
-                model=model.id,
+                model=bench.provider.model.id,
+                parent_id=above.task_id if above is not None else None,
+                root_id=(above.root_id or above.task_id) if above is not None else None,
+                depth=above.depth + 1 if above is not None else 0,
             )
         )
-        task.publish(UserSaid(ts=task.now(), text=well_formed(text), images=images, first=True))
-        await task.recorder.commit()
-        task.start(Opening.NEW)
         return task
+
+    async def open_subtask(self, parent: Task, options: TaskOptions, spawned: ChildSpawned) -> Task:
+        """The subtask as far as it has come; made, or made whole, where that was cut short.
+
+        Raises:
+            UserError
+        """
+        child = self._tasks.get(spawned.child_id)
+        if child is None:
+            child = self._open_subtask(parent, options, spawned)
+        facts = child.recorder.facts
+        if facts.prompt is None:
+            child.publish(UserSaid(ts=child.now(), text=well_formed(spawned.message), first=True))
+        if spawned.todos and not facts.todos and not facts.requests:
+            child.publish(TodosChanged(ts=child.now(), todos=spawned.todos))
+        await child.recorder.commit()
+        if self.on_subtask is not None:
+            self.on_subtask(child)
+        return child
+
+    def _open_subtask(self, parent: Task, options: TaskOptions, spawned: ChildSpawned) -> Task:
+        facts, bench = parent.recorder.facts, parent.bench
+        xml = facts.protocol is ToolProtocol.XML
+        known = structs.replace(
+            options,
+            workspace=bench.workspace,
+            settings=bench.settings,
+            protocol=facts.protocol if xml else options.protocol,
+            mode=None,
+            earlier=facts.route,
+        )
+        try:
+            return self._reopen(spawned.child_id, known)
+        except TaskNotFoundError:
+            begun = structs.replace(known, mode=spawned.mode)
+            return self._create(spawned.child_id, begun, parent)
 
     async def resume(
         self,
@@ -110,13 +171,16 @@ class Engine:
             workspace = options.workspace or (Path(facts.workspace) if facts.workspace else None)
             known = structs.replace(options, workspace=workspace, earlier=facts.route)
             bench = self._make_bench(known)
-            task = Task(journal, records, bench, options.policy)
+            task = Task(journal, records, bench, Subtasks(self, options), options.policy)
         except BaseException:
             journal.close()
             raise
         if task.pending is not None:
             # The process that asked is gone, and with it whoever could have answered.
             task.publish(AskWithdrawn(ts=task.now(), ask_ts=task.pending.ts))
+        if task.state is TaskState.DELEGATED:
+            # Its subtasks ended with that process; they are taken up when it goes on.
+            task.publish(TaskUnpaused(ts=task.now()))
         if options.mode is not None and options.mode != task.mode.slug:
             task.publish(ModeSwitched(ts=task.now(), mode=options.mode))
         self._tasks[task.id] = task
@@ -137,7 +201,8 @@ class Engine:
 
     async def release(self, task: Task) -> None:
         """Stop one task and let go of it; others may open it."""
-        self._tasks.pop(task.id, None)
+        if self._tasks.get(task.id) is task:
+            del self._tasks[task.id]
         await task.close()
 
     async def close(self) -> None:

@@ -6,7 +6,8 @@ A task is a conversation that goes on until its result is accepted. Each time ar
 2. *compose*  the next message: words waiting to be said, and what the world looks like now
 3. *request*  stream the model's reply, patiently (`retry`, `turn`); it is committed to the
               journal before anything acts on it
-4. *act*      run its calls in order, asking where the rules want a person (`dispatch`)
+4. *act*      run its calls in order, asking where the rules want a person (`dispatch`), and
+              waiting for the tasks that work was handed to (`subtasks`)
 5. *judge*    an accepted result ends the task; a reply without calls earns a reminder
 
 Everything the loop says goes out as events, and both histories are folded from them: there is
@@ -28,6 +29,7 @@ from joey.core.protocol import ToolProtocol
 from joey.core.state import TaskState
 from joey.engine.allowance import Allowance
 from joey.engine.calls import PlacedCall
+from joey.engine.customs import read_customs, tell_missing_profile
 from joey.engine.dispatch import Dispatch
 from joey.engine.endings import Aborted, Completed, Continue, Ending, Failed, Stop
 from joey.engine.mentions import tell
@@ -46,24 +48,26 @@ TOO_MANY_MISTAKES = (
 )
 
 
-async def run(task: Task, opening: Opening) -> Completed | Failed:
-    """Work until the result is accepted, or nobody wants to go on."""
-    seconds = task.bench.limits.max_seconds
+async def run(task: Task, opening: Opening, allowance: Allowance) -> Completed | Failed:
+    """Work until the result is accepted, the allowance is used up, or nobody wants to go on."""
     try:
-        async with asyncio.timeout(seconds) as limit:
-            return await _converse(task, opening)
+        async with asyncio.timeout_at(allowance.deadline) as limit:
+            return await _converse(task, opening, allowance)
     except Stop as stop:
         return Failed(stop.code, stop.message)
     except TimeoutError:
         if not limit.expired():
             raise
-        return Failed("time", f"The time limit of {seconds:g} seconds is reached.")
+        return allowance.late
 
 
-async def _converse(task: Task, opening: Opening) -> Completed:
+async def _converse(task: Task, opening: Opening, allowance: Allowance) -> Completed:
     mistakes = Mistakes(task.bench.settings.consecutive_mistake_limit)
-    allowance = Allowance(task)
+    await read_customs(task)
     content = await first_content(task, opening)
+    if opening is Opening.RESUME:
+        await read_customs(task)  # the answer may have come days after the question
+    await Dispatch(task, mistakes).take_up()
     while True:
         content += await heed(task, mistakes, allowance)
         request, request_ts = await compose(task, content)
@@ -78,7 +82,7 @@ async def _converse(task: Task, opening: Opening) -> Completed:
 
 async def heed(task: Task, mistakes: Mistakes, allowance: Allowance) -> tuple[UserBlock, ...]:
     """Stop for a person where that is due; their advice becomes part of the next message."""
-    words = await allowance.check()
+    words = await allowance.check(task)
     if not mistakes.too_many:
         return words
     answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, TOO_MANY_MISTAKES)
@@ -98,14 +102,16 @@ async def compose(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequ
     queued = tuple(facts.queue.values())
     for message in queued:
         content += await tell(task, message.text, message.images)
+    await bench.settle(task.mode)
     surroundings = await describe_surroundings(task, with_files=first)
     for message in queued:
         task.publish(UserSaid(ts=task.now(), text=message.text, images=message.images))
+    tell_missing_profile(task)
     request_ts = task.now()
     task.publish(
         RequestStarted(
             ts=request_ts,
-            api_protocol=bench.provider.api_protocol,
+            api_protocol=task.provider.api_protocol,
             content=(*content, TextBlock(surroundings)),
             dequeued=tuple(message.id for message in queued),
         )

@@ -25,6 +25,8 @@ class Opening(StrEnum):
     """Words are waiting in the queue."""
     RESUME = "resume"
     """Ask the person whether, and with what words, to go on."""
+    CONTINUE = "continue"
+    """Go on where it stopped: whoever had to be asked was asked."""
 
     @property
     def resumed(self) -> bool:
@@ -37,14 +39,17 @@ async def first_content(task: Task, opening: Opening) -> tuple[UserBlock, ...]:
     Words that were acknowledged just before a process ended come first: they are never lost.
     """
     facts = task.recorder.facts
-    words = [block for _, answer in facts.unheard for block in told_words(answer)]
+    delegated = {child.call_id for child in task.recorder.delegated}
+    unheard = [answer for about, answer in facts.unheard if about not in delegated]
+    words = [block for answer in unheard for block in told_words(answer)]
     if opening is Opening.RESUME:
         words += await _ask_to_resume(task)
     if not task.recorder.api.messages and facts.prompt is not None:
         words = [*await _first_words(task, facts.prompt), *words]
     elif opening.resumed:
-        if not words and not facts.queue:
-            cut = bool(task.recorder.api.open_calls) and not facts.accepted
+        lost = [call for call in task.recorder.api.open_calls if call.id not in delegated]
+        if not words and not facts.queue and (lost or not delegated):
+            cut = bool(lost) and not facts.accepted
             words = [TextBlock(replies.resumption(_minutes_since(task), cut))]
         if facts.accepted:
             close_completion(task)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from joey.core.events import PASSING, Durable, Record
+from joey.core.events import PASSING, ChildSpawned, Durable, Record
 from joey.core.history.api import ApiHistory
 from joey.core.history.facts import TaskFacts
 from joey.core.history.ui import UiHistory
@@ -46,6 +46,12 @@ class Recorder:
         self.api.apply(event)
         self.ui.apply(event)
 
+    @property
+    def delegated(self) -> Sequence[ChildSpawned]:
+        """Calls of the latest reply whose subtasks have not returned."""
+        waiting = {call.id for call in self.api.open_calls}
+        return [child for child in self.facts.children.values() if child.call_id in waiting]
+
     async def commit(self) -> None:
         """Return when all that was heard so far would survive a power cut."""
         await self.log.sync()
@@ -78,6 +84,7 @@ class Recorder:
             base_url=facts.route.base_url,
             model=facts.route.model,
             parent_id=facts.parent_id,
+            child_ids=tuple(facts.children),
             status=facts.status,
             created=facts.created,
             updated=facts.updated,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from joey.core.asks import Answer
-from joey.core.events import Said, ToolFailed, ToolFinished
+from joey.core.events import Said, TokenUsage, ToolFailed, ToolFinished
 from joey.core.messages import ToolCall
 from joey.core.prompts import replies
 from joey.core.protocol import ToolProtocol
 from joey.engine.calls import PlacedCall, RepeatedError
-from joey.errors import ArgumentError, HiddenError, ToolError
+from joey.errors import ArgumentError, HiddenError, ToolError, WordedError
 from joey.tools.base import Outcome
 
 if TYPE_CHECKING:
@@ -24,7 +24,10 @@ def is_open(task: Task, placed: PlacedCall) -> bool:
     return any(call.id == placed.call.id for call in task.recorder.api.open_calls)
 
 
-def finish(task: Task, placed: PlacedCall, outcome: Outcome) -> None:
+def finish(
+    task: Task, placed: PlacedCall, outcome: Outcome, usage: TokenUsage | None = None
+) -> None:
+    """`usage` is that of a subtask."""
     task.publish(
         ToolFinished(
             ts=task.now(),
@@ -36,11 +39,12 @@ def finish(task: Task, placed: PlacedCall, outcome: Outcome) -> None:
             header=_header(task, placed.call),
             exit_code=outcome.exit_code,
             row_ts=placed.row_ts,
+            usage=usage,
         )
     )
 
 
-def fail(task: Task, placed: PlacedCall, error: ToolError) -> None:
+def fail(task: Task, placed: PlacedCall, error: ToolError, usage: TokenUsage | None = None) -> None:
     name, protocol = placed.call.name, task.recorder.facts.protocol
     say, shown = "error", f"{name}: {error}"
     images: tuple[str, ...] = ()
@@ -50,13 +54,15 @@ def fail(task: Task, placed: PlacedCall, error: ToolError) -> None:
         case HiddenError(path=path):
             text = replies.rooignore(protocol, path)
             say, shown = "rooignore_error", path
+        case WordedError(reply=text):
+            pass
         case RepeatedError():
             text, images = replies.tool_error(protocol, str(error)), error.images
         case _:
             text = replies.tool_error(protocol, str(error))
     task.publish(Said(ts=task.now(), say=say, text=shown))
     task.publish(ToolFailed(ts=task.now(), tool=name, error=str(error)))
-    finish(task, placed, Outcome(text, images=images, is_error=True))
+    finish(task, placed, Outcome(text, images=images, is_error=True), usage)
 
 
 def reject(task: Task, placed: PlacedCall, answer: Answer) -> None:

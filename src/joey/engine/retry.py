@@ -81,7 +81,7 @@ async def take_turn_with_patience(
             else:
                 await _count_down(task, error, wait, budget)
         request_ts = task.now()
-        protocol = task.bench.provider.api_protocol
+        protocol = task.provider.api_protocol
         task.publish(RequestStarted(ts=request_ts, api_protocol=protocol, content=words))
         request = structs.replace(request, messages=tuple(task.recorder.api.messages))
 

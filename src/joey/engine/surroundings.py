@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from joey.core.prompts.environment import TerminalNote, WorkspaceFiles, environment_details
+from joey.engine.changed_files import recently_modified
 from joey.errors import ToolError
 
 if TYPE_CHECKING:
@@ -16,19 +17,21 @@ async def describe_surroundings(task: Task, *, with_files: bool) -> str:
     """`<environment_details>`; the listing of the workspace goes with the first request only."""
     bench, facts = task.bench, task.recorder.facts
     now = datetime.fromtimestamp(bench.clock.now() / 1000, UTC)
-    priced = bench.provider.model.prices is not None or facts.usage.total_cost > 0
+    model = task.provider.model
+    priced = model.prices is not None or facts.usage.total_cost > 0
     return environment_details(
         now_utc=now.isoformat(timespec="seconds").replace("+00:00", "Z"),
         zone=bench.environment.time_zone(),
         cost=facts.usage.total_cost if priced else None,
         mode=task.mode,
-        model_id=bench.provider.model.id,
+        model_id=model.id,
         protocol=facts.protocol,
         settings=bench.settings,
         terminals=_terminals(task),
         todos=facts.todos,
         files=await _files(task) if with_files else None,
         git_status=await _git_status(task),
+        recently_modified=await recently_modified(bench.memory, bench.files),
     )
 
 

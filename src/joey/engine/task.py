@@ -23,17 +23,19 @@ from joey.core.events import (
 )
 from joey.core.history.ui import Row
 from joey.core.messages import Message, well_formed
-from joey.core.modes import Mode, find_mode
+from joey.core.modes import Mode, find_mode, usual_mode
 from joey.core.state import AT_REST, TaskState
 from joey.engine import loop
+from joey.engine.allowance import Allowance
 from joey.engine.asks import AnswerPolicy, Asks, Lapse
 from joey.engine.bus import Bus, Subscription
 from joey.engine.endings import Completed, Ending, Failed
 from joey.engine.opening import Opening
 from joey.engine.recorder import Recorder
+from joey.engine.subtasks import Subtasks
 from joey.engine.workbench import Workbench
 from joey.errors import JoeyError, StoreError, TaskStateError
-from joey.ports import TaskLog
+from joey.ports import Provider, TaskLog
 
 log = logging.getLogger(__name__)
 
@@ -48,16 +50,23 @@ class Task:
         journal: TaskLog,
         records: Sequence[Record],
         bench: Workbench,
+        subtasks: Subtasks,
         policy: AnswerPolicy | None = None,
     ) -> None:
         self.bench = bench
+        self.subtasks = subtasks
         self.recorder = Recorder(journal, records)
         self.bus = Bus(records, self.recorder.hear)
         self.asks = Asks(self.publish, self.now, policy)
         self.error: JoeyError | None = None
         """Why the latest run broke down, where the journal could not be told."""
+        self.allowance: Allowance | None = None
+        """What the latest run may use."""
+        self.is_awaited = False
+        """A parent waits for the result of the latest run."""
         self._last_ts = max((record.event.ts for record in records), default=0)
         self._runner: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._goes_on = False
         """Words came in while the latest run was winding down."""
 
@@ -86,6 +95,26 @@ class Task:
         return self.recorder.facts.usage
 
     @property
+    def total_usage(self) -> TokenUsage:
+        """Its own and that of the subtasks that have returned."""
+        return self.usage.plus(self.recorder.facts.subtask_usage)
+
+    @property
+    def seq(self) -> int:
+        """The number of the latest durable event."""
+        return self.bus.seq
+
+    @property
+    def first(self) -> int:
+        """The number of the last event from before it was opened here."""
+        return self.bus.opened_at
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """The subtasks that it waits for."""
+        return self.recorder.facts.waits_for
+
+    @property
     def result(self) -> str | None:
         """The result presented last."""
         return self.recorder.facts.result
@@ -103,7 +132,17 @@ class Task:
     @property
     def mode(self) -> Mode:
         slug = self.recorder.facts.mode
-        return find_mode(slug, self.bench.modes) or self.bench.modes[0]
+        modes = self.bench.modes
+        return find_mode(slug, modes) or usual_mode(self.bench.settings.mode, modes)
+
+    @property
+    def provider(self) -> Provider:
+        """The model that the task talks to in the mode that it is in."""
+        return self.bench.provider_for(self.mode)
+
+    async def child(self, task_id: str) -> Task | None:
+        """One of its subtasks, while it is open."""
+        return self.subtasks.find(task_id)
 
     def subscribe(self, since: int | None = None) -> Subscription:
         """Numbered events, without end until the task is closed."""
@@ -185,14 +224,18 @@ class Task:
 
     async def close(self) -> None:
         """Stop, save, unlock. The task may be opened again by anybody."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         try:
             await self.cancel()
             await self.cancel()  # words that came in meanwhile may have set it to work again
             self.bus.close()
             await self.recorder.rest()
         finally:
-            await self.bench.terminal.close()
-            await self.bench.provider.close()
+            await self.bench.close()
             self.recorder.log.close()
 
     # What the engine does with it
@@ -228,19 +271,24 @@ class Task:
         except StoreError as error:
             log.warning("task %s: the history files could not be written: %s", self.id, error)
 
-    def start(self, opening: Opening) -> None:
-        """Set the loop to work."""
+    def start(self, opening: Opening, allowance: Allowance | None = None) -> None:
+        """Set the loop to work: by itself, or drawing from the allowance of whoever awaits it."""
         if self.running:
             raise TaskStateError(f"task {self.id} is already at work")
         self.error = None
+        self.is_awaited = allowance is not None
+        self.allowance = allowance or Allowance.of(self)
+        self.allowance.join(self.recorder.facts)
         self.publish(TaskStarted(ts=self.now(), resumed=opening.resumed, route=self.bench.route))
         self._goes_on = False
-        self._runner = asyncio.create_task(self._run(opening), name=f"joey-{self.id}")
+        self._runner = asyncio.create_task(
+            self._run(opening, self.allowance), name=f"joey-{self.id}"
+        )
         self._runner.add_done_callback(self._after_run)
 
-    async def _run(self, opening: Opening) -> None:
+    async def _run(self, opening: Opening, allowance: Allowance) -> None:
         try:
-            match await loop.run(self, opening):
+            match await loop.run(self, opening, allowance):
                 case Completed():
                     self._end(TaskFinished(ts=self.now()))
                 case Failed(code, message):
@@ -261,7 +309,7 @@ class Task:
             # Cancelled before the loop took its first step.
             self._end(TaskAborted(ts=self.now()))
         if self._goes_on and self.error is None:
-            self.start(Opening.MESSAGE)
+            self.start(Opening.MESSAGE, self.allowance if self.is_awaited else None)
 
     def _end(self, event: TaskFinished | TaskAborted | TaskFailed) -> None:
         try:

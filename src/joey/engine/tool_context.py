@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from joey.core.events import CommandGrew
+from joey.core.events import CommandGrew, Said
 from joey.ports import ToolContext
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def tool_context(task: Task, call_id: str, row_ts: int) -> ToolContext:
         terminal=task.bench.terminal,
         settings=task.bench.settings,
         protocol=task.recorder.facts.protocol,
-        model=task.bench.provider.model,
+        model=task.provider.model,
         modes=task.bench.modes,
         mode=task.mode,
         todos=task.recorder.facts.todos,
@@ -30,4 +31,11 @@ def tool_context(task: Task, call_id: str, row_ts: int) -> ToolContext:
         on_output=lambda text: task.publish(CommandGrew(ts=output_ts, output=text)),
         memory=task.bench.memory,
         extras=task.bench.extras,
+        depth=task.recorder.facts.depth,
+        say=partial(_say, task, output_ts),
     )
+
+
+def _say(task: Task, output_ts: int, kind: str, text: str, images: tuple[str, ...] = ()) -> None:
+    ts = output_ts if kind == "command_output" else task.now()
+    task.publish(Said(ts=ts, say=kind, text=text, images=images))

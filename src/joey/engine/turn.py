@@ -22,6 +22,7 @@ from joey.core.models import ModelRequest
 from joey.core.parsing.assembler import Assembler, PartEnded, PartEvent, PartGrew, PartStarted
 from joey.core.protocol import ToolProtocol
 from joey.errors import ProviderError, Trouble
+from joey.ports import Provider
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
 class LiveReply:
     """A reply while it streams: which part is shown in which row."""
 
-    def __init__(self, task: Task, request_ts: int) -> None:
+    def __init__(self, task: Task, request_ts: int, provider: Provider) -> None:
         self._task = task
+        self._provider = provider
         self._request_ts = request_ts
         self._rows: list[int] = []
         self._is_call: list[bool] = []
@@ -97,7 +99,7 @@ class LiveReply:
 
     def end(self, *, cancel_reason: str | None = None, error: str | None = None) -> None:
         usage = self.assembler.reply.usage
-        cost = self._task.bench.provider.model.cost(usage) if usage is not None else None
+        cost = self._provider.model.cost(usage) if usage is not None else None
         self._task.publish(
             RequestEnded(
                 ts=self._task.now(),
@@ -118,10 +120,11 @@ async def take_turn(task: Task, request: ModelRequest, request_ts: int) -> tuple
         ProviderError: the service failed or said nothing; nothing was committed.
         CancelledError: what had arrived is committed as an interrupted reply.
     """
-    live = LiveReply(task, request_ts)
+    provider = task.provider
+    live = LiveReply(task, request_ts, provider)
     assembler = live.assembler
     try:
-        async with aclosing(task.bench.provider.stream(request)) as chunks:  # type: ignore[type-var]
+        async with aclosing(provider.stream(request)) as chunks:  # type: ignore[type-var]
             async for chunk in chunks:
                 live.show(assembler.feed(chunk))
         live.show(assembler.close(complete=True))

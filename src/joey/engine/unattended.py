@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from joey.core.asks import Answer, AskKind, Response, first_suggestion
 from joey.core.events import AskOpened
+from joey.core.history.api import COMPLETION
 
 NOBODY = "Nobody is there to answer. Use your best judgement and go on."
 
@@ -23,6 +24,8 @@ class Unattended:
                 return Answer(Response.YES)
             case AskKind.FOLLOWUP:
                 return Answer(Response.MESSAGE, text=first_suggestion(ask.text) or NOBODY)
+            case AskKind.TOOL if ask.tool == COMPLETION:
+                return Answer(Response.YES)
             case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
                 self.refused.append(ask)
                 return Answer(Response.NO)

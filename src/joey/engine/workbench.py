@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from pathlib import Path
 
 from msgspec import Struct, field
 
+from joey.core.customs import Instructions
 from joey.core.file_memory import FileMemory
+from joey.core.mcp import McpServer
 from joey.core.models import ToolSpec
-from joey.core.modes import Mode
+from joey.core.modes import BUILT_IN, Group, Mode
 from joey.core.prompts.system import ToolDoc, system_prompt
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Limits, Route, Settings
+from joey.engine.mode_providers import ModeProviders
 from joey.ports import Clock, Environment, Extras, Files, Provider, Search, Terminal
 from joey.tools.base import Offer
 from joey.tools.registry import Registry
+from joey.tools.toolbox import Toolboxes
+
+log = logging.getLogger(__name__)
+
+MCP_PATIENCE = 10.0
+"""Seconds that a request waits for MCP servers which were just started."""
+MOST_PROMPTS = 16
 
 
 class Workbench(Struct, frozen=True, kw_only=True):
     """Ready-made collaborators, given to a task when it is opened. Nothing is shared but code."""
 
     provider: Provider
+    """The task's own; `provider_for` is the one to ask."""
     registry: Registry
     files: Files
     search: Search
@@ -28,42 +41,80 @@ class Workbench(Struct, frozen=True, kw_only=True):
     environment: Environment
     clock: Clock
     settings: Settings
-    modes: tuple[Mode, ...]
     limits: Limits = Limits()
     route: Route = Route()
     system_prompt: str | None = None
     """The person's own, in place of ours."""
     extras: Extras = Extras()
+    others: ModeProviders | None = None
+    """Models that modes have in place of the task's own."""
+    toolboxes: Toolboxes = field(default_factory=Toolboxes)
+    """Shared by tasks that may have the same MCP servers."""
     memory: FileMemory = field(default_factory=FileMemory)
-    prompts: dict[tuple[Mode, ToolProtocol], str] = field(default_factory=dict)
+    prompts: dict[tuple[Mode, ToolProtocol, Registry], str] = field(default_factory=dict)
     """System prompts made so far."""
 
     @property
     def workspace(self) -> Path:
         return self.files.root
 
-    def tool_specs(self, mode: Mode) -> tuple[ToolSpec, ...]:
-        offer = Offer(self.settings, self.provider.model, self.extras)
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        return BUILT_IN if self.extras.customs is None else self.extras.customs.modes
+
+    def provider_for(self, mode: Mode) -> Provider:
+        """The mode's own model, where the settings give it one that can be used."""
+        others = self.others.of(mode) if self.others is not None else None
+        return others or self.provider
+
+    async def settle(self, mode: Mode) -> None:
+        """MCP servers that connect get a moment: the model is to know of their tools at once."""
+        if self.extras.mcp is not None and mode.grant(Group.MCP) is not None:
+            await self.extras.mcp.settle(MCP_PATIENCE)
+
+    async def close(self) -> None:
+        """Let go of all that outlives a request; one that fails does not keep the others."""
+        things = (self.terminal, self.provider, self.others)
+        extras = (self.extras.mcp, self.extras.index, self.extras.browser)
+        closing = [thing.close() for thing in (*things, *extras) if thing is not None]
+        for problem in await asyncio.gather(*closing, return_exceptions=True):
+            if isinstance(problem, BaseException):
+                log.error("something of a task could not be closed", exc_info=problem)
+
+    def tool_specs(
+        self, mode: Mode, protocol: ToolProtocol = ToolProtocol.NATIVE
+    ) -> tuple[ToolSpec, ...]:
+        offer = Offer(self.settings, self.provider_for(mode).model, self.extras, protocol)
         return self.toolbox.specs(mode, offer)
 
     @property
     def toolbox(self) -> Registry:
-        """All tools as things stand now."""
-        return self.registry
+        """All tools as things stand now: the same object until other tools are offered."""
+        mcp, custom = self.extras.mcp, self.extras.custom_tools
+        servers = () if mcp is None else mcp.servers
+        return self.toolboxes.of(self.registry, servers, () if custom is None else custom.tools)
 
     def system(self, mode: Mode, protocol: ToolProtocol) -> str:
         """The same bytes for the same mode and protocol: prompt caches depend on it."""
         if self.system_prompt is not None:
             return self.system_prompt
-        if (mode, protocol) not in self.prompts:
-            self.prompts[mode, protocol] = self._compose_system(mode, protocol)
-        return self.prompts[mode, protocol]
+        key = (mode, protocol, self.toolbox)
+        if key not in self.prompts:
+            if len(self.prompts) >= MOST_PROMPTS:
+                self.prompts.clear()
+            self.prompts[key] = self._compose_system(mode, protocol)
+        return self.prompts[key]
+
+    def _servers(self, mode: Mode) -> tuple[McpServer, ...]:
+        mcp = self.extras.mcp
+        return () if mcp is None or mode.grant(Group.MCP) is None else mcp.servers
 
     def _compose_system(self, mode: Mode, protocol: ToolProtocol) -> str:
         docs = tuple(
             ToolDoc(spec=spec, xml_usage=self.toolbox.find(spec.name).xml_usage)
-            for spec in self.tool_specs(mode)
+            for spec in self.tool_specs(mode, protocol)
         )
+        customs = self.extras.customs
         return system_prompt(
             mode=mode,
             modes=self.modes,
@@ -71,4 +122,8 @@ class Workbench(Struct, frozen=True, kw_only=True):
             tools=docs,
             facts=self.environment.system_facts(),
             custom_instructions=self.settings.custom_instructions,
+            language=self.settings.language,
+            instructions=customs.instructions(mode) if customs is not None else Instructions(),
+            skills=customs.skills(mode) if customs is not None else (),
+            servers=self._servers(mode) if protocol is ToolProtocol.XML else (),
         )

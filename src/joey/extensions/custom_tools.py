@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.errors import ToolError
+from joey.extensions.project_tools import FOLDER, wanted_tools
 from joey.ports import CustomToolInfo, CustomTools
 
 _RUNNER = Path(__file__).with_name("tool_runner.py")
@@ -30,7 +31,8 @@ _FOREIGN = frozenset({".ts", ".js", ".mts", ".mjs", ".cts", ".cjs"})
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TZ", "TMPDIR")
 
 Source = Literal["project", "global"]
-Trusted = Callable[[], bool]
+Trusts = Callable[[Mapping[str, bytes]], bool]
+"""Whether the person has agreed to these files of the project, byte for byte."""
 
 
 class _Said(Struct, frozen=True):
@@ -42,16 +44,14 @@ class _Said(Struct, frozen=True):
 
 
 class LocalCustomTools:
-    def __init__(
-        self, home: Path, workspace: Path, env: Mapping[str, str], trusted: Trusted
-    ) -> None:
+    def __init__(self, home: Path, workspace: Path, env: Mapping[str, str], trusts: Trusts) -> None:
         self._folders: tuple[tuple[Source, Path], ...] = (
             ("global", home / "tools"),
-            ("project", workspace / ".roo" / "tools"),
+            ("project", workspace / FOLDER),
         )
         self._workspace = workspace
         self._env = {name: env[name] for name in _KEPT if name in env}
-        self._trusted = trusted
+        self._trusts = trusts
         self._seen: tuple[object, ...] = ()
         self._tools: tuple[CustomToolInfo, ...] = ()
         self._warnings: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class LocalCustomTools:
 
     async def refresh(self) -> None:
         files = [(source, file) for source, folder in self._folders for file in _files(folder)]
-        trusted = not any(source == "project" for source, _ in files) or self._trusted()
+        trusted = await asyncio.to_thread(self._is_trusted)
         seen = (trusted, *((file, _version(file)) for _, file in files))
         if seen == self._seen:
             return
@@ -85,6 +85,11 @@ class LocalCustomTools:
         self._seen = seen
         self._warnings = tuple(warnings)
         self._tools = tuple(found[name] for name in sorted(found))
+
+    def _is_trusted(self) -> bool:
+        """Nothing to trust, or the person has agreed to all of it as it is now."""
+        contents = {item.name: item.content for item in wanted_tools(self._workspace)}
+        return not contents or self._trusts(contents)
 
     async def _describe(
         self,
@@ -106,8 +111,16 @@ class LocalCustomTools:
         self._files[info.name] = file
 
     async def run(self, name: str, arguments: dict[str, Any], mode: str) -> str:
+        file = self._files.get(name)
+        if file is None:
+            raise ToolError(f"The custom tool {name} is gone.")
+        if file.is_relative_to(self._workspace) and not await asyncio.to_thread(self._is_trusted):
+            raise ToolError(
+                f"The custom tool {name} was changed since the user trusted it, so it was not run."
+                " The user can look at it and agree with `joey trust`."
+            )
         asked = msgspec.json.encode({"arguments": arguments, "mode": mode})
-        said = await self._ask("run", self._files[name], asked, _RUN_SECONDS)
+        said = await self._ask("run", file, asked, _RUN_SECONDS)
         if said.result is None:
             raise ToolError(f"The custom tool {name} failed: {said.error}")
         return said.result

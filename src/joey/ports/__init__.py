@@ -4,24 +4,28 @@ Each port is small and is proven to fit by a static line in its adapter
 (``_fits: type[Files] = LocalFiles``).
 """
 
+from joey.core.mcp import McpAnswer, McpResource, McpServer, McpTool
 from joey.core.places import Place
 from joey.core.problems import Problem
 from joey.ports.browser import Browser, BrowserLook, BrowserStep
 from joey.ports.commands import CommandEnd, RunningCommand, Terminal
+from joey.ports.custom_tools import CustomToolInfo, CustomTools
 from joey.ports.customs import Customs
 from joey.ports.environment import Environment
 from joey.ports.files import FileKind, Files, Listing, Search, SearchHit, SearchResult
 from joey.ports.images import ImageMaker
 from joey.ports.knowledge import (
+    CodeAnswer,
     CodeHit,
     CodeIndex,
     Definition,
     Documents,
+    Embedder,
     IndexState,
     Outlines,
     Problems,
 )
-from joey.ports.mcp import Mcp, McpAnswer, McpResource, McpServer, McpTool
+from joey.ports.mcp import Mcp
 from joey.ports.model import Clock, Provider
 from joey.ports.pages import Pages
 from joey.ports.repository import Repository
@@ -33,12 +37,16 @@ __all__ = [
     "BrowserLook",
     "BrowserStep",
     "Clock",
+    "CodeAnswer",
     "CodeHit",
     "CodeIndex",
     "CommandEnd",
+    "CustomToolInfo",
+    "CustomTools",
     "Customs",
     "Definition",
     "Documents",
+    "Embedder",
     "Environment",
     "Extras",
     "FileKind",

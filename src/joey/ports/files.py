@@ -31,8 +31,11 @@ class Files(Protocol):
         """What `stat` says of each; a file that cannot be looked at counts as missing."""
         ...
 
-    async def write(self, place: Place, data: bytes) -> None:
-        """Replace the file atomically, keeping its mode; parents are made."""
+    async def write(self, place: Place, data: bytes, like: Place | None = None) -> None:
+        """Replace the file atomically, keeping its mode; parents are made.
+
+        A new file gets the mode of the file that it is `like`.
+        """
         ...
 
     async def remove(self, place: Place) -> None:

@@ -39,18 +39,48 @@ class Documents(Protocol):
 
 
 class CodeHit(Struct, frozen=True):
+    """Lines `start` to `end` of a file, counted from 1."""
+
     path: str
     score: float
+    """0 to 1."""
     start: int
     end: int
     text: str
 
 
+class CodeAnswer(Struct, frozen=True):
+    hits: tuple[CodeHit, ...]
+    note: str = ""
+    """What the reader should know: changes not taken in yet, no search by meaning."""
+
+
 class IndexState(Struct, frozen=True):
     ready: bool
+    """It answers; it may still be taking in what changed."""
     done: int = 0
     total: int = 0
+    """Files of the round that is going on, or of the latest."""
     problem: str = ""
+
+
+class Embedder(Protocol):
+    """A model that turns texts into vectors, alike where the meaning is."""
+
+    @property
+    def model(self) -> str:
+        """Which one, and where: vectors of different models cannot be compared."""
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """A vector for each text.
+
+        Raises:
+            ProviderError: the service failed, several times where trying again could help.
+        """
+        ...
+
+    async def close(self) -> None: ...
 
 
 class CodeIndex(Protocol):
@@ -59,8 +89,8 @@ class CodeIndex(Protocol):
     @property
     def state(self) -> IndexState: ...
 
-    async def search(self, query: str, folder: Place | None, limit: int) -> Sequence[CodeHit]:
-        """Best first; what changed since the last search is taken in before.
+    async def search(self, query: str, folder: Place | None, limit: int) -> CodeAnswer:
+        """Best first; what changed since the last search is taken in before, unless it is much.
 
         Raises:
             ToolError: there is no index yet, or it is broken; the text says how far it is.

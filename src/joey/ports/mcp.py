@@ -3,51 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-from msgspec import Struct
-
-McpStatus = Literal["connected", "connecting", "disconnected", "disabled", "untrusted"]
-
-
-class McpTool(Struct, frozen=True, omit_defaults=True):
-    name: str
-    description: str = ""
-    schema: dict[str, Any] = {}
-    """JSON Schema of the arguments, as the server gave it."""
-    always_allowed: bool = False
-    """Listed in `alwaysAllow` of the server's settings."""
-    enabled: bool = True
-    """Not listed in `disabledTools`."""
-
-
-class McpResource(Struct, frozen=True, omit_defaults=True):
-    uri: str
-    """Of a template: `file:///{path}`."""
-    name: str = ""
-    description: str = ""
-    mime_type: str = ""
-    is_template: bool = False
-
-
-class McpServer(Struct, frozen=True, omit_defaults=True):
-    name: str
-    source: Literal["project", "global"] = "project"
-    status: McpStatus = "connecting"
-    error: str = ""
-    """Why it is not connected, for people."""
-    command: str = ""
-    """How it is reached: a command line or an address, without secrets."""
-    instructions: str = ""
-    tools: tuple[McpTool, ...] = ()
-    resources: tuple[McpResource, ...] = ()
-
-
-class McpAnswer(Struct, frozen=True, omit_defaults=True):
-    text: str
-    images: tuple[str, ...] = ()
-    """Data URIs."""
-    is_error: bool = False
+from joey.core.mcp import McpAnswer, McpServer
 
 
 class Mcp(Protocol):
@@ -59,7 +17,8 @@ class Mcp(Protocol):
         ...
 
     async def settle(self, patience: float) -> None:
-        """Wait until no server is still connecting, at most `patience` seconds."""
+        """Notice what changed in the settings, start what is to be started, and wait while a
+        server connects for the first time, at most `patience` seconds since it was started."""
         ...
 
     async def call(
@@ -72,7 +31,7 @@ class Mcp(Protocol):
         """Cancelling tells the server.
 
         Raises:
-            ToolError: not connected, timed out, died, or answered with too much.
+            ToolError: not connected, timed out or died; the text says which, and what comes next.
         """
         ...
 

@@ -81,6 +81,15 @@ class Store(Protocol):
         """
         ...
 
+    def rows(self, task_id: str, limit: int) -> bytes:
+        """The UI history of the last snapshot, a JSON array; nothing when there is none, or when
+        it is longer than `limit`.
+
+        Raises:
+            TaskNotFoundError, StoreError
+        """
+        ...
+
     def list(self) -> Sequence[TaskMetadata]:
         """All tasks, the most recently changed first."""
         ...

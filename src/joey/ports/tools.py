@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct, field
 
@@ -15,6 +16,7 @@ from joey.core.settings import Settings
 from joey.core.todos import Todo
 from joey.ports.browser import Browser
 from joey.ports.commands import Terminal
+from joey.ports.custom_tools import CustomTools
 from joey.ports.customs import Customs
 from joey.ports.files import Files, Search
 from joey.ports.images import ImageMaker
@@ -28,6 +30,7 @@ class Extras(Struct, frozen=True, kw_only=True):
     """What a task may have beside files, search and commands; None where it has not."""
 
     customs: Customs | None = None
+    custom_tools: CustomTools | None = None
     mcp: Mcp | None = None
     index: CodeIndex | None = None
     outlines: Outlines | None = None
@@ -37,6 +40,15 @@ class Extras(Struct, frozen=True, kw_only=True):
     images: ImageMaker | None = None
     repository: Repository | None = None
     pages: Pages | None = None
+
+
+class Say(Protocol):
+    def __call__(self, kind: str, text: str, images: tuple[str, ...] = ()) -> None:
+        """Make a row for the person while the tool is at work."""
+        ...
+
+
+def _unheard(kind: str, text: str, images: tuple[str, ...] = ()) -> None: ...
 
 
 class ToolContext(Struct, frozen=True):
@@ -63,3 +75,6 @@ class ToolContext(Struct, frozen=True):
     memory: FileMemory = field(default_factory=FileMemory)
     """Which versions of files the model has seen."""
     extras: Extras = Extras()
+    depth: int = 0
+    """How many tasks stand above the one that calls."""
+    say: Say = _unheard

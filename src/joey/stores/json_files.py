@@ -30,6 +30,7 @@ from joey.stores.lock import TaskLock, is_held
 from joey.stores.private_files import (
     make_folder,
     make_private,
+    read_regular,
     remove_leftovers,
     replace_files,
     storage_error,
@@ -97,16 +98,18 @@ class JsonFileStore:
             raise StoreError(
                 f"{task_id!r} cannot be the id of a task: use up to 128 letters, digits, - and _"
             )
-        if self._find(bare) is not None:
-            raise StoreError(f"task {bare} exists already. Resume it, or choose another id.")
         folder = new_folder(self.tasks, bare)
+        found = self._find(bare)
+        if found is not None and (found != folder or not _is_blank(folder)):
+            raise StoreError(f"task {bare} exists already. Resume it, or choose another id.")
         try:
             make_folder(folder)
         except OSError as error:
             raise storage_error(f"could not start task {bare}", folder, error) from error
         lock = _lock(folder, bare)
         try:
-            return JsonFileLog(folder, Journal.create(folder), lock)
+            journal = Journal.create(folder) if found is None else Journal.open(folder)[0]
+            return JsonFileLog(folder, journal, lock)
         except BaseException:
             lock.release()
             raise
@@ -125,6 +128,14 @@ class JsonFileStore:
     def read(self, task_id: str) -> Sequence[Record]:
         bare, folder = self._existing(task_id)
         return Journal.peek(folder) or [record_of_histories(folder, bare)]
+
+    def rows(self, task_id: str, limit: int) -> bytes:
+        bare, folder = self._existing(task_id)
+        try:
+            data = read_regular(folder / UI, limit + 1) or b""
+        except OSError as error:
+            raise storage_error(f"could not read task {bare}", folder, error) from error
+        return data if len(data) <= limit else b""
 
     def list(self) -> Sequence[TaskMetadata]:
         return list_tasks(self.tasks)
@@ -182,12 +193,17 @@ def _read(folder: Path, task_id: str) -> tuple[Journal, list[Record]]:
             return journal, records
         journal.close()
         if not has_snapshots(folder):
-            raise StoreError(
+            raise TaskNotFoundError(
                 f"task {task_id} has nothing to resume: no record in {folder / JOURNAL} can be"
                 " read. Whatever was in it is kept beside it."
             )
     adopt(folder, task_id)
     return Journal.open(folder)
+
+
+def _is_blank(folder: Path) -> bool:
+    """Somebody began to make a task there, and died before the first record was whole."""
+    return not has_snapshots(folder) and not Journal.peek(folder)
 
 
 def _array(elements: tuple[bytes, ...]) -> bytes:

@@ -107,6 +107,14 @@ class MemoryStore:
             raise TaskNotFoundError(f"there is no task {task_id!r}")
         return self.tasks[bare].records
 
+    def rows(self, task_id: str, limit: int) -> bytes:
+        bare = clean_id(task_id)
+        if bare is None or bare not in self.tasks:
+            raise TaskNotFoundError(f"there is no task {task_id!r}")
+        ui = self.tasks[bare].ui
+        data = b"[" + b",".join(ui) + b"]" if ui else b""
+        return data if len(data) <= limit else b""
+
     def list(self) -> Sequence[TaskMetadata]:
         return newest_first(
             task.metadata or metadata_of_records(task_id, task.records)

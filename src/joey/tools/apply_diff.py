@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
@@ -104,9 +105,15 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
     async def prepare(self, params: DiffRequest, ctx: ToolContext) -> PreparedDiff:
         plans: list[Plan] = []
         failures: list[ToolError] = []
+        requests: dict[Path, tuple[FileDiff, Place]] = {}
         for request in params.files:
             try:
-                plans.append(await _plan(request, ctx))
+                _add(requests, request, locate(ctx, request.path))
+            except ToolError as error:
+                failures.append(error)
+        for request, place in requests.values():
+            try:
+                plans.append(await _plan(request, place, ctx))
             except ToolError as error:
                 failures.append(error)
         if len(params.files) == 1 and failures:
@@ -144,8 +151,15 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
         return f"[{self.name} for '{first.path}'{more}]"
 
 
-async def _plan(request: FileDiff, ctx: ToolContext) -> Plan:
-    place = locate(ctx, request.path)
+def _add(requests: dict[Path, tuple[FileDiff, Place]], request: FileDiff, place: Place) -> None:
+    """Two names of one file are one request: each would be made of the file without the other."""
+    if place.path in requests:
+        first, place = requests[place.path]
+        request = FileDiff(first.path, f"{first.diff}\n{request.diff}")
+    requests[place.path] = (request, place)
+
+
+async def _plan(request: FileDiff, place: Place, ctx: ToolContext) -> Plan:
     try:
         return await _planned_edit(request, place, ctx)
     except ToolError as error:
@@ -157,7 +171,8 @@ async def _plan(request: FileDiff, ctx: ToolContext) -> Plan:
 async def _planned_edit(request: FileDiff, place: Place, ctx: ToolContext) -> PlannedEdit:
     original = await load_original(ctx, place)
     text = editable_text(original, "apply_diff")
-    outcome = await computed(len(text), lambda: _apply(text, request.diff, ctx.model))
+    size = len(text) + len(request.diff)
+    outcome = await computed(size, lambda: _apply(text, request.diff, ctx.model))
     if isinstance(outcome, Failed):
         raise ToolError(
             f"Unable to apply diff to file: {place.path}\n\n{_details(outcome.failures, place)}"

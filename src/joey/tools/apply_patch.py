@@ -19,6 +19,7 @@ from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
 from joey.tools.file_edit import (
     Original,
     check_unchanged,
+    computed,
     edit_facts,
     make_patch,
     remove,
@@ -69,7 +70,7 @@ class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
         return params
 
     async def prepare(self, params: ApplyPatchParams, ctx: ToolContext) -> PreparedPatch:
-        hunks = parse_patch(params.patch)
+        hunks = await computed(len(params.patch), lambda: parse_patch(params.patch))
         if isinstance(hunks, BadPatch):
             raise ToolError(f"Invalid patch format: {hunks.message}")
         if not hunks:
@@ -126,7 +127,8 @@ async def _carry_out(draft: Draft, ctx: ToolContext) -> str:
     if not draft.is_changed:
         return f"No changes needed for '{path}'"
     if draft.data is not None:
-        problems = await save(ctx, draft.original, draft.data)
+        like = draft.source.place if draft.source is not None else None
+        problems = await save(ctx, draft.original, draft.data, like)
         return write_result(draft.original, ctx.protocol, problems=problems)
     await remove(ctx, draft.original)
     if draft.moved_to is not None:

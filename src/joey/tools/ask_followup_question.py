@@ -15,7 +15,7 @@ from joey.core.protocol import ToolProtocol
 from joey.errors import ToolError
 from joey.ports import ToolContext
 from joey.tools.arguments import convert, decode_json, missing
-from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
+from joey.tools.base import Access, Claim, Outcome, Prepared, SwitchMode, Tool
 
 _OPENING = re.compile(r"<suggest(\s[^<>]*+)?>")
 _CLOSING = "</suggest>"
@@ -37,7 +37,12 @@ class AskFollowupQuestionParams(Struct, frozen=True):
     ]
 
 
-class AskFollowupQuestion(Tool[AskFollowupQuestionParams, Prepared]):
+class PreparedQuestion(Prepared, frozen=True, kw_only=True):
+    modes: dict[str, str]
+    """Modes to go on in, by the suggested answers that lead there."""
+
+
+class AskFollowupQuestion(Tool[AskFollowupQuestionParams, PreparedQuestion]):
     name: ClassVar[str] = "ask_followup_question"
     group: ClassVar[Group] = Group.ALWAYS
     params: ClassVar[type[Struct]] = AskFollowupQuestionParams
@@ -51,23 +56,35 @@ class AskFollowupQuestion(Tool[AskFollowupQuestionParams, Prepared]):
             raise missing(self.name, "question")
         return params
 
-    async def prepare(self, params: AskFollowupQuestionParams, ctx: ToolContext) -> Prepared:
+    async def prepare(
+        self, params: AskFollowupQuestionParams, ctx: ToolContext
+    ) -> PreparedQuestion:
+        known = {mode.slug for mode in ctx.modes}
         suggest = [
-            {"answer": item.text} | ({"mode": item.mode} if item.mode else {})
+            {"answer": item.text} | ({"mode": item.mode} if item.mode in known else {})
             for item in params.follow_up
         ]
-        return Prepared(
+        return PreparedQuestion(
             claims=(Claim(Access.QUESTION),),
             row={},
             row_text=_json({"question": params.question, "suggest": suggest}),
             ask=AskKind.FOLLOWUP,
+            modes={item["answer"]: item["mode"] for item in suggest if "mode" in item},
         )
 
-    async def run(self, prepared: Prepared, ctx: ToolContext, answer: Answer | None) -> Outcome:
+    async def run(
+        self, prepared: PreparedQuestion, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
         if answer is None:
             raise ToolError("Nobody answered the question; go on with what you know.")
         tag = "answer" if ctx.protocol is ToolProtocol.XML else "user_message"
-        return Outcome(f"<{tag}>\n{answer.text}\n</{tag}>", images=answer.images)
+        # Who picks an answer for want of a person does not pick a mode with it.
+        mode = prepared.modes.get(answer.text) if answer.by == "person" else None
+        return Outcome(
+            f"<{tag}>\n{answer.text}\n</{tag}>",
+            images=answer.images,
+            directive=SwitchMode(mode) if mode and mode != ctx.mode.slug else None,
+        )
 
 
 def _json(value: object) -> str:

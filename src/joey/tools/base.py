@@ -19,6 +19,7 @@ from joey.core.models import ModelInfo, ToolSpec
 from joey.core.modes import Group
 from joey.core.permissions.claims import Access as Access  # noqa: PLC0414 (a name of this module too)
 from joey.core.permissions.claims import Claim as Claim  # noqa: PLC0414
+from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.todos import Todo
 from joey.ports import Extras, ToolContext
@@ -81,6 +82,7 @@ class Offer(Struct, frozen=True):
     settings: Settings
     model: ModelInfo
     extras: Extras
+    protocol: ToolProtocol = ToolProtocol.NATIVE
 
     @property
     def edit_tool(self) -> str:
@@ -103,6 +105,8 @@ class Tool(ABC, Generic[P, R]):
     """The native arguments; its fields, their docs and defaults make the schema."""
     parallel: ClassVar[bool] = False
     """Only reads, so it may run beside its neighbours."""
+    delegates: ClassVar[bool] = False
+    """Hands its work to a subtask, which may run beside those of its neighbours."""
     strict: ClassVar[bool] = True
     xml_params: ClassVar[tuple[str, ...]] = ()
     """Tags beside the fields of `params` that XML calls may use: old names and wrappers."""

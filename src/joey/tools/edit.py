@@ -24,6 +24,8 @@ from joey.tools.replacement import (
     why_missed,
 )
 
+_EXPLAINED = 5
+"""Operations that do not fit; looking for what is most like their texts is dear."""
 _MORE_LINES = "Quote 3-5 lines around the one you mean."
 _MORE_OR_ALL = f"{_MORE_LINES[:-1]}, or set replace_all to true to change them all."
 
@@ -71,8 +73,9 @@ class Edit(TextEdit[EditRequest]):
                     len(text), lambda: _replace_one(text, one, original.place, ctx)
                 )
             case SeveralTexts() as several:
+                size = len(text) * len(several.operations)
                 change = await computed(
-                    len(text), lambda: _replace_several(text, several, original.place, ctx)
+                    size, lambda: _replace_several(text, several, original.place, ctx)
                 )
             case Everywhere() as everywhere:
                 change = await _replace_everywhere(text, everywhere, original.place)
@@ -94,7 +97,13 @@ def _replace_several(text: str, several: SeveralTexts, place: Place, ctx: ToolCo
     failures: list[str] = []
     taken_off: dict[str, None] = {}
     for number, operation in enumerate(several.operations, 1):
-        outcome = find_and_replace(text, operation.search, operation.replace, ctx.model)
+        outcome = find_and_replace(
+            text,
+            operation.search,
+            operation.replace,
+            ctx.model,
+            is_explained=len(failures) < _EXPLAINED,
+        )
         if isinstance(outcome, Missed):
             reason = explained(outcome, "search", place, _MORE_LINES)
             failures.append(f"Operation {number}: {reason}")
@@ -109,7 +118,7 @@ def _replace_several(text: str, several: SeveralTexts, place: Place, ctx: ToolCo
 
 async def _replace_everywhere(text: str, wanted: Everywhere, place: Place) -> Change:
     flat = FlatText(text)
-    within = flat.lines(wanted.start_line, wanted.end_line)
+    within = await computed(len(text), lambda: flat.lines(wanted.start_line, wanted.end_line))
     if wanted.use_regex or wanted.ignore_case:
         found = await find_pattern(
             flat.flat[within.start : within.stop],
@@ -119,10 +128,11 @@ async def _replace_everywhere(text: str, wanted: Everywhere, place: Place) -> Ch
         )
         places = [Stretch(within.start + start, within.start + stop) for start, stop in found]
     else:
-        places = flat.find(wanted.search, within)
+        places = await computed(len(text), lambda: flat.find(wanted.search, within))
     if not places:
         raise ToolError(await computed(len(text), lambda: _nowhere(flat, wanted, place)))
-    return Change(flat.replace(places, wanted.replace), notes=_counted(len(places)))
+    new = await computed(len(text), lambda: flat.replace(places, wanted.replace))
+    return Change(new, notes=_counted(len(places)))
 
 
 def _nowhere(flat: FlatText, wanted: Everywhere, place: Place) -> str:

@@ -142,15 +142,19 @@ async def check_unchanged(ctx: ToolContext, original: Original) -> None:
         )
 
 
-async def save(ctx: ToolContext, original: Original, data: bytes) -> str:
+async def save(
+    ctx: ToolContext, original: Original, data: bytes, like: Place | None = None
+) -> str:
     """Write the file, unless it is no longer the one that the edit was made from.
+
+    A new file may take over the mode of another one that it is `like`.
 
     Returns the problems that the file has now and had not before, in words for the model.
     """
     place = original.place
     before = await known_problems(ctx, place) if original.exists else ()
     await check_unchanged(ctx, original)
-    await ctx.files.write(place, data)
+    await ctx.files.write(place, data, like)
     (kind,) = await ctx.files.stat_all([place])
     if original.is_stale:
         # The model has not seen the rest of it, and shall not overwrite it as if it had.
@@ -175,6 +179,8 @@ async def make_patch(original: Original, text: str) -> Patch:
     else:
         patch = new_file_patch(original.place.shown, text)
     shown = printable(patch.text)
+    if original.is_binary:
+        shown += f"\\ The old content is not text: {len(original.data or b'')} bytes are replaced.\n"
     if len(shown) > _LONGEST_PATCH:
         shown = (
             f"{shown[:_LONGEST_PATCH]}\n[...{len(shown) - _LONGEST_PATCH} characters omitted...]"

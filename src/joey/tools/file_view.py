@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from joey.core.models import ModelInfo
+from msgspec import structs
+
 from joey.errors import ToolError
-from joey.ports import Place, ToolContext
+from joey.ports import Documents, FileKind, Place, ToolContext
+from joey.tools.definition_list import definition_list, definitions_in
 from joey.tools.images import SUFFIXES, ImageAllowance, data_uri, media_type
-from joey.tools.line_reader import LineReader, Lines
-from joey.tools.read_request import Range, WantedFile
-from joey.tools.read_result import Entry, Passage
+from joey.tools.line_reader import LineReader, file_source, text_source
+from joey.tools.read_request import WantedFile
+from joey.tools.read_result import Entry
+from joey.tools.text_view import TextViewer
 
 _SNIFFED = 8192
-_LEAST_BUDGET = 16 * 1024
-_MOST_BUDGET = 1024 * 1024
-_BYTES_PER_TOKEN = 3
-_WITHOUT_END = 2**62
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_LARGEST_WIDE = 8 * 1024 * 1024
+_DOCUMENTS = (b"%PDF-", b"PK\x03\x04")
+"""How files begin that are of no use as text, even if they have no byte that betrays it."""
 _CONTROLS = frozenset(range(0x20)) - frozenset(b"\t\n\v\f\r\x1b")
 
 
@@ -25,7 +28,7 @@ class FileViewer:
 
     def __init__(self, ctx: ToolContext) -> None:
         self._ctx = ctx
-        self._left = text_budget(ctx.model)
+        self._text = TextViewer(ctx.model)
         self._images = ImageAllowance(ctx.settings)
 
     async def view(self, wanted: WantedFile, place: Place) -> Entry:
@@ -37,85 +40,83 @@ class FileViewer:
 
     async def _view(self, wanted: WantedFile, place: Place) -> Entry:
         kind = await self._ctx.files.stat(place)
-        if not kind.exists:
-            raise ToolError(f"File not found: {place.path}")
-        if kind.is_dir:
-            raise ToolError(f"{wanted.path} is a directory, not a file: use list_files to see it.")
-        reader = LineReader(self._ctx.files, place)
+        _check_readable(wanted, place, kind)
+        reader = LineReader(file_source(self._ctx.files, place))
         head = await reader.head(_SNIFFED)
+        data = reader.whole
+        is_binary = _is_binary(head)
+        documents = self._ctx.extras.documents
         if not head:
-            return Entry(wanted.path, note="File is empty", is_empty=True)
-        if _is_binary(head):
+            entry = Entry(wanted.path, note="File is empty", is_empty=True)
+        elif documents is not None and documents.supports(place.path.name):
+            is_text = not (is_binary or head.startswith(_DOCUMENTS))
+            entry = await self._document(wanted, place, documents, is_text, reader)
+        elif _is_wide(head):
+            entry = await self._wide(wanted, place)
+        elif is_binary:
             return await self._binary(wanted, place, kind.size, head)
-        if wanted.ranges:
-            return await self._ranges(wanted, place)
-        return await self._whole(wanted, reader)
-
-    async def _whole(self, wanted: WantedFile, reader: LineReader) -> Entry:
-        most = self._ctx.settings.max_read_file_line
-        lines = await self._take(reader, most if most >= 0 else _WITHOUT_END)
-        if not lines.cut and not await reader.has_more():
-            return Entry(wanted.path, (_passage(lines),))
-        total = await reader.count_lines()
-        whole = f"{total}" if total is not None else f"more than {reader.line}"
-        if lines.inside_line:
-            note = f"Line {lines.first} is cut: it is longer than one call can show."
-        elif not lines.lines:
-            note = f"Showing 0 of {whole} total lines; name the lines you need in line_ranges."
         else:
-            note = (
-                f"Showing lines 1-{lines.next - 1} of {whole} total lines. Read on with"
-                f" line_ranges, from line {lines.next}."
-            )
-        return Entry(wanted.path, (_passage(lines),) if lines.lines else (), note)
+            entry = await self._lines(wanted, place, reader)
+        self._ctx.memory.note(place, kind.stamp, data)
+        return entry
 
-    async def _ranges(self, wanted: WantedFile, place: Place) -> Entry:
-        found: dict[Range, Lines] = {}
-        reader = LineReader(self._ctx.files, place)
-        for start, end in sorted(set(wanted.ranges)):
-            if start < 1 or end < start:
-                raise ToolError(
-                    f"Invalid line range {start}-{end}: lines count from 1, and a range must not"
-                    " end before it starts."
-                )
-            if start < reader.line:
-                reader = LineReader(self._ctx.files, place)
-            if not await reader.skip_to(start):
-                total = await reader.count_lines()
-                raise ToolError(
-                    f"Line range {start}-{end} begins after the end of the file, which has"
-                    f" {total} lines."
-                )
-            found[start, end] = await self._take(reader, end - start + 1)
-        passages = tuple(_passage(found[span], span[1]) for span in wanted.ranges)
-        return Entry(wanted.path, passages, await self._range_note(wanted, found, reader))
+    async def _lines(self, wanted: WantedFile, place: Place, reader: LineReader) -> Entry:
+        most = self._ctx.settings.max_read_file_line
+        unused = [reader]
 
-    async def _range_note(
-        self, wanted: WantedFile, found: dict[Range, Lines], reader: LineReader
-    ) -> str | None:
-        cut = [lines for lines in found.values() if lines.cut]
-        if cut:
-            lines = cut[0]
-            if lines.inside_line:
-                return f"Line {lines.first} is cut: it is longer than one call can show."
-            return f"Not all lines fit into one call: read on from line {lines.next}."
-        if wanted.pages and await reader.has_more():
-            start, end = wanted.ranges[0]
-            return (
-                f"Showing lines {start}-{end}; the file goes on. To read more, use"
-                f" offset={end + 1} and limit={end - start + 1}."
-            )
-        return None
+        def start() -> LineReader:
+            return unused.pop() if unused else LineReader(file_source(self._ctx.files, place))
 
-    async def _take(self, reader: LineReader, count: int) -> Lines:
-        if self._left <= 0 and count > 0:
-            raise ToolError(
-                "There is no room left for this file in one result: read it in another call, or"
-                " name the lines you need in line_ranges."
-            )
-        lines = await reader.take(count, self._left)
-        self._left -= sum(len(line) + 8 for line in lines.lines)
-        return lines
+        entry = await self._text.view(wanted, start, most)
+        is_limited = most >= 0 and not wanted.ranges and wanted.block is None
+        if not is_limited or entry.note is None:
+            return entry
+        shown = entry.passages[-1].last if entry.passages else None
+        return structs.replace(entry, definitions=await self._definitions(place, shown))
+
+    async def _wide(self, wanted: WantedFile, place: Place) -> Entry:
+        """Text in UTF-16, as some editors of Windows write it."""
+        data = await self._ctx.files.read(place, _LARGEST_WIDE + 1)
+        if len(data) > _LARGEST_WIDE:
+            raise ToolError(f"{wanted.path} is in UTF-16 and larger than 8 MB, so it is not read.")
+        source = text_source(data.decode("utf-16", errors="replace"))
+        return await self._text.view(wanted, lambda: LineReader(source))
+
+    async def _definitions(self, place: Place, shown: int | None) -> str | None:
+        """What the file defines, in the lines that are shown if there are any."""
+        outlines = self._ctx.extras.outlines
+        name = place.path.name
+        if outlines is None or not outlines.supports(name):
+            return None
+        try:
+            found = await definitions_in(place, outlines, self._ctx.files)
+        except ToolError:
+            return None  # the lines are there, and code that cannot be parsed has no list
+        wanted = [item for item in found if shown is None or item.start <= shown]
+        return definition_list(name, wanted) if wanted else None
+
+    async def _document(
+        self,
+        wanted: WantedFile,
+        place: Place,
+        documents: Documents,
+        is_text: bool,
+        reader: LineReader,
+    ) -> Entry:
+        try:
+            text = await documents.text(place)
+        except ToolError as error:
+            if not is_text:
+                raise
+            entry = await self._lines(wanted, place, reader)
+            return _with_note(entry, f"This is the file as it stands. {error}")
+        if not text.strip():
+            return Entry(wanted.path, note="The document has no text")
+        source = text_source(text)
+        entry = await self._text.view(wanted, lambda: LineReader(source))
+        if not is_text:
+            return entry
+        return _with_note(entry, "This is the text in the file, which itself has another form.")
 
     async def _binary(self, wanted: WantedFile, place: Place, size: int, head: bytes) -> Entry:
         suffix = PurePath(wanted.path).suffix.lower()
@@ -134,16 +135,25 @@ class FileViewer:
         return Entry(wanted.path, note=note, image=data_uri(media, data))
 
 
-def text_budget(model: ModelInfo) -> int:
-    """Bytes of text that one call may return: three fifths of the window beside the answer."""
-    tokens = (model.context_window - model.max_output) * 3 // 5
-    return max(_LEAST_BUDGET, min(_MOST_BUDGET, tokens * _BYTES_PER_TOKEN))
+def _check_readable(wanted: WantedFile, place: Place, kind: FileKind) -> None:
+    if not kind.exists:
+        raise ToolError(f"File not found: {place.path}")
+    if kind.is_dir:
+        raise ToolError(f"{wanted.path} is a directory, not a file: use list_files to see it.")
+    if not kind.is_file:
+        raise ToolError(
+            f"{wanted.path} cannot be read: it is not a regular file but a device, a pipe, a"
+            " socket, or a link that leads to itself."
+        )
 
 
-def _passage(lines: Lines, last: int | None = None) -> Passage:
-    """`last` is the end that was asked for; it stays the label when the file is shorter."""
-    shown = lines.next - 1 if last is None or lines.cut else last
-    return Passage(lines.first, shown, lines.lines)
+def _with_note(entry: Entry, note: str) -> Entry:
+    return structs.replace(entry, note=f"{note} {entry.note}" if entry.note else note)
+
+
+def _is_wide(head: bytes) -> bool:
+    """UTF-16 with its mark, in which no text has a NUL."""
+    return head.startswith(_UTF_16) and "\0" not in head.decode("utf-16", errors="ignore")
 
 
 def _is_binary(head: bytes) -> bool:

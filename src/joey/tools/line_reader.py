@@ -1,15 +1,39 @@
-"""Reading lines of a file without holding more of it than is wanted."""
+"""Reading lines of a file without holding more of it than is wanted.
+
+A file may grow while it is read: it ends where it gave less than it was asked for.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
 from joey.ports import Files, Place
 
-_CHUNK = 256 * 1024
+_FIRST_CHUNK = 256 * 1024
+"""Most files end in it; a read of this size is not worth a thread."""
+_CHUNK = 1024 * 1024
 _COUNTED = 256 * 1024 * 1024
 _NUMBER_WIDTH = 8
 """About what the number in front of a line costs."""
+
+
+Source = Callable[[int, int], Awaitable[bytes]]
+"""Gives at most so many bytes, from an offset on."""
+
+
+def file_source(files: Files, place: Place) -> Source:
+    return lambda limit, offset: files.read(place, limit, offset)
+
+
+def text_source(text: str) -> Source:
+    data = text.encode(errors="replace")
+
+    async def read(limit: int, offset: int) -> bytes:
+        return data[offset : offset + limit]
+
+    return read
 
 
 class Lines(Struct, frozen=True):
@@ -26,11 +50,13 @@ class Lines(Struct, frozen=True):
 
 
 class LineReader:
-    """Moves forward through one file. A line ends at `\\n`; a `\\r` before it is dropped."""
+    """Moves forward through one file. A line ends at `\\n`; a `\\r` before it is dropped.
 
-    def __init__(self, files: Files, place: Place) -> None:
-        self._files = files
-        self._place = place
+    A NUL inside of a text is shown as what it is not, since not every service takes one.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
         self._pending = b""
         self._offset = 0
         self._at_end = False
@@ -41,6 +67,11 @@ class LineReader:
         """The beginning of the file, to see what it is; only before anything was read."""
         await self._fill()
         return self._pending[:size]
+
+    @property
+    def whole(self) -> bytes | None:
+        """The whole file if one read was enough for it; only before any line was taken."""
+        return self._pending if self._at_end and len(self._pending) == self._offset else None
 
     async def skip_to(self, line: int) -> bool:
         """Go on to a line; False when the file ends before it."""
@@ -101,14 +132,15 @@ class LineReader:
             await self._fill()
 
     async def _fill(self) -> None:
-        chunk = await self._files.read(self._place, _CHUNK, self._offset)
+        size = _CHUNK if self._offset else _FIRST_CHUNK
+        chunk = await self._source(size, self._offset)
         self._offset += len(chunk)
-        self._at_end = len(chunk) < _CHUNK
+        self._at_end = len(chunk) < size
         self._pending += chunk
 
     def _part(self, size: int) -> str:
         return self._decode(self._pending[: max(0, size)])
 
     def _decode(self, line: bytes) -> str:
-        text = line.removesuffix(b"\r").decode(errors="replace")
+        text = line.removesuffix(b"\r").decode(errors="replace").replace("\0", "\ufffd")
         return text.removeprefix("\ufeff") if self.line == 1 else text

@@ -15,9 +15,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from joey.core.edits.flat_text import Stretch
+from joey.core.edits.flat_text import MOST_PLACES, Stretch, countable
 from joey.errors import ToolError
-from joey.tools.file_edit import printable
+from joey.tools.file_edit import computed, printable
 
 SECONDS = 10.0
 _SCRIPT = Path(__file__).with_name("pattern_spans.py")
@@ -34,10 +34,16 @@ async def find_pattern(
     """Every match from left to right; `^` and `$` stand for the ends of a line.
 
     Raises:
-        ToolError: the expression is none, or takes too long.
+        ToolError: the expression is none, takes too long, or matches too often.
     """
     request = json.dumps(
-        {"text": text, "pattern": pattern, "is_regex": is_regex, "ignore_case": ignore_case}
+        {
+            "text": text,
+            "pattern": pattern,
+            "is_regex": is_regex,
+            "ignore_case": ignore_case,
+            "most": MOST_PLACES + 1,
+        }
     ).encode()
     shown = printable(pattern)
     process = await asyncio.create_subprocess_exec(
@@ -57,7 +63,11 @@ async def find_pattern(
             await process.wait()
     if process.returncode != 0:
         raise ToolError(f"Looking for `{shown}` failed. Use a simpler expression.")
+    return await computed(len(printed), lambda: _stretches(printed, shown))
+
+
+def _stretches(printed: bytes, shown: str) -> list[Stretch]:
     answer = msgspec.json.decode(printed, type=_Answer)
     if answer.problem is not None:
         raise ToolError(f"`{shown}` is not a regular expression: {answer.problem}.")
-    return [Stretch(*span) for span in answer.spans]
+    return countable(Stretch(*span) for span in answer.spans)

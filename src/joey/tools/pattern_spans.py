@@ -8,15 +8,18 @@ from __future__ import annotations
 import json
 import re
 import sys
+from itertools import islice
 
 
-def find(text: str, pattern: str, is_regex: bool, ignore_case: bool) -> dict[str, object]:
+def find(
+    text: str, pattern: str, is_regex: bool, ignore_case: bool, most: int
+) -> dict[str, object]:
     flags = re.MULTILINE | (re.IGNORECASE if ignore_case else re.NOFLAG)
     try:
         expression = re.compile(pattern if is_regex else re.escape(pattern), flags)
     except (re.error, RecursionError, OverflowError) as error:
         return {"problem": str(error)}
-    return {"spans": [match.span() for match in expression.finditer(text)]}
+    return {"spans": [match.span() for match in islice(expression.finditer(text), most)]}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,10 @@
-"""Read files, whole or by lines; several in one call."""
+"""Read files, whole or by lines; several in one call.
+
+Of the forms that this tool has had, the one with a list of files is offered: what belongs together
+is read in one turn, and each turn costs a whole request. From the later form, which has one file
+to a call, it takes the block around a line; pages by offset and limit are ranges by another name.
+All forms are understood (`read_request`).
+"""
 
 from __future__ import annotations
 
@@ -13,8 +19,30 @@ from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import Place, ToolContext
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
 from joey.tools.file_view import FileViewer
-from joey.tools.read_request import ReadRequest, WantedFile, parse_request
+from joey.tools.read_request import (
+    BLOCK_KEYS,
+    INDENTATION,
+    ReadRequest,
+    WantedFile,
+    parse_request,
+)
 from joey.tools.read_result import Entry, render
+
+
+class BlockToRead(Struct, frozen=True):
+    anchor_line: Annotated[int, Meta(description="A line of the block, counted from 1.")]
+    max_levels: Annotated[
+        int | None,
+        Meta(description="How many levels of indentation to go out; 0 or null: to the margin."),
+    ] = None
+    max_lines: Annotated[int | None, Meta(description="At most so many lines; null: 2000.")] = None
+    include_siblings: Annotated[
+        bool | None, Meta(description="true: also what else stands at the outermost level.")
+    ] = None
+    include_header: Annotated[
+        bool | None,
+        Meta(description="false: leave out comments and decorators right above the block."),
+    ] = None
 
 
 class FileToRead(Struct, frozen=True):
@@ -24,6 +52,13 @@ class FileToRead(Struct, frozen=True):
         Meta(
             description="Ranges of lines to read, each [first, last] counted from 1 and inclusive."
             " Null reads the whole file."
+        ),
+    ] = None
+    indentation: Annotated[
+        BlockToRead | None,
+        Meta(
+            description="Instead of ranges: the whole function or block that a line belongs to,"
+            " found by indentation. Null otherwise."
         ),
     ] = None
 
@@ -46,7 +81,7 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
     parallel: ClassVar[bool] = True
     xml_params: ClassVar[tuple[str, ...]] = (
         *("args", "file", "path", "start_line", "end_line", "line_range", "line_ranges"),
-        *("offset", "limit"),
+        *("mode", "offset", "limit", INDENTATION, *BLOCK_KEYS),
     )
 
     def parse(self, arguments: dict[str, Any]) -> ReadRequest:
@@ -106,13 +141,16 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
 def _row(files: tuple[tuple[WantedFile, Place], ...], settings: Settings) -> dict[str, Any]:
     if len(files) == 1:
         wanted, place = files[0]
-        return {
+        row = {
             "tool": "readFile",
             "path": place.shown,
             "isOutsideWorkspace": not place.inside,
             "content": str(place.path),
             "reason": _snippet(wanted, settings),
         }
+        if wanted.pages:
+            return {**row, "startLine": wanted.ranges[0][0]}
+        return row if wanted.block is None else {**row, "startLine": wanted.block.anchor_line}
     return {"tool": "readFile", "batchFiles": [_batch_item(*file, settings) for file in files]}
 
 
@@ -128,6 +166,8 @@ def _batch_item(wanted: WantedFile, place: Place, settings: Settings) -> dict[st
 
 
 def _snippet(wanted: WantedFile, settings: Settings) -> str:
+    if wanted.block is not None:
+        return f"the block around line {wanted.block.anchor_line}"
     if wanted.ranges:
         return "lines " + ", ".join(f"{start}-{end}" for start, end in wanted.ranges)
     most = settings.max_read_file_line

@@ -9,6 +9,8 @@ from msgspec import Struct
 from joey.core.protocol import ToolProtocol
 from joey.core.text import number_lines
 
+_DEFINITIONS = "list_code_definition_names"
+
 
 class Passage(Struct, frozen=True):
     first: int
@@ -25,6 +27,8 @@ class Entry(Struct, frozen=True):
 
     path: str
     passages: tuple[Passage, ...] = ()
+    definitions: str | None = None
+    """What the file defines, and where."""
     note: str | None = None
     binary: str | None = None
     """The kind of a file that cannot be shown."""
@@ -44,6 +48,8 @@ def _section(entry: Entry) -> str:
     if entry.error is not None:
         return f"File: {entry.path}\nError: {entry.error}"
     parts = [f"Lines {part.first}-{part.last}:\n{part.numbered}" for part in entry.passages]
+    if entry.definitions is not None:
+        parts.append(f"Code Definitions:\n{entry.definitions}\n")
     if entry.binary is not None:
         parts.append(_binary(entry.binary))
     if entry.note is not None:
@@ -61,6 +67,8 @@ def _element(entry: Entry) -> str:
         f'<content lines="{part.first}-{part.last}">\n{part.numbered}</content>'
         for part in entry.passages
     ]
+    if entry.definitions is not None:
+        parts.append(f"<{_DEFINITIONS}>\n{entry.definitions}\n</{_DEFINITIONS}>")
     notices = [_binary(entry.binary)] if entry.binary is not None else []
     notices += [entry.note] if entry.note is not None else []
     parts += [f"<notice>{notice}</notice>" for notice in notices]

@@ -4,28 +4,41 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 from typing import Any
 
+from joey.core.edits.patch_parse import named_paths
 from joey.core.models import ToolSpec
 from joey.core.modes import Grant, Group, Mode
 from joey.core.parsing.xml_args import parse_args_xml
 from joey.core.permissions.claims import Access, Claim
 from joey.core.settings import Settings
 from joey.errors import ToolError
+from joey.tools.access_mcp_resource import AccessMcpResource
 from joey.tools.apply_diff import ApplyDiff
+from joey.tools.apply_patch import ApplyPatch
 from joey.tools.ask_followup_question import AskFollowupQuestion
 from joey.tools.attempt_completion import AttemptCompletion
 from joey.tools.base import Offer, Tool
+from joey.tools.browser_action import BrowserAction
+from joey.tools.codebase_search import CodebaseSearch
+from joey.tools.edit import Edit
+from joey.tools.edit_file import EditFile
 from joey.tools.execute_command import ExecuteCommand
+from joey.tools.fetch_instructions import FetchInstructions
+from joey.tools.generate_image import GenerateImage
+from joey.tools.insert_content import InsertContent
+from joey.tools.list_code_definition_names import ListCodeDefinitionNames
 from joey.tools.list_files import ListFiles
+from joey.tools.new_task import NewTask
 from joey.tools.read_command_output import ReadCommandOutput
 from joey.tools.read_file import ReadFile
 from joey.tools.run_slash_command import RunSlashCommand
 from joey.tools.search_files import SearchFiles
+from joey.tools.search_replace import SearchReplace
 from joey.tools.skill import SkillTool
 from joey.tools.switch_mode import SwitchModeTool
 from joey.tools.update_todo_list import UpdateTodoList
+from joey.tools.use_mcp_tool import UseMcpTool
 from joey.tools.write_to_file import WriteToFile
 
 AnyTool = Tool[Any, Any]
@@ -42,6 +55,11 @@ class Registry:
         self._by_name = {
             name: tool for tool in self._tools.values() for name in (tool.name, *tool.aliases)
         }
+        self._offered: dict[tuple[AnyTool, ...], tuple[ToolSpec, ...]] = {}
+
+    @property
+    def tools(self) -> tuple[AnyTool, ...]:
+        return tuple(self._tools.values())
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -65,16 +83,18 @@ class Registry:
         return Registry((*self._tools.values(), *more))
 
     def specs(self, mode: Mode, offer: Offer) -> tuple[ToolSpec, ...]:
-        """What the model is offered in this mode."""
-        return _specs(
-            tuple(
-                tool
-                for tool in self._tools.values()
-                if mode.grant(tool.group) is not None
-                and not _is_disabled(tool, offer.settings)
-                and tool.offered(offer)
-            )
+        """What the model is offered in this mode: the same tuple for the same tools, so that its
+        bytes can be kept."""
+        tools = tuple(
+            tool
+            for tool in self._tools.values()
+            if mode.grant(tool.group) is not None
+            and not _is_disabled(tool, offer.settings)
+            and tool.offered(offer)
         )
+        if tools not in self._offered:
+            self._offered[tools] = tuple(tool.spec for tool in tools)
+        return self._offered[tools]
 
     def xml_tools(self) -> Mapping[str, frozenset[str]]:
         """For every name that opens a call in XML, the tags that its parameters may have."""
@@ -114,25 +134,32 @@ def default_tools() -> tuple[AnyTool, ...]:
     """All tools, in the order in which they are offered."""
     return (
         ReadFile(),
+        FetchInstructions(),
         SearchFiles(),
         ListFiles(),
+        ListCodeDefinitionNames(),
+        CodebaseSearch(),
         ApplyDiff(),
+        ApplyPatch(),
+        Edit(),
+        SearchReplace(),
+        EditFile(),
         WriteToFile(),
+        GenerateImage(),
+        InsertContent(),
         ExecuteCommand(),
         ReadCommandOutput(),
         AskFollowupQuestion(),
         AttemptCompletion(),
         SwitchModeTool(),
+        NewTask(),
         UpdateTodoList(),
+        BrowserAction(),
+        UseMcpTool(),
+        AccessMcpResource(),
         RunSlashCommand(),
         SkillTool(),
     )
-
-
-@cache
-def _specs(tools: tuple[AnyTool, ...]) -> tuple[ToolSpec, ...]:
-    """The same tuple for the same tools, so that its bytes can be kept."""
-    return tuple(tool.spec for tool in tools)
 
 
 def _is_disabled(tool: AnyTool, settings: Settings) -> bool:
@@ -166,6 +193,8 @@ def _named_paths(arguments: object) -> Iterator[str]:
                     if key in _PATH_KEYS:
                         paths = inner if isinstance(inner, list) else [inner]
                         yield from (path for path in paths if isinstance(path, str))
+                    if key == "patch" and isinstance(inner, str):
+                        yield from named_paths(inner)
                     is_xml = key in _WRAPPERS and isinstance(inner, str)
                     pending.append(parse_args_xml(inner) if is_xml else inner)
             case list() as items:

@@ -180,6 +180,7 @@ def find_and_replace(
     *,
     expected: int | None = 1,
     tolerant: bool = False,
+    is_explained: bool = True,
 ) -> Found | Missed:
     """Replace a text as it is given, else without what models put into it by habit."""
     flat = FlatText(text)
@@ -190,7 +191,7 @@ def find_and_replace(
                 return Found(outcome, taken_off)
             case Miscounted(places) if places:
                 return Missed(len(places), explain_count(flat, places))
-    return Missed(0, why_missed(flat, old, new))
+    return Missed(0, why_missed(flat, old, new) if is_explained else PartFailure(""))
 
 
 def why_missed(text: FlatText, old: str, new: str) -> PartFailure:
@@ -212,7 +213,7 @@ def explained(missed: Missed, name: str, place: Place, advice: str) -> str:
         return (
             f"No match found for {name} in {place.shown}. Copy the text exactly as it is in the"
             f" file now. {told(missed.failure, place)}"
-        )
+        ).rstrip()
     return (
         f"Found {missed.count} matches for {name} in {place.shown}, but it must be there just once."
         f" {advice} {told(missed.failure, place)}"

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from joey.core.asks import Answer
 from joey.core.modes import Group
-from joey.errors import HiddenError, ToolError
+from joey.errors import HiddenError
 from joey.ports import Place, SearchHit, SearchResult, ToolContext
 from joey.tools.arguments import convert, missing
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
@@ -83,8 +83,6 @@ class SearchFiles(Tool[SearchFilesParams, PreparedSearch]):
 
 
 async def _search(params: SearchFilesParams, place: Place, ctx: ToolContext) -> str:
-    if not (await ctx.files.stat(place)).exists:
-        raise ToolError(f"There is nothing at {place.shown} to search.")
     result = await ctx.search.grep(place, params.regex, params.file_pattern or None, LIMIT)
     return render(result)
 
@@ -94,6 +92,8 @@ def render(result: SearchResult) -> str:
     parts = [_header(result)]
     for path, hits in groupby(result.hits, key=lambda hit: hit.path):
         parts.append(f"# {path}\n" + "\n".join(_hit(hit) for hit in hits))
+    if result.note:
+        parts.append(f"Note: {result.note}")
     return "\n\n".join(parts)
 
 

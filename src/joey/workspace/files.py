@@ -94,9 +94,10 @@ class LocalFiles:
             raise _too_large(place)
         return data
 
-    async def write(self, place: Place, data: bytes) -> None:
+    async def write(self, place: Place, data: bytes, like: Place | None = None) -> None:
         with _translated("write", place):
-            await _run(len(data), lambda: _replace(place.path, data))
+            mode = None if like is None else _mode(like.path)
+            await _run(len(data), lambda: _replace(place.path, data, mode))
 
     async def remove(self, place: Place) -> None:
         with _translated("delete", place):
@@ -217,8 +218,17 @@ def _check_regular(facts: os.stat_result) -> None:
         raise OSError(errno.EINVAL, "it is not a regular file")
 
 
-def _replace(path: Path, data: bytes) -> None:
-    """Write a new file beside the old one, then put it in its place in one step."""
+def _mode(path: Path) -> int:
+    """Who may do what with a file, without the bits that lend rights."""
+    with _folder(path.parent) as folder:
+        return os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode & 0o777
+
+
+def _replace(path: Path, data: bytes, mode: int | None) -> None:
+    """Write a new file beside the old one, then put it in its place in one step.
+
+    `mode` is for a file that is not there yet.
+    """
     with _folder(path.parent, create=True) as folder:
         before = _facts(path.name, folder)
         temporary = f".joey-{secrets.token_hex(8)}.tmp"
@@ -228,7 +238,9 @@ def _replace(path: Path, data: bytes) -> None:
                 file.write(data)
                 if before is not None:
                     _keep_owner(descriptor, before)
-                    os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
+                    mode = stat.S_IMODE(before.st_mode)
+                if mode is not None:
+                    os.fchmod(descriptor, mode)
             os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             os.unlink(temporary, dir_fd=folder)

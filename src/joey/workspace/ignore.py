@@ -28,7 +28,7 @@ _LONGEST_NAME = 255
 # A name in a path that is one of these protects everything below it too.
 _PROTECTED = """
     .rooignore .rooprotected .roomodes .roorules* .clinerules* .clineignore .roo
-    agents.md agent.md agents.override.md
+    agents.md agent.md agents.local.md agents.override.md
     .vscode* *.code-workspace .idea .fleet .run .vs .zed .nova .theia .editorconfig
     *.sublime-project *.sublime-workspace *.sublime-settings *.sublime-build
     .devcontainer .devcontainer.json .gitpod.y*ml .gitpod.dockerfile .idx .replit

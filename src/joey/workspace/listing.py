@@ -1,8 +1,8 @@
 """What a folder holds: its entries, or everything below it that is worth looking at.
 
 A recursive listing is ripgrep's list of files, which knows gitignore, plus what ripgrep does not
-report: empty folders, links, and hidden folders, which are named but not entered. When there is
-too much, what lies deep goes first.
+report: empty folders, links, pipes and the like, and hidden folders, which are named but not
+entered. When there is too much, what lies deep goes first.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import aclosing, suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from joey.errors import ToolError
-from joey.ports import Listing, Place
+from joey.ports import FileKind, Listing, Place
 from joey.workspace.files import LocalFiles, printable_name
 from joey.workspace.ripgrep import RipgrepError, records
 
 _SECONDS = 10
 _MOST_FILES = 2_000
 _MOST_FOLDERS = 1_000
+_MOST_SEEN = 20_000
+"""Entries of those folders, also ones that are not shown."""
 _SKIPPED = frozenset(
     (
         *("node_modules", "__pycache__", "env", "venv", "dist", "out", "bundle", "vendor"),
@@ -46,8 +48,7 @@ async def list_folder(files: LocalFiles, place: Place, recursive: bool, limit: i
     """
     kind = await files.stat(place)
     if not kind.is_dir:
-        what = "It is a file: use read_file." if kind.exists else "It does not exist."
-        raise ToolError(f"Cannot list {place.shown}. {what}")
+        raise ToolError(f"Cannot list {place.shown}. {_what_it_is(kind)}")
     folder = _Folder(files, place.path)
     try:
         entries, cut = await asyncio.to_thread(folder.top_level)
@@ -74,7 +75,7 @@ class _Folder:
 
     def top_level(self) -> tuple[set[str], bool]:
         """The folder's own entries, and whether there are more than one would read."""
-        entries = set(islice(self._entries(""), _MOST_FILES + 1))
+        entries = {entry for entry, _ in islice(self._entries(""), _MOST_FILES + 1)}
         return entries, len(entries) > _MOST_FILES
 
     async def below(self, top_level: set[str]) -> tuple[set[str], bool]:
@@ -88,7 +89,7 @@ class _Folder:
 
     async def _find_files(self, found: set[str]) -> bool:
         """Add what ripgrep lists; True when it was stopped before the end."""
-        arguments = ["--files", "--hidden", "--null", *_GLOBS]
+        arguments = ["--files", "--hidden", "--null", "--sort=path", *_GLOBS]
         prefix = f"{self._path}/"
         name = self._path.name
         if name in _SKIPPED or name.startswith("."):
@@ -111,31 +112,47 @@ class _Folder:
         return False
 
     def _unreported(self, folders: set[str]) -> Iterator[str]:
-        """Hidden and empty folders and links beside the files that were found."""
-        for folder in islice(("", *sorted(folders)), _MOST_FOLDERS):
-            # A folder that has gone or may not be read is no reason to show none of the others.
-            with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-                for entry in self._entries(folder):
-                    if entry not in folders and self._is_unreported(entry):
-                        yield entry
+        """Hidden and empty folders, links and special files beside the files that were found."""
+        entries = chain.from_iterable(
+            self._readable_entries(folder)
+            for folder in islice(("", *sorted(folders)), _MOST_FOLDERS)
+        )
+        for entry, is_file in islice(entries, _MOST_SEEN):
+            if not is_file and entry not in folders and self._is_shown(entry):
+                yield entry
 
-    def _is_unreported(self, entry: str) -> bool:
-        path = self._path / entry
-        if not entry.endswith("/"):
-            return path.is_symlink()
-        return path.name.startswith(".") or _is_empty(path)
+    def _is_shown(self, entry: str) -> bool:
+        """Folders that ripgrep entered and found nothing in are left out, unless they are empty."""
+        name = entry.removesuffix("/")
+        hidden = name.rpartition("/")[2].startswith(".")
+        return name == entry or hidden or _is_empty(self._path / name)
 
-    def _entries(self, folder: str) -> Iterator[str]:
+    def _readable_entries(self, folder: str) -> Iterator[tuple[str, bool]]:
+        # A folder that has gone or may not be read is no reason to show none of the others.
+        with suppress(OSError):
+            yield from self._entries(folder)
+
+    def _entries(self, folder: str) -> Iterator[tuple[str, bool]]:
+        """What a folder holds, and whether it is a regular file."""
         with os.scandir(self._path / folder) as entries:
             for entry in entries:
                 is_dir = entry.is_dir(follow_symlinks=False)
                 name = f"{folder}{entry.name}"
                 skipped = entry.name in _SKIPPED or name.endswith(_SKIPPED_PATHS)
                 if not ((is_dir and skipped) or self._hides(name, is_dir=is_dir)):
-                    yield f"{name}/" if is_dir else name
+                    is_file = entry.is_file(follow_symlinks=False)
+                    yield (f"{name}/" if is_dir else name), is_file
 
     def _hides(self, path: str, *, is_dir: bool = False) -> bool:
         return self._inside and self._rules.hides(f"{self._from_root}{path}", is_dir=is_dir)
+
+
+def _what_it_is(kind: FileKind) -> str:
+    if not kind.exists:
+        return "It does not exist."
+    if kind.is_file:
+        return "It is a file: use read_file."
+    return "It is neither a file nor a folder."
 
 
 def _parents(path: str) -> Iterable[str]:
@@ -144,10 +161,11 @@ def _parents(path: str) -> Iterable[str]:
 
 
 def _is_empty(path: Path) -> bool:
+    """A folder that cannot be looked into is as good as one."""
     try:
         with os.scandir(path) as entries:
             return next(entries, None) is None
-    except PermissionError:
+    except OSError:
         return True
 
 

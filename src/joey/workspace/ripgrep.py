@@ -15,14 +15,23 @@ from pathlib import Path
 
 from joey.errors import ToolError
 
-_COMMON = ("--no-config", "--color=never", "--no-messages", "--no-require-git", "--sort=path")
+_COMMON = ("--no-config", "--color=never", "--no-messages", "--no-require-git", "--no-mmap")
+"""A file that is mapped, and cut by somebody meanwhile, kills the process."""
 _KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "XDG_CONFIG_HOME")
-_LONGEST_RECORD = 4 * 1024 * 1024
+_LONGEST_RECORD = 256 * 1024
 _CHUNK = 64 * 1024
+_MEMORY = 1024**3
+_LIMITED = 'ulimit -v {} 2>/dev/null; exec "$@"'
+"""Where a shell cannot limit the memory (macOS), ripgrep runs without."""
+_ABORTED = (-signal.SIGABRT, 128 + signal.SIGABRT)
 
 
 class RipgrepError(Exception):
     """What ripgrep printed when it refused its arguments, or why no process can be given them."""
+
+
+class OutOfMemoryError(RipgrepError):
+    """A line is longer than ripgrep may hold in memory."""
 
 
 async def records(
@@ -30,11 +39,11 @@ async def records(
 ) -> AsyncGenerator[bytes, None]:
     """What `rg` prints about `target`, cut at `separator`; closing this kills the process.
 
-    A record of more than 4 MB (a match in a line of that length) is left out.
+    Of a record of more than 256 KB only the beginning is given.
 
     Raises:
         ToolError: there is no ripgrep.
-        RipgrepError: the arguments were refused.
+        RipgrepError: the arguments were refused, or it died.
     """
     process = await _start([*_COMMON, *arguments, "--", str(target)])
     assert process.stdout is not None
@@ -45,7 +54,12 @@ async def records(
             printed = True
             yield record
         complaint = (await process.stderr.read(_CHUNK)).decode(errors="replace").strip()
-        if await process.wait() > 1 and complaint and not printed:
+        code = await process.wait()
+        if code in _ABORTED:
+            raise OutOfMemoryError(complaint)
+        if code < 0:
+            raise RipgrepError(f"it was ended by {signal.Signals(-code).name}")
+        if code > 1 and complaint and not printed:
             raise RipgrepError(complaint)
     finally:
         await _end(process)
@@ -55,8 +69,7 @@ async def _start(arguments: Sequence[str]) -> asyncio.subprocess.Process:
     program = ripgrep()
     try:
         return await asyncio.create_subprocess_exec(
-            program,
-            *arguments,
+            *("/bin/sh", "-c", _LIMITED.format(_MEMORY // 1024), "rg", program, *arguments),
             stdin=DEVNULL,
             stdout=PIPE,
             stderr=PIPE,
@@ -69,21 +82,16 @@ async def _start(arguments: Sequence[str]) -> asyncio.subprocess.Process:
 
 
 async def _split(stream: asyncio.StreamReader, separator: bytes) -> AsyncIterator[bytes]:
-    pending = bytearray()
-    too_long = False
+    pending = b""
     while chunk := await stream.read(_CHUNK):
-        head, *rest = chunk.split(separator)
-        pending += head
-        for piece in rest:
-            if not too_long:
-                yield bytes(pending)
-            too_long = False
-            pending = bytearray(piece)
-        if len(pending) > _LONGEST_RECORD:
-            too_long = True
-            pending.clear()
-    if pending and not too_long:
-        yield bytes(pending)
+        *whole, rest = chunk.split(separator)
+        for piece in whole:
+            yield pending + piece if pending else piece
+            pending = b""
+        if len(pending) < _LONGEST_RECORD:
+            pending += rest
+    if pending:
+        yield pending
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

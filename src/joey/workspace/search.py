@@ -1,54 +1,44 @@
-"""Searching file contents with ripgrep, and the folder listing beside it: the `Search` port."""
+"""Searching file contents with ripgrep, and the folder listing beside it: the `Search` port.
+
+ripgrep is asked twice at most. Left to itself it uses all processors, and what it finds is put in
+order here. Only when that is far more than will be shown, it is stopped and asked again, in the
+order of paths: that takes one processor, but is over as soon as enough was found.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import base64
+import os
 from contextlib import aclosing
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from joey.errors import ToolError
-from joey.ports import Listing, Place, Search, SearchHit, SearchResult
+from joey.ports import Listing, Place, Search, SearchResult
 from joey.workspace.file_pattern import FilePattern
 from joey.workspace.files import LocalFiles, printable_name
+from joey.workspace.hits import HitReader, first_hits
 from joey.workspace.listing import list_folder
-from joey.workspace.ripgrep import RipgrepError, records
+from joey.workspace.ripgrep import OutOfMemoryError, RipgrepError, records
 
 _SECONDS = 30
 _CONTEXT = 1
 _LINES_PER_HIT = 5
-_LONGEST_LINE = 2_000
-
-Line = tuple[int, str, bool]
-
-
-class _Text(Struct, frozen=True):
-    """ripgrep gives text as it is, and anything that is not UTF-8 in base64."""
-
-    text: str | None = None
-    bytes: str = ""
-
-    def decode(self, errors: str) -> str:
-        if self.text is not None:
-            return self.text
-        return base64.b64decode(self.bytes).decode(errors=errors)
+_SLACK = 10
+"""How many times more than is shown may be found before ripgrep is asked again."""
+_SEARCHED_AT_LEAST = "64M"
+_SNIFFED = 8192
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-class _Data(Struct, frozen=True):
-    path: _Text = _Text()
-    lines: _Text = _Text()
-    line_number: int | None = None
-
-
-class _Record(Struct, frozen=True):
-    type: str
-    data: _Data
-
-
-_decoder = msgspec.json.Decoder(_Record)
+class _Question(Struct, frozen=True):
+    place: Place
+    is_file: bool
+    arguments: tuple[str, ...]
+    pattern: FilePattern | None
+    lines: int
+    """As many as may be shown."""
 
 
 class LocalSearch:
@@ -60,97 +50,117 @@ class LocalSearch:
     async def grep(
         self, place: Place, regex: str, file_pattern: str | None, limit: int
     ) -> SearchResult:
-        arguments = ["--json", f"--context={_CONTEXT}", f"--regexp={regex}"]
+        kind = await self._files.stat(place)
+        if not (kind.is_dir or kind.is_file):
+            what = "is neither a file nor a folder" if kind.exists else "does not exist"
+            raise ToolError(f"Cannot search {place.shown}: it {what}.")
         pattern = FilePattern(file_pattern) if file_pattern else None
-        if pattern is not None:
-            arguments += pattern.arguments
-        hits = _Hits(limit)
-        cut = False
+        lines = limit * _LINES_PER_HIT
+        question = _Question(
+            place,
+            kind.is_file,
+            (
+                *(f"--context={_CONTEXT}", f"--max-count={lines + 1}", f"--regexp={regex}"),
+                *(pattern.arguments if pattern is not None else ()),
+            ),
+            pattern,
+            lines,
+        )
         try:
-            async with (
-                asyncio.timeout(_SECONDS),
-                aclosing(records(arguments, place.path, b"\n")) as lines,
-            ):
-                async for line in lines:
-                    self._take(_decoder.decode(line), hits, place, pattern)
-                    if hits.full:
-                        break
-        except TimeoutError:
-            cut = True
+            return await self._answer(question, limit)
+        except OutOfMemoryError as error:
+            return await self._answer_without_large_files(question, limit, error)
         except RipgrepError as error:
             raise ToolError(f"ripgrep refused the search:\n{error}") from error
-        found = hits.done()
-        return SearchResult(found[:limit], truncated=cut or hits.full)
 
     async def list(self, place: Place, recursive: bool, limit: int) -> Listing:
         return await list_folder(self._files, place, recursive, limit)
 
-    def _take(
-        self, record: _Record, hits: _Hits, place: Place, pattern: FilePattern | None
-    ) -> None:
-        data = record.data
-        if record.type == "begin":
-            path = Path(data.path.decode("surrogateescape"))
-            wanted = pattern is None or self._covers(pattern, path, place)
-            hits.open(self._shown(path) if wanted else None)
-        elif record.type in ("match", "context") and data.line_number is not None:
-            text = data.lines.decode("replace")[:_LONGEST_LINE]
-            hits.add((data.line_number, text, record.type == "match"))
+    async def _answer(self, question: _Question, limit: int) -> SearchResult:
+        reader = self._reader(question, question.lines * _SLACK)
+        cut = not await self._read(question, reader)
+        if reader.full:
+            ordered = self._reader(question, question.lines)
+            if await self._read(question, ordered, "--sort=path"):
+                reader = ordered
+        hits = reader.done()
+        if question.is_file and not hits and await self._is_binary(question.place):
+            raise ToolError(
+                f"{question.place.shown} is a binary file, which is not searched. A command such as"
+                " `grep -a` can look into it."
+            )
+        found = first_hits(hits, limit, question.lines)
+        more = len(hits) > limit or sum(len(hit.lines) for hit in hits) > question.lines
+        return SearchResult(found, truncated=cut or reader.full or more)
 
-    def _covers(self, pattern: FilePattern, path: Path, place: Place) -> bool:
-        """Patterns may start at the folder that is searched, or at the workspace."""
-        if path == place.path:
-            return True
-        below = path.relative_to(place.path).as_posix()
-        if pattern.covers(below):
-            return True
-        relative = self._files.relative(path)
-        return relative is not None and pattern.covers(relative)
+    async def _answer_without_large_files(
+        self, question: _Question, limit: int, error: OutOfMemoryError
+    ) -> SearchResult:
+        """ripgrep holds a line as a whole; one without end must not spoil the other files."""
+        if question.is_file:
+            raise ToolError(
+                f"Cannot search {question.place.shown}: it has a line that is too long. A command"
+                " such as `grep -o` can look for a part of it."
+            ) from error
+        arguments = (*question.arguments, f"--max-filesize={_SEARCHED_AT_LEAST}")
+        result = await self._answer(
+            _Question(question.place, False, arguments, question.pattern, question.lines), limit
+        )
+        note = (
+            f"Files of more than {_SEARCHED_AT_LEAST}B were not searched: one of them has a line"
+            " that is too long."
+        )
+        return SearchResult(result.hits, result.truncated, note)
 
-    def _shown(self, path: Path) -> str | None:
-        """How a file is named; None if it is hidden."""
-        relative = self._files.relative(path)
+    async def _is_binary(self, place: Place) -> bool:
+        head = await self._files.read(place, _SNIFFED)
+        return b"\0" in head and not head.startswith(_UTF_16)
+
+    def _reader(self, question: _Question, most_lines: int) -> HitReader:
+        return HitReader(lambda path: self._shown(question, path), most_lines)
+
+    async def _read(self, question: _Question, reader: HitReader, *more: str) -> bool:
+        """Until there is no more, or enough; False when the time was up before."""
+        arguments = [*reader.arguments, *question.arguments, *more]
+        try:
+            async with (
+                asyncio.timeout(_SECONDS),
+                aclosing(records(arguments, question.place.path, b"\n")) as lines,
+            ):
+                async for line in lines:
+                    reader.feed(line)
+                    if reader.full:
+                        break
+        except TimeoutError:
+            return False
+        return True
+
+    def _shown(self, question: _Question, raw: bytes) -> str | None:
+        """How a file is named; None if it is hidden or not meant."""
+        path = os.fsdecode(raw)
+        relative = _below(path, self._files.root)
+        if question.pattern is not None and not _covers(question, path, relative):
+            return None
         if relative is not None and self._files.rules.hides(relative):
             return None
-        return printable_name(relative or str(path))
+        return printable_name(relative or path)
 
 
-class _Hits:
-    """Runs of adjacent lines, collected as ripgrep reports them."""
+def _covers(question: _Question, path: str, relative: str | None) -> bool:
+    """Patterns may start at the folder that is searched, or at the workspace."""
+    assert question.pattern is not None
+    below = _below(path, question.place.path)
+    if below is None:
+        return path == str(question.place.path)
+    if question.pattern.covers(below):
+        return True
+    return relative is not None and question.pattern.covers(relative)
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._lines_left = limit * _LINES_PER_HIT
-        self._hits: list[SearchHit] = []
-        self._path: str | None = None
-        self._run: list[Line] = []
 
-    @property
-    def full(self) -> bool:
-        """More hits, or more lines in them, than are wanted."""
-        return len(self._hits) > self._limit or self._lines_left < 0
-
-    def open(self, path: str | None) -> None:
-        """The lines that follow are of this file; None for one that is not shown."""
-        self._close_run()
-        self._path = path
-
-    def add(self, line: Line) -> None:
-        if self._path is None:
-            return
-        if self._run and line[0] > self._run[-1][0] + 1:
-            self._close_run()
-        self._run.append(line)
-        self._lines_left -= 1
-
-    def done(self) -> tuple[SearchHit, ...]:
-        self._close_run()
-        return tuple(self._hits)
-
-    def _close_run(self) -> None:
-        if self._path is not None and self._run:
-            self._hits.append(SearchHit(self._path, tuple(self._run)))
-        self._run = []
+def _below(path: str, folder: Path) -> str | None:
+    """What comes after the folder; ripgrep's paths are plain, and making a `Path` of each slow."""
+    start = f"{folder}".rstrip("/") + "/"
+    return path[len(start) :] if path.startswith(start) else None
 
 
 _fits: type[Search] = LocalSearch

@@ -46,7 +46,17 @@ def test_changes_far_apart_have_hunks_of_their_own() -> None:
 
 def test_equal_texts_have_no_patch() -> None:
     assert unified_patch("a\nb\n", "a\nb\n").text == ""
-    assert unified_patch("a\r\nb\r\n", "a\nb\n").text == ""
+    assert unified_patch("a\r\nb", "a\r\nb").text == ""
+
+
+def test_lines_that_only_end_in_another_way_are_counted() -> None:
+    to_lf = "\\ Lines that will end with LF instead of CRLF"
+    to_crlf = "\\ Lines that will end with CRLF instead of LF"
+    assert unified_patch("a\r\nb\r\n", "a\nb\n").text == f"{to_lf}: 2.\n"
+    patch = unified_patch("a\nb\nc\r\nd\r\n", "a\r\nB\nc\nd\r\n")
+    hunk = "@@ -1,4 +1,4 @@\n a\n-b\n+B\n c\n d\n"
+    assert patch.text == f"{hunk}{to_crlf}: 1.\n{to_lf}: 1.\n"
+    assert patch.stats == DiffStats(added=1, removed=1)
 
 
 def test_a_missing_last_line_end_is_a_change() -> None:

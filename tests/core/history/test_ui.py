@@ -24,6 +24,7 @@ from joey.core.events import (
     RowGrew,
     RowOpened,
     Said,
+    TaskAborted,
     ToolAnnounced,
     ToolFinished,
     UserSaid,
@@ -65,6 +66,18 @@ def test_text_streams_as_a_partial_row_and_keeps_its_ts_when_it_is_complete() ->
     assert shown(history, 5) == {
         "ts": 5, "type": "say", "say": "text", "text": "Hello", "partial": False,
     }  # fmt: skip
+
+
+def test_rows_that_broke_off_grow_until_the_next_request_or_the_end_of_the_run() -> None:
+    reply = RowOpened(ts=5, say="text"), RowOpened(ts=6, say="tool", tool="new", call_id="c")
+    command = CommandGrew(ts=7, output="still running")
+    history = folded(*reply, command)
+    assert list(history.growing) == [5, 6, 7]
+    history.apply(RequestStarted(ts=8, api_protocol="anthropic"))
+    assert list(history.growing) == [7]
+    history.apply(TaskAborted(ts=9, reason="user_cancelled"))
+    assert list(history.growing) == []
+    assert history.row(7) is None
 
 
 @pytest.mark.requirement("parsing:native:partial-arguments")

@@ -96,6 +96,9 @@ def parse_blocks(diff: str) -> tuple[Block, ...] | Malformed:
 def _block(search: list[str], replace: list[str]) -> Block:
     start_line = None
     rest = search
+    # A rule without a line number before it, and in front of the new lines too, is the file's own.
+    if search[:1] == ["-------"] == replace[:1]:
+        return Block(_unescape(search), _unescape(replace))
     if rest and (match := _START_LINE.fullmatch(rest[0].strip())):
         start_line = int(match[1]) if match[1] else None
         rest = rest[1:]

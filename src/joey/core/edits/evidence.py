@@ -45,3 +45,7 @@ def at_lines(numbers: Sequence[int]) -> str:
     more = len(numbers) - _SHOWN_PLACES
     rest = f" and {more} more" if more > 0 else ""
     return f"at line{'s' if len(numbers) > 1 else ''} {listed}{rest}"
+
+
+def times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import takewhile
+from itertools import islice, takewhile
 from operator import eq
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from joey.errors import ToolError
 
 _CRLF = re.compile("\r\n")
 _LONGEST = 64 * 1024 * 1024
+MOST_PLACES = 1_000_000
+
+T = TypeVar("T")
 
 
 class Stretch(NamedTuple):
@@ -39,15 +42,27 @@ class FlatText:
         self.flat = flatten(text)
 
     def find(self, wanted: str, within: Stretch | None = None) -> list[Stretch]:
-        """Every place where the text stands, from left to right, none overlapping another."""
+        """Every place where the text stands, from left to right, none overlapping another.
+
+        Raises:
+            ToolError: there are too many.
+        """
+        return countable(self.places(wanted, within))
+
+    def places(self, wanted: str, within: Stretch | None = None) -> Iterator[Stretch]:
         wanted = flatten(wanted)
         start, stop = within or Stretch(0, len(self.flat))
-        found: list[Stretch] = []
         position = self.flat.find(wanted, start, stop) if wanted else -1
         while position >= 0:
-            found.append(Stretch(position, position + len(wanted)))
-            position = self.flat.find(wanted, found[-1].stop, stop)
-        return found
+            place = Stretch(position, position + len(wanted))
+            yield place
+            position = self.flat.find(wanted, place.stop, stop)
+
+    def overlapping(self, place: Stretch) -> Stretch | None:
+        """Where the text of a place stands once more, beginning inside of the place."""
+        wanted = self.flat[place.start : place.stop]
+        at = self.flat.find(wanted, place.start + 1, place.stop + len(wanted) - 1)
+        return Stretch(at, at + len(wanted)) if at >= 0 else None
 
     def lines(self, first: int | None, last: int | None) -> Stretch:
         """From line `first` to line `last`, counted from 1, without the end of the last one."""
@@ -82,8 +97,7 @@ class FlatText:
         flat_new = flatten(new)
         pieces: list[str] = []
         done = 0
-        for place in places:
-            end = self._line_end(place.start)
+        for place, end in zip(places, self._line_ends(places), strict=True):
             kept = self._kept(place, flat_new)
             start, stop = self._real(kept.start), self._real(kept.stop)
             inner = flat_new[kept.start - place.start : len(flat_new) - (place.stop - kept.stop)]
@@ -102,15 +116,18 @@ class FlatText:
     def _real(self, position: int) -> int:
         return position + bisect_left(self._marks, position)
 
-    def _line_end(self, position: int) -> str | None:
-        """How the line at a position ends, else the one before it; None if there is no other."""
-        at = self.flat.find("\n", position)
-        if at < 0:
-            at = self.flat.rfind("\n")
-        if at < 0:
-            return None
-        mark = bisect_left(self._marks, at)
-        return "\r\n" if self._marks[mark : mark + 1] == [at] else "\n"
+    def _line_ends(self, places: Sequence[Stretch]) -> Iterator[str | None]:
+        """How the line of each place ends, else the last that does; None if there is no other."""
+        last = self.flat.rfind("\n")
+        at = -1
+        for place in places:
+            if at < place.start:
+                at = self.flat.find("\n", place.start) if place.start <= last else last
+            yield None if last < 0 else self._end_at(at)
+
+    def _end_at(self, position: int) -> str:
+        mark = bisect_left(self._marks, position)
+        return "\r\n" if self._marks[mark : mark + 1] == [position] else "\n"
 
     def _kept(self, place: Stretch, new: str) -> Stretch:
         """The part of a place that the new text really changes."""
@@ -120,6 +137,18 @@ class FlatText:
         head = _agreement(old, new)
         tail = _agreement(old[head:][::-1], new[head:][::-1])
         return Stretch(place.start + head, place.stop - tail)
+
+
+def countable(places: Iterable[T]) -> list[T]:
+    """All places where a text is.
+
+    Raises:
+        ToolError: there are too many.
+    """
+    found = list(islice(places, MOST_PLACES + 1))
+    if len(found) > MOST_PLACES:
+        raise ToolError(f"The text is there more than {MOST_PLACES} times. Quote more of it.")
+    return found
 
 
 def _agreement(one: str, other: str) -> int:

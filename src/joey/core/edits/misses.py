@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from joey.core.edits.document import Document, Span
-from joey.core.edits.evidence import PartFailure, at_lines, numbered, percent
+from joey.core.edits.evidence import PartFailure, at_lines, numbered, percent, times
 from joey.core.edits.flat_text import FlatText, Stretch, flatten
 from joey.core.edits.similar import Similarity, most_similar
 from joey.core.edits.tolerant import WordSearch
@@ -24,7 +25,7 @@ def explain_miss(text: FlatText, wanted: str, new: str, similarity: Similarity) 
         "It has line numbers in front of its lines, which are not part of the file: leave them out."
         if has_line_numbers(wanted)
         else "",
-        _already_there(text, new),
+        _already_there(text, wanted, new),
     ]
     document = Document(text.flat)
     reason, spans = _nearest(text, document, wanted, similarity)
@@ -41,10 +42,6 @@ def explain_count(text: FlatText, places: Sequence[Stretch]) -> PartFailure:
     return PartFailure(
         f"It is there {times(len(places))}, {at_lines(numbers)}.", _shown(document, spans)
     )
-
-
-def times(count: int) -> str:
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def _nearest(
@@ -68,9 +65,12 @@ def _nearest(
     return f"The most similar text, {where}, is {percent(likeness.score)} alike.", [likeness.span]
 
 
-def _already_there(text: FlatText, new: str) -> str:
-    places = text.find(new) if new.strip() else []
-    if not places:
+def _already_there(text: FlatText, wanted: str, new: str) -> str:
+    """A new text that is a part of the old one, or is there often, tells nothing."""
+    if not new.strip() or flatten(new) in wanted:
+        return ""
+    places = list(islice(text.places(new), _SHOWN_PLACES + 1))
+    if not 0 < len(places) <= _SHOWN_PLACES:
         return ""
     where = at_lines(text.line_numbers(place.start for place in places))
     return f"The new text is there already, {where}: the change may have been made before."

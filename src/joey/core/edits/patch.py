@@ -20,6 +20,7 @@ from msgspec import Struct, structs
 
 from joey.core.edits.document import Span
 from joey.core.edits.evidence import PartFailure
+from joey.core.edits.indentation import indent_of, shifted
 from joey.core.edits.line_edits import LineEdit, TextLines
 from joey.core.edits.line_seek import LineSeeker
 from joey.core.edits.patch_miss import Misses
@@ -84,7 +85,7 @@ class _Patcher:
                     self._note_newline(chunk)
                     return None
         elsewhere = self._seeker.find(chunk.old, 0)
-        done = self._seeker.find(chunk.new, 0) if any(chunk.new) else None
+        done = self._seeker.find(chunk.new, 0) if _is_telling(chunk) else None
         return self._misses.lines(chunk, search.start, elsewhere, done)
 
     def _search(self, chunk: Chunk) -> _Search | PartFailure:
@@ -126,6 +127,13 @@ class _Patcher:
             self._final_newline = chunk.final_newline
 
 
+def _is_telling(chunk: Chunk) -> bool:
+    """Whether to find the new lines of a chunk means more than to find some of the old ones."""
+    old, new = chunk.old, chunk.new
+    parts = (old[at : at + len(new)] for at in range(len(old) - len(new) + 1))
+    return any(new) and new not in parts
+
+
 def _edits(lines: Sequence[PatchLine], at: int) -> list[LineEdit]:
     """One edit for each run of lines that are removed or added."""
     edits: list[LineEdit] = []
@@ -161,31 +169,13 @@ def _reindented(lines: Sequence[PatchLine], found: Sequence[str]) -> list[PatchL
     """Added lines with the indentation that the lines around them have in the file."""
     old = [line.text for line in lines if line.sign is not Sign.ADDED]
     indents = {
-        _indent(patched): _indent(real)
+        indent_of(patched): indent_of(real)
         for patched, real in zip(old, found, strict=True)
         if patched.strip()
     }
     if all(patched == real for patched, real in indents.items()):
         return list(lines)
     return [
-        structs.replace(line, text=_shifted(line.text, indents))
-        if line.sign is Sign.ADDED and line.text.strip()
-        else line
+        structs.replace(line, text=shifted(line.text, indents)) if line.sign is Sign.ADDED else line
         for line in lines
     ]
-
-
-def _shifted(line: str, indents: dict[str, str]) -> str:
-    indent = _indent(line)
-    outer = max((known for known in indents if indent.startswith(known)), key=len, default=None)
-    if outer is not None:
-        return indents[outer] + line[len(outer) :]
-    inner = min((known for known in indents if known.startswith(indent)), key=len, default=None)
-    if inner is None:
-        return line
-    real = indents[inner]
-    return real[: max(0, len(real) - len(inner) + len(indent))] + line[len(indent) :]
-
-
-def _indent(line: str) -> str:
-    return line[: len(line) - len(line.lstrip())]

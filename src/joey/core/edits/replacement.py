@@ -29,14 +29,19 @@ def replace_text(
 ) -> Replaced | Miscounted:
     """Replace `old` everywhere if it is there `expected` times; None takes any number but 0.
 
-    With `tolerant`, white space may differ: step by step, until one finds the expected number.
+    One that overlaps another cannot be meant alone. With `tolerant`, white space may differ: step
+    by step, until one finds the expected number, or more, which the next could only add to.
     """
     first: Miscounted | None = None
     for places, is_exact in _steps(text, old, tolerant):
+        if expected == len(places) == 1 and (other := text.overlapping(places[0])):
+            return Miscounted((*places, other), is_exact)
         if places and expected in (len(places), None):
             return Replaced(text.replace(places, new), places, is_exact)
         if places and first is None:
             first = Miscounted(places, is_exact)
+        if expected is not None and len(places) > expected:
+            break
     return first or Miscounted()
 
 

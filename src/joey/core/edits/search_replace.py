@@ -4,21 +4,29 @@ Blocks are applied in the order of their start lines; each start line is counted
 the model knew it, so earlier edits move it. A block with a start line is looked for there, then
 up to `NEARBY` lines around; one without, in the whole text from the middle outwards. A block that
 does not fit fails alone: the others are applied, and then it is explained by the text as it is now.
+
+A block that is written several times without a line is meant for as many places, and with the same
+line for one: what a block has put there is never taken for what it looks for.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from msgspec import Struct
 
 from joey.core.edits.blocks import Block, Malformed, parse_blocks
-from joey.core.edits.document import Document, Span, blank_run
-from joey.core.edits.evidence import PartFailure, at_lines, cut, numbered, percent
+from joey.core.edits.document import Document, Span, blank_run, normalise
+from joey.core.edits.evidence import PartFailure, at_lines, cut, numbered, percent, times
+from joey.core.edits.indentation import indent_of, shifted
 from joey.core.edits.similar import Likeness, Similarity, most_similar
+from joey.core.edits.unified import common_lines
 from joey.core.text import first_line_number, has_line_numbers, strip_line_numbers
 
 NEARBY = 40
+_EXPLAINED = 5
+"""Blocks that do not fit; looking for what is most like them is dear."""
 
 
 class Applied(Struct, frozen=True):
@@ -51,13 +59,17 @@ def apply_blocks(
     if isinstance(blocks, Malformed):
         return Failed((PartFailure(blocks.message),))
     editor = _Editor(Document(original), similarity, threshold)
-    in_order = sorted(blocks, key=lambda block: block.start_line or 0)
-    misfits = [block for block in in_order if not editor.apply(block)]
-    failures = [editor.explain(block) for block in misfits]
-    if len(failures) == len(blocks):
+    counts = {block: 1 if block.start_line else count for block, count in Counter(blocks).items()}
+    misfits: list[tuple[Block, int]] = []
+    for block in sorted(counts, key=lambda block: block.start_line or 0):
+        placed = editor.apply(block, counts[block])
+        misfits += [(block, placed)] * (counts[block] - placed)
+    failures = [editor.explain(block, placed) for block, placed in misfits[:_EXPLAINED]]
+    failures += [PartFailure("This block does not fit either.")] * (len(misfits) - len(failures))
+    total = sum(counts.values())
+    if len(failures) == total:
         return Failed(tuple(failures))
-    applied = len(blocks) - len(failures)
-    return Applied(editor.document.text, applied, len(blocks), tuple(failures))
+    return Applied(editor.document.text, total - len(failures), total, tuple(failures))
 
 
 class _Editor:
@@ -67,22 +79,28 @@ class _Editor:
         self._threshold = threshold
         self._moves: list[_Moved] = []
 
-    def apply(self, block: Block) -> bool:
-        """Put the block where it fits; False when it fits nowhere."""
+    def apply(self, block: Block, most: int) -> int:
+        """Put the block where it fits, at so many places at most; at how many it was put."""
         block = _without_line_numbers(block)
         if not block.search.strip() or block.search == block.replace:
-            return False
-        if self._place(block):
-            return True
+            return 0
+        if placed := self._place(block, most):
+            return placed
+        bare_bars = not has_line_numbers(block.search)
         bare = Block(
-            strip_line_numbers(block.search, bare_bars=True),
-            strip_line_numbers(block.replace, bare_bars=True),
+            strip_line_numbers(block.search, bare_bars=bare_bars),
+            strip_line_numbers(block.replace, bare_bars=bare_bars),
             block.start_line,
         )
-        return bool(bare.search.strip()) and bare != block and self._place(bare)
+        return self._place(bare, most) if bare.search.strip() and bare != block else 0
 
-    def explain(self, block: Block) -> PartFailure:
-        """Why a block could not be applied."""
+    def explain(self, block: Block, placed: int) -> PartFailure:
+        """Why a block could not be applied, or not as often as it is written."""
+        if placed:
+            return PartFailure(
+                "The same block is in the diff more often than its text was in the file, where it"
+                f" was changed {times(placed)}."
+            )
         block = _without_line_numbers(block)
         if not block.search.strip():
             return PartFailure(
@@ -96,35 +114,34 @@ class _Editor:
             )
         return self._failure(block)
 
-    def _place(self, block: Block) -> bool:
-        """Put the block where it fits, if it does."""
+    def _place(self, block: Block, most: int) -> int:
+        """Put the block where it fits, if it does; at how many places."""
         search = block.search.split("\n")
         replace = block.replace.split("\n") if block.replace else []
-        span = self._find(search, self._now_at(block.start_line))
-        if span is None:
-            return False
-        matched = self.document.lines[span.start : span.stop]
-        if matched != search:
-            replace = _without_extra_blanks(replace, search, matched)
-            replace = _reindent(replace, search, matched)
-        self.document.replace(span, replace)
-        self._moves.append(_Moved(span.stop, len(replace) - len(matched)))
-        return True
+        found = self._find(search, self._now_at(block.start_line))
+        spans = found[:1] if most == 1 else _apart(found, most)
+        for span in sorted(spans, reverse=True):
+            matched = self.document.lines[span.start : span.stop]
+            new = replace if matched == search else _fitted(replace, search, matched)
+            self.document.replace(span, new)
+            self._moves.append(_Moved(span.stop, len(new) - len(matched)))
+        return len(spans)
 
-    def _find(self, search: list[str], hint: int | None) -> Span | None:
+    def _find(self, search: list[str], hint: int | None) -> list[Span]:
+        """Where the lines may be, the most likely place first."""
         within = self._range(search, hint)
         exact = self.document.find_exact(search, within)
         if hint is not None and (at := [span for span in exact if span.start == hint]):
-            return at[0]
+            return at
         loose = self.document.find_loose(search, within) if hint is not None or not exact else []
         if hint is not None and (at := [span for span in loose if span.start == hint]):
-            return at[0]
+            return at
         distance = _distance(within, hint)
         if spans := exact or loose:
-            return min(spans, key=lambda span: distance(span.start))
+            return sorted(spans, key=lambda span: distance(span.start))
         if self._threshold < 1 and (likeness := self._most_similar(search, hint)):
-            return likeness.span if likeness.score >= self._threshold else None
-        return None
+            return [likeness.span] if likeness.score >= self._threshold else []
+        return []
 
     def _most_similar(self, search: list[str], hint: int | None) -> Likeness | None:
         within = self._range(search, hint)
@@ -211,19 +228,39 @@ def _without_extra_blanks(replace: list[str], search: list[str], matched: list[s
     return replace
 
 
-def _reindent(replace: list[str], search: list[str], matched: list[str]) -> list[str]:
-    """Shift lines as far as the matched text is shifted from the searched text."""
-    searched = _indent(next(line for line in search if line.strip()))
-    base = _indent(next(line for line in matched if line.strip()))
+def _fitted(replace: list[str], search: list[str], matched: list[str]) -> list[str]:
+    """New lines for a place that differs from the search in white space and typography.
 
-    def shift(line: str) -> str:
-        indent = _indent(line)
-        level = len(indent) - len(searched)
-        new = base[: max(0, len(base) + level)] if level < 0 else base + indent[len(searched) :]
-        return new + line[len(indent) :]
+    Lines that the block only quotes stay as the file has them, the others take on its indentation.
+    """
+    found = _counterparts(search, matched)
+    kept = {new: found[old] for old, new in common_lines(search, replace) if old in found}
+    indents: dict[str, str] = {}
+    for number, line in found.items():
+        if line.strip():
+            indents.setdefault(indent_of(search[number]), indent_of(line))
+    lines = [kept.get(number, shifted(line, indents)) for number, line in enumerate(replace)]
+    return _without_extra_blanks(lines, search, matched)
 
-    return [shift(line) if line.strip() else line for line in replace]
+
+def _counterparts(search: list[str], matched: list[str]) -> dict[int, str]:
+    """What the lines of the search, by their numbers, are in the file; at least the first one."""
+    numbers, lines = list(range(len(search))), matched
+    if len(search) != len(matched):
+        numbers = [number for number in numbers if search[number].strip()]
+        lines = [line for line in matched if line.strip()]
+    first = next(at for at, number in enumerate(numbers) if search[number].strip())
+    return {
+        number: line
+        for at, (number, line) in enumerate(zip(numbers, lines, strict=False))
+        if at == first or normalise(search[number]) == normalise(line)
+    }
 
 
-def _indent(line: str) -> str:
-    return line[: len(line) - len(line.lstrip())]
+def _apart(spans: list[Span], most: int) -> list[Span]:
+    """The first places in the text of which none overlaps another."""
+    chosen: list[Span] = []
+    for span in sorted(spans):
+        if not chosen or chosen[-1].stop <= span.start:
+            chosen.append(span)
+    return chosen[:most]

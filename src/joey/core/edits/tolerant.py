@@ -18,7 +18,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-from joey.core.edits.flat_text import Stretch
+from joey.core.edits.flat_text import Stretch, countable
 
 _WORD = re.compile(r"\S+")
 _BLANKS = frozenset(" \t")
@@ -38,7 +38,11 @@ class WordSearch:
         self._joined = " ".join(flat.split())
 
     def find(self, wanted: str) -> list[Match]:
-        """Every place with these words, from left to right, none overlapping another."""
+        """Every place with these words, from left to right, none overlapping another.
+
+        Raises:
+            ToolError: there are too many.
+        """
         words = " ".join(wanted.split())
         if not words or words not in self._joined:
             return []
@@ -47,7 +51,7 @@ class WordSearch:
         after = wanted[len(wanted.rstrip()) :]
         found: list[Match] = []
         free = 0
-        for position in self._positions(words):
+        for position in countable(self._positions(words)):
             core = self._place(position, position + len(words))
             start = max(free, self._reach(core.start, before[::-1], -1))
             place = Stretch(start, self._reach(core.stop, after, 1))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
@@ -41,15 +41,22 @@ class _Change(NamedTuple):
 
 
 def unified_patch(old: str, new: str) -> Patch:
-    """Hunks with three lines of context; line ends do not count as differences."""
+    """Hunks with three lines of context; another line end is told for all lines together."""
     old_lines, new_lines = _split(old), _split(new)
     changes = list(_changes(old_lines, new_lines))
     hunks = [_hunk(group, old_lines, new_lines) for group in _groups(changes)]
+    if "\r\n" in old or "\r\n" in new:
+        hunks += _changed_ends(old, new, _kept(old_lines, new_lines, changes))
     stats = DiffStats(
         added=sum(change.new_stop - change.new_start for change in changes),
         removed=sum(change.old_stop - change.old_start for change in changes),
     )
     return Patch("".join(hunks), stats)
+
+
+def common_lines(old: list[str], new: list[str]) -> Iterator[tuple[int, int]]:
+    """The numbers, in one and the other, of lines that the change from one to the other leaves."""
+    yield from _kept(old, new, _changes(old, new))
 
 
 def new_file_patch(path: str, text: str) -> Patch:
@@ -58,6 +65,26 @@ def new_file_patch(path: str, text: str) -> Patch:
     hunk = f"@@ -0,0 +1,{len(lines)} @@\n" + "".join(f"+{_ended(line)}" for line in lines)
     header = f"--- /dev/null\n+++ {path}\n"
     return Patch(header + (hunk if lines else ""), DiffStats(added=len(lines), removed=0))
+
+
+def _kept(old: list[str], new: list[str], changes: Iterable[_Change]) -> Iterator[tuple[int, int]]:
+    """The numbers of the lines between changes."""
+    old_at = new_at = 0
+    for change in [*changes, _Change(len(old), len(old), len(new), len(new))]:
+        old_numbers = range(old_at, change.old_start)
+        yield from zip(old_numbers, range(new_at, change.new_start), strict=True)
+        old_at, new_at = change.old_stop, change.new_stop
+
+
+def _changed_ends(old: str, new: str, kept: Iterable[tuple[int, int]]) -> Iterator[str]:
+    """Lines that stay but for their ends."""
+    old_ends = [line.endswith("\r") for line in old.split("\n")]
+    new_ends = [line.endswith("\r") for line in new.split("\n")]
+    changed = Counter((old_ends[one], new_ends[other]) for one, other in kept)
+    if count := changed[False, True]:
+        yield f"\\ Lines that will end with CRLF instead of LF: {count}.\n"
+    if count := changed[True, False]:
+        yield f"\\ Lines that will end with LF instead of CRLF: {count}.\n"
 
 
 def _split(text: str) -> list[str]:

@@ -9,6 +9,7 @@ from joey.core.events import (
     AskAnswered,
     AskOpened,
     AskWithdrawn,
+    ChildSpawned,
     Durable,
     MessageQueued,
     MessageUnqueued,
@@ -22,14 +23,18 @@ from joey.core.events import (
     TaskCreated,
     TaskFailed,
     TaskFinished,
+    TaskPaused,
     TaskStarted,
+    TaskUnpaused,
     TodosChanged,
     TokenUsage,
+    ToolAnnounced,
     ToolFailed,
     ToolFinished,
     ToolTally,
     UserSaid,
 )
+from joey.core.history.api import COMPLETION
 from joey.core.messages import Usage
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Route
@@ -41,6 +46,8 @@ STATE_AFTER: dict[type[object], TaskState] = {
     AskOpened: TaskState.WAITING,
     AskAnswered: TaskState.RUNNING,
     AskWithdrawn: TaskState.RUNNING,
+    TaskPaused: TaskState.DELEGATED,
+    TaskUnpaused: TaskState.RUNNING,
     TaskFinished: TaskState.COMPLETED,
     TaskAborted: TaskState.ABORTED,
     TaskFailed: TaskState.FAILED,
@@ -58,6 +65,12 @@ class TaskFacts:
         self.protocol = ToolProtocol.NATIVE
         self.route = Route()
         self.parent_id: str | None = None
+        self.root_id: str | None = None
+        self.depth = 0
+        self.children: dict[str, ChildSpawned] = {}
+        """Its subtasks, by their ids."""
+        self.waits_for: tuple[str, ...] = ()
+        """Those that it waits for."""
         self.created = 0
         self.updated = 0
         self.state = TaskState.CREATED
@@ -72,6 +85,8 @@ class TaskFacts:
         self.todos: tuple[Todo, ...] = ()
         self.queue: dict[str, MessageQueued] = {}
         self.usage = TokenUsage()
+        self.subtask_usage = TokenUsage()
+        """Of the subtasks that have returned."""
         self.tools: dict[str, ToolTally] = {}
         self.refused: tuple[str, ...] = ()
         """What a policy refused in this run because nobody was there to allow it."""
@@ -108,6 +123,7 @@ class TaskFacts:
                 self.unheard = tuple(
                     (about, answer) for about, answer in self.unheard if about != event.call_id
                 )
+                self.subtask_usage = self.subtask_usage.plus(event.usage or TokenUsage())
                 self._tally(event.tool, failed=False)
             case ToolFailed():
                 self._tally(event.tool, failed=True)
@@ -121,7 +137,8 @@ class TaskFacts:
         match event:
             case TaskCreated():
                 self.route = Route(profile=event.profile, model=event.model)
-                self.parent_id = event.parent_id
+                self.parent_id, self.root_id = event.parent_id, event.root_id
+                self.depth = event.depth
             case TaskAdopted(rows=rows):
                 text = str(rows[0].get("text") or "") if rows else ""
                 self.prompt = UserSaid(ts=event.ts, text=text, first=True)
@@ -156,6 +173,15 @@ class TaskFacts:
                 self._answer(event)
             case AskWithdrawn():
                 self.pending = None
+            case ChildSpawned():
+                self.children[event.child_id] = event
+            case TaskPaused():
+                self.waits_for = event.child_ids
+            case TaskUnpaused():
+                self.waits_for = ()
+            case ToolAnnounced(tool=tool) if tool == COMPLETION:
+                # The rules let a subtask hand over its result.
+                self.accepted = True
             case TaskCompleted():
                 self.result = event.result
             case TaskFailed():
@@ -169,7 +195,7 @@ class TaskFacts:
             self.refused += (asked.path or asked.text or asked.tool or asked.ask,)
         if event.answer.has_words:
             self.unheard += ((asked.call_id, event.answer),)
-        if asked.ask is AskKind.COMPLETION_RESULT:
+        if asked.ask is AskKind.COMPLETION_RESULT or asked.tool == COMPLETION:
             self.accepted = event.answer.approves
 
     def _add_usage(self, usage: Usage, cost: float) -> None:

@@ -28,7 +28,11 @@ from joey.core.events import (
     RowGrew,
     RowOpened,
     Said,
+    TaskAborted,
     TaskAdopted,
+    TaskFailed,
+    TaskFinished,
+    TaskStarted,
     ToolAnnounced,
     ToolFinished,
     UserSaid,
@@ -42,6 +46,8 @@ GROWING = frozenset(
     {"text", "reasoning", "completion_result", "command_output", "api_req_retry_delayed"}
 )
 """Rows of the engine's own words that are shown while they grow."""
+STREAMED = frozenset({"text", "reasoning", "tool"})
+"""Rows that a reply is made of."""
 
 
 class Row(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -120,6 +126,11 @@ class UiHistory:
         """All rows that are journalled, in the order of their `ts`."""
         return [self._rows[ts] for ts in sorted(self._rows)]
 
+    @property
+    def growing(self) -> Sequence[int]:
+        """The `ts` of all rows that still grow."""
+        return sorted(self._open)
+
     def row(self, ts: int) -> Row | dict[str, Any] | None:
         """One row as it is now, open or closed."""
         if open_row := self._open.get(ts):
@@ -131,6 +142,7 @@ class UiHistory:
         return [encode(row) for row in self.rows]
 
     def apply(self, event: Event) -> tuple[Change, ...]:
+        self._drop_broken_off(event)
         match event:
             case RowGrew() if row := self._open.get(event.ts):
                 row.pieces.append(event.delta)
@@ -160,6 +172,15 @@ class UiHistory:
             case _:
                 new = _new_row(event)
                 return () if new is None else (self._put(new),)
+
+    def _drop_broken_off(self, event: Event) -> None:
+        """What the next request, or the end of a run, finds unfinished will never be finished."""
+        match event:
+            case TaskStarted() | TaskFinished() | TaskAborted() | TaskFailed():
+                self._open.clear()
+            case RequestStarted():
+                for ts in [ts for ts, row in self._open.items() if row.opened.say in STREAMED]:
+                    del self._open[ts]
 
     def _put(self, row: Row) -> Change:
         seen = self._open.pop(row.ts, None) is not None or row.ts in self._rows

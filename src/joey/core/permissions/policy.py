@@ -108,9 +108,15 @@ def _judge_execute(claim: Claim, settings: Settings) -> Decision:
 def _judge_mcp(claim: Claim, settings: Settings) -> Decision:
     action = f"using {claim.subject}"
     switched = _by_switches({"alwaysAllowMcp": settings.always_allow_mcp}, action, settings)
-    if isinstance(switched, Allow) and not claim.listed:
+    listed = claim.listed or _is_named(claim.subject, settings.allowed_mcp_tools)
+    if isinstance(switched, Allow) and not listed:
         return Ask(f"{action}: it is not on the alwaysAllow list of its server")
     return switched
+
+
+def _is_named(subject: str, patterns: Sequence[str]) -> bool:
+    server = subject.partition("/")[0]
+    return not {subject, f"{server}/*", "*"}.isdisjoint(patterns)
 
 
 def _by_switches(switches: dict[str, bool], action: str, settings: Settings) -> Decision:

@@ -1,0 +1,138 @@
+"""The code index of a repository of 5,000 files: how long it takes to fill, and to answer.
+
+The repository is made up, but always the same: Python and TypeScript, some 110 lines a file. A
+query is timed as a task makes it, with the look for changed files before the answer; also right
+after an edit, which the answer must contain. Beside it, plain `rg` for the query's words, whose
+matches would still have to be read and weighed. CPU counts ripgrep's as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import Random
+from statistics import median, quantiles
+from tempfile import TemporaryDirectory
+
+from bench.crowd import Pulse
+from bench.repository import QUERIES, make_repository
+from bench.tables import table, verdict
+from joey.errors import ToolError
+from joey.knowledge.index_text import query_words
+from joey.knowledge.index_vectors import cosines, most_alike, pack
+from joey.knowledge.indexes import Indexes
+from joey.ports import CodeIndex
+from joey.workspace.files import LocalFiles
+from joey.workspace.inventory import every_file
+from joey.workspace.ripgrep import ripgrep
+
+FILES = 5_000
+ROUNDS = 5
+GOAL = 100.0
+"""Milliseconds."""
+CHUNKS, DIMENSION = 20_000, 1_536
+
+
+def main() -> None:
+    with TemporaryDirectory(prefix="joey-bench-") as folder:
+        root = Path(folder) / "repository"
+        size = make_repository(root, FILES)
+        asyncio.run(run(root, Path(folder) / "home", size))
+    vectors()
+
+
+async def run(root: Path, home: Path, size: int) -> None:
+    files = LocalFiles(root)
+    index = Indexes(home).open(files, lambda: every_file(files))
+    pulse = Pulse()
+    started, cpu = time.perf_counter(), time.process_time()
+    await filled(index)
+    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+    pulse.stop()
+    rows = [
+        ["", "measured"],
+        ["files", f"{FILES:,} ({size / 1e6:.0f} MB)"],
+        ["seconds to fill it", f"{seconds:.1f} ({cpu:.1f} of CPU)"],
+        ["files a second", f"{FILES / seconds:,.0f}"],
+        ["longest silence of the event loop, ms", f"{pulse.longest * 1000:.0f}"],
+    ]
+    table("Filling the code index in the background", rows)
+
+    async def ask(query: str) -> None:
+        await index.search(query, None, 12)
+
+    async def edit_and_ask(query: str) -> None:
+        name = f"fresh{time.perf_counter_ns()}"
+        (root / "src" / "edited.py").write_text(f"def {name}() -> None: ...\n", encoding="utf-8")
+        answer = await index.search(f"{query} {name}", None, 12)
+        assert answer.hits[0].path == "src/edited.py", answer.hits[0]
+
+    async def grep(query: str) -> None:
+        await asyncio.to_thread(plain_grep, root, query)
+
+    heads = ["ms", "CPU", "p50", "p95", "goal", ""]
+    results = [await measured("codebase_search", ask, GOAL)]
+    results.append(await measured("the same after an edit", edit_and_ask, GOAL))
+    results.append(await measured("rg of the words", grep, None))
+    table(f"{len(QUERIES)} queries, {ROUNDS} times each", [heads, *results])
+    await index.close()
+
+
+async def filled(index: CodeIndex) -> None:
+    while True:
+        try:
+            await index.search("anything", None, 1)
+        except ToolError:
+            if index.state.problem:
+                raise
+        else:
+            return
+
+
+async def measured(
+    name: str, work: Callable[[str], Awaitable[None]], goal: float | None
+) -> list[str]:
+    times = []
+    cpu = sum(os.times()[:4])
+    for _ in range(ROUNDS):
+        for query in QUERIES:
+            started = time.perf_counter()
+            await work(query)
+            times.append((time.perf_counter() - started) * 1000)
+    cpu = (sum(os.times()[:4]) - cpu) / len(times) * 1000
+    late = quantiles(times, n=20)[-1]
+    told = [name, f"{cpu:.0f}", f"{median(times):.0f}", f"{late:.0f}"]
+    return [*told, "", ""] if goal is None else [*told, f"{goal:.0f}", verdict(late, goal)]
+
+
+def plain_grep(root: Path, query: str) -> None:
+    words = [f"--regexp={word}" for word in query_words(query)]
+    subprocess.run(
+        [ripgrep(), "--no-config", "--ignore-case", "--line-number", *words, "--", str(root)],
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+
+
+def vectors() -> None:
+    """What comparing meanings adds; the model's own time comes on top of it."""
+    chance = Random(7)
+    packed = [pack([chance.gauss(0, 1) for _ in range(DIMENSION)]) for _ in range(CHUNKS // 10)]
+    all_of_them = [(number, packed[number % len(packed)]) for number in range(CHUNKS)]
+    signs, wanted = packed[0]
+    started = time.perf_counter()
+    chosen = most_alike(signs, ((number, bits) for number, (bits, _) in all_of_them))
+    cosines(wanted, ((number, all_of_them[number][1][1]) for number in chosen))
+    milliseconds = (time.perf_counter() - started) * 1000
+    rows = [["ms", "measured", "goal", ""]]
+    name = f"{CHUNKS:,} vectors of {DIMENSION:,} numbers"
+    rows.append([name, f"{milliseconds:.0f}", f"{GOAL:.0f}", verdict(milliseconds, GOAL)])
+    table("Comparing meanings", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""Large trees: what the tools take there, beside ripgrep on its own, in the same run.
+
+`python -m bench.trees [FILES]`, 20,000 unless told. The goal is for 200,000, as in `make soak`: in
+a small tree most of the time goes into starting anything at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import DEVNULL
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from bench.tables import table, verdict
+from joey.core.models import ModelInfo
+from joey.core.modes import BUILT_IN
+from joey.core.protocol import ToolProtocol
+from joey.core.settings import Settings
+from joey.ports import ToolContext
+from joey.terminals.local import LocalTerminal
+from joey.tools.list_files import ListFiles
+from joey.tools.search_files import SearchFiles
+from joey.workspace.files import LocalFiles
+from joey.workspace.ripgrep import ripgrep
+from joey.workspace.search import LocalSearch
+
+FILES = 20_000
+LARGE = 200_000
+FOLDER = 200
+ROUNDS = 7
+ADDED = 1.2
+FUNCTIONS = 10
+
+
+def main(files: int = FILES) -> None:
+    goal = ADDED if files >= LARGE else None
+    rows = [["seconds", "ripgrep", "joey", "ratio", "goal", ""]]
+    with TemporaryDirectory(prefix="joey-bench-") as name:
+        root = Path(name)
+        make_tree(root, files)
+        ctx = context(root)
+        rows.append(row("list_files", ["--files"], lambda: listed(ctx), root, goal))
+        for what, regex in (
+            ("nothing found", "no_such_name"),
+            ("one file", f"function_{files - 1}_0"),
+            ("1,000 hits", rf"function_\d*{'7' if files < LARGE else '77'}\d\d_0\("),
+            ("every line", "function"),
+        ):
+            search = searched(ctx, regex)
+            rows.append(row(f"search_files, {what}", [regex], search, root, goal))
+        before = peak()
+        for _ in range(3):
+            listed(ctx)
+            searched(ctx, "function")()
+        grown = peak() - before
+    table(f"A tree of {files:,} files", rows)
+    print(f"  memory: {peak():.0f} MB at most, {grown:.1f} MB of it in the last rounds")
+
+
+def make_tree(root: Path, files: int) -> None:
+    for number in range(files):
+        folder = root / f"{number // FOLDER // 50:02}" / f"{number // FOLDER % 50:02}"
+        if number % FOLDER == 0:
+            folder.mkdir(parents=True)
+        text = "".join(
+            f"def function_{number}_{at}(x):\n    return x + {at}\n\n\n" for at in range(FUNCTIONS)
+        )
+        (folder / f"module_{number}.py").write_text(text, encoding="utf-8")
+
+
+def context(root: Path) -> ToolContext:
+    files = LocalFiles(root)
+    return ToolContext(
+        files=files,
+        search=LocalSearch(files),
+        terminal=LocalTerminal(),
+        settings=Settings(),
+        protocol=ToolProtocol.NATIVE,
+        model=ModelInfo(id="none"),
+        modes=BUILT_IN,
+        mode=BUILT_IN[0],
+        todos=(),
+        artifacts=root / "none",
+        call_id="",
+        row_ts=0,
+        output_ts=0,
+        on_output=lambda text: None,
+    )
+
+
+def listed(ctx: ToolContext) -> None:
+    run(ListFiles(), {"path": ".", "recursive": True}, ctx)
+
+
+def searched(ctx: ToolContext, regex: str) -> Callable[[], None]:
+    return lambda: run(SearchFiles(), {"path": ".", "regex": regex}, ctx)
+
+
+def run(tool: ListFiles | SearchFiles, arguments: dict[str, Any], ctx: ToolContext) -> None:
+    async def call() -> None:
+        if isinstance(tool, ListFiles):
+            listing = await tool.prepare(tool.parse(arguments), ctx)
+            await tool.run(listing, ctx, None)
+        else:
+            search = await tool.prepare(tool.parse(arguments), ctx)
+            await tool.run(search, ctx, None)
+
+    asyncio.run(call())
+
+
+def row(
+    name: str, arguments: list[str], ours: Callable[[], None], root: Path, goal: float | None
+) -> list[str]:
+    """Both take turns, and the best of each counts: what else the machine does is not meant."""
+    plain, joey = [], []
+    for _ in range(ROUNDS):
+        plain.append(seconds(lambda: ripgrep_alone(arguments, root)))
+        joey.append(seconds(ours))
+    base, measured = min(plain), min(joey)
+    ratio = measured / base
+    told = [name, f"{base:.3f}", f"{measured:.3f}", f"{ratio:.2f}x"]
+    return [*told, "", ""] if goal is None else [*told, f"{goal}x", verdict(ratio, goal)]
+
+
+def ripgrep_alone(arguments: list[str], root: Path) -> None:
+    subprocess.run([ripgrep(), "--no-config", *arguments, str(root)], stdout=DEVNULL, check=False)
+
+
+def seconds(work: Callable[[], None]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def peak() -> float:
+    """Megabytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else FILES)

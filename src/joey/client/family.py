@@ -1,0 +1,114 @@
+"""A task and its subtasks as one stream of events, whoever of them speaks.
+
+Somebody waits for each of them all the time, so that none is missed while the reader looks at
+another: a subtask may be over before the reader comes to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from msgspec import Struct
+
+from joey.client.session import Session
+from joey.core.events import ChildSpawned, Event, TaskPaused
+from joey.errors import UserError
+
+MOST_WAITING = 1000
+"""Events that the reader may leave unread; behind them, each task keeps its own."""
+
+
+class Told(Struct, frozen=True):
+    teller: Session
+    event: Event
+
+
+@asynccontextmanager
+async def family(
+    session: Session, events: AsyncIterator[Event], *, whole: bool = False
+) -> AsyncIterator[AsyncIterator[Told]]:
+    """All that a task and its subtasks tell, as it comes, until the task's own `events` end.
+
+    When they are not the `whole` story, subtasks may be at work of which they do not tell.
+    """
+    listening = _Listening()
+    listening.begin(session, events, whole=whole)
+    try:
+        yield listening.told()
+    finally:
+        await listening.close()
+
+
+class _Listening:
+    def __init__(self) -> None:
+        self._heard: asyncio.Queue[Told | None] = asyncio.Queue(MOST_WAITING)
+        self._root: asyncio.Task[None] | None = None
+        self._jobs: set[asyncio.Task[None]] = set()
+        self._followed: set[str] = set()
+        self._heard_to: dict[str, int] = {}
+        """Subtasks that were followed before: how far."""
+
+    def begin(self, session: Session, events: AsyncIterator[Event], *, whole: bool) -> None:
+        self._root = asyncio.ensure_future(self._listen_to_root(session, events, whole))
+
+    async def told(self) -> AsyncIterator[Told]:
+        while (told := await self._heard.get()) is not None:
+            yield told
+        assert self._root is not None
+        await self._root
+
+    async def close(self) -> None:
+        jobs = [job for job in (self._root, *self._jobs) if job is not None]
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+
+    async def _listen_to_root(
+        self, session: Session, events: AsyncIterator[Event], whole: bool
+    ) -> None:
+        try:
+            await self._listen(session, events, whole)
+        except Exception:
+            await self._heard.put(None)
+            raise
+        while self._jobs:  # they are over too, but may have been heard of late
+            await asyncio.wait(self._jobs)
+        await self._heard.put(None)
+
+    async def _listen(self, session: Session, events: AsyncIterator[Event], whole: bool) -> None:
+        fresh: set[str] = set()
+        if not whole:
+            self._follow(session, session.waits_for, fresh)
+        async for event in events:
+            await self._heard.put(Told(session, event))
+            match event:
+                case ChildSpawned(child_id=child_id):
+                    fresh.add(child_id)
+                case TaskPaused(child_ids=child_ids):
+                    self._follow(session, child_ids, fresh)
+
+    def _follow(self, parent: Session, child_ids: tuple[str, ...], fresh: set[str]) -> None:
+        for child_id in child_ids:
+            if child_id not in self._followed:
+                self._followed.add(child_id)
+                following = self._listen_to_child(parent, child_id, is_new=child_id in fresh)
+                job = asyncio.ensure_future(following)
+                self._jobs.add(job)
+                job.add_done_callback(self._jobs.discard)
+
+    async def _listen_to_child(self, parent: Session, child_id: str, *, is_new: bool) -> None:
+        try:
+            child = await parent.child(child_id)
+            if child is None:
+                return
+            since = self._heard_to.get(child_id, 0 if is_new else child.first)
+            if since and child.pending is not None:
+                await self._heard.put(Told(child, child.pending))
+            await self._listen(child, child.events(since), whole=not since)
+            self._heard_to[child_id] = child.seq
+        except UserError:
+            return  # the connection is lost, or the task was deleted: the parent tells of it
+        finally:
+            self._followed.discard(child_id)

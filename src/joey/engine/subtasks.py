@@ -1,0 +1,182 @@
+"""Work that a task hands to tasks of its own, and how their results come back.
+
+    1. the parent names the child of a call in its journal, and commits
+    2. the child is made: its folder, its first words, its todos; or found as it was left
+    3. the parent pauses
+    4. the child works, beside its siblings; all draw from the parent's allowance
+    5. it hands over its result, fails, or is stopped
+    6. the parent writes what came of it as the result of the call
+    7. the parent goes on
+
+The process may die between any two of them. Whoever resumes the parent finds the calls that have
+a child and no result, and goes through the same steps again: a child that was never made is made
+under its name, one that is unfinished goes on, one that has finished is not asked again. A call
+gets its result once, because it is open until then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from joey.core.events import (
+    ChildSpawned,
+    MessageQueued,
+    TaskFinished,
+    TaskPaused,
+    TaskUnpaused,
+    TokenUsage,
+)
+from joey.core.prompts import replies
+from joey.core.state import TaskState
+from joey.engine.calls import PlacedCall
+from joey.engine.endings import Completed, Failed, Stop
+from joey.engine.identity import new_task_id
+from joey.engine.opening import Opening
+from joey.errors import StoreError, ToolError, UserError
+from joey.tools.base import Delegate
+
+if TYPE_CHECKING:
+    from joey.engine.engine import Engine, TaskOptions
+    from joey.engine.task import Task
+
+log = logging.getLogger(__name__)
+
+
+class Returned(Struct, frozen=True):
+    """What came of a subtask."""
+
+    usage: TokenUsage = TokenUsage()
+    result: str | None = None
+    error: ToolError | None = None
+
+
+Settle = Callable[[ChildSpawned, Returned], None]
+
+
+class Subtasks:
+    """How one task comes to its subtasks; `options` are its own, and theirs."""
+
+    def __init__(self, engine: Engine, options: TaskOptions) -> None:
+        self._engine = engine
+        self._options = options
+
+    def find(self, child_id: str) -> Task | None:
+        """A subtask that is open."""
+        return self._engine.find(child_id)
+
+    def spawn(self, task: Task, placed: PlacedCall, wanted: Delegate) -> ChildSpawned:
+        """Name the child that shall do the work of a call."""
+        spawned = ChildSpawned(
+            ts=task.now(),
+            child_id=new_task_id(task.bench.clock.now()),
+            call_id=placed.call.id,
+            row_ts=placed.row_ts,
+            result_ts=task.now(),
+            mode=wanted.mode,
+            message=wanted.message,
+            todos=wanted.todos,
+        )
+        task.publish(spawned)
+        return spawned
+
+    async def see_through(
+        self, task: Task, spawned: Sequence[ChildSpawned], settle: Settle
+    ) -> None:
+        """Steps 1 to 7, for children that were named just now or in an earlier run.
+
+        Raises:
+            Stop: a child cannot be opened; the task can be resumed when it can.
+        """
+        await task.recorder.commit()
+        family: list[Task | ToolError] = []
+        try:
+            for each in spawned:
+                family.append(await self._open(task, each))
+            task.publish(TaskPaused(ts=task.now(), child_ids=tuple(s.child_id for s in spawned)))
+            for child in _made(family):
+                _set_to_work(task, child)
+            await task.save()
+            for child in _made(family):
+                await _come_to_rest(child)
+            for each, member in zip(spawned, family, strict=True):
+                settle(each, await _returned(member))
+        finally:
+            await self._let_go(_made(family))
+            if task.state is TaskState.DELEGATED:
+                task.publish(TaskUnpaused(ts=task.now()))
+
+    async def _open(self, task: Task, spawned: ChildSpawned) -> Task | ToolError:
+        try:
+            child = await self._engine.open_subtask(task, self._options, spawned)
+        except StoreError as error:
+            raise Stop("subtask", f"The subtask cannot be opened: {error}") from error
+        except UserError as error:
+            return ToolError(replies.subtask_not_started(str(error)))
+        return child
+
+    async def _let_go(self, children: Sequence[Task]) -> None:
+        """Children are open as long as their parent waits for them; what still works is stopped."""
+        released = await asyncio.gather(
+            *(self._engine.release(child) for child in children), return_exceptions=True
+        )
+        for child, problem in zip(children, released, strict=True):
+            if isinstance(problem, Exception):
+                log.warning("subtask %s could not be closed: %s", child.id, problem)
+
+
+def _made(family: Sequence[Task | ToolError]) -> list[Task]:
+    return [member for member in family if not isinstance(member, ToolError)]
+
+
+def _set_to_work(task: Task, child: Task) -> None:
+    facts = child.recorder.facts
+    if child.running:
+        return
+    if facts.accepted:
+        if facts.state is TaskState.RUNNING:
+            # The process died between the acceptance and the last word.
+            child.publish(TaskFinished(ts=child.now()))
+        return
+    if facts.requests:
+        _pass_on_words(task, child)
+    child.start(Opening.CONTINUE if facts.requests else Opening.NEW, task.allowance)
+
+
+def _pass_on_words(task: Task, child: Task) -> None:
+    """Somebody who stops a task and then says something may well mean the work in hand."""
+    since = child.recorder.facts.updated
+    for said in task.recorder.facts.queue.values():
+        if said.ts > since:
+            queued = MessageQueued(ts=child.now(), id=said.id, text=said.text, images=said.images)
+            child.publish(queued)
+
+
+async def _come_to_rest(child: Task) -> None:
+    while child.running:
+        with suppress(StoreError):  # told when it is asked what came of it
+            await child.wait()
+
+
+async def _returned(member: Task | ToolError) -> Returned:
+    if isinstance(member, ToolError):
+        return Returned(error=member)
+    usage = member.total_usage
+    if member.recorder.facts.accepted:
+        return Returned(usage, member.result or "")
+    try:
+        match await member.wait():
+            case Completed(result):
+                return Returned(usage, result)
+            case Failed(_, message):
+                text = replies.subtask_failed(member.id, message)
+            case _:
+                text = replies.subtask_stopped(member.id)
+    except StoreError as error:
+        text = replies.subtask_failed(member.id, str(error))
+    return Returned(usage, error=ToolError(text))

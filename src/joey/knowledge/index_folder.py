@@ -1,0 +1,63 @@
+"""Where the index of a workspace is kept, and who may change it.
+
+Any process may read. Who changes it holds an advisory lock of the kernel, which ends with its
+process however that ends. A second lock keeps two processes from paying for the same vectors.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+
+DATABASE = "code.sqlite"
+BUILDING, EMBEDDING = "build.lock", "embed.lock"
+
+
+class IndexFolder:
+    """Folders are 0700, files 0600."""
+
+    def __init__(self, parent: Path, workspace: Path) -> None:
+        self._parent = parent
+        self._workspace = workspace
+
+    @cached_property
+    def path(self) -> Path:
+        # Imported on need: it is slow to load, and most tasks never come here.
+        from hashlib import sha256
+
+        return self._parent / sha256(os.fsencode(self._workspace)).hexdigest()[:16]
+
+    @property
+    def database(self) -> Path:
+        return self.path / DATABASE
+
+    def make(self) -> None:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.mkdir(mode=0o700, exist_ok=True)
+
+    @contextmanager
+    def locked(self, name: str) -> Iterator[bool]:
+        """Whether nobody else holds the lock; until the end of the block nobody else can."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self.path / name, flags, 0o600)
+        try:
+            yield _lock(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def clear(self) -> None:
+        """Throw the database away."""
+        for suffix in ("", "-wal", "-shm"):
+            self.path.joinpath(DATABASE + suffix).unlink(missing_ok=True)
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,289 @@
+"""The index on disk: passages in SQLite's full-text table, and vectors beside them.
+
+A cache and nothing more: a file of another layout, or a damaged one, is thrown away and made
+anew. WAL lets others read while one writes. Words are weighed by BM25, and count for more in the
+path of a file and in the first lines of definitions than in the text.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from joey.knowledge.index_text import Passage, parts_of, query_words
+
+LAYOUT = 1
+POSTINGS = 20_000
+"""How many occurrences of its words a query may have weighed: keeps the commonest from costing
+more than they tell."""
+_WEIGHTS = "bm25(3.0, 4.0, 1.0, 1.0)"
+_BUSY_SECONDS = 5.0
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_PRIMARY_CODE = 0xFF
+_TABLES = f"""
+    CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE files (
+        id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE,
+        modified INTEGER NOT NULL, changed INTEGER NOT NULL,
+        size INTEGER NOT NULL, inode INTEGER NOT NULL, digest BLOB NOT NULL
+    );
+    CREATE TABLE places (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        file INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL
+    );
+    CREATE INDEX places_of_file ON places (file);
+    CREATE VIRTUAL TABLE passages USING fts5(
+        path, names, text, parts, tokenize = 'porter unicode61 remove_diacritics 2'
+    );
+    CREATE TABLE vectors (place INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+    CREATE TABLE signs (place INTEGER PRIMARY KEY, bits BLOB NOT NULL);
+    PRAGMA user_version = {LAYOUT};
+"""
+_BELOW = "JOIN files ON files.id = places.file WHERE (files.path = ?1 OR files.path GLOB ?2)"
+
+
+Stamp = tuple[int, int, int, int]
+"""When a file was modified and changed, its size and its inode."""
+
+
+class Match(Struct, frozen=True):
+    """A passage and how well it fits, 0 to 1."""
+
+    place: int
+    score: float
+
+
+class Found(Struct, frozen=True):
+    path: str
+    start: int
+    end: int
+    text: str
+    score: float
+
+
+class DamagedError(Exception):
+    """The file is not a database any more."""
+
+
+def has_full_text() -> bool:
+    """Whether this Python's SQLite can search text at all."""
+    with closing(sqlite3.connect(":memory:")) as memory:
+        try:
+            memory.execute("CREATE VIRTUAL TABLE probe USING fts5(text)")
+        except sqlite3.OperationalError:
+            return False
+    return True
+
+
+class IndexStore:
+    """One connection. Used by one thread at a time, whichever that is."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError, sqlite3.Error or DamagedError."""
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        self._connection = sqlite3.connect(
+            path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        self._stamps: dict[str, Stamp] = {}
+        self._stamps_version = 0
+        try:
+            with _damage_told():
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                self._connection.execute("PRAGMA synchronous = NORMAL")
+                self._lay_out()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @contextmanager
+    def changes(self) -> Iterator[None]:
+        """One transaction: all of what is done inside, or nothing."""
+        with _damage_told():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._connection.rollback()
+                raise
+            self._connection.execute("COMMIT")
+
+    # What is known about files
+
+    def fact(self, name: str) -> str:
+        with _damage_told():
+            row = self._connection.execute("SELECT value FROM facts WHERE name = ?", (name,))
+            return next((value for (value,) in row), "")
+
+    def set_facts(self, facts: Mapping[str, str]) -> None:
+        self._connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
+
+    def stamps(self) -> Mapping[str, Stamp]:
+        """By path: what a file looked like when it was read. Read again when another connection
+        has changed something, so ask one that changes nothing itself."""
+        with _damage_told():
+            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+            if version != self._stamps_version:
+                sql = "SELECT modified, changed, size, inode, path FROM files"
+                self._stamps = {row[4]: row[:4] for row in self._connection.execute(sql)}
+                self._stamps_version = version
+            return self._stamps
+
+    def restamp(self, path: str, stamp: Stamp, digest: bytes) -> bool:
+        """Whether the file holds what it held before; then only its stamp is new. Inside
+        `changes`."""
+        sql = (
+            "UPDATE files SET modified = ?, changed = ?, size = ?, inode = ?"
+            " WHERE path = ? AND digest = ?"
+        )
+        return self._connection.execute(sql, (*stamp, path, digest)).rowcount > 0
+
+    def put(self, path: str, stamp: Stamp, digest: bytes, passages: Iterable[Passage]) -> None:
+        """Inside `changes`."""
+        self.drop(path)
+        run = self._connection.execute
+        sql = (
+            "INSERT INTO files (path, modified, changed, size, inode, digest)"
+            " VALUES (?, ?, ?, ?, ?, ?)"
+        )
+        file = run(sql, (path, *stamp, digest)).lastrowid
+        path_words = f"{path} {parts_of(path)}"
+        for passage in passages:
+            lines = (file, passage.start, passage.end)
+            place = run("INSERT INTO places (file, first, last) VALUES (?, ?, ?)", lines).lastrowid
+            row = (place, path_words, passage.names, passage.text, passage.parts)
+            run("INSERT INTO passages (rowid, path, names, text, parts) VALUES (?,?,?,?,?)", row)
+
+    def drop(self, path: str) -> None:
+        """Inside `changes`."""
+        of_file = "SELECT places.id FROM places JOIN files ON files.id = file WHERE path = ?"
+        for table, key in (("vectors", "place"), ("signs", "place"), ("passages", "rowid")):
+            self._connection.execute(f"DELETE FROM {table} WHERE {key} IN ({of_file})", (path,))
+        self._connection.execute(
+            "DELETE FROM places WHERE file = (SELECT id FROM files WHERE path = ?)", (path,)
+        )
+        self._connection.execute("DELETE FROM files WHERE path = ?", (path,))
+
+    # What is found
+
+    def by_words(self, query: str, folder: str, limit: int) -> list[Match]:
+        """Passages with words of the query, best first; the best has 1."""
+        with _damage_told():
+            words = self._telling(query_words(query))
+            if not words:
+                return []
+            sql = "SELECT rowid, rank FROM passages WHERE passages MATCH ?3 AND rank MATCH ?4"
+            if folder:
+                sql += f" AND rowid IN (SELECT places.id FROM places {_BELOW})"
+            sql += " ORDER BY rank LIMIT ?5"
+            rows = self._connection.execute(
+                sql, (folder, _below(folder), " OR ".join(words), _WEIGHTS, limit)
+            ).fetchall()
+        # SQLite's ranks are negative, the best the lowest.
+        return [Match(place, rank / rows[0][1]) for place, rank in rows if rank < 0]
+
+    def found(self, matches: Iterable[Match]) -> Iterator[Found]:
+        """Where the matches are, and what they say; those that have gone are left out."""
+        sql = (
+            "SELECT files.path, first, last, text FROM places JOIN files ON files.id = file"
+            " JOIN passages ON passages.rowid = places.id WHERE places.id = ?"
+        )
+        with _damage_told():
+            for match in matches:
+                for path, first, last, text in self._connection.execute(sql, (match.place,)):
+                    yield Found(path, first, last, text, match.score)
+
+    def _telling(self, words: Sequence[str]) -> list[str]:
+        """The words as FTS5 wants them, the rarest first, as many as may be weighed."""
+        count = "SELECT count(*) FROM passages WHERE passages MATCH ?"
+        quoted = [f'"{word}"' for word in words]
+        seen = {word: self._connection.execute(count, (word,)).fetchone()[0] for word in quoted}
+        kept: list[str] = []
+        total = 0
+        for word in sorted((word for word in quoted if seen[word]), key=lambda word: seen[word]):
+            total += seen[word]
+            if kept and total > POSTINGS:
+                break
+            kept.append(word)
+        return kept
+
+    # Vectors
+
+    def signs(self, folder: str) -> Iterator[tuple[int, bytes]]:
+        """Of every passage that has a vector."""
+        sql = "SELECT place, bits FROM signs"
+        if folder:
+            sql += f" WHERE place IN (SELECT places.id FROM places {_BELOW})"
+        with _damage_told():
+            yield from self._connection.execute(sql, (folder, _below(folder)) if folder else ())
+
+    def vectors(self, places: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+        sql = "SELECT place, vector FROM vectors WHERE place = ?"
+        with _damage_told():
+            for place in places:
+                yield from self._connection.execute(sql, (place,))
+
+    def without_vector(self, after: int, limit: int) -> list[tuple[int, str, str]]:
+        """(place, path, text) of passages that have none yet, in the order of their places."""
+        sql = (
+            "SELECT places.id, files.path, text FROM places JOIN files ON files.id = file"
+            " JOIN passages ON passages.rowid = places.id"
+            " WHERE places.id > ? AND places.id NOT IN (SELECT place FROM vectors)"
+            " ORDER BY places.id LIMIT ?"
+        )
+        with _damage_told():
+            return self._connection.execute(sql, (after, limit)).fetchall()
+
+    def put_vectors(self, vectors: Sequence[tuple[int, tuple[bytes, bytes]]]) -> None:
+        """By place, signs and numbers. Inside `changes`; of passages that have gone meanwhile,
+        none is kept."""
+        sql = "INSERT OR REPLACE INTO {} SELECT id, ? FROM places WHERE id = ?"
+        run = self._connection.executemany
+        run(sql.format("signs"), ((signs, place) for place, (signs, _) in vectors))
+        run(sql.format("vectors"), ((numbers, place) for place, (_, numbers) in vectors))
+
+    def clear_vectors(self) -> None:
+        """Inside `changes`."""
+        self._connection.execute("DELETE FROM vectors")
+        self._connection.execute("DELETE FROM signs")
+
+    def counts(self) -> tuple[int, int]:
+        """Passages, and vectors of them."""
+        with _damage_told():
+            sql = "SELECT (SELECT count(*) FROM places), (SELECT count(*) FROM vectors)"
+            passages, vectors = self._connection.execute(sql).fetchone()
+            return passages, vectors
+
+    def _lay_out(self) -> None:
+        with self.changes():
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            if version == LAYOUT:
+                return
+            if version or self._connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                raise DamagedError(f"layout {version} instead of {LAYOUT}")
+            for statement in _TABLES.split(";"):
+                self._connection.execute(statement)
+
+
+def _below(folder: str) -> str:
+    """The pattern of everything in a folder."""
+    escaped = folder.replace("[", "[[]").replace("*", "[*]").replace("?", "[?]")
+    return f"{escaped}/*"
+
+
+@contextmanager
+def _damage_told() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", None) or 0
+        if code & _PRIMARY_CODE in _DAMAGED:
+            raise DamagedError(str(error)) from error
+        raise

@@ -1,0 +1,154 @@
+"""Files cut into passages, and the words by which a passage is found.
+
+A passage is some dozens of lines, cut where a definition begins or a line is empty, so that what
+belongs together is found together. Code is written in compound names: `readConfigFile` is also
+found by `config`, and `config_file` by its parts, because the parts are indexed beside the text.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+
+from msgspec import Struct
+
+SHORTEST, LONGEST = 25, 60
+"""Lines of a passage."""
+OVERLAP = 5
+"""Lines that two passages share where no good place to cut was found."""
+MOST_CHARACTERS = 6_000
+LONGEST_LINE = 500
+MOST_WORDS = 16
+"""Words of a query; what comes after them says little."""
+
+_MODIFIERS = (
+    r"export|default|public|private|protected|internal|static|final|abstract|async|sealed|partial"
+    r"|override|virtual|inline|extern|unsafe|declare|data|open|suspend|pub(?:\([^)\n]*\))?"
+)
+_KEYWORDS = (
+    r"def|class|function\*?|func|fn|fun|struct|enum|union|trait|interface|impl|type|module|mod"
+    r"|namespace|record|protocol|extension|object|macro_rules!|sub|procedure|package"
+)
+_DEFINITION = re.compile(
+    rf"^[ \t]*(?:(?:{_MODIFIERS})[ \t]+)*(?:{_KEYWORDS})[ \t]+[\w$(<~].*"
+    r"|^(?:export[ \t]+)?(?:const|let|var|val)[ \t]+[\w$]+[ \t]*[=:].*"
+    r"|^[ \t]*(?:public|private|protected|static)[ \t][^=;\n]*\(.*"
+    r"|^[A-Za-z_][\w \t*&:<>,]*[ \t*&][\w:~]+\([^;\n]*$",
+    re.MULTILINE,
+)
+_HEADING = re.compile(r"^#{1,6}[ \t]+\S.*", re.MULTILINE)
+_BELONGS_BELOW = re.compile(r"\s*(?:@|#|//|/\*|\*)")
+"""Decorators and comments in front of a definition."""
+_COMPOUND = re.compile(r"(?<![A-Za-z0-9])[A-Za-z][a-z0-9]*[A-Z][A-Za-z0-9]*")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_WORD = re.compile(r"[^\W_]+")
+_SAYS_NOTHING = frozenset(
+    """a all an and any are as at be by can code do does file files find for from function functions
+    get has have how i implementation implemented in into is it its me method of on or show that
+    the their there these this to use used uses using was we what when where which who why will
+    with you""".split()  # noqa: SIM905 (words are easier to read than a list of them)
+)
+
+
+class Passage(Struct, frozen=True):
+    """Lines `start` to `end` of a file, counted from 1."""
+
+    start: int
+    end: int
+    text: str
+    names: str
+    """The definitions in it: their first lines, with compound names taken apart too."""
+    parts: str
+    """The parts of compound names in it."""
+
+
+def passages(name: str, text: str) -> list[Passage]:
+    """A file cut up; empty lines at the ends of passages are left out."""
+    lines = [_shortened(line) for line in text.split("\n")]
+    named = _definitions(name, text)
+    places = sorted(named)
+    found = []
+    start = 0
+    while start < len(lines):
+        end, following = _cut(lines, places, start)
+        if (passage := _passage(lines, start, end, named, places)) is not None:
+            found.append(passage)
+        start = following
+    return found
+
+
+def parts_of(text: str) -> str:
+    """What compound names in a text are made of: `readConfigFile` gives `read config file`."""
+    compounds = [name for name in dict.fromkeys(_COMPOUND.findall(text)) if not name.isupper()]
+    return " ".join(dict.fromkeys(part for name in compounds for part in _PART.findall(name)))
+
+
+def query_words(query: str) -> tuple[str, ...]:
+    """The words of a query that say something, in lower case; compound names also by part."""
+    words = [word.lower() for word in _WORD.findall(f"{query} {parts_of(query)}")]
+    telling = [word for word in words if word not in _SAYS_NOTHING and len(word) > 1]
+    return tuple(dict.fromkeys(telling or words))[:MOST_WORDS]
+
+
+def _shortened(line: str) -> str:
+    line = line.rstrip("\r")
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…"
+
+
+def _definitions(name: str, text: str) -> dict[int, str]:
+    """The first lines of definitions, by line number from 0."""
+    expression = _HEADING if name.endswith((".md", ".markdown", ".mdx")) else _DEFINITION
+    found: dict[int, str] = {}
+    line = position = 0
+    for match in expression.finditer(text):
+        line += text.count("\n", position, match.start())
+        position = match.start()
+        found[line] = _shortened(match[0])
+    return found
+
+
+def _cut(lines: list[str], places: list[int], start: int) -> tuple[int, int]:
+    """Where the passage that begins at `start` ends, and where the next one begins."""
+    furthest = _furthest(lines, start)
+    if furthest == len(lines):
+        return furthest, furthest
+    soonest = min(start + SHORTEST, furthest)
+    within = places[bisect_left(places, soonest) : bisect_right(places, furthest)]
+    if within:
+        cut = min(within, key=lambda place: (_indent(lines[place]), -place))
+        while cut > soonest and _BELONGS_BELOW.match(lines[cut - 1]):
+            cut -= 1
+        return cut, cut
+    for cut in range(furthest, soonest, -1):
+        if not lines[cut - 1].strip():
+            return cut, cut
+    return furthest, max(furthest - OVERLAP, start + 1)
+
+
+def _furthest(lines: list[str], start: int) -> int:
+    """The end of the longest passage that may begin here; at least one line."""
+    characters = 0
+    for number in range(start, min(start + LONGEST, len(lines))):
+        characters += len(lines[number]) + 1
+        if characters > MOST_CHARACTERS and number > start:
+            return number
+    return min(start + LONGEST, len(lines))
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _passage(
+    lines: list[str], start: int, end: int, named: dict[int, str], places: list[int]
+) -> Passage | None:
+    while end > start and not lines[end - 1].strip():
+        end -= 1
+    while start < end and not lines[start].strip():
+        start += 1
+    if start == end:
+        return None
+    text = "\n".join(lines[start:end])
+    within = places[bisect_left(places, start) : bisect_left(places, end)]
+    names = "\n".join(named[place] for place in within)
+    return Passage(start + 1, end, text, f"{names} {parts_of(names)}", parts_of(text))

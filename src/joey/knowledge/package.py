@@ -1,0 +1,57 @@
+"""A zip archive of a document, of which no more is unpacked than a document needs.
+
+What an archive says about its own sizes is not believed: the bytes that come out are counted.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from io import BytesIO
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
+
+from joey.errors import ToolError
+
+MOST_UNPACKED = 100 * 1024 * 1024
+_CHUNK = 64 * 1024
+_OLD_FORMAT = b"\xd0\xcf\x11\xe0"
+"""The container of old Office files, and of new ones with a password."""
+
+
+class Package:
+    def __init__(self, data: bytes) -> None:
+        if data.startswith(_OLD_FORMAT):
+            raise ToolError("it is encrypted with a password, or in the old format of Office.")
+        try:
+            self._archive = ZipFile(BytesIO(data))
+        except (BadZipFile, ValueError, NotImplementedError) as error:
+            raise ToolError(f"it is damaged: {error}.") from error
+        self._left = MOST_UNPACKED
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._archive.NameToInfo
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """The content of one file, piece by piece.
+
+        Raises:
+            ToolError: it is missing, locked or damaged, or too much has been unpacked.
+        """
+        if name not in self:
+            raise ToolError(f"it is damaged: {name} is missing in it.")
+        entry = self._archive.getinfo(name)
+        # The other methods unpack without a bound, and no program writes documents with them.
+        if entry.flag_bits & 1 or entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+            raise ToolError("it is encrypted, or packed in a way that documents never are.")
+        try:
+            with self._archive.open(entry) as file:
+                while chunk := file.read(_CHUNK):
+                    self._left -= len(chunk)
+                    if self._left < 0:
+                        raise ToolError(
+                            f"it unpacks to more than {MOST_UNPACKED // 2**20} MB, so it was not"
+                            " read."
+                        )
+                    yield chunk
+        except (BadZipFile, zlib.error, EOFError) as error:
+            raise ToolError(f"it is damaged: {error}.") from error

@@ -1,0 +1,70 @@
+"""The text of a DOCX file: a line for each paragraph, cells of a table beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from joey.knowledge.markup import Kind, events
+from joey.knowledge.package import Package
+
+_BODY = "word/document.xml"
+_SIGNS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+_REPEATED = "Fallback"
+"""The same content once more, for programs that do not know the newer form."""
+
+
+def lines(data: bytes) -> Iterator[str]:
+    """Raises ToolError when the file is damaged, locked, or unpacks to too much."""
+    page = _Page()
+    parents = [""]
+    repeated = 0
+    for kind, name, _ in events(Package(data).chunks(_BODY)):
+        if name == _REPEATED and kind is not Kind.TEXT:
+            repeated += 1 if kind is Kind.START else -1
+        if kind is Kind.START:
+            if not repeated:
+                page.open(name, parents[-1])
+            parents.append(name)
+        elif kind is Kind.END:
+            parents.pop()
+            if not repeated:
+                yield from page.close(name)
+        elif not repeated and parents[-1] == "t":
+            page.write(name)
+
+
+class _Page:
+    """What has been read of the paragraph and the row that are open."""
+
+    def __init__(self) -> None:
+        self._paragraph: list[str] = []
+        self._cell: list[str] = []
+        self._row: list[str] = []
+        self._cells_open = 0
+        """Of tables within tables, only the outermost has rows here."""
+
+    def open(self, name: str, parent: str) -> None:
+        if name == "tc":
+            self._cells_open += 1
+        elif parent == "r" and name in _SIGNS:
+            self._paragraph.append(_SIGNS[name])
+
+    def write(self, text: str) -> None:
+        self._paragraph.append(text)
+
+    def close(self, name: str) -> Iterator[str]:
+        if name == "p":
+            paragraph = "".join(self._paragraph)
+            self._paragraph.clear()
+            if self._cells_open:
+                self._cell.append(paragraph.replace("\n", " "))
+            else:
+                yield paragraph
+        elif name == "tc":
+            self._cells_open -= 1
+            if not self._cells_open:
+                self._row.append(" ".join(filter(None, self._cell)))
+                self._cell.clear()
+        elif name == "tr" and not self._cells_open:
+            yield "\t".join(self._row)
+            self._row.clear()

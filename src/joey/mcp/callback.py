@@ -1,0 +1,81 @@
+"""Where the browser comes back to after a login: one page on this machine, for one visit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import parse_qs, urlsplit
+
+from joey.errors import UserError
+
+PATH = "/callback"
+_LONGEST = 16 * 1024
+_PATIENCE = 10.0
+_PAGE = "<!doctype html><meta charset=utf-8><title>joey</title><p>{text}</p>"
+_DONE = "Logged in. You can close this page and go back to joey."
+_REFUSED = "The login was refused. joey says more."
+_STRANGE = "This page is for a login that joey has begun. There is nothing to see here."
+
+
+class Callback:
+    """The answer that the login service sends by way of the browser."""
+
+    def __init__(self, port: int) -> None:
+        self.address = f"http://127.0.0.1:{port}{PATH}"
+        self.state = ""
+        """Only an answer that carries it is ours."""
+        self._answer: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
+
+    async def answer(self) -> dict[str, str]:
+        """The parameters that came back: `code`, `state` and perhaps `iss`.
+
+        Raises:
+            UserError: the login was refused.
+        """
+        given = await self._answer
+        if "code" not in given:
+            reason = given.get("error_description") or given.get("error") or "no reason was given"
+            raise UserError(f"The login was refused: {reason}.")
+        return given
+
+    def take(self, target: str) -> tuple[int, str]:
+        """What a visit to `target` gets: a status and a text."""
+        parts = urlsplit(target)
+        given = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        ours = parts.path == PATH and self.state and given.get("state") == self.state
+        if not ours or self._answer.done():
+            return 404, _STRANGE
+        self._answer.set_result(given)
+        return 200, _DONE if "code" in given else _REFUSED
+
+
+@asynccontextmanager
+async def listening() -> AsyncIterator[Callback]:
+    async def visit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                request = await reader.readuntil(b"\r\n\r\n")
+            method, _, rest = request.decode("latin-1").partition(" ")
+            status, text = callback.take(rest.partition(" ")[0]) if method == "GET" else (405, "")
+            page = _PAGE.format(text=text).encode()
+            head = (
+                f"HTTP/1.1 {status} OK\r\nContent-Type: text/html; charset=utf-8\r\n"
+                f"Content-Length: {len(page)}\r\nCache-Control: no-store\r\nConnection: close\r\n"
+                "Referrer-Policy: no-referrer\r\n\r\n"
+            )
+            writer.write(head.encode() + page)
+            await writer.drain()
+        except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError):
+            pass  # Not a browser, or one that left; the person can try again.
+        except asyncio.LimitOverrunError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(visit, "127.0.0.1", 0, limit=_LONGEST)
+    callback = Callback(server.sockets[0].getsockname()[1])
+    try:
+        yield callback
+    finally:
+        server.close()

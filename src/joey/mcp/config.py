@@ -1,0 +1,196 @@
+"""`mcp.json`: which servers there are and how they are reached, in Roo's schema.
+
+A server whose entry is wrong is left out with the reason, and the others stay. `${env:NAME}` and
+`${workspaceFolder}` are filled in wherever a string may stand.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta, Struct, structs
+
+Source = Literal["project", "global"]
+Transport = Literal["stdio", "sse", "streamable-http"]
+
+GROUP = "mcpServers"
+DEFAULT_TIMEOUT = 60
+ANY_TOOL = "*"
+
+_TYPES: dict[str, Transport] = {
+    "stdio": "stdio",
+    "sse": "sse",
+    "streamable-http": "streamable-http",
+    "http": "streamable-http",
+}
+_VARIABLE = re.compile(r"\$\{(?:env:(\w+)|(workspaceFolder))\}")
+_SECRET = re.compile(r"(--?[\w-]*(?:key|token|secret|password))(=.*)?", re.IGNORECASE)
+_PLACE = re.compile(r" - at `\$\.?(.*)`$")
+
+
+class Entry(Struct, frozen=True, rename="camel"):
+    """A server as the file has it."""
+
+    type: str | None = None
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    cwd: str | None = None
+    env: dict[str, str] = {}
+    url: str | None = None
+    headers: dict[str, str] = {}
+    disabled: bool = False
+    timeout: Annotated[float, Meta(ge=1, le=3600)] = DEFAULT_TIMEOUT
+    """Seconds that a call may take."""
+    always_allow: tuple[str, ...] = ()
+    disabled_tools: tuple[str, ...] = ()
+    watch_paths: tuple[str, ...] = ()
+
+
+class ServerConfig(Struct, frozen=True, kw_only=True):
+    name: str
+    source: Source
+    transport: Transport
+    entry: Entry
+    """With its variables filled in."""
+    written: Entry
+    """With its variables as they were written."""
+    content: bytes
+    """What trust is bound to: everything that the file says about it."""
+
+    @property
+    def reach(self) -> tuple[object, ...]:
+        """What cannot change without a new connection."""
+        entry = self.entry
+        how = (entry.command, entry.args, entry.cwd, entry.env, entry.url, entry.headers)
+        return (self.source, self.transport, self.entry.disabled, *how)
+
+    @property
+    def shown(self) -> str:
+        """The command line, or the address, as it was written but for what may be a secret."""
+        written = self.written
+        if self.transport == "stdio":
+            return shlex.join((written.command or "", *_without_secrets(written.args)))
+        parts = urlsplit(written.url or "")
+        return parts._replace(query="", netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+    def allows(self, tool: str) -> bool:
+        return tool in self.entry.always_allow or ANY_TOOL in self.entry.always_allow
+
+
+class Servers(Struct, frozen=True):
+    """What a file says: those that can be used, and why others cannot."""
+
+    configs: dict[str, ServerConfig] = {}
+    problems: tuple[str, ...] = ()
+
+
+def parse_servers(
+    document: Mapping[str, Any], source: Source, path: Path, variables: Mapping[str, str]
+) -> Servers:
+    """`variables` are the environment, and `workspaceFolder`."""
+    group = document.get(GROUP, {})
+    if not isinstance(group, dict):
+        return Servers(problems=(f"{path}: `{GROUP}` must be an object with one key per server.",))
+    configs: dict[str, ServerConfig] = {}
+    problems: list[str] = []
+    for name, entry in group.items():
+        try:
+            configs[name] = parse_server(name, entry, source, variables)
+        except ValueError as error:
+            problems.append(f"{path}: the server {name!r} is left out: {error}.")
+    return Servers(configs, tuple(problems))
+
+
+def parse_server(
+    name: str, value: object, source: Source, variables: Mapping[str, str]
+) -> ServerConfig:
+    """Raises ValueError with what is wrong."""
+    if not name.strip():
+        raise ValueError("it has no name")
+    if not isinstance(value, dict):
+        raise ValueError("its entry must be an object")
+    try:
+        written = msgspec.convert(value, Entry)
+    except msgspec.ValidationError as error:
+        place = _PLACE.search(str(error))
+        key = f"`{place[1]}`: " if place else ""
+        raise ValueError(f"{key}{_PLACE.sub('', str(error))}") from None
+    transport = _transport(written)
+    entry = _filled(written, variables)
+    if transport != "stdio":
+        _check_url(entry.url or "")
+    return ServerConfig(
+        name=name,
+        source=source,
+        transport=transport,
+        entry=entry,
+        written=written,
+        content=msgspec.json.encode(value, order="sorted"),
+    )
+
+
+def _transport(entry: Entry) -> Transport:
+    if entry.type is not None and entry.type not in _TYPES:
+        raise ValueError(f"unknown `type` {entry.type!r}; there are stdio, sse and streamable-http")
+    if entry.command is not None and entry.url is not None:
+        raise ValueError("it has both `command` and `url`, and a server is reached by one of them")
+    transport = _TYPES[entry.type] if entry.type is not None else None
+    if entry.command is not None:
+        if transport not in (None, "stdio"):
+            raise ValueError(f"a server of type {entry.type} needs `url`, not `command`")
+        if not entry.command.strip():
+            raise ValueError("`command` is empty")
+        return "stdio"
+    if entry.url is None:
+        raise ValueError("it needs `command`, or `url` with `type`")
+    if transport is None:
+        raise ValueError('with `url` it needs `type`: "streamable-http" or "sse"')
+    if transport == "stdio":
+        raise ValueError("a server of type stdio needs `command`, not `url`")
+    return transport
+
+
+def _without_secrets(arguments: tuple[str, ...]) -> Iterator[str]:
+    """`--api-key …` in place of what follows it."""
+    hide = False
+    for argument in arguments:
+        secret = _SECRET.fullmatch(argument)
+        if secret is not None:
+            yield f"{secret[1]}=…" if secret[2] else argument
+        else:
+            yield "…" if hide else argument
+        hide = secret is not None and not secret[2]
+
+
+def _check_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError as error:
+        raise ValueError(f"`url` is not an address ({error})") from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise ValueError("`url` must be an http:// or https:// address")
+
+
+def _filled(entry: Entry, variables: Mapping[str, str]) -> Entry:
+    """Unset variables are left as they are written, so that it can be seen which are missing."""
+
+    def fill(text: str) -> str:
+        return _VARIABLE.sub(lambda found: variables.get(found[1] or found[2], found[0]), text)
+
+    return structs.replace(
+        entry,
+        command=entry.command and fill(entry.command),
+        args=tuple(map(fill, entry.args)),
+        cwd=entry.cwd and fill(entry.cwd),
+        env={name: fill(value) for name, value in entry.env.items()},
+        url=entry.url and fill(entry.url),
+        headers={name: fill(value) for name, value in entry.headers.items()},
+        watch_paths=tuple(map(fill, entry.watch_paths)),
+    )

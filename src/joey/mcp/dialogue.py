@@ -1,0 +1,202 @@
+"""One live connection to a server, from the first greeting on: ask what it has, use it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import mcp.types as types  # noqa: PLR0402 (tests/mcp makes the other spelling look like ours)
+import msgspec
+from httpx2 import Auth
+from mcp.client.session import ClientSession, IncomingMessage
+from mcp.client.subscriptions import listen
+from mcp.shared.exceptions import MCPError
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec import Struct
+
+from joey import __version__
+from joey.core.mcp import McpAnswer, McpResource, McpTool
+from joey.mcp.answers import answer_of_call, answer_of_reading
+from joey.mcp.config import ServerConfig
+from joey.mcp.gate import Gate, Streams
+from joey.mcp.http import Remarks, http_streams
+from joey.mcp.launch import LastWords
+from joey.mcp.stdio import stdio_streams
+
+MOST_PAGES = 100
+MOST_ITEMS = 1000
+"""Tools, resources or templates of one server."""
+LONGEST_DESCRIPTION = 10_000
+LARGEST_SCHEMA = 64 * 1024
+_NEEDS_OTHER_GREETING = (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION)
+
+R = TypeVar("R", bound=types.PaginatedResult)
+
+
+class Links(Struct, frozen=True):
+    """How a server is reached, and what is heard of it beside its answers."""
+
+    workspace: Path
+    environment: Mapping[str, str]
+    auth: Auth | None
+    words: LastWords
+    remarks: Remarks
+    on_end: Callable[[str], None]
+    on_change: Callable[[], None]
+    """What it offers is no longer what was listed."""
+
+
+@asynccontextmanager
+async def open_dialogue(config: ServerConfig, links: Links) -> AsyncIterator[Dialogue]:
+    """Connect and greet; leaving it ends the server, or the session there.
+
+    Raises:
+        LaunchError, MCPError, httpx2.HTTPError, ExceptionGroup of these
+    """
+
+    async def hear(message: IncomingMessage) -> None:
+        if isinstance(
+            message, types.ToolListChangedNotification | types.ResourceListChangedNotification
+        ):
+            links.on_change()
+
+    async with _streams(config, links) as streams:
+        gate = Gate(streams, links.on_end)
+        me = types.Implementation(name="joey", version=__version__)
+        session = ClientSession(gate.read, gate.write, message_handler=hear, client_info=me)
+        async with session:
+            yield Dialogue(session)
+
+
+def _streams(config: ServerConfig, links: Links) -> AbstractAsyncContextManager[Streams]:
+    if config.transport == "stdio":
+        return stdio_streams(config.entry, links.workspace, links.environment, links.words)
+    return http_streams(config, links.auth, links.remarks)
+
+
+class Dialogue:
+    def __init__(self, session: ClientSession) -> None:
+        self._session = session
+
+    async def greet(self) -> None:
+        """The usual handshake; servers that know only the newer one are met in it."""
+        try:
+            await self._session.initialize()
+        except MCPError as error:
+            if error.code not in _NEEDS_OTHER_GREETING:
+                raise
+            await self._session.discover()
+
+    @property
+    def instructions(self) -> str:
+        return self._session.instructions or ""
+
+    async def watch(self, on_change: Callable[[], None]) -> None:
+        """Newer servers tell of changes only to those who listen. Ends with the connection."""
+        if self._session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return
+        async with listen(
+            self._session, tools_list_changed=True, resources_list_changed=True
+        ) as changes:
+            async for _ in changes:
+                on_change()
+
+    async def tools(self) -> list[McpTool]:
+        found: list[McpTool] = []
+        if self._can("tools"):
+            async for page in _pages(self._session.list_tools):
+                found += map(_tool, page.tools)
+                if len(found) >= MOST_ITEMS:
+                    break
+        return found[:MOST_ITEMS]
+
+    async def resources(self) -> list[McpResource]:
+        """Resources, then templates; servers that say that they have some, and fail, have none."""
+        if not self._can("resources"):
+            return []
+        return [*await self._plain_resources(), *await self._templates()][:MOST_ITEMS]
+
+    async def _plain_resources(self) -> list[McpResource]:
+        found: list[McpResource] = []
+        try:
+            async for page in _pages(self._session.list_resources):
+                found += (_resource(item, item.uri) for item in page.resources)
+                if len(found) >= MOST_ITEMS:
+                    break
+        except MCPError:
+            return []
+        return found
+
+    async def _templates(self) -> list[McpResource]:
+        found: list[McpResource] = []
+        try:
+            async for page in _pages(self._session.list_resource_templates):
+                items = page.resource_templates
+                found += (_resource(item, item.uri_template, True) for item in items)
+                if len(found) >= MOST_ITEMS:
+                    break
+        except MCPError:
+            return []  # Most servers have none and do not know the question.
+        return found
+
+    def _can(self, what: str) -> bool:
+        return getattr(self._session.server_capabilities, what, None) is not None
+
+    async def call(
+        self, tool: str, arguments: dict[str, Any], on_progress: Callable[[str], None] | None
+    ) -> McpAnswer:
+        """Raises MCPError, pydantic.ValidationError. Cancelling tells the server."""
+
+        async def pass_on(progress: float, total: float | None, message: str | None) -> None:
+            if on_progress is not None:
+                on_progress(_progress(progress, total, message))
+
+        request = types.CallToolRequest(
+            params=types.CallToolRequestParams(name=tool, arguments=arguments)
+        )
+        # Not `call_tool`: that runs the server's own output schema over its results.
+        result = await self._session.send_request(
+            request, types.CallToolResult, progress_callback=pass_on
+        )
+        return answer_of_call(result)
+
+    async def read(self, uri: str) -> McpAnswer:
+        return answer_of_reading(await self._session.read_resource(uri))
+
+
+async def _pages(fetch: Callable[..., Awaitable[R]]) -> AsyncIterator[R]:
+    """The pages of a list, unless there is no end of them."""
+    cursor: str | None = None
+    for _ in range(MOST_PAGES):
+        params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
+        page = await fetch(params=params)
+        yield page
+        if not page.next_cursor or page.next_cursor == cursor:
+            return
+        cursor = page.next_cursor
+
+
+def _tool(found: types.Tool) -> McpTool:
+    schema = found.input_schema
+    if len(msgspec.json.encode(schema)) > LARGEST_SCHEMA:
+        schema = {"type": "object"}
+    return McpTool(found.name, (found.description or "")[:LONGEST_DESCRIPTION], schema)
+
+
+def _resource(
+    found: types.Resource | types.ResourceTemplate, uri: str, is_template: bool = False
+) -> McpResource:
+    return McpResource(
+        uri=uri[:LONGEST_DESCRIPTION],
+        name=found.name[:LONGEST_DESCRIPTION],
+        description=(found.description or "")[:LONGEST_DESCRIPTION],
+        mime_type=(found.mime_type or "")[:LONGEST_DESCRIPTION],
+        is_template=is_template,
+    )
+
+
+def _progress(done: float, total: float | None, message: str | None) -> str:
+    amount = f"{done:g} of {total:g}" if total else f"{done:g}"
+    return f"{amount}: {message}" if message else amount

@@ -1,0 +1,120 @@
+"""The files that name the servers: the person's own, and those of the workspace.
+
+Looking for changes costs a few `stat` calls. A file that stops being valid JSON changes nothing:
+what was loaded from it before stays in use, and the problem is told.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from joey.errors import ConfigError
+from joey.mcp.config import ServerConfig, Servers, Source, parse_servers
+from joey.mcp.paths import config_paths
+
+LARGEST = 1024 * 1024
+
+Stamp = tuple[int, int, int] | None
+
+
+def stamp(path: Path | str) -> Stamp:
+    """What changes whenever a file is written; None when there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 (runs before every request)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def read_servers(path: Path) -> dict[str, Any]:
+    """The JSON object in a regular file of sane size; empty when there is no file.
+
+    Raises:
+        ConfigError: naming the file and what is wrong with it.
+    """
+    data = _read(path)
+    try:
+        value = json.loads(data) if data.strip() else {}
+    except (ValueError, RecursionError) as error:
+        where = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise ConfigError(f"{path}{where}: not valid JSON. Correct it.") from error
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path} must hold a JSON object: {{ … }}.")
+    return value
+
+
+def _read(path: Path) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+            raise ConfigError(f"{path} is not a file of at most 1 MiB.")
+        return file.read(LARGEST).removeprefix(b"\xef\xbb\xbf")
+
+
+class ConfigFiles:
+    """All servers that a workspace may use."""
+
+    def __init__(self, home: Path, workspace: Path, env: Mapping[str, str]) -> None:
+        self.workspace = workspace
+        self._variables = {**env, "workspaceFolder": str(workspace)}
+        self.paths = config_paths(home, workspace)
+        self.project, *self._user = self.paths
+        self._stamps: dict[Path, Stamp] = {}
+        self._loaded: dict[Path, Servers] = {}
+        self._broken: dict[Path, str] = {}
+
+    @property
+    def configs(self) -> dict[str, ServerConfig]:
+        """The project's first; one of its servers hides the person's of the same name."""
+        merged: dict[str, ServerConfig] = {}
+        for path in self.paths:
+            for name, config in self._loaded.get(path, Servers()).configs.items():
+                merged.setdefault(name, config)
+        return merged
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why servers, or whole files, are left out."""
+        left_out = (self._loaded.get(path, Servers()).problems for path in self.paths)
+        return (*self._broken.values(), *(problem for some in left_out for problem in some))
+
+    def refresh(self) -> bool:
+        """Read what changed since the last time; whether anything did."""
+        changed = [path for path in self._sources() if self._stamps.get(path) != stamp(path)]
+        for path in changed:
+            self._stamps[path] = stamp(path)
+            self._load(path)
+        return bool(changed)
+
+    def _sources(self) -> Iterable[Path]:
+        """Where the person's folder *is* the workspace's, its file is the person's."""
+        own = any(path == self.project or _same(path, self.project) for path in self._user)
+        return self._user if own else self.paths
+
+    def _load(self, path: Path) -> None:
+        source: Source = "global" if path in self._user else "project"
+        try:
+            document = read_servers(path)
+        except ConfigError as error:
+            self._broken[path] = str(error)
+            return
+        self._broken.pop(path, None)
+        self._loaded[path] = parse_servers(document, source, path, self._variables)
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False

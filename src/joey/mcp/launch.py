@@ -1,0 +1,121 @@
+"""Starting the process of a server, and ending it with everything that it started.
+
+It gets a session of its own, an environment from an allow-list, and no terminal. On Linux the
+kernel ends it when joey dies, however that happens; elsewhere its standard input ends, which is
+how servers are told to stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from joey.mcp.config import Entry
+
+_GRACE = 0.5
+"""Seconds to leave by itself once its input has ended."""
+_TERMINATION = 1.0
+_POLL = 0.01
+_SETPRIV = (Path("/usr/bin/setpriv"), Path("/bin/setpriv"))
+_LAST_WORDS = 4096
+
+
+class LaunchError(Exception):
+    """The server could not be started; the text says why."""
+
+
+async def launch(
+    entry: Entry, workspace: Path, environment: Mapping[str, str]
+) -> asyncio.subprocess.Process:
+    """Raises LaunchError."""
+    cwd = workspace / entry.cwd if entry.cwd else workspace
+    env = {**environment, **entry.env}
+    if not cwd.is_dir():
+        raise LaunchError(f"its working directory {cwd} does not exist")
+    program = _find(entry.command or "", cwd, env.get("PATH", ""))
+    try:
+        return await asyncio.create_subprocess_exec(
+            *_dies_with_us(),
+            program,
+            *entry.args,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=cwd,
+            env=env,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise LaunchError(f"{entry.command!r} cannot be started: {reason}") from error
+
+
+def _find(command: str, cwd: Path, path: str) -> str:
+    found = shutil.which(cwd / command if "/" in command else command, path=path)
+    if found is None:
+        raise LaunchError(f"the command {command!r} was not found, or may not be executed")
+    return str(found)
+
+
+def _dies_with_us() -> tuple[str, ...]:
+    if sys.platform != "linux":
+        return ()
+    tool = next((str(path) for path in _SETPRIV if os.access(path, os.X_OK)), None)
+    return () if tool is None else (tool, "--pdeathsig", "KILL", "--")
+
+
+async def end(process: asyncio.subprocess.Process) -> int | None:
+    """Ask it to leave, then make it. Cancelling skips the asking, never the killing.
+
+    How it ended, unless it had to be made to.
+    """
+    left = False
+    try:
+        if process.stdin is not None:
+            process.stdin.close()
+        left = await _gone(process, _GRACE)
+        if not left:
+            _signal(process, signal.SIGTERM)
+            await _gone(process, _TERMINATION)
+    finally:
+        _signal(process, signal.SIGKILL)
+    await _gone(process, _TERMINATION)
+    return process.returncode if left else None
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    """To the whole group: what it started, and did not end itself, ends with it."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+async def _gone(process: asyncio.subprocess.Process, seconds: float) -> bool:
+    """Not `wait`, which also waits for whoever else holds its output open."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while process.returncode is None and loop.time() < deadline:  # noqa: ASYNC110
+        await asyncio.sleep(_POLL)
+    return process.returncode is not None
+
+
+class LastWords:
+    """The end of what a server wrote to its standard error, and how it ended."""
+
+    def __init__(self) -> None:
+        self._kept = b""
+        self.code: int | None = None
+        """How the program ended, if it did so by itself."""
+
+    async def collect(self, stream: asyncio.StreamReader) -> None:
+        while data := await stream.read(65536):
+            self._kept = (self._kept + data)[-_LAST_WORDS:]
+
+    @property
+    def text(self) -> str:
+        return self._kept.decode("utf-8", "replace").strip()

@@ -1,0 +1,207 @@
+"""The servers of a workspace for people who look after them: list, add, remove, try, log in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from joey.core.mcp import McpServer
+from joey.errors import ConfigError, UserError
+from joey.mcp import sdk
+from joey.mcp.callback import listening
+from joey.mcp.config import GROUP, ServerConfig, parse_server
+from joey.mcp.credentials import Credentials
+from joey.mcp.files import ConfigFiles, read_servers
+from joey.mcp.hub import Hub
+from joey.mcp.json_file import PRIVATE, replace_json
+from joey.mcp.launch import LastWords
+from joey.mcp.leases import Surroundings
+from joey.mcp.paths import PROJECT_FILE, USER_FILES
+from joey.mcp.trouble import Circumstances, first_cause, in_words
+from joey.mcp.wanted import wanted_of
+from joey.ports.trust import Wanted
+
+_SHARED = 0o644
+_START = 35.0
+_LOGIN = 300.0
+
+
+class Listed(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A server as it is told of without starting it."""
+
+    name: str
+    source: str
+    transport: str
+    reached_by: str
+    state: str
+    """`ready`, `disabled` or `untrusted`."""
+    logged_in: bool = False
+
+
+class Shelf:
+    def __init__(self, workspace: Path, around: Surroundings) -> None:
+        self._workspace = workspace
+        self._around = around
+        self._files = ConfigFiles(around.home, workspace, around.env)
+        self._files.refresh()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What of the files cannot be used."""
+        return self._files.problems
+
+    def listed(self) -> list[Listed]:
+        return [
+            Listed(
+                name=config.name,
+                source=config.source,
+                transport=config.transport,
+                reached_by=config.shown,
+                state=self._state(config),
+                logged_in=bool(self._credentials(config).load()),
+            )
+            for config in self._files.configs.values()
+        ]
+
+    def wanted(self) -> tuple[Wanted, ...]:
+        """What the workspace would run if it were trusted."""
+        configs = self._files.configs.values()
+        mine = (config for config in configs if config.source == "project")
+        return tuple(item for config in mine for item in wanted_of(config, self._workspace))
+
+    def add(self, name: str, entry: dict[str, Any], *, project: bool) -> Path:
+        """The file that it was written to.
+
+        Raises:
+            ConfigError: the entry is not one, or there is a server of this name.
+        """
+        try:
+            parse_server(name, entry, "project" if project else "global", {})
+        except ValueError as error:
+            raise ConfigError(f"The server {name!r} cannot be added: {error}.") from error
+        path = self._path(project)
+        document = read_servers(path)
+        group = _group(document, path)
+        if name in group:
+            raise ConfigError(f"There is a server {name!r} in {path} already; remove it first.")
+        _write(path, {**document, GROUP: {**group, name: entry}}, project)
+        return path
+
+    def remove(self, name: str, *, project: bool | None = None) -> Path:
+        """The file that it was taken from: the project's first, unless one is asked for.
+
+        Raises:
+            ConfigError: there is none of this name.
+        """
+        places = (True, False) if project is None else (project,)
+        for is_project in places:
+            for path in self._paths(is_project):
+                document = read_servers(path)
+                group = _group(document, path)
+                if name in group:
+                    left = {other: entry for other, entry in group.items() if other != name}
+                    _write(path, {**document, GROUP: left}, is_project)
+                    return path
+        raise ConfigError(f"There is no server {name!r}; see joey mcp list.")
+
+    async def test(self, name: str) -> McpServer:
+        """Start one server, and say how it stands.
+
+        Raises:
+            ConfigError: there is none of this name.
+        """
+        self._config(name)
+        hub = Hub(self._workspace, self._around)
+        try:
+            await hub.settle(_START, only=name)
+            return next(server for server in hub.servers if server.name == name)
+        finally:
+            await hub.close()
+
+    async def login(self, name: str, show: Callable[[str], None]) -> int:
+        """Log in at a server; `show` gets the address to open. How many tools it offers.
+
+        Raises:
+            UserError
+        """
+        config = self._config(name)
+        if config.transport == "stdio":
+            raise ConfigError(f"{name!r} is a program on this machine, and needs no login.")
+        if self._state(config) == "untrusted":
+            raise ConfigError(f"{name!r} belongs to this workspace, which is not trusted.")
+        dialogue, oauth = await sdk.load("dialogue"), await sdk.load("oauth")
+        async with listening() as callback:
+            auth = oauth.new_login(self._credentials(config), callback, show)
+            links = dialogue.Links(
+                workspace=self._workspace,
+                environment={},
+                auth=auth,
+                words=LastWords(),
+                remarks=dialogue.Remarks(),
+                on_end=lambda reason: None,
+                on_change=lambda: None,
+            )
+            try:
+                async with (
+                    asyncio.timeout(_LOGIN),
+                    dialogue.open_dialogue(config, links) as talk,
+                ):
+                    await talk.greet()
+                    return len(await talk.tools())
+            except TimeoutError as error:
+                raise UserError(f"Nobody logged in within {_LOGIN / 60:.0f} minutes.") from error
+            except Exception as error:
+                if isinstance(cause := first_cause(error), UserError):
+                    raise cause from error
+                about = Circumstances(status=links.remarks.status)
+                raise UserError(f"The login failed: {in_words(error, about, name)}.") from error
+
+    def forget_login(self, name: str) -> bool:
+        """Whether there was one."""
+        return self._credentials(self._config(name)).forget()
+
+    def _config(self, name: str) -> ServerConfig:
+        config = self._files.configs.get(name)
+        if config is None:
+            known = ", ".join(self._files.configs) or "none"
+            raise ConfigError(f"There is no server {name!r}. Known ones: {known}.")
+        return config
+
+    def _credentials(self, config: ServerConfig) -> Credentials:
+        return Credentials(self._around.home, config.entry.url or "")
+
+    def _state(self, config: ServerConfig) -> str:
+        if config.entry.disabled:
+            return "disabled"
+        if config.source == "project":
+            wanted = {item.name: item.content for item in wanted_of(config, self._workspace)}
+            if not self._around.trusts(self._workspace, wanted):
+                return "untrusted"
+        return "ready"
+
+    def _path(self, project: bool) -> Path:
+        return self._paths(project)[0]
+
+    def _paths(self, project: bool) -> tuple[Path, ...]:
+        if project:
+            return (self._workspace / PROJECT_FILE,)
+        return tuple(self._around.home / name for name in USER_FILES)
+
+
+def _group(document: dict[str, Any], path: Path) -> dict[str, Any]:
+    group = document.get(GROUP, {})
+    if not isinstance(group, dict):
+        raise ConfigError(f"{path}: `{GROUP}` must be an object with one key per server.")
+    return group
+
+
+def _write(path: Path, document: dict[str, Any], project: bool) -> None:
+    """Files of a project stay as readable as they are; the person's own are private."""
+    mode = PRIVATE
+    if project:
+        mode = path.stat().st_mode & 0o777 if path.exists() else _SHARED
+    replace_json(path, document, mode)

@@ -1,0 +1,135 @@
+"""Texts turned into vectors by whoever speaks OpenAI's `/embeddings`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from joey.core.settings import Profile
+from joey.errors import UNREACHABLE, ConfigError, ProviderError, Trouble
+from joey.ports import Embedder
+from joey.providers import errors
+from joey.providers.addresses import parse_url
+from joey.providers.errors import Service
+from joey.providers.http import HttpClient
+from joey.providers.kinds import WireKind, endpoint, find_kind
+
+MOST_TEXTS = 64
+MOST_CHARACTERS = 100_000
+"""In one request; services allow some 300,000 tokens."""
+ATTEMPTS = 4
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 20.0
+_LARGEST_ANSWER = 64 * 1024 * 1024
+_PASSING = (Trouble.RATE, Trouble.OVERLOAD, Trouble.NETWORK)
+_CHAT = "/chat/completions"
+
+
+class _Item(Struct, frozen=True):
+    embedding: list[float]
+    index: int = 0
+
+
+class _Answer(Struct, frozen=True):
+    data: list[_Item]
+
+
+_decoder = msgspec.json.Decoder(_Answer)
+
+
+class Embeddings:
+    def __init__(self, profile: Profile, http: HttpClient, first_wait: float = FIRST_WAIT) -> None:
+        """Raises ConfigError when the profile cannot be used for this."""
+        kind = find_kind(profile.provider)
+        if kind.wire is not WireKind.OPENAI:
+            raise ConfigError(
+                f"The profile {profile.name!r} cannot be used for embeddings: {kind.name} makes"
+                " none. Name one whose provider speaks OpenAI's protocol, such as openai or ollama."
+            )
+        if not profile.model:
+            raise ConfigError(
+                f"The profile {profile.name!r} names no model. Give it one for embeddings."
+            )
+        self._url = endpoint(kind, profile.base_url).removesuffix(_CHAT) + "/embeddings"
+        self._model = profile.model
+        self._http = http
+        self._first_wait = first_wait
+        self._silence = profile.request_timeout if profile.request_timeout > 0 else None
+        self._service = Service(
+            name=kind.name,
+            address=parse_url(self._url).shown,
+            model=profile.model,
+            profile=profile.name,
+            key=profile.api_key,
+            key_variable=kind.key_variable,
+        )
+        key = {"authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
+        own = {"content-type": "application/json", "accept": "application/json"}
+        self._headers = {**own, "user-agent": "joey", **key, **profile.headers}
+
+    @property
+    def model(self) -> str:
+        return f"{self._model} at {self._service.address}"
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        vectors: list[list[float]] = []
+        for batch in _batches(texts):
+            vectors += await self._embed(batch)
+        return vectors
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    async def _embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """One request, made again while waiting may help."""
+        wait = self._first_wait
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return await self._request(texts)
+            except ProviderError as error:
+                pause = wait if error.retry_after is None else error.retry_after
+                passing = error.trouble in _PASSING and error.code != UNREACHABLE
+                if not passing or attempt == ATTEMPTS or pause > LONGEST_WAIT:
+                    raise
+            await asyncio.sleep(pause)
+            wait *= 2
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _request(self, texts: Sequence[str]) -> list[list[float]]:
+        body = {"model": self._model, "input": list(texts), "encoding_format": "float"}
+        pieces = [msgspec.json.encode(body)]
+        response = await self._http.post(self._url, self._headers, pieces, silence=self._silence)
+        async with response:
+            if response.status != 200:
+                told = await response.read_all(errors.MAX_BODY)
+                raise errors.refusal(self._service, response.status, response.headers, told)
+            answer = await response.read_all(_LARGEST_ANSWER)
+        return await asyncio.to_thread(self._vectors, answer, len(texts))
+
+    def _vectors(self, answer: bytes, count: int) -> list[list[float]]:
+        try:
+            items = sorted(_decoder.decode(answer).data, key=lambda item: item.index)
+        except (msgspec.ValidationError, *errors.NOT_JSON) as error:
+            raise errors.malformed(self._service, "something else than vectors") from error
+        if len(items) != count:
+            what = f"{len(items)} vectors for {count} texts"
+            raise errors.malformed(self._service, what)
+        return [item.embedding for item in items]
+
+
+def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    start = size = 0
+    for number, text in enumerate(texts):
+        full = number - start >= MOST_TEXTS or size + len(text) > MOST_CHARACTERS
+        if full and number > start:
+            yield texts[start:number]
+            start, size = number, 0
+        size += len(text)
+    if start < len(texts):
+        yield texts[start:]
+
+
+_fits: type[Embedder] = Embeddings

@@ -1,0 +1,64 @@
+"""Read a resource that an MCP server offers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from joey.core.asks import Answer, AskKind
+from joey.core.modes import Group
+from joey.ports import ToolContext
+from joey.tools.arguments import convert, missing
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
+from joey.tools.mcp_request import find_server, servers_of
+
+
+class AccessMcpResourceParams(Struct, frozen=True):
+    server_name: Annotated[str, Meta(description="The server that has the resource.")]
+    uri: Annotated[str, Meta(description="The URI of the resource.")]
+
+
+class PreparedAccess(Prepared, frozen=True, kw_only=True):
+    server: str
+    uri: str
+
+
+class AccessMcpResource(Tool[AccessMcpResourceParams, PreparedAccess]):
+    name: ClassVar[str] = "access_mcp_resource"
+    group: ClassVar[Group] = Group.MCP
+    params: ClassVar[type[Struct]] = AccessMcpResourceParams
+
+    def offered(self, offer: Offer) -> bool:
+        mcp = offer.extras.mcp
+        return mcp is not None and any(server.resources for server in mcp.servers)
+
+    def parse(self, arguments: dict[str, Any]) -> AccessMcpResourceParams:
+        params = convert(arguments, AccessMcpResourceParams, self.name)
+        for parameter in ("server_name", "uri"):
+            if not getattr(params, parameter).strip():
+                raise missing(self.name, parameter)
+        return params
+
+    async def prepare(self, params: AccessMcpResourceParams, ctx: ToolContext) -> PreparedAccess:
+        server = find_server(params.server_name.strip(), servers_of(ctx).servers, ctx)
+        uri = params.uri.strip()
+        return PreparedAccess(
+            # `alwaysAllowMcp` alone covers resources: no list of a server names them.
+            claims=(Claim(Access.MCP, subject=f"{server.name}/{uri}", listed=True),),
+            row={"type": "access_mcp_resource", "serverName": server.name, "uri": uri},
+            ask=AskKind.USE_MCP_SERVER,
+            server=server.name,
+            uri=uri,
+        )
+
+    async def run(
+        self, prepared: PreparedAccess, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
+        ctx.say("mcp_server_request_started", "")
+        found = await servers_of(ctx).read(prepared.server, prepared.uri)
+        ctx.say("mcp_server_response", found.text, found.images)
+        return Outcome(found.text, images=found.images)
+
+    def describe(self, arguments: dict[str, Any]) -> str:
+        return f"[{self.name} for '{arguments.get('server_name', '')}']"

@@ -1,0 +1,114 @@
+"""Search the whole workspace for code about something, by its index."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from joey.core.asks import Answer
+from joey.core.modes import Group
+from joey.errors import HiddenError, ToolError
+from joey.ports import CodeAnswer, CodeHit, Place, ToolContext
+from joey.tools.arguments import convert, missing
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
+
+LIMIT = 12
+SAID = "codebase_search_result"
+_NONE = frozenset({"", "null", "none", "undefined"})
+"""What models write where a path is optional."""
+
+
+class CodebaseSearchParams(Struct, frozen=True):
+    query: Annotated[
+        str,
+        Meta(description="What the code is about, in plain words or by names that occur in it."),
+    ]
+    path: Annotated[
+        str | None,
+        Meta(description="Folder to stay in, relative to the workspace; null for all of it."),
+    ] = None
+
+
+class PreparedCodeSearch(Prepared, frozen=True, kw_only=True):
+    query: str
+    place: Place
+
+
+class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
+    name: ClassVar[str] = "codebase_search"
+    group: ClassVar[Group] = Group.READ
+    params: ClassVar[type[Struct]] = CodebaseSearchParams
+    parallel: ClassVar[bool] = True
+
+    def offered(self, offer: Offer) -> bool:
+        return offer.extras.index is not None and offer.settings.codebase_index_enabled
+
+    def parse(self, arguments: dict[str, Any]) -> CodebaseSearchParams:
+        params = convert(arguments, CodebaseSearchParams, self.name)
+        if not params.query.strip():
+            raise missing(self.name, "query")
+        path = (params.path or "").strip()
+        return CodebaseSearchParams(params.query, None if path.lower() in _NONE else path)
+
+    async def prepare(self, params: CodebaseSearchParams, ctx: ToolContext) -> PreparedCodeSearch:
+        place = ctx.files.resolve(params.path or ".")
+        if place.ignored:
+            raise HiddenError(place.given)
+        if not place.inside:
+            raise ToolError(f"{place.shown} is outside of the workspace, which alone is indexed.")
+        shown = place.shown if params.path is not None else None
+        return PreparedCodeSearch(
+            claims=(Claim(Access.READ, place=place),),
+            row={
+                "tool": "codebaseSearch",
+                "query": params.query,
+                "path": shown,
+                "isOutsideWorkspace": False,
+            },
+            path=shown,
+            query=params.query,
+            place=place,
+        )
+
+    async def run(
+        self, prepared: PreparedCodeSearch, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
+        index = ctx.extras.index
+        if index is None or not ctx.settings.codebase_index_enabled:
+            raise ToolError("There is no code index here. Use search_files.")
+        found = await index.search(prepared.query, prepared.place, LIMIT)
+        return Outcome(
+            render(prepared.query, found), said=((SAID, _row(prepared.query, found.hits)),)
+        )
+
+
+def render(query: str, found: CodeAnswer) -> str:
+    """What the model reads."""
+    note = f"\n\n{found.note}" if found.note else ""
+    if not found.hits:
+        return f'Nothing in the workspace seems to be about "{query}".{note}'
+    return f"Query: {query}\nResults:\n\n" + "\n\n".join(map(_hit, found.hits)) + note
+
+
+def _hit(hit: CodeHit) -> str:
+    return (
+        f"File path: {hit.path}\nScore: {hit.score:.2f}\nLines: {hit.start}-{hit.end}\n"
+        f"Code Chunk:\n{hit.text}"
+    )
+
+
+def _row(query: str, hits: tuple[CodeHit, ...]) -> str:
+    results = [
+        {
+            "filePath": hit.path,
+            "score": round(hit.score, 4),
+            "startLine": hit.start,
+            "endLine": hit.end,
+            "codeChunk": hit.text,
+        }
+        for hit in hits
+    ]
+    row = {"tool": "codebaseSearch", "content": {"query": query, "results": results}}
+    return msgspec.json.encode(row).decode()

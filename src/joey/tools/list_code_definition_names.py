@@ -1,0 +1,149 @@
+"""List the definitions in a file, or in the files of a folder."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from joey.core.asks import Answer
+from joey.core.modes import Group
+from joey.errors import HiddenError, ToolError
+from joey.ports import Outlines, Place, ToolContext
+from joey.tools.arguments import convert
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
+from joey.tools.definition_list import definition_list, definitions_in
+from joey.tools.text_view import text_budget
+
+MOST_FILES = 50
+_MOST_ENTRIES = 1_000
+_AT_ONCE = 4
+
+
+class ListCodeDefinitionNamesParams(Struct, frozen=True):
+    path: Annotated[
+        str, Meta(description="A file, or a folder to look at the files directly in it.")
+    ]
+
+
+class PreparedDefinitions(Prepared, frozen=True, kw_only=True):
+    place: Place
+    result: str | None
+    """Found before anybody is asked, but outside of the workspace only after."""
+
+
+class ListCodeDefinitionNames(Tool[ListCodeDefinitionNamesParams, PreparedDefinitions]):
+    name: ClassVar[str] = "list_code_definition_names"
+    group: ClassVar[Group] = Group.READ
+    params: ClassVar[type[Struct]] = ListCodeDefinitionNamesParams
+    parallel: ClassVar[bool] = True
+
+    def offered(self, offer: Offer) -> bool:
+        return offer.extras.outlines is not None
+
+    def parse(self, arguments: dict[str, Any]) -> ListCodeDefinitionNamesParams:
+        return convert(arguments, ListCodeDefinitionNamesParams, self.name)
+
+    async def prepare(
+        self, params: ListCodeDefinitionNamesParams, ctx: ToolContext
+    ) -> PreparedDefinitions:
+        place = ctx.files.resolve(params.path)
+        if place.ignored:
+            raise HiddenError(params.path)
+        result = await _listed(place, ctx) if place.inside else None
+        return PreparedDefinitions(
+            claims=(Claim(Access.READ, place=place),),
+            row={
+                "tool": "listCodeDefinitionNames",
+                "path": place.shown,
+                "isOutsideWorkspace": not place.inside,
+                "content": result or "",
+            },
+            path=place.shown,
+            place=place,
+            result=result,
+        )
+
+    async def run(
+        self, prepared: PreparedDefinitions, ctx: ToolContext, answer: Answer | None
+    ) -> Outcome:
+        if prepared.result is not None:
+            return Outcome(prepared.result)
+        return Outcome(await _listed(prepared.place, ctx))
+
+
+async def _listed(place: Place, ctx: ToolContext) -> str:
+    outlines = ctx.extras.outlines
+    if outlines is None:
+        raise ToolError("Definitions cannot be listed here: use search_files or read_file.")
+    kind = await ctx.files.stat(place)
+    if kind.is_file:
+        return await _of_file(place, outlines, ctx)
+    if kind.is_dir:
+        return await _of_folder(place, outlines, ctx)
+    what = "it is neither a file nor a folder" if kind.exists else "it does not exist"
+    raise ToolError(f"Cannot list the definitions of {place.shown}: {what}.")
+
+
+async def _of_file(place: Place, outlines: Outlines, ctx: ToolContext) -> str:
+    name = place.path.name
+    if not outlines.supports(name):
+        return f"Files such as {name} are not in a language whose definitions can be listed."
+    try:
+        found = await definitions_in(place, outlines, ctx.files)
+    except ToolError as error:
+        raise ToolError(f"Cannot list the definitions of {place.shown}: {error}") from error
+    if not found:
+        return f"No definitions of four lines or more in {place.shown}."
+    return _cut(definition_list(name, found), ctx)
+
+
+async def _of_folder(place: Place, outlines: Outlines, ctx: ToolContext) -> str:
+    listing = await ctx.search.list(place, False, _MOST_ENTRIES)
+    files = [
+        file
+        for entry in listing.entries
+        if outlines.supports(entry) and (file := await _file_in(place, entry, ctx)) is not None
+    ]
+    turns = asyncio.Semaphore(_AT_ONCE)
+    parts = await asyncio.gather(
+        *(_part(file, outlines, ctx, turns) for file in files[:MOST_FILES])
+    )
+    shown = [part for part in parts if part is not None]
+    if len(files) > MOST_FILES or listing.truncated:
+        shown.append(f"(Only the first {MOST_FILES} files were looked at: name a file to see it.)")
+    if not shown:
+        return f"No definitions of four lines or more in the files of {place.shown}."
+    return _cut("\n\n".join(shown), ctx)
+
+
+async def _file_in(folder: Place, entry: str, ctx: ToolContext) -> Place | None:
+    """A file of the folder itself: links may lead to where nobody allowed to look."""
+    try:
+        file = ctx.files.resolve(str(folder.path / entry))
+    except ToolError:
+        return None  # a link to a name that cannot be used
+    if file.path.parent != folder.path or file.ignored:
+        return None
+    return file if (await ctx.files.stat(file)).is_file else None
+
+
+async def _part(
+    file: Place, outlines: Outlines, ctx: ToolContext, turns: asyncio.Semaphore
+) -> str | None:
+    """What one of several files defines; one that is broken does not spoil the others."""
+    name = file.path.name
+    try:
+        async with turns:
+            found = await definitions_in(file, outlines, ctx.files)
+    except ToolError as error:
+        return f"# {name}\n({error})"
+    return definition_list(name, found) if found else None
+
+
+def _cut(text: str, ctx: ToolContext) -> str:
+    budget = text_budget(ctx.model)
+    if len(text) <= budget:
+        return text
+    return text[: text.rfind("\n", 0, budget)] + "\n\n(The list is cut: name a file to see it.)"

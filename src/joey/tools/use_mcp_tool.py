@@ -1,0 +1,64 @@
+"""Call a tool of an MCP server by the names of both: how XML tasks do it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from joey.core.asks import Answer
+from joey.core.modes import Group
+from joey.core.protocol import ToolProtocol
+from joey.ports import ToolContext
+from joey.tools.arguments import convert, missing
+from joey.tools.base import Offer, Outcome, Tool
+from joey.tools.mcp_request import PreparedCall, prepare_call, run_call
+
+
+class UseMcpToolParams(Struct, frozen=True):
+    server_name: Annotated[str, Meta(description="The server that has the tool.")]
+    tool_name: Annotated[str, Meta(description="The tool, by the name that its server gives it.")]
+    arguments: Annotated[
+        str | None,
+        Meta(description="A JSON object that fits the input schema of the tool; null for none."),
+    ] = None
+
+
+class UseMcpToolCall(Struct, frozen=True):
+    server: str
+    tool: str
+    arguments: Any
+
+
+class UseMcpTool(Tool[UseMcpToolCall, PreparedCall]):
+    name: ClassVar[str] = "use_mcp_tool"
+    group: ClassVar[Group] = Group.MCP
+    params: ClassVar[type[Struct]] = UseMcpToolParams
+
+    def offered(self, offer: Offer) -> bool:
+        """Native tasks have a tool for each tool instead."""
+        mcp = offer.extras.mcp
+        return (
+            offer.protocol is ToolProtocol.XML
+            and mcp is not None
+            and any(server.offered for server in mcp.servers)
+        )
+
+    def parse(self, arguments: dict[str, Any]) -> UseMcpToolCall:
+        names = {key: value for key, value in arguments.items() if key != "arguments"}
+        named = convert(names, UseMcpToolParams, self.name)
+        for parameter in ("server_name", "tool_name"):
+            if not getattr(named, parameter).strip():
+                raise missing(self.name, parameter)
+        return UseMcpToolCall(
+            named.server_name.strip(), named.tool_name.strip(), arguments.get("arguments")
+        )
+
+    async def prepare(self, params: UseMcpToolCall, ctx: ToolContext) -> PreparedCall:
+        return prepare_call(params.server, params.tool, params.arguments, ctx)
+
+    async def run(self, prepared: PreparedCall, ctx: ToolContext, answer: Answer | None) -> Outcome:
+        return await run_call(prepared, ctx)
+
+    def describe(self, arguments: dict[str, Any]) -> str:
+        return f"[{self.name} for '{arguments.get('server_name', '')}']"

@@ -1,0 +1,98 @@
+"""Workspaces that the person trusts."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from joey.config.trust import Trust, Trusted, Untrusted
+from joey.errors import ConfigError
+
+WANTED = {"mcp:a": b"one", "mcp:b": b"two"}
+
+
+@pytest.mark.requirement("trust:default")
+def test_nothing_is_trusted_before_it_is_granted(tmp_path: Path) -> None:
+    assert Trust(tmp_path).standing(tmp_path, WANTED) == Untrusted(new=("mcp:a", "mcp:b"))
+    assert Trust(tmp_path).standing(tmp_path, {}) == Trusted()
+
+
+@pytest.mark.requirement("trust:any-change")
+def test_trust_holds_for_the_same_bytes_and_no_others(tmp_path: Path) -> None:
+    trust = Trust(tmp_path)
+    trust.grant(tmp_path, WANTED)
+    assert trust.standing(tmp_path, WANTED) == Trusted()
+    assert trust.standing(tmp_path, {"mcp:a": b"one"}) == Trusted()
+    other = {"mcp:a": b"one ", "mcp:b": b"two", "mcp:c": b"one"}
+    assert trust.standing(tmp_path, other) == Untrusted(new=("mcp:c",), changed=("mcp:a",))
+
+
+@given(st.dictionaries(st.text(max_size=6), st.binary(max_size=6), min_size=1), st.data())
+@settings(max_examples=50)
+def test_any_other_byte_anywhere_is_not_trusted(
+    tmp_path_factory: pytest.TempPathFactory, wanted: dict[str, bytes], data: st.DataObject
+) -> None:
+    home = tmp_path_factory.mktemp("home")
+    trust = Trust(home)
+    trust.grant(home, wanted)
+    name = data.draw(st.sampled_from(sorted(wanted)))
+    content = data.draw(st.binary(max_size=6).filter(lambda found: found != wanted[name]))
+    assert trust.standing(home, {**wanted, name: content}) == Untrusted(changed=(name,))
+
+
+@pytest.mark.requirement("trust:path")
+def test_trust_belongs_to_the_real_path_of_the_folder(tmp_path: Path) -> None:
+    real, other = tmp_path / "real", tmp_path / "other"
+    real.mkdir()
+    other.mkdir()
+    (tmp_path / "link").symlink_to(real)
+    trust = Trust(tmp_path)
+    trust.grant(tmp_path / "link", WANTED)
+    assert trust.standing(real, WANTED) == Trusted()
+    assert isinstance(trust.standing(other, WANTED), Untrusted)
+    (tmp_path / "link").unlink()
+    (tmp_path / "link").symlink_to(other)
+    assert isinstance(trust.standing(tmp_path / "link", WANTED), Untrusted)
+
+
+def test_a_new_grant_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    trust = Trust(tmp_path)
+    trust.grant(tmp_path, WANTED)
+    trust.grant(tmp_path, {"mcp:a": b"new"})
+    assert trust.standing(tmp_path, WANTED) == Untrusted(new=("mcp:b",), changed=("mcp:a",))
+
+
+@pytest.mark.requirement("trust:revoke")
+def test_trust_can_be_taken_back_without_touching_other_folders(tmp_path: Path) -> None:
+    trust, other = Trust(tmp_path), tmp_path / "other"
+    other.mkdir()
+    trust.grant(tmp_path, WANTED)
+    trust.grant(other, WANTED)
+    assert trust.revoke(tmp_path)
+    assert not trust.revoke(tmp_path)
+    assert isinstance(trust.standing(tmp_path, WANTED), Untrusted)
+    assert trust.standing(other, WANTED) == Trusted()
+
+
+@pytest.mark.requirement("trust:private")
+def test_the_file_is_private_and_holds_no_content(tmp_path: Path) -> None:
+    Trust(tmp_path).grant(tmp_path, {"mcp:a": b"password"})
+    file = tmp_path / "trust.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "password" not in file.read_text()
+    assert list(json.loads(file.read_text())["workspaces"]) == [str(tmp_path.resolve())]
+
+
+@pytest.mark.requirement("trust:broken")
+@pytest.mark.parametrize("text", ["{", "[]", '{"workspaces": {"x": {"y": 3}}}'])
+def test_a_file_that_cannot_be_understood_is_an_error_and_no_trust(
+    tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "trust.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"trust\.json"):
+        Trust(tmp_path).standing(tmp_path, WANTED)

@@ -1,0 +1,148 @@
+"""`kill -9` after every record of a delegation, the parent's and its children's, and within some.
+
+Records are what steps are made of, so this is a death between every two of them. Whoever resumes
+the parent finds a tree that goes on to its end, with one result for each call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import DEVNULL
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joey.app import make_options, open_engine
+from joey.core.messages import Message, ToolResultBlock, ToolUseBlock
+from joey.core.state import TaskState
+from joey.engine.endings import Completed
+from joey.engine.unattended import Unattended
+from joey.testing.script import Turn, call
+from joey.testing.server import ModelServer
+from tests.parts import by_part
+
+MORTAL = str(Path(__file__).with_name("mortal.py"))
+AT_ONCE = 2
+LIMIT = 60.0
+
+
+def parts() -> dict[str, list[Turn]]:
+    def hand(*messages: str) -> Turn:
+        todos = "[ ] look\n[ ] tell"
+        arguments = [{"mode": "code", "message": text, "todos": todos} for text in messages]
+        return Turn(*(call("new_task", each) for each in arguments))
+
+    def done(result: str) -> Turn:
+        return Turn(call("attempt_completion", {"result": result}))
+
+    return {
+        "the whole": [hand("part one", "part two"), done("whole"), done("whole")],
+        "part one": [hand("part three"), done("result one"), done("result one")],
+        "part two": [done("result two"), done("result two")],
+        "part three": [done("result three"), done("result three")],
+    }
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    """Whole lines of a journal."""
+    data = (folder / "journal.jsonl").read_bytes() if (folder / "journal.jsonl").exists() else b""
+    return [json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
+
+
+def workspace(folder: Path) -> str:
+    (folder / "work").mkdir(parents=True)
+    return str(folder / "work")
+
+
+async def run_until_killed(url: str, folder: Path, last: int, torn: bool) -> int:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, MORTAL, str(last), *(["torn"] if torn else []),
+        "-p", "-y", "--provider", "anthropic", "--base-url", url, "-m", "test",
+        "-w", workspace(folder), "do the whole",
+        env={**os.environ, "JOEY_HOME": str(folder / "home")},
+        stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL,
+    )  # fmt: skip
+    async with asyncio.timeout(LIMIT):
+        return await process.wait()
+
+
+def root_of(folder: Path) -> Path:
+    """The folder of the task that nobody handed on."""
+    for task in (folder / "home" / "tasks").iterdir():
+        found = records(task)
+        if found and "parent_id" not in found[0]["event"]:
+            return task
+    raise AssertionError("no task was begun")
+
+
+async def check(url: str, folder: Path) -> None:
+    root = root_of(folder)
+    options = make_options(
+        workspace=folder / "work", home=folder / "home", env={}, provider="anthropic",
+        base_url=url, model="test", yes=True, policy=Unattended(),
+    )  # fmt: skip
+    async with open_engine(home=folder / "home", env={}) as engine, asyncio.timeout(LIMIT):
+        task = await engine.resume(root.name.removeprefix("task_"), "go on", options=options)
+        assert await task.wait() == Completed("whole")
+        check_pairs(list(task.messages))
+        tasks = {each.id: each for each in engine.history()}
+    for each in tasks.values():
+        check_task(folder / "home" / "tasks" / f"task_{each.id}", set(tasks))
+        assert each.status == TaskState.COMPLETED
+        assert each.parent_id is None or each.id in tasks[each.parent_id].child_ids
+
+
+def check_task(folder: Path, known: set[str]) -> None:
+    events = [record["event"] for record in records(folder)]
+    spawned = {e["call_id"]: e["child_id"] for e in events if e["event"] == "taskSpawned"}
+    outcomes = [e for e in events if e["event"] == "toolFinished"]
+    answered = [e["call_id"] for e in outcomes]
+    assert len(answered) == len(set(answered))
+    for call_id, child_id in spawned.items():
+        assert child_id in known
+        [outcome] = [e for e in outcomes if e["call_id"] == call_id]
+        assert outcome["content"].startswith(f"Subtask {child_id} completed.\n\nResult:\nresult ")
+    rows = {e["ts"] for e in events if e["event"] == "said" and e["say"] == "subtask_result"}
+    assert len(rows) == len(spawned)
+    paused = [e["event"] for e in events if e["event"] in ("taskPaused", "taskUnpaused")]
+    assert paused == ["taskPaused", "taskUnpaused"] * (len(paused) // 2)
+
+
+def check_pairs(messages: list[Message]) -> None:
+    for before, after in pairwise(messages):
+        assert before.role != after.role
+        uses = [block.id for block in before.content if isinstance(block, ToolUseBlock)]
+        results = [b.tool_use_id for b in after.content if isinstance(b, ToolResultBlock)]
+        assert results == uses
+
+
+@pytest.mark.requirement("subtasks:crash")
+@pytest.mark.timeout(300)
+async def test_a_tree_survives_the_death_of_its_process_at_every_step(tmp_path: Path) -> None:
+    turn = asyncio.Semaphore(AT_ONCE)
+    async with ModelServer(by_part(parts())) as server:
+        assert await run_until_killed(server.url, tmp_path / "whole", 10_000, torn=False) == 0
+        tasks = list((tmp_path / "whole" / "home" / "tasks").iterdir())
+        assert len(tasks) == 4
+        written = sum(len(records(task)) for task in tasks)
+        before = [r["event"]["event"] for r in records(root_of(tmp_path / "whole"))]
+        first = before.index("taskSpawned")
+
+        async def die_and_resume(last: int, torn: bool) -> None:
+            folder = tmp_path / f"{last}{'-torn' if torn else ''}"
+            async with turn:
+                assert await run_until_killed(server.url, folder, last, torn) == -9
+                try:
+                    await check(server.url, folder)
+                except BaseException as error:
+                    error.add_note(f"killed {'in' if torn else 'after'} record {last}")
+                    raise
+
+        async with asyncio.TaskGroup() as group:
+            for last in range(first, written):
+                group.create_task(die_and_resume(last, torn=last % 4 == 0))

@@ -1,0 +1,71 @@
+"""A model that plays another part in each task: which one, its first message says."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+
+from joey.core.chunks import Chunk
+from joey.core.messages import TextBlock
+from joey.core.models import ModelInfo, ModelRequest, Prices
+from joey.core.settings import Settings
+from joey.ports import Provider
+from joey.testing.script import Call, Turn, call
+from joey.testing.scripted import ScriptedProvider
+
+ALLOWED = Settings(
+    always_allow_write=True,
+    always_allow_execute=True,
+    always_allow_subtasks=True,
+    allowed_commands=("*",),
+)
+PRICED = ModelInfo(
+    id="scripted", context_window=200_000, prices=Prices(input=1_000_000.0, output=0.0)
+)
+
+
+class Cast:
+    """The turn is chosen by the part and by how many answers the conversation holds already."""
+
+    def __init__(self, parts: Mapping[str, Sequence[Turn]], model: ModelInfo | None = None) -> None:
+        self._parts = parts
+        self._plain = ScriptedProvider((), model)
+        self.requests: list[tuple[str, ModelRequest]] = []
+
+    @property
+    def model(self) -> ModelInfo:
+        return self._plain.model
+
+    @property
+    def api_protocol(self) -> str:
+        return self._plain.api_protocol
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
+        part = self._part(request)
+        self.requests.append((part, request))
+        number = sum(message.role == "assistant" for message in request.messages)
+        assert number < len(self._parts[part]), f"{part!r} has no turn {number + 1}"
+        stage = ScriptedProvider([self._parts[part][number]])
+        async for chunk in stage.stream(request):
+            yield chunk
+
+    async def close(self) -> None:
+        pass
+
+    def _part(self, request: ModelRequest) -> str:
+        first = request.messages[0].content
+        assert not isinstance(first, str)
+        block = first[0]
+        assert isinstance(block, TextBlock)
+        return next(part for part in self._parts if part in block.text)
+
+    def heard(self, part: str) -> str:
+        """All that the model was last told in this part."""
+        last = [request for name, request in self.requests if name == part][-1]
+        return "\n".join(str(message.content) for message in last.messages)
+
+
+def hand(message: str, mode: str = "code", **more: str) -> Call:
+    return call("new_task", {"mode": mode, "message": message, **more})
+
+
+_fits: type[Provider] = Cast

@@ -1,0 +1,111 @@
+"""What the model is told of files that somebody else changes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from joey.core.file_memory import FileMemory
+from joey.engine.changed_files import recently_modified
+from joey.engine.unattended import Unattended
+from joey.ports import Place
+from joey.testing.script import Turn, call
+from joey.testing.scripted import ScriptedProvider
+from joey.workspace.files import LocalFiles
+from tests.engine.workshop import Workshop, finish, settled, texts
+
+HEADING = "# Recently Modified Files"
+
+
+def surroundings(provider: ScriptedProvider) -> list[str]:
+    return [texts(request.messages[-1])[-1] for request in provider.requests]
+
+
+def then(act: Callable[[], object], turn: Turn) -> Callable[..., Turn]:
+    """A turn before which something happens in the world."""
+
+    def play(*_: object) -> Turn:
+        act()
+        return turn
+
+    return play
+
+
+@pytest.mark.requirement("prompts:environment:recently-modified")
+async def test_a_file_that_somebody_else_changed_is_told_once(workshop: Workshop) -> None:
+    path = workshop.root / "a.py"
+    path.write_text("one\n")
+    (workshop.root / "b.py").write_text("never seen\n")
+
+    def change() -> None:
+        path.write_text("two, and more\n")
+        (workshop.root / "b.py").write_text("changed\n")
+
+    look = call("list_files", {"path": ".", "recursive": False})
+    provider = workshop.script(
+        Turn(call("read_file", {"files": [{"path": "a.py"}]})),
+        then(change, Turn(look)),
+        Turn(call("list_files", {"path": "."})),
+        finish(),
+    )
+    await settled(await workshop.start(policy=Unattended()))
+    told = [HEADING in text for text in surroundings(provider)]
+    assert told == [False, False, True, False]
+    assert "\na.py\n" in surroundings(provider)[2]
+    assert "b.py" not in surroundings(provider)[2]
+
+
+@pytest.mark.requirement("prompts:environment:recently-modified")
+async def test_what_the_model_changes_itself_is_not_told(workshop: Workshop) -> None:
+    (workshop.root / "a.py").write_text("one\n")
+    edit = {"file_path": "a.py", "old_string": "one", "new_string": "two"}
+    provider = workshop.script(
+        Turn(call("read_file", {"files": [{"path": "a.py"}]})),
+        Turn(call("edit", edit)),
+        Turn(call("write_to_file", {"path": "a.py", "content": "three\n"})),
+        finish(),
+    )
+    await settled(await workshop.start(policy=Unattended()))
+    assert (workshop.root / "a.py").read_text() == "three\n"
+    assert not any(HEADING in text for text in surroundings(provider))
+
+
+async def seen(files: LocalFiles, memory: FileMemory, name: str, text: str = "one\n") -> Place:
+    (files.root / name).write_text(text)
+    place = files.resolve(name)
+    kind = await files.stat(place)
+    memory.note(place, kind.stamp, text.encode())
+    return place
+
+
+async def test_a_file_that_says_the_same_again_is_not_told(tmp_path: Path) -> None:
+    files, memory = LocalFiles(tmp_path), FileMemory()
+    await seen(files, memory, "a")
+    os.utime(tmp_path / "a", ns=(1, 1))
+    assert await recently_modified(memory, files) == []
+    (tmp_path / "a").write_text("two\n")
+    assert await recently_modified(memory, files) == ["a"]
+    assert await recently_modified(memory, files) == []
+    (tmp_path / "a").write_text("three\n")
+    assert await recently_modified(memory, files) == ["a"]
+
+
+async def test_a_file_that_is_gone_is_told_once(tmp_path: Path) -> None:
+    files, memory = LocalFiles(tmp_path), FileMemory()
+    await seen(files, memory, "a")
+    (tmp_path / "a").unlink()
+    assert await recently_modified(memory, files) == ["a (deleted)"]
+    assert await recently_modified(memory, files) == []
+
+
+async def test_only_the_files_that_were_seen_last_are_looked_at(tmp_path: Path) -> None:
+    files, memory = LocalFiles(tmp_path), FileMemory()
+    for number in range(230):
+        await seen(files, memory, f"{number:03}")
+    for number in range(230):
+        (tmp_path / f"{number:03}").write_text("changed\n")
+    told = await recently_modified(memory, files)
+    assert told == [f"{number:03}" for number in range(229, 29, -1)]

@@ -1,0 +1,87 @@
+"""The user's own tools in a task: offered, asked about, run, and told about when broken."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from joey.core.events import Said
+from joey.core.protocol import ToolProtocol
+from joey.core.settings import Settings
+from joey.extensions.custom_tools import LocalCustomTools
+from joey.ports import Extras
+from joey.testing.script import Turn, call, say
+from joey.testing.scripted import ScriptedProvider
+from tests.engine.workshop import Workshop, asked, finish
+
+GREET = '''"""Greet somebody."""
+
+def run(name: str, loud: bool = False) -> str:
+    return f"hello {name}{'!' if loud else ''}"
+'''
+
+
+def give(workshop: Workshop, **files: str) -> None:
+    folder = workshop.root / ".roo/tools"
+    folder.mkdir(parents=True)
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    tools = LocalCustomTools(workshop.home, workshop.root, os.environ, lambda contents: True)
+    workshop.extras = Extras(custom_tools=tools)
+
+
+@pytest.mark.requirement("tool:custom:approval")
+async def test_a_custom_tool_is_offered_and_runs_once_the_person_agrees(
+    workshop: Workshop,
+) -> None:
+    give(workshop, greet=GREET)
+    task = await workshop.start(
+        Turn(call("greet", {"name": "Ann", "loud": True})),
+        finish(),
+        settings=Settings(always_allow_execute=False),
+    )
+    ask = await asked(task)
+    assert '"tool":"customTool","name":"greet","path":".roo/tools/greet.py"' in ask.text
+    await task.approve()
+    await asked(task)
+    assert "hello Ann!" in str(task.messages)
+    assert isinstance(workshop.provider, ScriptedProvider)
+    offered = [tool.name for tool in workshop.provider.requests[0].tools]
+    assert offered[-1] == "greet"
+
+
+async def test_a_custom_tool_is_called_in_xml_too(workshop: Workshop) -> None:
+    give(workshop, greet=GREET)
+    xml = "<greet>\n<name>Ann</name>\n<loud>true</loud>\n</greet>"
+    task = await workshop.start(
+        Turn(say(xml)),
+        Turn(say("<attempt_completion><result>done</result></attempt_completion>")),
+        protocol=ToolProtocol.XML,
+    )
+    await asked(task)
+    assert "hello Ann!" in str(task.messages)
+    assert isinstance(workshop.provider, ScriptedProvider)
+    assert "Greet somebody." in workshop.provider.requests[0].system
+
+
+async def test_a_file_that_is_no_tool_is_told_to_the_person_once(workshop: Workshop) -> None:
+    give(workshop, broken="def run(:", greet=GREET)
+    task = await workshop.start(finish("one"), finish("two"))
+    await asked(task)
+    await task.approve()
+    await task.wait()
+    await task.send("go on")
+    await asked(task)
+    said = [r.event.text for r in task.bus.after(0) if isinstance(r.event, Said)]
+    told = [text for text in said if "broken.py" in text]
+    assert len(told) == 1
+    assert "SyntaxError" in told[0]
+
+
+async def test_a_custom_tool_never_takes_the_name_of_one_of_ours(workshop: Workshop) -> None:
+    give(workshop, read_file='"""Mine."""\ndef run(): return "mine"')
+    (workshop.root / "a.txt").write_text("the file itself")
+    task = await workshop.start(Turn(call("read_file", {"path": "a.txt"})), finish())
+    await asked(task)
+    assert "the file itself" in str(task.messages)

@@ -1,0 +1,205 @@
+"""The process dies between any two steps of a delegation; whoever comes next puts it right.
+
+A folder is brought to the state that a dead process leaves by cutting its journal: records are
+only ever added, so every earlier state of a task is a beginning of its journal.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from joey.core.events import ToolFinished
+from joey.core.state import TaskState
+from joey.engine.endings import Completed, Failed
+from joey.engine.engine import TaskOptions
+from joey.engine.task import Task
+from joey.engine.unattended import Unattended
+from joey.stores.json_files import JsonFileStore
+from joey.testing.script import Turn, call
+from tests.engine.cast import ALLOWED, Cast, hand
+from tests.engine.workshop import Workshop, check_history, durable, finish, results, rows, settled
+
+PARTS = {
+    "the whole": [Turn(hand("part 1", todos="[ ] look"), hand("part 2")), finish("whole")],
+    "part 1": [
+        Turn(call("write_to_file", {"path": "1.txt", "content": "1"})),
+        finish("result 1"),
+    ],
+    "part 2": [finish("result 2")],
+}
+OPTIONS = TaskOptions(settings=ALLOWED, policy=Unattended())
+
+
+class Wreck:
+    """A finished tree on disk, to be cut back."""
+
+    def __init__(self, workshop: Workshop, task: Task) -> None:
+        self.workshop = workshop
+        self.parent = task.id
+        self.children = list(task.recorder.facts.children)
+
+    def folder(self, task_id: str) -> Path:
+        return self.workshop.home / "tasks" / f"task_{task_id}"
+
+    def cut(self, task_id: str, after: str, count: int = 1) -> None:
+        """Keep the journal up to the `count`-th record of a kind."""
+        path = self.folder(task_id) / "journal.jsonl"
+        kept = []
+        for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+            kept.append(line)
+            count -= json.loads(line)["event"]["event"] == after
+            if not count:
+                break
+        assert not count, f"there are too few {after}"
+        path.write_text("".join(kept), encoding="utf-8")
+        for name in ("ui_messages.json", "api_conversation_history.json", "task_metadata.json"):
+            (self.folder(task_id) / name).unlink(missing_ok=True)
+
+    def remove(self, task_id: str) -> None:
+        shutil.rmtree(self.folder(task_id))
+
+    async def resume(self) -> tuple[Task, Cast]:
+        self.workshop.provider = cast = Cast(PARTS)
+        task = await self.workshop.engine.resume(self.parent, "go on", options=OPTIONS)
+        assert await settled(task) == Completed("whole")
+        self._check(task)
+        return task, cast
+
+    def _check(self, task: Task) -> None:
+        check_history(task.messages)
+        assert list(task.recorder.facts.children) == self.children
+        one, two = results(task.messages[2])
+        assert one == f"Subtask {self.children[0]} completed.\n\nResult:\nresult 1"
+        assert two == f"Subtask {self.children[1]} completed.\n\nResult:\nresult 2"
+        outcomes = [e.call_id for e in durable(task) if isinstance(e, ToolFinished)]
+        assert len(outcomes) == len(set(outcomes)) == 2
+        assert [row.text for row in rows(task, "subtask_result")] == ["result 1", "result 2"]
+        known = {entry.id: entry for entry in self.workshop.engine.history()}
+        assert set(known) == {self.parent, *self.children}
+        for child in self.children:
+            assert known[child].status == TaskState.COMPLETED
+            assert known[child].parent_id == self.parent
+
+
+@pytest.fixture
+async def wreck(workshop: Workshop) -> Wreck:
+    workshop.provider = Cast(PARTS)
+    task = await workshop.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    assert await settled(task) == Completed("whole")
+    await workshop.engine.release(task)
+    return Wreck(workshop, task)
+
+
+pytestmark = pytest.mark.requirement("subtasks:crash")
+
+
+async def test_before_the_first_child_is_made(wreck: Wreck) -> None:
+    wreck.cut(wreck.parent, "taskSpawned", 2)
+    for child in wreck.children:
+        wreck.remove(child)
+    await wreck.resume()
+
+
+async def test_before_the_second_child_is_made(wreck: Wreck) -> None:
+    wreck.cut(wreck.parent, "taskSpawned", 2)
+    wreck.cut(wreck.children[0], "userSaid")
+    wreck.remove(wreck.children[1])
+    await wreck.resume()
+
+
+@pytest.mark.parametrize("left", [b"", b'{"seq":1,"event":{"eve'])
+async def test_before_the_first_record_of_a_child_is_whole(wreck: Wreck, left: bytes) -> None:
+    wreck.cut(wreck.parent, "taskSpawned", 2)
+    for child in wreck.children:
+        wreck.cut(child, "taskCreated")
+        (wreck.folder(child) / "journal.jsonl").write_bytes(left)
+    await wreck.resume()
+
+
+async def test_when_only_the_folder_of_a_child_is_there(wreck: Wreck) -> None:
+    wreck.cut(wreck.parent, "taskSpawned", 2)
+    for child in wreck.children:
+        wreck.cut(child, "taskCreated")
+        (wreck.folder(child) / "journal.jsonl").unlink()
+    await wreck.resume()
+
+
+async def test_before_a_child_knows_what_to_do(wreck: Wreck) -> None:
+    wreck.cut(wreck.parent, "taskSpawned", 2)
+    for child in wreck.children:
+        wreck.cut(child, "taskCreated")
+    await wreck.resume()
+
+
+async def test_before_a_child_has_its_todos(wreck: Wreck) -> None:
+    wreck.cut(wreck.parent, "taskPaused")
+    for child in wreck.children:
+        wreck.cut(child, "userSaid")
+    _, cast = await wreck.resume()
+    assert "look" in cast.heard("part 1")
+
+
+async def test_while_the_children_work(wreck: Wreck) -> None:
+    wreck.cut(wreck.parent, "taskPaused")
+    wreck.cut(wreck.children[0], "toolFinished")
+    wreck.cut(wreck.children[1], "requestStarted")
+    (wreck.workshop.root / "1.txt").unlink()
+    _, cast = await wreck.resume()
+    assert [part for part, _ in cast.requests].count("part 1") == 1
+    assert not (wreck.workshop.root / "1.txt").exists()
+
+
+async def test_after_one_child_has_finished(wreck: Wreck) -> None:
+    wreck.cut(wreck.parent, "taskPaused")
+    wreck.cut(wreck.children[1], "requestStarted")
+    _, cast = await wreck.resume()
+    assert "part 1" not in [part for part, _ in cast.requests]
+
+
+async def test_after_a_result_was_accepted_and_before_the_last_word(wreck: Wreck) -> None:
+    wreck.cut(wreck.parent, "taskPaused")
+    for child in wreck.children:
+        wreck.cut(child, "toolAnnounced", 2 if child == wreck.children[0] else 1)
+    _, cast = await wreck.resume()
+    assert {part for part, _ in cast.requests} == {"the whole"}
+
+
+async def test_before_the_first_result_is_written(wreck: Wreck) -> None:
+    wreck.cut(wreck.parent, "taskPaused")
+    _, cast = await wreck.resume()
+    assert {part for part, _ in cast.requests} == {"the whole"}
+
+
+async def test_between_a_row_and_its_result(wreck: Wreck) -> None:
+    wreck.cut(wreck.parent, "said")
+    await wreck.resume()
+
+
+async def test_between_two_results(wreck: Wreck) -> None:
+    wreck.cut(wreck.parent, "toolFinished")
+    await wreck.resume()
+
+
+async def test_after_all_results_and_before_going_on(wreck: Wreck) -> None:
+    wreck.cut(wreck.parent, "toolFinished", 2)
+    task, _ = await wreck.resume()
+    kinds = [type(event).__name__ for event in durable(task)]
+    assert kinds.count("TaskPaused") == kinds.count("TaskUnpaused") == 1
+
+
+async def test_a_child_that_somebody_else_has_open_is_not_lost(wreck: Wreck) -> None:
+    wreck.cut(wreck.parent, "taskPaused")
+    wreck.cut(wreck.children[1], "requestStarted")
+    wreck.workshop.provider = Cast(PARTS)
+    held, _ = JsonFileStore(wreck.workshop.home).open(wreck.children[1])
+    task = await wreck.workshop.engine.resume(wreck.parent, "go on", options=OPTIONS)
+    ending = await settled(task)
+    assert isinstance(ending, Failed)
+    assert "already open" in ending.message
+    held.close()
+    await wreck.workshop.engine.release(task)
+    await wreck.resume()

@@ -1,0 +1,139 @@
+"""One allowance for a whole tree."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from joey.core.asks import AskKind
+from joey.core.events import AskOpened, ChildSpawned, TaskFailed, TaskPaused, ToolFinished
+from joey.core.settings import Limits, Settings
+from joey.core.state import TaskState
+from joey.engine.endings import Completed, Failed
+from joey.engine.task import Task
+from joey.engine.unattended import Unattended
+from joey.testing.script import Turn, call, pause
+from tests.engine.cast import ALLOWED, PRICED, Cast, hand
+from tests.engine.workshop import (
+    Workshop,
+    asked,
+    check_history,
+    durable,
+    finish,
+    heard,
+    settled,
+)
+
+LOOK = Turn(call("list_files", {"path": "."}))
+LOOK_AGAIN = Turn(call("list_files", {"path": "."}), call("read_file", {"path": "no.txt"}))
+
+
+async def play(
+    workshop: Workshop,
+    parts: Mapping[str, Sequence[Turn]],
+    *,
+    limits: Limits | None = None,
+    attended: bool = False,
+    settings: Settings = ALLOWED,
+    **model: Any,
+) -> tuple[Task, Cast]:
+    workshop.provider = cast = Cast(parts, **model)
+    policy = None if attended else Unattended()
+    task = await workshop.start(text="the whole", settings=settings, policy=policy, limits=limits)
+    return task, cast
+
+
+async def children_of(task: Task) -> list[Task]:
+    await heard(task, TaskPaused)
+    found = [event for event in durable(task) if isinstance(event, ChildSpawned)]
+    children = [await task.child(spawned.child_id) for spawned in found]
+    return [child for child in children if child is not None]
+
+
+def looking(count: int) -> list[Turn]:
+    return [Turn(call("list_files", {"path": ".", "recursive": bool(n % 2)})) for n in range(count)]
+
+
+@pytest.mark.requirement("subtasks:limits")
+async def test_turns_of_subtasks_count_and_the_limit_ends_the_tree(workshop: Workshop) -> None:
+    parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [*looking(8), finish()]}
+    task, cast = await play(workshop, parts, limits=Limits(max_turns=4))
+    [child] = await children_of(task)
+    ending = await settled(task)
+    assert isinstance(ending, Failed)
+    assert ending.code == "turns"
+    assert len(cast.requests) == 4
+    failure = child.recorder.facts.failure
+    assert failure is not None and failure.code == "turns"
+    assert [event.is_error for event in durable(task) if isinstance(event, ToolFinished)] == [True]
+    check_history(task.messages)
+
+
+async def test_siblings_never_take_more_turns_than_there_are(workshop: Workshop) -> None:
+    hands = [hand(f"part {n}") for n in range(4)]
+    parts: dict[str, Sequence[Turn]] = {"the whole": [Turn(*hands), finish()]}
+    parts |= {f"part {n}": [*looking(8), finish()] for n in range(4)}
+    task, cast = await play(workshop, parts, limits=Limits(max_turns=7))
+    ending = await settled(task)
+    assert isinstance(ending, Failed)
+    assert ending.code == "turns"
+    assert len(cast.requests) == 7
+
+
+@pytest.mark.requirement("subtasks:limits")
+async def test_money_of_subtasks_counts(workshop: Workshop) -> None:
+    parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [*looking(8), finish()]}
+    task, cast = await play(workshop, parts, limits=Limits(max_cost=25.0), model=PRICED)
+    ending = await settled(task)
+    assert isinstance(ending, Failed)
+    assert ending.code == "budget"
+    assert len(cast.requests) == 3
+    assert task.total_usage.total_cost == 30.0
+
+
+@pytest.mark.requirement("subtasks:limits")
+async def test_time_ends_subtasks_and_parent_alike(workshop: Workshop) -> None:
+    parts = {
+        "the whole": [Turn(hand("part 1"), hand("part 2")), finish()],
+        "part 1": [Turn(pause(600))],
+        "part 2": [Turn(pause(600))],
+    }
+    task, _ = await play(workshop, parts, limits=Limits(max_seconds=0.5))
+    children = await children_of(task)
+    ending = await settled(task)
+    assert isinstance(ending, Failed)
+    assert ending.code == "time"
+    assert [child.state for child in children] == [TaskState.FAILED] * 2
+    codes = [e.code for child in children for e in durable(child) if isinstance(e, TaskFailed)]
+    assert codes == ["time", "time"]
+    check_history(task.messages)
+
+
+@pytest.mark.requirement("subtasks:limits")
+async def test_a_limit_of_the_settings_is_asked_once_for_the_tree(workshop: Workshop) -> None:
+    settings = structs.replace(ALLOWED, allowed_max_requests=3)
+    hands = [hand("part 1"), hand("part 2")]
+    parts = {
+        "the whole": [Turn(*hands), finish("whole")],
+        "part 1": [*looking(1), finish("1")],
+        "part 2": [*looking(1), finish("2")],
+    }
+    task, _ = await play(workshop, parts, settings=settings, attended=True)
+    children = await children_of(task)
+    waiting = [asyncio.ensure_future(asked(child)) for child in children]
+    finished, others = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    assert {(await each).ask for each in finished} == {AskKind.LIMIT_REACHED}
+    child = next(child for child in children if child.pending is not None)
+    assert [child.pending for child in children].count(None) == 1
+    await child.approve()
+    for each in others:
+        each.cancel()
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    asks = [e for each in (task, *children) for e in durable(each) if isinstance(e, AskOpened)]
+    assert [e.ask for e in asks].count(AskKind.LIMIT_REACHED) == 1
+    await task.approve()
+    assert await settled(task) == Completed("whole")

@@ -1,0 +1,497 @@
+"""Parent, child, parent: work that is handed on, and results that come back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from joey.core.asks import AskKind
+from joey.core.events import (
+    ChildSpawned,
+    RequestStarted,
+    Said,
+    TaskCreated,
+    TaskFinished,
+    TaskPaused,
+    TaskUnpaused,
+    ToolAnnounced,
+    ToolFinished,
+)
+from joey.core.protocol import ToolProtocol
+from joey.core.settings import Settings
+from joey.core.state import TaskState
+from joey.engine.endings import Aborted, Completed
+from joey.engine.engine import TaskOptions
+from joey.engine.task import Task
+from joey.engine.unattended import Unattended
+from joey.testing.script import Turn, call, fail, pause, say
+from tests.engine.cast import ALLOWED, Cast, hand
+from tests.engine.workshop import (
+    PATIENCE,
+    Workshop,
+    asked,
+    check_history,
+    done,
+    durable,
+    finish,
+    heard,
+    kinds,
+    results,
+    rows,
+    settled,
+    texts,
+)
+
+
+async def play(
+    workshop: Workshop,
+    parts: Mapping[str, Sequence[Turn]],
+    *,
+    text: str = "the whole",
+    settings: Settings = ALLOWED,
+    policy: Unattended | None = None,
+) -> Task:
+    workshop.provider = Cast(parts)
+    return await workshop.start(text=text, settings=settings, policy=policy)
+
+
+async def child_of(task: Task, number: int = 0) -> Task:
+    """A subtask while it is open."""
+    while True:
+        await heard(task, TaskPaused)
+        spawned = [event for event in durable(task) if isinstance(event, ChildSpawned)]
+        if len(spawned) > number:
+            child = await task.child(spawned[number].child_id)
+            assert child is not None
+            return child
+
+
+def spawned_by(task: Task) -> list[str]:
+    return list(task.recorder.facts.children)
+
+
+async def ended(task: Task) -> Completed:
+    """The ending of a task whose result a person accepts."""
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    await task.approve()
+    ending = await settled(task)
+    assert isinstance(ending, Completed)
+    check_history(task.messages)
+    return ending
+
+
+@pytest.mark.requirement("subtasks:result", "subtasks:events")
+async def test_the_result_of_a_subtask_is_the_result_of_the_call(workshop: Workshop) -> None:
+    task = await play(
+        workshop,
+        {
+            "the whole": [Turn(say("I delegate."), hand("a part", "ask")), finish("whole")],
+            "a part": [finish("the part is done")],
+        },
+    )
+    child = await child_of(task)
+    await ended(task)
+    assert results(task.messages[2]) == [
+        f"Subtask {child.id} completed.\n\nResult:\nthe part is done"
+    ]
+    assert [row.text for row in rows(task, "subtask_result")] == ["the part is done"]
+    interesting = (ChildSpawned, TaskPaused, TaskUnpaused, Said, ToolFinished)
+    assert [type(event) for event in durable(task) if isinstance(event, interesting)][:5] == [
+        ChildSpawned,
+        TaskPaused,
+        Said,
+        ToolFinished,
+        TaskUnpaused,
+    ]
+    assert child.state is TaskState.COMPLETED
+    assert child.mode.slug == "ask"
+    created = durable(child)[0]
+    assert isinstance(created, TaskCreated)
+    assert (created.parent_id, created.root_id, created.depth) == (task.id, task.id, 1)
+    assert created.workspace == str(workshop.root)
+    assert workshop.engine.find(child.id) is None
+
+
+@pytest.mark.requirement("subtasks:row")
+async def test_the_row_of_the_call_says_who_shall_do_what(workshop: Workshop) -> None:
+    parts = {
+        "the whole": [Turn(hand("mail x\\\\@y", todos="[ ] one\n[x] two")), finish()],
+        "mail": [finish("ok")],
+    }
+    task = await play(workshop, parts, settings=Settings())
+    ask = await asked(task)
+    row = json.loads(ask.text)
+    assert {key: row[key] for key in ("tool", "mode", "content")} == {
+        "tool": "newTask",
+        "mode": "💻 Code",
+        "content": "mail x\\@y",
+    }
+    assert [(todo["content"], todo["status"]) for todo in row["todos"]] == [
+        ("one", "pending"),
+        ("two", "completed"),
+    ]
+    await task.approve()
+    child = await child_of(task)
+    assert [todo.content for todo in child.recorder.facts.todos] == ["one", "two"]
+    assert child.recorder.facts.title == "mail x\\@y"
+
+
+@pytest.mark.requirement("subtasks:finish")
+async def test_a_subtask_asks_before_it_hands_over_its_result(workshop: Workshop) -> None:
+    parts = {
+        "the whole": [Turn(hand("a part")), finish()],
+        "a part": [finish("half"), finish("all of it")],
+    }
+    task = await play(workshop, parts, settings=Settings())
+    await asked(task)
+    await task.approve()
+    child = await child_of(task)
+    ask = await asked(child)
+    assert (ask.ask, json.loads(ask.text)) == (AskKind.TOOL, {"tool": "finishTask"})
+    await child.reject("that is only half of it")
+    await heard(child, RequestStarted, child.seq)
+    await asked(child)
+    assert "that is only half of it" in results(child.messages[2])[0]
+    await child.approve()
+    await ended(task)
+    assert "all of it" in results(task.messages[2])[0]
+    assert len(rows(task, "subtask_result")) == 1
+
+
+async def test_the_rules_let_a_subtask_finish_without_a_question(workshop: Workshop) -> None:
+    parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [finish("ok")]}
+    task = await play(workshop, parts)
+    child = await child_of(task)
+    await ended(task)
+    [announced] = [event for event in durable(child) if isinstance(event, ToolAnnounced)]
+    assert json.loads(announced.text) == {"tool": "finishTask"}
+    assert announced.rule == "alwaysAllowSubtasks"
+    assert kinds(child)[-1] == "TaskFinished"
+
+
+async def test_a_rejected_delegation_makes_no_subtask(workshop: Workshop) -> None:
+    parts = {"the whole": [Turn(hand("a part"), hand("b part")), finish()]}
+    task = await play(workshop, parts, settings=Settings())
+    await asked(task)
+    await task.reject("do it yourself")
+    await ended(task)
+    first, second = results(task.messages[2])
+    assert "do it yourself" in first
+    assert "Skipped" in second
+    assert spawned_by(task) == []
+
+
+@pytest.mark.requirement("subtasks:side-by-side")
+async def test_neighbours_work_at_the_same_time_and_each_call_gets_its_own_result(
+    workshop: Workshop,
+) -> None:
+    gates = {name: asyncio.Event() for name in ("one", "two")}
+    parts = {
+        "the whole": [Turn(hand("part one"), hand("part two")), finish()],
+        "part one": [Turn(pause(gates["one"]), done("result one"))],
+        "part two": [Turn(pause(gates["two"]), done("result two"))],
+    }
+    task = await play(workshop, parts)
+    first, second = await child_of(task, 0), await child_of(task, 1)
+    await heard(first, RequestStarted)
+    await heard(second, RequestStarted)
+    assert task.state is TaskState.DELEGATED
+    gates["two"].set()
+    await heard(second, TaskFinished)
+    assert first.running
+    gates["one"].set()
+    await ended(task)
+    one, two = results(task.messages[2])
+    assert first.id in one and "result one" in one
+    assert second.id in two and "result two" in two
+    assert kinds(task).count("TaskPaused") == kinds(task).count("TaskUnpaused") == 1
+
+
+async def test_neighbours_are_all_approved_before_the_first_begins(workshop: Workshop) -> None:
+    parts = {
+        "the whole": [Turn(hand("part one"), hand("part two")), finish()],
+        "part one": [finish("1")],
+        "part two": [finish("2")],
+    }
+    settings = Settings()
+    task = await play(workshop, parts, settings=settings)
+    await asked(task)
+    await task.approve()
+    ask = await asked(task)
+    assert "part two" in ask.text
+    assert spawned_by(task) == []
+    await task.reject()
+    child = await child_of(task)
+    await asked(child)
+    await child.approve()
+    await ended(task)
+    assert len(spawned_by(task)) == 1
+
+
+@pytest.mark.requirement("subtasks:order")
+async def test_a_call_after_a_subtask_sees_what_the_subtask_did(workshop: Workshop) -> None:
+    write = call("write_to_file", {"path": "a.txt", "content": "parent\n"})
+    read = call("read_file", {"path": "a.txt"})
+    parts = {
+        "the whole": [Turn(hand("part one"), read, write, hand("part two")), finish()],
+        "part one": [
+            Turn(call("write_to_file", {"path": "a.txt", "content": "child\n"})),
+            finish("1"),
+        ],
+        "part two": [Turn(call("read_file", {"path": "a.txt"})), finish("2")],
+    }
+    task = await play(workshop, parts)
+    await ended(task)
+    _, seen, _, last = results(task.messages[2])
+    assert "child" in seen
+    assert last.endswith("2")
+    [row] = [row for row in rows(task, "tool") if row.tool == "write_to_file"]
+    assert "-child" in (row.diff or "")
+    cast = workshop.provider
+    assert isinstance(cast, Cast)
+    assert "parent" in cast.heard("part two")
+
+
+@pytest.mark.requirement("tool:new_task:failure:subtask-failed")
+@pytest.mark.requirement("subtasks:failure")
+async def test_a_subtask_that_fails_gives_an_error_and_the_parent_goes_on(
+    workshop: Workshop,
+) -> None:
+    parts = {
+        "the whole": [Turn(hand("a part")), finish("without it")],
+        "a part": [Turn(fail(401, "no such key"))],
+    }
+    task = await play(workshop, parts, policy=Unattended())
+    assert await settled(task) == Completed("without it")
+    [result] = [event for event in durable(task) if isinstance(event, ToolFinished)][:1]
+    assert result.is_error
+    assert "ended without a result" in result.content
+    assert "no such key" in result.content
+    assert rows(task, "subtask_result") == []
+
+
+@pytest.mark.requirement("tool:new_task:failure:subtask-stopped")
+@pytest.mark.requirement("subtasks:stopped")
+async def test_a_subtask_that_is_stopped_alone_gives_an_error_and_the_parent_goes_on(
+    workshop: Workshop,
+) -> None:
+    parts = {
+        "the whole": [Turn(hand("part one"), hand("part two")), finish("without it")],
+        "part one": [Turn(pause(600))],
+        "part two": [finish("two")],
+    }
+    task = await play(workshop, parts)
+    child = await child_of(task)
+    await heard(child, RequestStarted)
+    await child.cancel()
+    await ended(task)
+    one, two = results(task.messages[2])
+    assert "was stopped by the user" in one
+    assert "two" in two
+    assert child.state is TaskState.ABORTED
+
+
+@pytest.mark.requirement("subtasks:cancel")
+async def test_cancel_stops_the_whole_tree_and_resuming_goes_on_with_the_subtask(
+    workshop: Workshop,
+) -> None:
+    parts = {
+        "the whole": [Turn(hand("part one"), hand("part two")), finish("whole")],
+        "part one": [Turn(pause(600))],
+        "part two": [finish("two")],
+    }
+    task = await play(workshop, parts)
+    first, second = await child_of(task, 0), await child_of(task, 1)
+    await heard(first, RequestStarted)
+    await heard(second, TaskFinished)
+    async with asyncio.timeout(PATIENCE):
+        await task.cancel()
+    assert await settled(task) == Aborted()
+    assert (first.state, second.state) == (TaskState.ABORTED, TaskState.COMPLETED)
+    assert kinds(task)[-3:] == ["TaskPaused", "TaskUnpaused", "TaskAborted"]
+    check_history(task.messages)
+    check_history(first.messages)
+    assert workshop.engine.find(first.id) is None
+    parts["part one"] = [finish("one")]
+    await workshop.engine.release(task)
+    again = await workshop.engine.resume(task.id, options=TaskOptions(settings=ALLOWED))
+    assert (await asked(again)).ask is AskKind.RESUME_TASK
+    await again.approve()
+    await ended(again)
+    one, two = results(again.messages[2])
+    assert "one" in one and "two" in two
+    assert spawned_by(again) == [first.id, second.id]
+    assert len([e for e in durable(again) if isinstance(e, ToolFinished)]) == 2
+    assert "TASK RESUMPTION" not in str(again.messages[2].content)
+
+
+async def test_closing_the_engine_leaves_a_tree_that_can_be_resumed(workshop: Workshop) -> None:
+    parts = {
+        "the whole": [Turn(hand("a part")), finish("whole")],
+        "a part": [Turn(pause(600)), finish("part")],
+    }
+    task = await play(workshop, parts)
+    child = await child_of(task)
+    await heard(child, RequestStarted)
+    await workshop.engine.close()
+    assert (task.state, child.state) == (TaskState.ABORTED, TaskState.ABORTED)
+    workshop.provider = Cast({**parts, "a part": [finish("part")]})
+    workshop.engine = workshop.new_engine()
+    again = await workshop.engine.resume(
+        task.id, "go on", options=TaskOptions(settings=ALLOWED, policy=Unattended())
+    )
+    assert await settled(again) == Completed("whole")
+    assert "part" in results(again.messages[2])[0]
+
+
+@pytest.mark.requirement("subtasks:words")
+async def test_words_after_a_stop_reach_the_subtask_and_the_parent(workshop: Workshop) -> None:
+    parts = {
+        "the whole": [Turn(hand("a part")), finish("whole")],
+        "a part": [Turn(pause(600))],
+    }
+    task = await play(workshop, parts)
+    child = await child_of(task)
+    await heard(child, RequestStarted)
+    await task.cancel()
+    parts["a part"] = [finish("in German")]
+    await task.send("do it in German")
+    await ended(task)
+    cast = workshop.provider
+    assert isinstance(cast, Cast)
+    assert "do it in German" in cast.heard("a part")
+    assert "do it in German" in cast.heard("the whole")
+
+
+@pytest.mark.requirement("subtasks:nested")
+async def test_subtasks_have_subtasks(workshop: Workshop) -> None:
+    parts = {
+        "part A": [Turn(hand("part B")), finish("A")],
+        "part B": [Turn(hand("part C")), finish("B")],
+        "part C": [Turn(call("write_to_file", {"path": "c.txt", "content": "c"})), finish("C")],
+    }
+    task = await play(workshop, parts, text="part A", policy=Unattended())
+    assert await settled(task) == Completed("A")
+    assert (workshop.root / "c.txt").read_text() == "c"
+    known = {entry.id: entry for entry in workshop.engine.history()}
+    [b] = spawned_by(task)
+    [c] = known[b].child_ids
+    assert (known[b].parent_id, known[c].parent_id) == (task.id, b)
+    assert {entry.status for entry in known.values()} == {TaskState.COMPLETED}
+
+
+async def test_a_tree_that_is_cut_off_goes_on_at_its_lowest_leaf(workshop: Workshop) -> None:
+    parts = {
+        "part A": [Turn(hand("part B")), finish("A")],
+        "part B": [Turn(hand("part C")), finish("B")],
+        "part C": [Turn(pause(600))],
+    }
+    task = await play(workshop, parts, text="part A")
+    b = await child_of(task)
+    c = await child_of(b)
+    await heard(c, RequestStarted)
+    await task.cancel()
+    assert [each.state for each in (task, b, c)] == [TaskState.ABORTED] * 3
+    workshop.provider = cast = Cast({**parts, "part C": [finish("C")]})
+    await workshop.engine.release(task)
+    again = await workshop.engine.resume(
+        task.id, options=TaskOptions(settings=ALLOWED, policy=Unattended())
+    )
+    assert await settled(again) == Completed("A")
+    assert [part for part, _ in cast.requests] == ["part C", "part B", "part A"]
+
+
+@pytest.mark.requirement("subtasks:depth")
+async def test_a_tree_has_a_greatest_depth(workshop: Workshop) -> None:
+    parts: dict[str, Sequence[Turn]] = {
+        f"level {n}.": [Turn(hand(f"level {n + 1}.")), finish(f"result {n}")] for n in range(9)
+    }
+    task = await play(workshop, parts, text="level 0.", policy=Unattended())
+    assert await settled(task) == Completed("result 0")
+    assert len(workshop.engine.history()) == 9
+    cast = workshop.provider
+    assert isinstance(cast, Cast)
+    assert "nested 8 deep" in cast.heard("level 8.")
+
+
+@pytest.mark.requirement("subtasks:once")
+async def test_a_subtask_that_goes_on_later_does_not_return_twice(workshop: Workshop) -> None:
+    parts = {
+        "the whole": [Turn(hand("a part")), finish("whole")],
+        "a part": [finish("one"), finish("two")],
+    }
+    task = await play(workshop, parts)
+    await ended(task)
+    [child_id] = spawned_by(task)
+    before = task.seq
+    child = await workshop.engine.resume(child_id, "more", options=TaskOptions(settings=ALLOWED))
+    assert (await asked(child)).ask is AskKind.COMPLETION_RESULT
+    await child.approve()
+    assert await settled(child) == Completed("two")
+    assert task.seq == before
+
+
+async def test_the_task_says_what_its_subtasks_have_used(workshop: Workshop) -> None:
+    parts = {
+        "part A": [Turn(hand("part B")), finish("A")],
+        "part B": [Turn(hand("part C")), finish("B")],
+        "part C": [finish("C")],
+    }
+    task = await play(workshop, parts, text="part A", policy=Unattended())
+    await settled(task)
+    assert task.usage.total_tokens_in == 20
+    assert task.total_usage.total_tokens_in == 50
+
+
+async def test_a_task_that_waits_for_its_subtask_is_listed_as_delegated(
+    workshop: Workshop,
+) -> None:
+    parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [Turn(pause(600))]}
+    task = await play(workshop, parts)
+    child = await child_of(task)
+    await heard(child, RequestStarted)
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            known = {entry.id: entry for entry in workshop.engine.history()}
+            if known[task.id].status == TaskState.DELEGATED:
+                break
+            await asyncio.sleep(0)
+    assert known[task.id].child_ids == (child.id,)
+
+
+async def test_words_that_came_with_the_yes_are_told_with_the_result(workshop: Workshop) -> None:
+    parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [finish("ok")]}
+    task = await play(workshop, parts, settings=Settings())
+    await asked(task)
+    await task.approve("but only once")
+    child = await child_of(task)
+    await asked(child)
+    await child.approve()
+    await ended(task)
+    [result] = results(task.messages[2])
+    assert "but only once" in result and "completed." in result
+
+
+async def test_subtasks_speak_the_protocol_of_their_parent(workshop: Workshop) -> None:
+    def xml(tool: str, **arguments: str) -> Turn:
+        inner = "".join(f"<{key}>{value}</{key}>" for key, value in arguments.items())
+        return Turn(say(f"<{tool}>{inner}</{tool}>"))
+
+    workshop.provider = Cast(
+        {
+            "the whole": [
+                xml("new_task", mode="code", message="a part"),
+                xml("attempt_completion", result="whole"),
+            ],
+            "a part": [xml("attempt_completion", result="part")],
+        }
+    )
+    task = await workshop.start(
+        text="the whole", settings=ALLOWED, policy=Unattended(), protocol=ToolProtocol.XML
+    )
+    assert await settled(task) == Completed("whole")
+    assert "completed.\n\nResult:\npart" in texts(task.messages[2])[1]
+    assert {entry.protocol for entry in workshop.engine.history()} == {"xml"}

@@ -1,0 +1,199 @@
+"""`joey mcp`, `joey trust`, and tasks that use servers, through the real program."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+from typing import Any
+
+import pytest
+
+from joey.testing.script import Turn, call
+from joey.testing.server import ModelServer
+from tests.front.binary import Joey, reach
+from tests.front.terminal import terminal
+from tests.mcp.house import TINY
+
+DONE = Turn(call("attempt_completion", {"result": "All done."}))
+ECHO = Turn(call("mcp--tiny--echo", {"text": "from the server"}))
+COMMAND = ("--", sys.executable, str(TINY))
+
+
+def trust_project(joey: Joey) -> None:
+    """The project names a server."""
+    folder = joey.workspace / ".roo"
+    folder.mkdir(exist_ok=True)
+    servers = {"tiny": {"command": sys.executable, "args": [str(TINY)]}}
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+
+@pytest.mark.requirement("front:mcp:add")
+async def test_servers_are_added_listed_and_removed(joey: Joey) -> None:
+    assert "no MCP servers" in (await joey.run("mcp", "list")).err
+    added = await joey.run("mcp", "add", "tiny", "--env", "KEY=a=b", *COMMAND, "--garbage", "-y")
+    assert added.code == 0
+    file = joey.home / "mcp.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert json.loads(file.read_text())["mcpServers"]["tiny"] == {
+        "command": sys.executable,
+        "args": [str(TINY), "--garbage", "-y"],
+        "env": {"KEY": "a=b"},
+    }
+    web = await joey.run(
+        *("mcp", "add", "--url", "https://h.example/mcp", "--transport", "sse"),
+        *("--header", "Authorization: Bearer hush", "--project", "web"),
+    )
+    assert "joey trust" in web.out
+    listed = (await joey.run("mcp", "list")).out.splitlines()
+    assert listed[0] == "web\tproject\tsse\tuntrusted\thttps://h.example/mcp"
+    assert listed[1].startswith("tiny\tyours\tstdio\tready\t")
+    shown: list[dict[str, Any]] = (await joey.run("mcp", "list", "--json")).json
+    assert [(server["name"], server["state"]) for server in shown] == [
+        ("web", "untrusted"),
+        ("tiny", "ready"),
+    ]
+    assert "hush" not in json.dumps(shown)
+    assert (await joey.run("mcp", "add", "tiny", *COMMAND)).code == 78
+    assert (await joey.run("mcp", "remove", "web")).code == 0
+    assert (await joey.run("mcp", "remove", "web")).code == 78
+    assert len((await joey.run("mcp", "list")).out.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("add", "x"), "name a program behind --"),
+        (("add", "x", "--url", "http://h", "--", "y"), "name a program behind --"),
+        (("add", "x", "--url", "ftp://h"), "http:// or https://"),
+        (("add", "x", "--env", "NOVALUE", "--", "y"), "not NAME=VALUE"),
+        (("add", "x", "--timeout", "9999", "--", "y"), "timeout"),
+        (("test", "ghost"), "no server 'ghost'"),
+        (("list", "--", "x"), "takes no command"),
+    ],
+)
+async def test_a_command_line_that_cannot_be_meant_says_what_is_wrong(
+    joey: Joey, arguments: tuple[str, ...], words: str
+) -> None:
+    done = await joey.run("mcp", *arguments)
+    assert done.code in (2, 78)
+    assert words in " ".join(done.err.split())
+
+
+@pytest.mark.requirement("front:mcp:test")
+async def test_trying_a_server_shows_its_tools_or_what_is_wrong(joey: Joey) -> None:
+    await joey.run("mcp", "add", "tiny", *COMMAND)
+    await joey.run("mcp", "add", "gone", "--", "surely-not-installed")
+    works = await joey.run("mcp", "test", "tiny")
+    assert works.code == 0
+    assert works.out.startswith("tiny works: ")
+    assert "  echo  A tool." in works.out
+    broken = await joey.run("mcp", "test", "gone")
+    assert broken.code == 1
+    assert "surely-not-installed" in broken.out
+
+
+@pytest.mark.requirement("front:mcp:problems")
+async def test_what_of_a_file_cannot_be_used_is_told_beside_what_can(joey: Joey) -> None:
+    joey.home.mkdir()
+    servers = {"good": {"command": "x"}, "bad": {"url": "http://h"}}
+    (joey.home / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    listed = await joey.run("mcp", "list")
+    assert listed.out.startswith("good\t")
+    assert "'bad' is left out" in listed.err
+
+
+@pytest.mark.requirement("front:trust")
+async def test_a_projects_server_runs_once_the_person_has_seen_and_trusted_it(joey: Joey) -> None:
+    trust_project(joey)
+    shown = await joey.run("trust", "--show")
+    assert f"{sys.executable} {TINY}" in shown.out
+    assert str(joey.workspace) in shown.out
+    assert "not all of this is trusted" in shown.out
+    assert "--yes" in (await joey.run("trust")).err
+    assert (await joey.run("mcp", "test", "tiny")).code == 1
+    assert (await joey.run("trust", "--yes")).code == 0
+    assert (await joey.run("mcp", "test", "tiny")).code == 0
+    assert "all of this is trusted" in (await joey.run("trust")).out
+    assert (await joey.run("trust", "--revoke")).code == 0
+    assert (await joey.run("mcp", "test", "tiny")).code == 1
+
+
+async def test_a_folder_that_brings_nothing_along_needs_no_trust(joey: Joey) -> None:
+    assert "brings nothing along" in (await joey.run("trust")).out
+
+
+@pytest.mark.requirement("trust:headless")
+async def test_without_a_person_an_untrusted_server_is_left_alone_and_named(joey: Joey) -> None:
+    trust_project(joey)
+    async with ModelServer([DONE]) as model:
+        done = await joey.run("-p", "-y", *reach(model.url), "do it")
+    assert done.code == 0
+    assert "not trusted this folder (joey trust): MCP server 'tiny'" in done.err
+
+
+@pytest.mark.requirement("front:mcp:yes")
+async def test_yes_allows_tools_of_servers_too(joey: Joey) -> None:
+    await joey.run("mcp", "add", "tiny", *COMMAND)
+    async with ModelServer([ECHO, DONE]) as model:
+        done = await joey.run("-p", "-y", *reach(model.url), "do it")
+        sent = json.dumps(model.requests[-1].body)
+    assert (done.code, done.out) == (0, "All done.\n")
+    assert "from the server" in sent
+
+
+@pytest.mark.requirement("front:mcp:refused")
+async def test_without_a_person_a_tool_that_no_rule_allows_is_not_called(joey: Joey) -> None:
+    await joey.run("mcp", "add", "tiny", *COMMAND)
+    async with ModelServer([ECHO, DONE]) as model:
+        done = await joey.run("-p", *reach(model.url), "do it")
+    assert done.code == 3
+    assert "tiny" in done.err
+
+
+@pytest.mark.requirement("front:trust:ask")
+async def test_a_conversation_asks_once_before_it_begins(joey: Joey) -> None:
+    trust_project(joey)
+    async with ModelServer([DONE, DONE]) as model:
+        async with terminal(joey, *reach(model.url), "do it") as screen:
+            await screen.until("Trust this, as it is now? [y/N]")
+            screen.press("n\n")
+            await screen.until("goes on without it")
+            await screen.until("All done.")
+        async with terminal(joey, *reach(model.url), "do it") as screen:
+            shown = await screen.until("Trust this, as it is now? [y/N]")
+            assert str(TINY) in shown.replace("\n", "")
+            screen.press("y\n")
+            await screen.until("All done.")
+    assert "all of this is trusted" in (await joey.run("trust", "--show")).out
+
+
+@pytest.mark.requirement("front:mcp:shown")
+async def test_a_person_sees_server_tool_arguments_and_answer(joey: Joey) -> None:
+    await joey.run("mcp", "add", "tiny", *COMMAND)
+    async with (
+        ModelServer([ECHO, DONE]) as model,
+        terminal(joey, *reach(model.url), "do it") as screen,
+    ):
+        shown = await screen.until("Allow?")
+        assert 'tiny: echo {"text":"from the server"}' in shown.replace("\n", "")
+        assert "alwaysAllowMcp" in shown
+        screen.press("y\n")
+        await screen.until("│ from the server")
+        await screen.until("All done.")
+
+
+@pytest.mark.requirement("front:mcp:shown")
+async def test_programs_read_of_a_servers_call_and_its_end(joey: Joey) -> None:
+    await joey.run("mcp", "add", "tiny", *COMMAND)
+    async with ModelServer([ECHO, DONE]) as model:
+        arguments = ("-p", "-y", "--output-format", "stream-json", *reach(model.url), "do it")
+        done = await joey.run(*arguments)
+    told = [line for line in done.lines if line.get("subtype") == "mcp"]
+    use, result = told
+    assert json.loads(use["tool_use"]["input"]["raw"])["toolName"] == "echo"
+    assert result["tool_result"] == {
+        "name": "mcp_server",
+        "tool": "mcp--tiny--echo",
+        "output": "from the server",
+    }

@@ -1,0 +1,194 @@
+"""Subtasks in a terminal and in scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+
+from joey.testing.script import Turn, call, pause, say
+from joey.testing.server import ModelServer
+from tests.front.binary import LIMIT, Joey, reach
+from tests.front.terminal import CTRL_C, terminal
+from tests.parts import by_part
+
+ASK = "say what to do instead › "
+ACCEPT = "say what to change › "
+PROMPT = "\n › "
+
+
+def hand(*messages: str) -> Turn:
+    calls = (call("new_task", {"mode": "code", "message": text}) for text in messages)
+    return Turn(say("I delegate."), *calls)
+
+
+def done(result: str) -> Turn:
+    return Turn(call("attempt_completion", {"result": result}))
+
+
+def writing(path: str) -> Turn:
+    return Turn(say("I write."), call("write_to_file", {"path": path, "content": "x\n"}))
+
+
+@pytest.mark.requirement("subtasks:unattended")
+async def test_a_run_without_a_person_tells_what_its_subtasks_do(joey: Joey) -> None:
+    parts = {
+        "the whole": [hand("part one", "part two"), done("Whole.")],
+        "part one": [writing("1.txt"), hand("part three"), done("One.")],
+        "part two": [writing("2.txt"), done("Two.")],
+        "part three": [writing("3.txt"), done("Three.")],
+    }
+    async with ModelServer(by_part(parts)) as server:
+        run = await joey.run("-p", "-y", *reach(server.url), "do the whole")
+    assert (run.code, run.out) == (0, "Whole.\n")
+    lines = run.err.splitlines()
+    assert "[1] subtask in code mode: part one" in lines
+    assert "[2] subtask in code mode: part two" in lines
+    assert "[1.1] subtask in code mode: part three" in lines
+    assert "[1.1] · write_to_file 3.txt" in lines
+    assert "[2] done" in lines
+    assert {path.name for path in joey.workspace.iterdir()} == {"1.txt", "2.txt", "3.txt"}
+    # Nine replies of fifteen tokens each, whoever made them.
+    assert re.search(r"done · 135 tokens", lines[-1])
+
+
+@pytest.mark.requirement("subtasks:unattended", "subtasks:limits")
+async def test_the_limits_of_a_run_hold_for_its_subtasks(joey: Joey) -> None:
+    parts = {"the whole": [hand("a part"), done("")], "a part": [writing(f"{n}") for n in range(9)]}
+    async with ModelServer(by_part(parts)) as server:
+        run = await joey.run("-p", "-y", "--max-turns", "4", *reach(server.url), "do the whole")
+        assert len(server.requests) == 4
+    assert run.code == 53
+
+
+@pytest.mark.requirement("subtasks:unattended")
+async def test_without_permission_nothing_is_delegated(joey: Joey) -> None:
+    parts = {"the whole": [hand("a part"), done("Alone.")], "a part": [done("")]}
+    async with ModelServer(by_part(parts)) as server:
+        run = await joey.run("-p", *reach(server.url), "do the whole")
+    assert (run.code, run.out) == (3, "Alone.\n")
+    assert len(joey.tasks) == 1
+
+
+@pytest.mark.requirement("subtasks:conversation")
+async def test_a_person_sees_a_subtask_and_answers_its_questions(joey: Joey) -> None:
+    parts = {
+        "the whole": [hand("a part of it"), done("Whole.")],
+        "a part of it": [writing("a.txt"), done("Part.")],
+    }
+    async with (
+        ModelServer(by_part(parts)) as server,
+        terminal(joey, *reach(server.url), "do the whole") as screen,
+    ):
+        card = await screen.until(ASK)
+        assert "new_task 💻 Code" in card
+        assert "a part of it" in card
+        screen.press("y\n")
+        asked = await screen.until(ASK)
+        assert "┄┄ subtask 1: a part of it" in asked
+        assert "I write." in asked
+        assert "write_to_file a.txt" in asked
+        screen.press("y\n")
+        finish = await screen.until(ASK)
+        assert "Part." in finish
+        assert "the subtask is done" in finish
+        screen.press("y\n")
+        end = await screen.until(ACCEPT)
+        assert "┄┄ the task goes on" in end
+        assert "Whole." in end
+        screen.press("\n")
+        await screen.until(PROMPT)
+        screen.press("/exit\n")
+        assert await screen.ended() == 0
+    assert (joey.workspace / "a.txt").read_text(encoding="utf-8") == "x\n"
+
+
+@pytest.mark.requirement("subtasks:conversation")
+async def test_questions_of_several_subtasks_are_put_one_after_the_other(joey: Joey) -> None:
+    joey.settings(autoApprovalEnabled=True, alwaysAllowSubtasks=True, alwaysAllowReadOnly=True)
+    parts = {
+        "the whole": [hand("part one", "part two"), done("Whole.")],
+        "part one": [writing("one.txt"), done("One.")],
+        "part two": [writing("two.txt"), done("Two.")],
+    }
+    async with (
+        ModelServer(by_part(parts)) as server,
+        terminal(joey, *reach(server.url), "do the whole") as screen,
+    ):
+        first = await screen.until(ASK)
+        screen.press("y\n")
+        second = await screen.until(ASK)
+        assert {name for name in ("one.txt", "two.txt") if name in first + second} == {
+            "one.txt",
+            "two.txt",
+        }
+        screen.press("y\n")
+        await screen.until(ACCEPT)
+    assert {path.name for path in joey.workspace.iterdir()} == {"one.txt", "two.txt"}
+
+
+@pytest.mark.requirement("subtasks:conversation", "subtasks:cancel")
+async def test_ctrl_c_stops_the_whole_tree_and_the_next_line_goes_on_with_it(joey: Joey) -> None:
+    joey.settings(autoApprovalEnabled=True, alwaysAllowSubtasks=True)
+    parts = {
+        "the whole": [hand("a part"), done("Whole.")],
+        "a part": [Turn(say("I think"), pause(asyncio.Event()))],
+    }
+    async with ModelServer(by_part(parts)) as server:
+        async with terminal(joey, *reach(server.url), "do the whole") as screen:
+            await screen.until("I think")
+            screen.press(CTRL_C)
+            await screen.until(PROMPT)
+            parts["a part"] = [done("no"), done("In French.")]
+            screen.press("do it in French\n")
+            end = await screen.until(ACCEPT)
+            assert "In French." in end
+        heard = [str(request.body) for request in server.requests[-2:]]
+        assert all("do it in French" in each for each in heard)
+    assert len(joey.tasks) == 2
+
+
+@pytest.mark.requirement("subtasks:listed")
+async def test_subtasks_are_marked_in_the_list_and_shown_with_their_parent(joey: Joey) -> None:
+    parts = {
+        "the whole": [hand("a part"), done("Whole.")],
+        "a part": [hand("a smaller one"), done("Part.")],
+        "a smaller one": [done("Small.")],
+    }
+    async with ModelServer(by_part(parts)) as server:
+        run = await joey.run(
+            "-p", "-y", "--output-format", "json", *reach(server.url), "do the whole"
+        )
+    listed = (await joey.run("tasks", "list")).out.splitlines()
+    assert len([line for line in listed if "↳ a " in line]) == 2
+    shown = (await joey.run("tasks", "show", run.json["taskId"])).out
+    assert re.search(
+        r"Subtasks:\n\n- \S+ · completed · code · a part\n  - \S+ · completed · code · a smaller",
+        shown,
+    )
+    assert "Result of the subtask:\n\nPart." in shown
+    as_json = (await joey.run("tasks", "show", "--json", run.json["taskId"])).json
+    [child] = as_json["childIds"]
+    below = (await joey.run("tasks", "show", child)).out
+    assert f"- Subtask of: {run.json['taskId']}" in below
+
+
+@pytest.mark.requirement("subtasks:listed")
+async def test_continue_means_the_parent_of_a_subtask_that_was_cut_off(joey: Joey) -> None:
+    parts = {
+        "the whole": [hand("a part"), done("Whole.")],
+        "a part": [Turn(say("I begin", chunk=7), pause(asyncio.Event()))],
+    }
+    async with ModelServer(by_part(parts)) as server, asyncio.timeout(LIMIT):
+        process = await joey.start("-p", "-y", *reach(server.url), "do the whole")
+        await server.wait_for_requests(2)
+        listed = (await joey.run("tasks", "list")).out
+        assert " delegated " in listed
+        process.kill()
+        await process.communicate()
+        parts["a part"] = [done("Part."), done("Part.")]
+        again = await joey.run("-p", "-y", "-c", *reach(server.url), "go on")
+    assert (again.code, again.out) == (0, "Whole.\n")
+    assert "going on with subtask" in again.err
+    assert len(joey.tasks) == 2

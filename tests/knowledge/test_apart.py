@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import asyncio
+
+import psutil
+import pytest
+
+from joey.errors import ToolError
+from joey.knowledge.apart import run_apart
+
+SLOW = b"<<A " * 100_000
+"""Takes the grammar of bash minutes."""
+
+
+@pytest.mark.requirement("read:hostile:apart")
+async def test_what_takes_too_long_is_stopped() -> None:
+    with pytest.raises(ToolError, match=r"longer than 0\.5 s"):
+        await run_apart("joey.knowledge.definitions", "bash", SLOW, seconds=0.5)
+    assert psutil.Process().children() == []
+
+
+@pytest.mark.requirement("read:hostile:apart")
+async def test_a_cancelled_request_leaves_no_process() -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await run_apart("joey.knowledge.definitions", "bash", SLOW, seconds=60)
+    assert psutil.Process().children() == []
+
+
+@pytest.mark.requirement("read:hostile:apart")
+async def test_what_fills_the_memory_is_stopped() -> None:
+    data = b'{"cells": [' + b"[]," * 20_000_000 + b"0]}"
+    with pytest.raises(ToolError, match="more than 1024 MB of memory"):
+        await run_apart("joey.knowledge.document_text", "notebook", data)
+
+
+async def test_a_process_that_dies_before_it_has_read_everything_is_an_error() -> None:
+    with pytest.raises(ToolError, match="could not be made sense of"):
+        await run_apart("joey.knowledge.no_such_module", "x", b"x" * 10_000_000)

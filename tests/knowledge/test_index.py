@@ -1,0 +1,382 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from joey.errors import ToolError
+from joey.knowledge import index as index_module
+from joey.knowledge.index_folder import BUILDING
+from joey.knowledge.indexes import Indexes
+from joey.ports import Listing
+from joey.workspace.inventory import every_file
+from tests.knowledge.indexing import House, answer, paths, whole_answer
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+# Finding
+
+
+@pytest.mark.requirement("index:words")
+@pytest.mark.parametrize(
+    "query",
+    ["where are expired sessions removed", "expireSession", "session expiry", "EXPIRED SESSION"],
+)
+async def test_code_is_found_by_words_names_and_parts_of_names(house: House, query: str) -> None:
+    house.write("src/a.py", "def remove_expired_sessions(store):\n    store.sweep()\n")
+    house.write("src/b.ts", "export function expireSession(id) { return drop(id); }\n")
+    house.write("src/c.py", "def paint(canvas):\n    canvas.fill()\n")
+    async with house.index() as index:
+        found = await paths(index, query)
+    assert found
+    assert {*found} <= {"src/a.py", "src/b.ts"}
+
+
+@pytest.mark.requirement("index:ranking")
+async def test_a_definition_and_a_path_count_more_than_a_mention(house: House) -> None:
+    filler = "".join(f"    step_{number}()\n" for number in range(20))
+    house.write("use.py", f"def work():\n{filler}    parse_invoice()\n")
+    house.write("made.py", f"def parse_invoice():\n{filler}")
+    house.write("parse/invoice.py", f"def run():\n{filler}")
+    async with house.index() as index:
+        hits = (await answer(index, "parse invoice")).hits
+    assert {hit.path for hit in hits[:2]} == {"made.py", "parse/invoice.py"}
+    assert hits[0].score == 1
+    assert all(0 <= hit.score <= 1 for hit in hits)
+
+
+async def test_a_hit_says_where_it_is_and_what_is_there(house: House) -> None:
+    house.write("a.py", "\n\ndef needle():\n    pass\n\n")
+    async with house.index() as index:
+        (hit,) = (await answer(index, "needle")).hits
+    assert (hit.path, hit.start, hit.end) == ("a.py", 3, 4)
+    assert hit.text == "def needle():\n    pass"
+
+
+async def test_a_folder_keeps_the_search_to_it(house: House) -> None:
+    for path in ("src/a.py", "src/deep/b.py", "src2/c.py", "[s]rc/d.py"):
+        house.write(path, "needle = 1\n")
+    async with house.index() as index:
+        await answer(index, "needle")
+        for folder, wanted in (
+            ("src", {"src/a.py", "src/deep/b.py"}),
+            ("src/deep", {"src/deep/b.py"}),
+            ("src/a.py", {"src/a.py"}),
+            ("[s]rc", {"[s]rc/d.py"}),
+            (".", {"src/a.py", "src/deep/b.py", "src2/c.py", "[s]rc/d.py"}),
+        ):
+            found = await index.search("needle", house.files.resolve(folder), 10)
+            assert {hit.path for hit in found.hits} == wanted
+
+
+@pytest.mark.parametrize("query", ['" OR 1', "NEAR(a b)", "*", "a:b", "\0", "  ", "的", "x" * 5000])
+async def test_no_query_is_a_syntax_error(house: House, query: str) -> None:
+    house.write("needle.py", "needle = needle\n")
+    async with house.index() as index:
+        assert (await answer(index, query)).hits == ()
+
+
+# What is never found
+
+
+@pytest.mark.requirement("index:ignored")
+async def test_ignored_hidden_binary_large_and_linked_files_are_not_found(
+    house: House, tmp_path: Path
+) -> None:
+    house.write(".gitignore", "ignored.py\n")
+    house.write(".rooignore", "secret/\n")
+    for path in ("ignored.py", "secret/a.py", ".hidden.py", "node_modules/a.js", "shown.py"):
+        house.write(path, "needle = 1\n")
+    (house.root / "binary.bin").write_bytes(b"needle\0needle")
+    house.write("large.txt", "needle\n" * 200_000)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "a.py").write_text("needle = 1\n")
+    (house.root / "link.py").symlink_to(tmp_path / "outside" / "a.py")
+    (house.root / "linked").symlink_to(tmp_path / "outside")
+    async with house.index() as index:
+        assert await paths(index, "needle") == ["shown.py"]
+
+
+@pytest.mark.requirement("index:ignored")
+@pytest.mark.parametrize("settling", [0, 10**12])
+async def test_what_is_hidden_after_it_was_indexed_is_not_found_any_more(
+    house: House, settling: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("joey.knowledge.index_changes._SETTLING", settling)
+    house.write("a.py", "needle = 1\n")
+    house.write("b.py", "needle = 2\n")
+    house.write(".gitignore", "!a.py\n")  # counts for more than .rooignore with ripgrep
+    async with house.index() as index:
+        assert {*(await paths(index, "needle"))} == {"a.py", "b.py"}
+        house.write(".rooignore", "a.py\n")
+        assert await paths(index, "needle") == ["b.py"]
+        house.write(".gitignore", "b.py\n")
+        assert await paths(index, "needle") == []
+
+
+@pytest.mark.requirement("index:ignored")
+async def test_a_folder_that_became_a_link_to_the_outside_shows_nothing(
+    house: House, tmp_path: Path
+) -> None:
+    house.write("src/a.py", "needle = 1\n")
+    async with house.index() as index:
+        assert await paths(index, "needle") == ["src/a.py"]
+        (house.root / "src").rename(tmp_path / "src")
+        (house.root / "src").symlink_to(tmp_path / "src")
+        assert await paths(index, "needle") == []
+
+
+# Edits
+
+
+@pytest.mark.requirement("index:edits")
+async def test_edits_are_found_at_once(house: House) -> None:
+    file = house.write("a.py", "before = 1\n")
+    house.write("b.py", "other = 1\n")
+    async with house.index() as index:
+        assert await paths(index, "before") == ["a.py"]
+        for word in ("after1", "after2", "after3"):
+            file.write_text(f"{word} = 1\n")
+            assert await paths(index, word) == ["a.py"]
+        assert await paths(index, "before after1") == []
+        house.write("deep/new.py", "fresh = 1\n")
+        assert await paths(index, "fresh") == ["deep/new.py"]
+        file.unlink()
+        assert await paths(index, "after3") == []
+
+
+@pytest.mark.requirement("index:edits")
+async def test_a_change_that_leaves_time_and_size_alone_is_noticed(house: House) -> None:
+    file = house.write("a.py", "aaaaaa = 1\n")
+    os.utime(file, ns=(10**18, 10**18))
+    async with house.index() as index:
+        assert await paths(index, "aaaaaa") == ["a.py"]
+        other = house.write("tmp.txt", "bbbbbb = 1\n")
+        os.utime(other, ns=(10**18, 10**18))
+        other.rename(file)
+        assert await paths(index, "bbbbbb") == ["a.py"]
+
+
+@pytest.mark.requirement("index:edits")
+async def test_many_changes_are_left_to_the_background_and_the_answer_says_so(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "FEW", 3)
+    house.write("old.py", "needle = 0\n")
+    async with house.index() as index:
+        assert await paths(index, "needle") == ["old.py"]
+        for number in range(8):
+            house.write(f"new{number}.py", f"needle = {number}\n")
+        first = await index.search("needle", None, 20)
+        assert "taking in changes" in first.note
+        assert "old.py" in [hit.path for hit in first.hits]
+        assert len((await whole_answer(index, "needle")).hits) == 9
+
+
+@pytest.mark.requirement("index:edits")
+async def test_a_new_process_takes_in_what_changed_meanwhile(house: House) -> None:
+    house.write("a.py", "before = 1\n")
+    async with house.index() as index:
+        assert await paths(index, "before") == ["a.py"]
+    house.write("a.py", "after = 1\n")
+    async with house.index() as index:
+        found = await index.search("after", None, 10)
+        assert [hit.path for hit in found.hits] == ["a.py"]
+
+
+# Filling, sharing, closing
+
+
+@pytest.mark.requirement("tool:codebase_search:failure:not-ready")
+@pytest.mark.requirement("index:progress")
+async def test_while_it_is_filled_a_search_says_how_far_it_is(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "PATIENCE", 0.01)
+    house.write("a.py", "needle = 1\n")
+    gate = threading.Event()
+
+    def slowly() -> Listing:
+        assert gate.wait(20)
+        return every_file(house.files)
+
+    index = Indexes(house.home).open(house.files, slowly)
+    try:
+        with pytest.raises(ToolError, match=r"not ready yet.*search_files"):
+            await index.search("needle", None, 10)
+        assert not index.state.ready
+        gate.set()
+        assert await paths(index, "needle") == ["a.py"]
+        assert (index.state.ready, index.state.done, index.state.total) == (True, 1, 1)
+    finally:
+        gate.set()
+        await index.close()
+
+
+@pytest.mark.requirement("index:progress")
+async def test_the_index_is_begun_by_itself_when_nobody_asks(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("joey.knowledge.indexes.IDLE_SECONDS", 0)
+    house.write("a.py", "needle = 1\n")
+    listed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def listing() -> Listing:
+        loop.call_soon_threadsafe(listed.set)
+        return every_file(house.files)
+
+    index = Indexes(house.home).open(house.files, listing)
+    async with asyncio.timeout(20):
+        await listed.wait()
+    await index.close()
+
+
+@pytest.mark.requirement("index:shared")
+async def test_tasks_of_a_workspace_share_one_index_until_the_last_is_closed(house: House) -> None:
+    house.write("a.py", "needle = 1\n")
+    indexes = Indexes(house.home)
+    listings = 0
+
+    def listing() -> Listing:
+        nonlocal listings
+        listings += 1
+        return every_file(house.files)
+
+    first, second = (indexes.open(house.files, listing) for _ in range(2))
+    assert await paths(first, "needle") == ["a.py"]
+    assert second.state.ready
+    await first.close()
+    await first.close()
+    assert await paths(second, "needle") == ["a.py"]
+    await second.close()
+    assert listings <= 4
+
+
+async def test_closing_stops_what_is_under_way(house: House) -> None:
+    house.write("a.py", "needle = 1\n")
+    listed, gate = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def listing() -> Listing:
+        loop.call_soon_threadsafe(listed.set)
+        assert gate.wait(20)
+        return every_file(house.files)
+
+    index = Indexes(house.home).open(house.files, listing)
+    searching = asyncio.create_task(index.search("needle", None, 10))
+    async with asyncio.timeout(20):
+        await listed.wait()
+        closing = asyncio.create_task(index.close())
+        with pytest.raises(ToolError):
+            await searching
+        gate.set()
+        await closing
+    assert not index.state.ready
+
+
+@pytest.mark.requirement("index:private")
+async def test_only_the_owner_may_read_the_index(house: House) -> None:
+    house.write("a.py", "needle = 1\n")
+    async with house.index() as index:
+        await answer(index, "needle")
+        folder = house.folder.path
+        modes = {
+            entry.name: stat.S_IMODE(entry.stat().st_mode) for entry in (folder, *folder.iterdir())
+        }
+    assert modes.pop(folder.name) == 0o700
+    assert "code.sqlite" in modes
+    assert {*modes.values()} == {0o600}
+
+
+@pytest.mark.requirement("index:rebuilt")
+@pytest.mark.parametrize("damage", ["rubbish", "torn", "other layout"])
+async def test_a_damaged_index_is_made_anew(house: House, damage: str) -> None:
+    house.write("a.py", "needle = 1\n" * 500)
+    async with house.index() as index:
+        assert {*(await paths(index, "needle"))} == {"a.py"}
+    database = house.folder.database
+    whole = database.read_bytes()
+    match damage:
+        case "rubbish":
+            database.write_bytes(b"this is no database, but it is long enough to look at" * 100)
+        case "torn":
+            database.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+        case _:
+            database.write_bytes(whole[:60] + (99).to_bytes(4, "big") + whole[64:])
+    async with house.index() as index:
+        found: list[str] = []
+        while not found:
+            try:
+                found = [hit.path for hit in (await index.search("needle", None, 5)).hits]
+            except ToolError as error:
+                assert "damaged" in str(error) or "not ready" in str(error)
+        assert {*found} == {"a.py"}
+
+
+@pytest.mark.requirement("index:processes")
+async def test_while_another_process_fills_it_a_search_tells_its_progress(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "PATIENCE", 0.05)
+    house.write("a.py", "needle = 1\n")
+    house.folder.make()
+    async with house.index() as index:
+        with house.folder.locked(BUILDING) as ours:
+            assert ours
+            with pytest.raises(ToolError, match="not ready"):
+                await index.search("needle", None, 10)
+        assert await paths(index, "needle") == ["a.py"]
+
+
+@pytest.mark.requirement("index:processes")
+async def test_while_another_process_reads_changes_in_the_rest_is_found(house: House) -> None:
+    house.write("a.py", "needle = 1\n")
+    async with house.index() as index:
+        await answer(index, "needle")
+        house.write("b.py", "needle = 2\n")
+        with house.folder.locked(BUILDING):
+            found = await index.search("needle", None, 10)
+        assert [hit.path for hit in found.hits] == ["a.py"]
+        assert "Another process" in found.note
+        assert {*(await paths(index, "needle"))} == {"a.py", "b.py"}
+
+
+@pytest.mark.requirement("index:processes")
+async def test_two_at_once_agree(house: House) -> None:
+    for number in range(40):
+        house.write(f"f{number}.py", f"needle{number} = 1\n")
+    async with house.index() as one, house.index() as other:
+        found = await asyncio.gather(*(paths(index, "needle7") for index in (one, other)))
+        assert found == [["f7.py"], ["f7.py"]]
+        house.write("f7.py", "changed = 1\n")
+        assert await paths(one, "changed") == ["f7.py"]
+        assert await paths(other, "changed") == ["f7.py"]
+
+
+@pytest.mark.requirement("tool:codebase_search:failure:broken")
+async def test_a_home_that_cannot_be_written_is_a_problem_that_is_told(house: House) -> None:
+    house.home.write_text("no folder")
+    async with house.index() as index:
+        with pytest.raises(ToolError, match=r"cannot be used.*search_files"):
+            await index.search("needle", None, 10)
+        assert "cannot be used" in index.state.problem
+
+
+@pytest.mark.requirement("index:progress")
+async def test_an_sqlite_without_full_text_is_a_problem_that_is_told(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("joey.knowledge.index_work.has_full_text", lambda: False)
+    async with house.index() as index:
+        with pytest.raises(ToolError, match="no FTS5"):
+            await index.search("needle", None, 10)
+        assert "no FTS5" in index.state.problem

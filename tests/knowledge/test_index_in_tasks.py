@@ -1,0 +1,100 @@
+"""Whole tasks that search the index, over the real wires."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from joey.app import make_options, open_engine
+from joey.core.history.ui import Row
+from joey.core.protocol import ToolProtocol
+from joey.engine.endings import Completed
+from joey.engine.unattended import Unattended
+from joey.testing.script import Turn, call, say
+from joey.testing.server import ModelServer
+
+ENV = {"ANTHROPIC_API_KEY": "key"}
+XML = "<codebase_search>\n<query>login check</query>\n<path>src</path>\n</codebase_search>"
+DONE = "<attempt_completion>\n<result>ok</result>\n</attempt_completion>"
+SEARCH = call("codebase_search", {"query": "login check", "path": "src"})
+
+
+@pytest.mark.requirement("tool:codebase_search:success:in-a-task")
+@pytest.mark.parametrize("protocol", list(ToolProtocol))
+async def test_a_task_searches_the_index(tmp_path: Path, protocol: ToolProtocol) -> None:
+    work = tmp_path / "work"
+    (work / "src").mkdir(parents=True)
+    (work / "src" / "auth.py").write_text("def login_check(user):\n    return user\n")
+    native = protocol is ToolProtocol.NATIVE
+    turns = (
+        [Turn(SEARCH), Turn(call("attempt_completion", {"result": "ok"}))]
+        if native
+        else [Turn(say(XML)), Turn(say(DONE))]
+    )
+    async with ModelServer(turns) as server:
+        options = make_options(
+            workspace=work,
+            home=tmp_path / "home",
+            env=ENV,
+            provider="anthropic",
+            base_url=server.url,
+            model="any",
+            policy=Unattended(),
+            protocol=protocol,
+        )
+        async with (
+            asyncio.timeout(30),
+            open_engine(home=tmp_path / "home", env=ENV) as engine,
+        ):
+            task = await engine.start("find it", options=options)
+            assert await task.wait() == Completed("ok")
+            rows = [row for row in task.rows if isinstance(row, Row)]
+        offered = msgspec.json.encode(server.requests[0].body).decode()
+        told = msgspec.json.encode(server.requests[1].body).decode()
+    assert "codebase_search" in offered
+    assert "File path: src/auth.py" in told
+    (result,) = [row for row in rows if row.say == "codebase_search_result"]
+    assert '"filePath":"src/auth.py"' in (result.text or "")
+    (asked,) = [row for row in rows if row.tool == "codebase_search"]
+    assert msgspec.json.decode(asked.text or "") == {
+        "tool": "codebaseSearch",
+        "query": "login check",
+        "path": "src",
+        "isOutsideWorkspace": False,
+    }
+    assert [entry.name for entry in (tmp_path / "home" / "index").iterdir()]
+
+
+@pytest.mark.requirement("index:meaning-fallback")
+async def test_an_embedding_profile_that_does_not_exist_is_told_and_the_words_are_searched(
+    tmp_path: Path,
+) -> None:
+    work, home = tmp_path / "work", tmp_path / "home"
+    work.mkdir()
+    home.mkdir()
+    (work / "auth.py").write_text("def login_check(user):\n    return user\n")
+    (home / "settings.json").write_text('{"embeddingProfile": "vectors"}')
+    turns = [
+        Turn(call("codebase_search", {"query": "login"})),
+        Turn(call("attempt_completion", {"result": "ok"})),
+    ]
+    async with ModelServer(turns) as server:
+        options = make_options(
+            workspace=work,
+            home=home,
+            env=ENV,
+            provider="anthropic",
+            base_url=server.url,
+            model="any",
+            policy=Unattended(),
+        )
+        async with asyncio.timeout(30), open_engine(home=home, env=ENV) as engine:
+            task = await engine.start("find it", options=options)
+            assert await task.wait() == Completed("ok")
+        told = msgspec.json.encode(server.requests[1].body).decode()
+    assert "File path: auth.py" in told
+    assert "by words only" in told
+    assert "There is no profile 'vectors'" in told

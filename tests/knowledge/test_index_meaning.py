@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from joey.errors import ConfigError, ProviderError, Trouble
+from joey.knowledge import index_meaning
+from joey.knowledge.index_folder import EMBEDDING
+from tests.knowledge.indexing import House, answer, paths, whole_answer
+
+CONCEPTS = (
+    ("login", "authenticate", "credentials", "password"),
+    ("paint", "colour", "canvas", "brush"),
+    ("invoice", "billing", "charge", "fee"),
+)
+
+
+class Concepts:
+    """A model that knows a handful of words, and which of them mean the same."""
+
+    def __init__(self, model: str = "concepts", dimension: int = 8) -> None:
+        self.model = model
+        self._dimension = dimension
+        self.seen: list[str] = []
+        self.trouble: Exception | None = None
+        self.held = asyncio.Event()
+        self.held.set()
+        self.closed = False
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        if self.trouble is not None:
+            raise self.trouble
+        if len(texts) > 1 or "\n" in texts[0]:
+            await self.held.wait()
+        self.seen += texts
+        return [self._vector(text.lower()) for text in texts]
+
+    def _vector(self, text: str) -> list[float]:
+        known = [0.1 + sum(text.count(word) for word in words) for words in CONCEPTS]
+        return known + [0.01] * (self._dimension - len(known))
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    house = House(tmp_path)
+    house.write("a.py", "def check_credentials(user):\n    return user.password\n")
+    house.write("b.py", "def draw(brush):\n    return brush.colour\n")
+    house.write("c.py", "def total(invoice):\n    return invoice.charge\n")
+    return house
+
+
+async def informed(house: House, embedder: Concepts, query: str) -> list[str]:
+    """What is found once all vectors are there."""
+    async with house.index(embedder) as index:
+        return [hit.path for hit in (await whole_answer(index, query)).hits]
+
+
+@pytest.mark.requirement("index:meaning")
+async def test_code_is_found_by_what_it_means(house: House) -> None:
+    embedder = Concepts()
+    assert (await informed(house, embedder, "authenticate login"))[0] == "a.py"
+    assert embedder.closed
+    async with house.index() as by_words:
+        assert await paths(by_words, "authenticate login") == []
+
+
+@pytest.mark.requirement("index:meaning")
+async def test_while_vectors_are_made_the_words_are_searched_and_the_answer_says_so(
+    house: House,
+) -> None:
+    embedder = Concepts()
+    embedder.held.clear()
+    async with house.index(embedder) as index:
+        found = await answer(index, "brush")
+        assert [hit.path for hit in found.hits] == ["b.py"]
+        assert "0 of 3 passages" in found.note
+        embedder.held.set()
+        assert (await whole_answer(index, "canvas")).hits[0].path == "b.py"
+
+
+@pytest.mark.requirement("index:meaning-edits")
+async def test_only_what_changed_is_sent_again(house: House) -> None:
+    embedder = Concepts()
+    await informed(house, embedder, "paint")
+    embedder.seen.clear()
+    house.write("c.py", "def wall(paint):\n    return paint\n")
+    assert {*(await informed(house, embedder, "canvas"))} >= {"b.py", "c.py"}
+    assert [text for text in embedder.seen if "\n" in text] == [
+        "c.py\ndef wall(paint):\n    return paint"
+    ]
+
+
+@pytest.mark.requirement("index:meaning-edits")
+@pytest.mark.parametrize("other", [Concepts("another"), Concepts(dimension=16)])
+async def test_another_model_makes_all_vectors_anew(house: House, other: Concepts) -> None:
+    await informed(house, Concepts(), "paint")
+    assert (await informed(house, other, "canvas"))[0] == "b.py"
+    assert sum("\n" in text for text in other.seen) == 3
+
+
+@pytest.mark.requirement("index:meaning-fallback")
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        ProviderError("nobody listens at 127.0.0.1:1", trouble=Trouble.NETWORK),
+        ConfigError("There is no profile 'x'."),
+    ],
+)
+async def test_when_the_model_does_not_answer_the_words_do_and_it_is_said(
+    house: House, trouble: Exception
+) -> None:
+    embedder = Concepts()
+    embedder.trouble = trouble
+    async with house.index(embedder) as index:
+        found = await answer(index, "brush")
+        assert [hit.path for hit in found.hits] == ["b.py"]
+        assert found.note == f"Searched by words only, not by meaning. {trouble}"
+        embedder.trouble = None
+        assert (await whole_answer(index, "canvas")).hits[0].path == "b.py"
+
+
+@pytest.mark.requirement("index:meaning-fallback")
+async def test_a_model_that_keeps_silent_is_not_waited_for_long(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_meaning, "QUERY_SECONDS", 0.01)
+
+    class Silent(Concepts):
+        async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+            await asyncio.Event().wait()
+            return []
+
+    async with house.index(Silent()) as index:
+        found = await answer(index, "brush")
+        assert [hit.path for hit in found.hits] == ["b.py"]
+        assert "no answer within 0.01 seconds" in found.note
+
+
+@pytest.mark.requirement("index:meaning-fallback")
+@pytest.mark.parametrize("vectors", [[], [[]], [[1.0], [2.0]]])
+async def test_an_answer_without_the_vectors_that_were_asked_for_is_trouble(
+    house: House, vectors: list[list[float]]
+) -> None:
+    class Odd(Concepts):
+        async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+            return vectors
+
+    async with house.index(Odd()) as index:
+        assert "gave no vector" in (await answer(index, "brush")).note
+
+
+@pytest.mark.requirement("index:ignored")
+async def test_nothing_that_is_hidden_is_sent_to_the_model(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("joey.knowledge.index_changes._SETTLING", 0)
+    house.write("secret.py", "password = 'hunter2'\n")
+    house.write(".gitignore", "!secret.py\n")
+    async with house.index() as index:
+        await answer(index, "anything")
+    house.write(".rooignore", "secret.py\n")
+    embedder = Concepts()
+    await informed(house, embedder, "login")
+    assert len(embedder.seen) > 3
+    assert not any("hunter2" in text for text in embedder.seen)
+
+
+@pytest.mark.requirement("index:processes")
+async def test_two_processes_do_not_ask_for_the_same_vectors(house: House) -> None:
+    house.folder.make()
+    embedder = Concepts()
+    async with house.index(embedder) as index:
+        with house.folder.locked(EMBEDDING):
+            for _ in range(3):
+                assert "0 of 3 passages" in (await answer(index, "brush")).note
+        assert not any("\n" in text for text in embedder.seen)

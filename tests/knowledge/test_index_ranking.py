@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from joey.knowledge.index_ranking import HITS_OF_A_FILE, LEAST, LONGEST_HIT, combine, mix
+from joey.knowledge.index_store import Found, Match
+
+
+def found(path: str, start: int, end: int, score: float = 1.0) -> Found:
+    text = "\n".join(f"{path}:{number}" for number in range(start, end + 1))
+    return Found(path, start, end, text, score)
+
+
+@pytest.mark.requirement("index:ranking")
+@pytest.mark.parametrize(
+    ("first", "second"), [((1, 40), (36, 80)), ((36, 80), (1, 40)), ((1, 40), (10, 20))]
+)
+def test_passages_that_overlap_are_one_hit(first: tuple[int, int], second: tuple[int, int]) -> None:
+    (hit,) = mix([found("a", *first, 0.9), found("a", *second, 0.5)], 10)
+    assert (hit.start, hit.end) == (min(first[0], second[0]), max(first[1], second[1]))
+    assert hit.text == found("a", hit.start, hit.end).text
+    assert hit.score == 0.9
+
+
+def test_empty_lines_between_neighbours_are_kept() -> None:
+    (hit,) = mix([found("a", 1, 2), found("a", 5, 6)], 10)
+    assert hit.text == "a:1\na:2\n\n\na:5\na:6"
+
+
+def test_hits_do_not_grow_without_end() -> None:
+    hits = mix([found("a", start, start + 59) for start in range(1, 600, 60)], 10)
+    assert all(hit.end - hit.start < LONGEST_HIT for hit in hits)
+
+
+@pytest.mark.requirement("index:ranking")
+def test_no_file_fills_the_list() -> None:
+    many = [found("a", start, start + 5) for start in range(1, 1000, 50)]
+    hits = mix([*many, found("b", 1, 5, 0.5)], 10)
+    assert [hit.path for hit in hits] == ["a"] * HITS_OF_A_FILE + ["b"]
+
+
+def test_the_list_is_as_long_as_wanted_and_what_hardly_fits_is_left_out() -> None:
+    assert len(mix([found(f"f{n}", 1, 5) for n in range(20)], 7)) == 7
+    assert mix([found("a", 1, 5, LEAST / 2)], 7) == []
+
+
+@pytest.mark.requirement("index:meaning")
+def test_meaning_and_words_count_together() -> None:
+    words = [Match(1, 1.0), Match(2, 0.6), Match(3, 0.5)]
+    matches = combine(words, {1: 0.1, 2: 0.8, 4: 0.8})
+    assert [match.place for match in matches] == [2, 4, 3, 1]
+    assert all(0 <= match.score <= 1 for match in matches)
+
+
+def test_without_meanings_the_words_decide() -> None:
+    assert combine([Match(1, 1.0), Match(2, 0.4)], {}) == [Match(1, 1.0), Match(2, 0.4)]

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from joey.knowledge.index_text import (
+    LONGEST,
+    LONGEST_LINE,
+    MOST_CHARACTERS,
+    MOST_WORDS,
+    parts_of,
+    passages,
+    query_words,
+)
+
+LINES = st.lists(
+    st.sampled_from(
+        ["", "    x = 1", "def one(a):", "class Two:", "  # a note", "@wraps", "y" * 400, "z" * 900]
+    ),
+    max_size=300,
+)
+
+
+def method(name: str, lines: int) -> str:
+    return "\n".join([f"    def {name}(self):", *["        work()"] * lines])
+
+
+@pytest.mark.requirement("index:passages")
+def test_passages_end_where_a_definition_begins() -> None:
+    text = "class A:\n" + "\n\n".join(method(f"m{number}", 18) for number in range(9))
+    cut = passages("a.py", text)
+    assert len(cut) > 2
+    assert all(passage.text.lstrip().startswith(("def m", "class A")) for passage in cut)
+
+
+@pytest.mark.requirement("index:passages")
+def test_decorators_and_comments_stay_with_what_they_are_about() -> None:
+    first, second = passages(
+        "a.py",
+        "def one():\n" + "    work()\n" * 40 + "\n# about two\n@cache\ndef two():\n" + "  x\n" * 40,
+    )
+    assert first.end == 41
+    assert second.text.startswith("# about two\n@cache\ndef two():")
+
+
+def test_without_a_place_to_cut_passages_share_some_lines() -> None:
+    first, second, *_ = passages("a.txt", "\n".join(f"line {number}" for number in range(1, 200)))
+    assert (first.start, first.end) == (1, LONGEST)
+    assert first.end - 10 < second.start <= first.end
+
+
+@given(LINES)
+@hypothesis_settings(max_examples=150)
+def test_every_line_with_something_in_it_is_in_a_passage(lines: list[str]) -> None:
+    cut = passages("a.py", "\n".join(lines))
+    covered: set[int] = set()
+    for passage in cut:
+        shown = passage.text.split("\n")
+        assert len(shown) == passage.end - passage.start + 1 <= LONGEST
+        assert len(passage.text) <= MOST_CHARACTERS + LONGEST_LINE
+        for number, line in enumerate(shown, passage.start):
+            whole = lines[number - 1]
+            assert line == whole or (line == f"{whole[:LONGEST_LINE]}…")
+            covered.add(number)
+    assert covered >= {number for number, line in enumerate(lines, 1) if line.strip()}
+    assert [passage.start for passage in cut] == sorted({passage.start for passage in cut})
+
+
+def test_lines_end_at_line_feeds_alone() -> None:
+    (passage,) = passages("a.py", "one\r\ntwo\x0cstill two\u2028and still\r\nthree")
+    assert (passage.start, passage.end) == (1, 3)
+    assert passage.text.split("\n")[1] == "two\x0cstill two\u2028and still"
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("a.py", "    async def fetch_user(self):"),
+        ("a.ts", "export async function fetchUser(id) {"),
+        ("a.ts", "export const fetchUser = async () => {"),
+        ("a.rs", "pub(crate) fn fetch_user() -> User {"),
+        ("a.go", "func (s *Server) fetchUser() {"),
+        ("a.java", "    public static User fetchUser(int id) {"),
+        ("a.c", "static user_t *fetch_user(int id)"),
+        ("a.md", "## How to fetch a user"),
+    ],
+)
+def test_first_lines_of_definitions_are_known(name: str, line: str) -> None:
+    (passage,) = passages(name, f"before();\n{line}\nafter\n")
+    assert line.strip() in passage.names
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("readConfigFile", "read Config File"),
+        ("HTTPServer", "HTTP Server"),
+        ("parseJSON", "parse JSON"),
+        ("sha256Sum", "sha 256 Sum"),
+        ("old_nameOfThing", "name Of Thing"),
+        ("plain words MAX_SIZE Title", ""),
+    ],
+)
+def test_compound_names_are_taken_apart(text: str, parts: str) -> None:
+    assert parts_of(text) == parts
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("where is the token refreshed?", ("token", "refreshed")),
+        ("readConfigFile", ("readconfigfile", "read", "config")),
+        ("parse_args", ("parse", "args")),
+        ("how is it", ("how", "is", "it")),
+        ('"quoted" AND (odd) OR *', ("quoted", "odd")),
+        ("Größe straße", ("größe", "straße")),
+        ("?!", ()),
+    ],
+)
+def test_words_that_say_nothing_are_left_out_unless_there_are_no_others(
+    query: str, words: tuple[str, ...]
+) -> None:
+    assert query_words(query) == words
+
+
+def test_a_long_query_is_cut() -> None:
+    assert len(query_words(" ".join(f"word{number}" for number in range(10_000)))) == MOST_WORDS

@@ -1,0 +1,329 @@
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+
+from joey.errors import ToolError
+from joey.knowledge.outlines import LocalOutlines
+
+pytestmark = pytest.mark.requirement("tool:list_code_definition_names:success:languages")
+
+SOURCES = {
+    "a.py": """
+        import os
+
+        @decorated
+        class Shop:
+            size = 1
+
+            async def open(self) -> None:
+                a()
+                b()
+                c()
+
+            def short(self):
+                pass
+
+
+        def total(items):
+            a()
+            b()
+            return 1
+        """,
+    "a.js": """
+        export class Shop {
+          open() {
+            a();
+            b();
+          }
+          handler = () => {
+            a();
+            b();
+          };
+        }
+        const total = async (items) => {
+          a();
+          return 1;
+        };
+        module.exports.run = function () {
+          a();
+          b();
+        };
+        function* walk() {
+          a();
+          b();
+        }
+        const short = () => 1;
+        """,
+    "a.ts": """
+        export interface Item {
+          name: string;
+          size: number;
+        }
+        type Shape =
+          | "a"
+          | "b"
+          | "c";
+        enum Color {
+          Red,
+          Green,
+        }
+        export abstract class Shop<T> {
+          private items: T[] = [];
+          abstract open(): void;
+          total(): number {
+            a();
+            return 1;
+          }
+        }
+        namespace Inner {
+          export const a = 1;
+          export const b = 1;
+        }
+        """,
+    "a.tsx": """
+        export const Button = ({ label }: Props) => {
+          a();
+          return <button>{label}</button>;
+        };
+        """,
+    "a.go": """
+        package shop
+
+        type Shop struct {
+            name string
+            size int
+        }
+
+        func (s *Shop) Open() error {
+            a()
+            return nil
+        }
+
+        func total(items []int) int {
+            a()
+            return 1
+        }
+        """,
+    "a.rs": """
+        pub struct Shop {
+            name: String,
+            size: u32,
+        }
+        impl Shop {
+            pub fn open(&self) {
+                a();
+                b();
+            }
+        }
+        trait Sells {
+            fn a(&self);
+            fn b(&self);
+        }
+        macro_rules! twice {
+            ($a:expr) => {
+                $a; $a
+            };
+        }
+        """,
+    "a.java": """
+        package shop;
+        public class Shop {
+            public Shop() {
+                a();
+                b();
+            }
+            int total(List<Item> items) {
+                a();
+                return 1;
+            }
+        }
+        record Point(int x, int y) {
+            Point {
+                a();
+            }
+        }
+        """,
+    "a.c": """
+        #define SWAP(a, b) \\
+            do { \\
+                x(a, b); \\
+            } while (0)
+        typedef struct shop {
+            char *name;
+            int size;
+        } shop_t;
+        static int total(const int *items) {
+            a();
+            b();
+            return 1;
+        }
+        """,
+    "a.hpp": """
+        namespace shop {
+        template <typename T>
+        class Shop {
+         public:
+          int total() const {
+            a();
+            return 1;
+          }
+        };
+        }
+        """,
+    "a.cs": """
+        namespace Shops {
+            public class Shop {
+                public int Size {
+                    get { return 1; }
+                    set { a(); }
+                }
+                public async Task Open() {
+                    a();
+                    b();
+                }
+            }
+        }
+        """,
+    "a.rb": """
+        module Shops
+          class Shop
+            def open
+              a
+              b
+            end
+
+            def self.make
+              a
+              b
+            end
+          end
+        end
+        """,
+    "a.php": """
+        <?php
+        final class Shop {
+            public function open(): void {
+                a();
+                b();
+            }
+        }
+        function total(array $items): int {
+            a();
+            return 1;
+        }
+        """,
+    "a.sh": """
+        #!/bin/bash
+        build() {
+          a
+          b
+        }
+        function test_all {
+          a
+          b
+        }
+        """,
+}
+EXPECTED = {
+    "a.py": ["4--13 class Shop:", "7--10 async def open(", "16--19 def total("],
+    "a.js": [
+        *("1--10 export class", "2--5 open()", "6--9 handler =", "11--14 const total"),
+        *("15--18 module.exports.run", "19--22 function* walk"),
+    ],
+    "a.ts": [
+        *("1--4 export interface", "5--8 type Shape", "9--12 enum Color"),
+        *("13--20 export abstract", "16--19 total()", "21--24 namespace Inner"),
+    ],
+    "a.tsx": ["1--4 export const Button"],
+    "a.go": ["3--6 type Shop", "8--11 func (s *Shop) Open", "13--16 func total"],
+    "a.rs": [
+        *("1--4 pub struct Shop", "5--10 impl Shop", "6--9 pub fn open", "11--14 trait Sells"),
+        "15--19 macro_rules!",
+    ],
+    "a.java": [
+        *("2--11 public class", "3--6 public Shop()", "7--10 int total", "12--16 record Point"),
+    ],
+    "a.c": ["1--4 #define SWAP", "5--8 typedef struct", "9--13 static int total"],
+    "a.hpp": ["1--10 namespace", "3--9 class Shop", "5--8 int total"],
+    "a.cs": [
+        *("1--12 namespace", "2--11 public class", "3--6 public int Size", "7--10 public async"),
+    ],
+    "a.rb": ["1--13 module", "2--12 class", "3--6 def open", "8--11 def self.make"],
+    "a.php": ["2--7 final class", "3--6 public function open", "8--11 function total"],
+    "a.sh": ["2--5 build()", "6--9 function test_all"],
+}
+
+
+async def outlined(name: str, text: str) -> list[str]:
+    found = await LocalOutlines().outline(name, text.encode())
+    return [f"{item.start}--{item.end} {item.text}" for item in found]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+async def test_definitions_are_found_in(name: str) -> None:
+    found = await outlined(name, dedent(SOURCES[name]).lstrip("\n"))
+    assert len(found) == len(EXPECTED[name]), found
+    for item, expected in zip(found, EXPECTED[name], strict=True):
+        lines, start = expected.split(" ", 1)
+        assert item.startswith(f"{lines} ")
+        assert item.split(" ", 1)[1].lstrip().startswith(start)
+
+
+async def test_sections_of_markdown_end_where_the_next_one_begins() -> None:
+    text = """\
+---
+title: none of these
+---
+# One
+words
+
+## Below
+words
+words
+words
+```
+# code
+## code
+```
+Two
+===
+words
+- item
+---
+words
+### Short
+words
+"""
+    assert await outlined("README.md", text) == [
+        "4--14 # One",
+        "7--14 ## Below",
+        "15--22 Two",
+    ]
+
+
+@pytest.mark.parametrize("name", ["README.MD", "A.PY", "a.test.tsx", "x.h"])
+def test_a_language_is_known_by_the_name_of_a_file(name: str) -> None:
+    assert LocalOutlines().supports(name)
+
+
+async def test_other_files_have_no_definitions() -> None:
+    assert not LocalOutlines().supports("a.txt")
+    assert not LocalOutlines().supports("Makefile")
+    assert await LocalOutlines().outline("a.txt", b"def f():\n\n\n\n    pass\n") == ()
+
+
+async def test_code_that_is_broken_or_no_text_is_outlined_as_far_as_it_can_be() -> None:
+    whole = "def f():\n    a()\n    b()\n    c()\n"
+    found = await LocalOutlines().outline("a.py", f"{whole}def g(:\n".encode() + b"\0\xff\xfe")
+    assert [(item.start, item.end) for item in found][:1] == [(1, 4)]
+    assert await LocalOutlines().outline("a.py", b"") == ()
+
+
+@pytest.mark.requirement("read:hostile:apart")
+async def test_code_that_crashes_its_grammar_costs_nothing_but_its_outline() -> None:
+    outlines = LocalOutlines()
+    with pytest.raises(ToolError, match="could not be made sense of"):
+        await outlines.outline("a.tsx", b"<a>(" * 100_000)
+    assert await outlines.outline("a.sh", b"f() {\n  a\n  b\n}\n")

@@ -1,0 +1,204 @@
+"""What `mcp.json` may say, and what is said when it says something else."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joey.mcp.config import parse_server, parse_servers
+from joey.mcp.files import ConfigFiles
+from joey.mcp.wanted import wanted_of
+
+VARIABLES = {"NAME": "value", "workspaceFolder": "/work space"}
+
+GOOD: list[tuple[dict[str, Any], str]] = [
+    ({"command": "x"}, "stdio"),
+    ({"type": "stdio", "command": "x", "args": ["a"], "cwd": "d", "env": {"A": "b"}}, "stdio"),
+    ({"type": "sse", "url": "http://h/sse", "headers": {"A": "b"}}, "sse"),
+    ({"type": "streamable-http", "url": "https://h/mcp"}, "streamable-http"),
+    ({"type": "http", "url": "https://h/mcp"}, "streamable-http"),
+    ({"command": "x", "timeout": 3600, "alwaysAllow": ["*"], "watchPaths": ["a"]}, "stdio"),
+    ({"command": "x", "somethingNew": True}, "stdio"),
+]
+
+BAD: list[tuple[Any, str]] = [
+    ([], "must be an object"),
+    ({}, "needs `command`, or `url` with `type`"),
+    ({"command": ""}, "`command` is empty"),
+    ({"command": "x", "url": "http://h"}, "both `command` and `url`"),
+    ({"url": "http://h"}, 'needs `type`: "streamable-http" or "sse"'),
+    ({"type": "carrier-pigeon", "url": "http://h"}, "unknown `type` 'carrier-pigeon'"),
+    ({"type": "sse", "command": "x"}, "type sse needs `url`"),
+    ({"type": "stdio", "url": "http://h"}, "type stdio needs `command`"),
+    ({"type": "sse", "url": "ftp://h"}, "http:// or https://"),
+    ({"type": "sse", "url": "http://"}, "http:// or https://"),
+    ({"command": "x", "timeout": 0}, "`timeout`: Expected `float` >= 1"),
+    ({"command": "x", "timeout": 3601}, "`timeout`"),
+    ({"command": "x", "args": "a b"}, "`args`: Expected `array`"),
+    ({"command": "x", "env": {"A": 1}}, "`env[...]`: Expected `str`"),
+    ({"command": "x", "alwaysAllow": "*"}, "`alwaysAllow`"),
+    ({"command": "x", "disabled": "yes"}, "`disabled`"),
+]
+
+
+@pytest.mark.requirement("mcp:config:schema")
+@pytest.mark.parametrize(("entry", "transport"), GOOD)
+def test_an_entry_in_roos_schema_is_taken(entry: dict[str, Any], transport: str) -> None:
+    assert parse_server("name", entry, "global", {}).transport == transport
+
+
+@pytest.mark.requirement("mcp:config:schema")
+@pytest.mark.parametrize(("entry", "words"), BAD)
+def test_a_bad_entry_is_left_out_with_its_reason_and_the_others_stay(
+    entry: Any, words: str
+) -> None:
+    document = {"mcpServers": {"bad": entry, "good": {"command": "x"}}}
+    servers = parse_servers(document, "global", Path("mcp.json"), {})
+    assert list(servers.configs) == ["good"]
+    (problem,) = servers.problems
+    assert problem.startswith("mcp.json: the server 'bad' is left out: ")
+    assert words in problem
+
+
+@pytest.mark.requirement("mcp:config:variables")
+def test_variables_are_filled_in_everywhere_and_unset_ones_stay() -> None:
+    entry = {"command": "${env:NAME}", "args": ["${workspaceFolder}/x", "${env:UNSET}"]}
+    config = parse_server("name", entry, "global", VARIABLES)
+    assert config.entry.command == "value"
+    assert config.entry.args == ("/work space/x", "${env:UNSET}")
+    web = {"type": "sse", "url": "http://${env:NAME}/", "headers": {"A": "Bearer ${env:NAME}"}}
+    config = parse_server("name", web, "global", VARIABLES)
+    assert config.entry.url == "http://value/"
+    assert config.entry.headers == {"A": "Bearer value"}
+
+
+def test_what_is_shown_of_a_server_holds_no_secrets() -> None:
+    args = ["--api-key", "hush", "--token=hush", "${env:NAME}", "plain"]
+    shown = parse_server("name", {"command": "x", "args": args}, "global", VARIABLES).shown
+    assert "hush" not in shown and "value" not in shown
+    assert shown.endswith("plain")
+    url = "https://user:hush@h/mcp?key=hush"
+    web = parse_server("name", {"type": "sse", "url": url}, "global", {})
+    assert web.shown == "https://h/mcp"
+
+
+def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    keys = st.sampled_from(["command", "url", "type", "args", "env", "timeout", "other"])
+    return st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4)
+
+
+PLAIN = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
+
+
+@given(st.recursive(PLAIN, nested, max_leaves=8))
+def test_nothing_that_can_stand_in_a_file_is_a_crash(value: Any) -> None:
+    parse_servers({"mcpServers": value}, "global", Path("f"), {})
+    parse_servers({"mcpServers": {"name": value}}, "global", Path("f"), {})
+
+
+class Place:
+    def __init__(self, root: Path) -> None:
+        self.home, self.workspace = root / "home", root / "work"
+        for folder in (self.home, self.workspace / ".roo"):
+            folder.mkdir(parents=True)
+        self.files = ConfigFiles(self.home, self.workspace, {})
+        self.project = self.workspace / ".roo" / "mcp.json"
+
+    def write(self, path: Path, **servers: Any) -> None:
+        path.write_text(json.dumps({"mcpServers": servers}))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.mark.requirement("mcp:config:scopes")
+def test_the_projects_server_hides_the_persons_of_the_same_name(place: Place) -> None:
+    place.write(place.home / "mcp_settings.json", a={"command": "roo"}, c={"command": "roo"})
+    place.write(place.home / "mcp.json", a={"command": "mine"}, b={"command": "mine"})
+    place.write(place.project, b={"command": "project"})
+    assert place.files.refresh()
+    found = {name: (c.entry.command, c.source) for name, c in place.files.configs.items()}
+    assert found == {
+        "b": ("project", "project"),
+        "a": ("mine", "global"),
+        "c": ("roo", "global"),
+    }
+    assert not place.files.refresh()
+
+
+@pytest.mark.requirement("mcp:config:broken-json")
+def test_broken_json_keeps_what_was_loaded(place: Place) -> None:
+    place.write(place.home / "mcp.json", a={"command": "x"})
+    place.files.refresh()
+    (place.home / "mcp.json").write_text('{"mcpServers": {')
+    assert place.files.refresh()
+    assert list(place.files.configs) == ["a"]
+    assert "not valid JSON" in place.files.problems[0]
+    place.write(place.home / "mcp.json", b={"command": "x"})
+    place.files.refresh()
+    assert (list(place.files.configs), place.files.problems) == (["b"], ())
+    (place.home / "mcp.json").unlink()
+    place.files.refresh()
+    assert place.files.configs == {}
+
+
+def test_a_pipe_or_a_giant_in_place_of_the_file_is_a_problem_and_no_wait(place: Place) -> None:
+    os.mkfifo(place.project)
+    (place.home / "mcp.json").write_bytes(b" " * 2_000_000)
+    place.files.refresh()
+    assert len(place.files.problems) == 2
+    assert place.files.configs == {}
+
+
+@pytest.mark.requirement("mcp:config:home-is-workspace")
+def test_where_the_persons_folder_is_the_workspaces_its_servers_are_the_persons(
+    tmp_path: Path,
+) -> None:
+    home = tmp_path / ".roo"
+    home.mkdir()
+    (home / "mcp.json").write_text(json.dumps({"mcpServers": {"a": {"command": "x"}}}))
+    files = ConfigFiles(home, tmp_path, {})
+    files.refresh()
+    assert files.configs["a"].source == "global"
+
+
+@pytest.mark.requirement("trust:scripts")
+def test_files_of_the_workspace_that_a_server_runs_are_part_of_what_is_trusted(
+    place: Place,
+) -> None:
+    script = place.workspace / "server.py"
+    script.write_text("print(1)")
+    (place.workspace / "elsewhere.py").symlink_to("/etc/passwd")
+    entry = {"command": "python3", "args": ["-u", "server.py", "elsewhere.py", "missing.py"]}
+    config = parse_server("mine", entry, "project", {})
+    names = [item.name for item in wanted_of(config, place.workspace)]
+    assert names == ["mcp:mine", "mcp:mine:server.py"]
+    before = wanted_of(config, place.workspace)[1].content
+    script.write_text("print(2)")
+    assert wanted_of(config, place.workspace)[1].content != before
+
+
+@pytest.mark.requirement("trust:shown")
+def test_what_is_shown_before_trust_is_the_whole_command_its_place_and_names_of_variables() -> None:
+    entry = {
+        "command": "npx",
+        "args": ["-y", "some server", "--token", "abc"],
+        "cwd": "sub",
+        "env": {"KEY": "${env:MY_KEY}", "PLAIN": "secret"},
+        "alwaysAllow": ["look"],
+    }
+    config = parse_server("mine", entry, "project", {"MY_KEY": "hush"})
+    told = "\n".join(wanted_of(config, Path("/work"))[0].details)
+    assert "npx -y 'some server' --token abc" in told
+    assert "/work/sub" in told
+    assert "KEY from ${env:MY_KEY}" in told
+    assert "PLAIN" in told and "secret" not in told and "hush" not in told
+    assert "without asking: look" in told

@@ -1,0 +1,198 @@
+"""Servers behind an address."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from collections.abc import AsyncIterator
+from typing import Any
+
+import psutil
+import pytest
+
+from joey.errors import ToolError, UserError
+from joey.mcp.callback import listening
+from joey.mcp.leases import Surroundings
+from joey.mcp.shelf import Shelf
+from tests.mcp.house import House, names, server, settled, until
+from tests.mcp.web_server import Web, serving
+
+
+@pytest.fixture
+async def web() -> AsyncIterator[Web]:
+    async with serving() as running:
+        yield running
+
+
+def entry(web: Web, **more: Any) -> dict[str, Any]:
+    return {"type": "streamable-http", "url": f"{web.url}/mcp", **more}
+
+
+@pytest.mark.requirement("mcp:http:connect")
+async def test_a_server_behind_an_address_is_used_with_its_headers(house: House, web: Web) -> None:
+    lease = await house.open(web=entry(web, headers={"X-Key": "${env:NAME}"}))
+    assert server(lease, "web").error == ""
+    assert names(lease, "web") == ["hello", "json", "sse", "zip"]
+    assert (await lease.call("web", "hello", {})).text == "hello"
+    assert all(headers["x-key"] == "value" for _, headers in web.requests)
+    assert server(lease, "web").command == f"{web.url}/mcp"
+    await lease.close()
+
+
+@pytest.mark.requirement("mcp:result:cut")
+@pytest.mark.parametrize("tool", ["json", "sse"])
+async def test_an_answer_of_fifty_megabytes_is_cut(house: House, web: Web, tool: str) -> None:
+    lease = await house.open(web=entry(web))
+    before = psutil.Process().memory_info().rss
+    answer = await lease.call("web", tool, {})
+    assert "The answer was cut: it had 50,000,0" in answer.text[-200:]
+    assert len(answer.text) < 11 * 1024 * 1024
+    assert psutil.Process().memory_info().rss - before < 120_000_000
+    assert (await lease.call("web", "hello", {})).text == "hello"
+    await lease.close()
+
+
+@pytest.mark.requirement("mcp:http:compression")
+async def test_an_answer_that_would_unfold_to_any_size_is_refused(house: House, web: Web) -> None:
+    lease = await house.open(web=entry(web))
+    with pytest.raises(ToolError, match=r"died during the call|compresses"):
+        await lease.call("web", "zip", {})
+    await until(lambda: server(lease, "web").status == "connected")
+    await lease.close()
+
+
+@pytest.mark.requirement("mcp:http:session-lost")
+async def test_a_session_that_the_server_forgot_is_begun_again(house: House, web: Web) -> None:
+    lease = await house.open(web=entry(web))
+    web.sessions.clear()
+    with pytest.raises(ToolError, match="web"):
+        await lease.call("web", "hello", {})
+    await until(lambda: bool(web.sessions) and server(lease, "web").status == "connected")
+    assert (await lease.call("web", "hello", {})).text == "hello"
+    await lease.close()
+
+
+async def test_an_address_where_nobody_listens_is_named_as_such(house: House) -> None:
+    lease = await house.open(web={"type": "sse", "url": "http://127.0.0.1:9/sse"})
+    assert "nobody listens" in server(lease, "web").error
+    await lease.close()
+
+
+@pytest.mark.requirement("mcp:oauth:needed")
+async def test_a_server_that_wants_a_login_says_how_and_nobody_is_registered(
+    house: House, web: Web
+) -> None:
+    web.login = True
+    lease = await house.open(web=entry(web))
+    assert "joey mcp login web" in server(lease, "web").error
+    assert web.registered == {}
+    await lease.close()
+
+
+def shelf_of(house: House) -> Shelf:
+    around = Surroundings(
+        home=house.home,
+        env={},
+        environment={},
+        trust_file=house.home / "trust.json",
+        trusts=lambda workspace, wanted: True,
+    )
+    return Shelf(house.workspace, around)
+
+
+async def visit(url: str) -> str:
+    """What a browser does with a link that redirects."""
+    from urllib.parse import urlsplit
+
+    while True:
+        parts = urlsplit(url)
+        reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+        target = f"{parts.path}?{parts.query}"
+        writer.write(f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        response = (await reader.read()).decode()
+        writer.close()
+        await writer.wait_closed()
+        head, _, body = response.partition("\r\n\r\n")
+        location = [line[10:] for line in head.splitlines() if line.lower().startswith("location:")]
+        if not location:
+            return body
+        url = location[0]
+
+
+async def log_in(house: House) -> int:
+    visits: list[asyncio.Task[str]] = []
+    shelf = shelf_of(house)
+    tools = await shelf.login("web", lambda url: visits.append(asyncio.create_task(visit(url))))
+    pages = await asyncio.gather(*visits)
+    assert "Logged in" in pages[0]
+    return tools
+
+
+@pytest.mark.requirement("mcp:oauth:login")
+async def test_a_login_is_kept_privately_and_used_by_tasks(house: House, web: Web) -> None:
+    web.login = True
+    lease = await house.open(web=entry(web))
+    assert await log_in(house) == 4
+    (kept,) = (house.home / "mcp-auth").iterdir()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+    await lease.settle(0)
+    await until(lambda: server(lease, "web").status == "connected")
+    assert (await lease.call("web", "hello", {})).text == "hello"
+    await lease.close()
+
+
+@pytest.mark.requirement("mcp:oauth:refresh")
+async def test_a_token_that_ran_out_is_renewed_without_a_person(house: House, web: Web) -> None:
+    web.login = True
+    house.write(web=entry(web))
+    await log_in(house)
+    (kept,) = (house.home / "mcp-auth").iterdir()
+    document = json.loads(kept.read_text())
+    kept.write_text(json.dumps(document | {"expiresAt": 1}))
+    web.tokens.clear()
+    lease = house.hubs.lease(house.workspace)
+    await settled(lease)
+    assert server(lease, "web").error == ""
+    assert web.refreshed == 1
+    assert len(web.registered) == 1
+    await lease.close()
+
+
+@pytest.mark.requirement("mcp:oauth:expired")
+async def test_a_login_that_is_worth_nothing_any_more_asks_for_another(
+    house: House, web: Web
+) -> None:
+    web.login = True
+    house.write(web=entry(web))
+    await log_in(house)
+    web.tokens.clear()
+    lease = house.hubs.lease(house.workspace)
+    await settled(lease)
+    assert "log in again: joey mcp login web" in server(lease, "web").error
+    await lease.close()
+
+
+@pytest.mark.requirement("mcp:oauth:refused")
+async def test_a_refused_login_is_told_with_its_reason(house: House, web: Web) -> None:
+    web.login, web.refuse = True, True
+    house.write(web=entry(web))
+    visits: list[asyncio.Task[str]] = []
+    shelf = shelf_of(house)
+    with pytest.raises(UserError, match="not today"):
+        await shelf.login("web", lambda url: visits.append(asyncio.create_task(visit(url))))
+    assert "refused" in (await asyncio.gather(*visits))[0]
+    assert web.tokens == set()
+
+
+@pytest.mark.requirement("mcp:oauth:callback")
+async def test_strangers_at_the_callback_get_nothing_and_change_nothing() -> None:
+    async with listening() as callback:
+        callback.state = "ours"
+        for target in ("/callback?code=1&state=theirs", "/callback?code=1", "/other?state=ours"):
+            assert "nothing to see" in await visit(callback.address.replace("/callback", target))
+        answer = asyncio.create_task(callback.answer())
+        await visit(f"{callback.address}?code=right&state=ours")
+        assert (await answer)["code"] == "right"
+        assert "nothing to see" in await visit(f"{callback.address}?code=late&state=ours")

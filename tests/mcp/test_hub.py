@@ -1,0 +1,169 @@
+"""All servers of a workspace: what changes on disk, what is trusted, what is pinned."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from joey.errors import ToolError
+from tests.mcp.house import House, names, server, settled, tiny, until
+
+
+@pytest.mark.requirement("mcp:idle")
+def test_where_no_server_is_named_the_library_is_not_loaded(tmp_path: Path) -> None:
+    program = """
+import asyncio, sys
+from pathlib import Path
+from tests.mcp.house import House, settled
+
+async def main():
+    house = House(Path(sys.argv[1]))
+    lease = house.hubs.lease(house.workspace)
+    await settled(lease)
+    house.write(off={"command": "x", "disabled": True})
+    await settled(lease)
+    print([server.status for server in lease.servers], "mcp" in sys.modules)
+    await lease.close()
+
+asyncio.run(main())
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.strip() == "['disabled'] False"
+
+
+@pytest.mark.requirement("mcp:config:live")
+async def test_servers_follow_their_files_while_tasks_are_at_work(house: House) -> None:
+    lease = await house.open(stays=tiny(), goes=tiny())
+    pid = (await lease.call("stays", "pid", {})).text
+    house.write(stays=tiny(), comes=tiny())
+    await settled(lease)
+    assert [found.name for found in lease.servers] == ["stays", "comes"]
+    assert server(lease, "comes").status == "connected"
+    assert (await lease.call("stays", "pid", {})).text == pid
+    house.write(stays=tiny("--garbage"), comes=tiny())
+    await settled(lease)
+    assert (await lease.call("stays", "pid", {})).text != pid
+    await lease.close()
+
+
+@pytest.mark.requirement("mcp:config:live")
+async def test_settings_that_need_no_new_connection_get_none(house: House) -> None:
+    lease = await house.open(tiny=tiny())
+    pid = (await lease.call("tiny", "pid", {})).text
+    house.write(tiny=tiny(alwaysAllow=["echo"], disabledTools=["big"], timeout=5))
+    await settled(lease)
+    flags = {tool.name: (tool.always_allowed, tool.enabled) for tool in server(lease, "tiny").tools}
+    assert (flags["echo"], flags["big"], flags["pid"]) == (
+        (True, True),
+        (False, False),
+        (False, True),
+    )
+    assert (await lease.call("tiny", "pid", {})).text == pid
+    with pytest.raises(ToolError, match="no tool 'big'"):
+        await lease.call("tiny", "big", {})
+    await lease.close()
+
+
+@pytest.mark.requirement("mcp:config:watch-paths")
+async def test_a_server_is_started_anew_when_what_it_watches_changes(house: House) -> None:
+    built = house.workspace / "built.js"
+    built.write_text("1")
+    lease = await house.open(tiny=tiny(watchPaths=["built.js"]))
+    pid = (await lease.call("tiny", "pid", {})).text
+    built.write_text("22")
+    await settled(lease)
+    await until(lambda: server(lease, "tiny").status != "connected")
+    await until(lambda: server(lease, "tiny").status == "connected")
+    assert (await lease.call("tiny", "pid", {})).text != pid
+    await lease.close()
+
+
+@pytest.mark.requirement("trust:no-start")
+async def test_a_projects_server_does_not_start_before_it_is_trusted(
+    tmp_path: Path,
+) -> None:
+    house = House(tmp_path, trusted=False)
+    log = tmp_path / "log"
+    house.write(project=True, theirs=tiny("--log", str(log)))
+    house.write(mine=tiny())
+    lease = house.hubs.lease(house.workspace)
+    await settled(lease)
+    assert server(lease, "theirs").status == "untrusted"
+    assert server(lease, "mine").status == "connected"
+    assert not log.exists()
+    with pytest.raises(ToolError, match="joey trust"):
+        await lease.read("theirs", "a:b")
+    house.trusted = True
+    (house.home / "trust.json").write_text("{}")
+    await settled(lease)
+    await until(lambda: server(lease, "theirs").status == "connected")
+    house.trusted = False
+    (house.home / "trust.json").write_text('{"workspaces": {}}')
+    await settled(lease)
+    await until(lambda: server(lease, "theirs").status == "untrusted")
+    assert server(lease, "theirs").tools == ()
+    await lease.close()
+
+
+@pytest.mark.requirement("trust:any-change")
+async def test_any_change_of_a_projects_entry_is_a_new_question(house: House) -> None:
+    house.write(project=True, theirs=tiny())
+    lease = house.hubs.lease(house.workspace)
+    await settled(lease)
+    assert server(lease, "theirs").status == "connected"
+    house.trusted = False
+    house.write(project=True, theirs=tiny(alwaysAllow=["*"]))
+    await settled(lease)
+    await until(lambda: server(lease, "theirs").status == "untrusted")
+    assert json.loads(house.asked[-1]["mcp:theirs"])["alwaysAllow"] == ["*"]
+    await lease.close()
+
+
+@pytest.mark.requirement("mcp:pins")
+async def test_an_allowed_tool_whose_description_changes_is_asked_about_again(house: House) -> None:
+    lease = await house.open(tiny=tiny(alwaysAllow=["echo"]))
+
+    def echo() -> tuple[bool, bool]:
+        found = next(tool for tool in server(lease, "tiny").tools if tool.name == "echo")
+        return found.always_allowed, found.changed
+
+    assert echo() == (True, False)
+    await lease.call("tiny", "redescribe", {})
+    await until(lambda: echo() == (False, True))
+    await lease.call("tiny", "echo", {"text": "allowed by a person"})
+    assert echo() == (True, False)
+    await lease.close()
+
+
+@pytest.mark.requirement("mcp:pins")
+async def test_what_a_tool_looked_like_is_remembered_between_runs(house: House) -> None:
+    lease = await house.open(tiny=tiny(alwaysAllow=["*"]))
+    await lease.close()
+    pins = house.home / "mcp-pins.json"
+    known = json.loads(pins.read_text())
+    (key,) = known
+    known[key]["echo"] = "something else"
+    pins.write_text(json.dumps(known))
+    lease = house.hubs.lease(house.workspace)
+    await settled(lease)
+    changed = [tool.name for tool in server(lease, "tiny").tools if tool.changed]
+    assert changed == ["echo"]
+    await lease.close()
+
+
+async def test_servers_and_tools_always_come_in_the_same_order(house: House) -> None:
+    house.write(project=True, zebra=tiny())
+    lease = await house.open(beta=tiny(), alpha=tiny())
+    assert [found.name for found in lease.servers] == ["zebra", "beta", "alpha"]
+    assert names(lease, "beta") == sorted(names(lease, "beta"))
+    await lease.close()

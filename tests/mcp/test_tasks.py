@@ -1,0 +1,189 @@
+"""Whole tasks that use MCP servers; only the model follows a script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from joey.core.asks import AskKind
+from joey.core.mcp import McpAnswer, McpServer, McpTool
+from joey.core.messages import ImageBlock
+from joey.core.protocol import ToolProtocol
+from joey.core.settings import Settings
+from joey.engine.unattended import Unattended
+from joey.ports import Extras
+from joey.testing.script import Turn, call, say
+from tests.engine.workshop import Workshop, asked, check_history, finish, results, rows, settled
+from tests.mcp.house import House, tiny
+from tests.tools.mcp_servers import WEATHER, StillServers
+
+ECHO = Turn(call("mcp--tiny--echo", {"text": "hello there"}))
+
+
+@pytest.fixture
+async def workshop(tmp_path: Path) -> AsyncIterator[Workshop]:
+    shop = Workshop(tmp_path)
+    yield shop
+    await shop.engine.close()
+
+
+def with_servers(
+    shop: Workshop, *servers: McpServer, answer: McpAnswer | None = None
+) -> StillServers:
+    mcp = StillServers(*servers, answer=answer)
+    shop.extras = Extras(mcp=mcp)
+    return mcp
+
+
+@pytest.mark.requirement("tool:mcp:success")
+async def test_a_model_calls_a_real_servers_tool_and_a_person_allows_it(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    house = House(tmp_path)
+    house.write(tiny=tiny())
+    workshop.extras = Extras(mcp=house.hubs.lease(house.workspace))
+    task = await workshop.start(ECHO, finish())
+    ask = await asked(task)
+    assert ask.ask is AskKind.USE_MCP_SERVER
+    assert json.loads(ask.text) == {
+        "type": "use_mcp_tool",
+        "serverName": "tiny",
+        "toolName": "echo",
+        "arguments": '{"text":"hello there"}',
+    }
+    assert ask.reason is not None and "tiny/echo" in ask.reason
+    await task.approve()
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    await task.approve()
+    await settled(task)
+    assert results(task.messages[2]) == ["hello there"]
+    check_history(task.messages)
+    assert [row.text for row in rows(task, "mcp_server_response")] == ["hello there"]
+    assert len(rows(task, "mcp_server_request_started")) == 1
+
+
+@pytest.mark.requirement("tool:mcp:success")
+async def test_the_first_request_already_offers_the_tools_and_the_name_stays_as_called(
+    workshop: Workshop,
+) -> None:
+    mcp = with_servers(workshop)
+    model = workshop.script(Turn(call("weather__get_forecast", {"days": 1})), finish())
+    settings = Settings(always_allow_mcp=True, allowed_mcp_tools=("weather/*",))
+    task = await workshop.start(settings=settings, policy=Unattended())
+    await settled(task)
+    first, second = model.requests
+    assert "mcp--weather--get_forecast" in [spec.name for spec in first.tools]
+    assert first.tools is second.tools
+    assert first.system == second.system
+    assert mcp.settled == 2
+    assert mcp.calls == [("weather", "get_forecast", {"days": 1})]
+    used = task.messages[1].content[-1]
+    assert getattr(used, "name", "") == "weather__get_forecast"
+
+
+@pytest.mark.requirement("tool:use_mcp_tool:xml")
+async def test_an_xml_task_reads_of_servers_in_its_prompt_and_calls_by_tags(
+    workshop: Workshop,
+) -> None:
+    mcp = with_servers(workshop)
+    text = """I ask.
+<use_mcp_tool>
+<server_name>weather</server_name>
+<tool_name>get_forecast</tool_name>
+<arguments>
+{"days": 2}
+</arguments>
+</use_mcp_tool>"""
+    done = "<attempt_completion>\n<result>\nok\n</result>\n</attempt_completion>"
+    model = workshop.script(Turn(say(text)), Turn(say(done)))
+    settings = Settings(always_allow_mcp=True, allowed_mcp_tools=("*",))
+    task = await workshop.start(settings=settings, policy=Unattended(), protocol=ToolProtocol.XML)
+    await settled(task)
+    system = model.requests[0].system
+    assert "MCP SERVERS" in system
+    assert "## weather (`python3 weather.py`)" in system
+    assert "Ask for one city at a time." in system
+    assert '"days": {' in system
+    assert "- weather://today (today): How it is now." in system
+    assert "secret" not in system
+    assert "## use_mcp_tool" in system
+    assert "mcp--weather" not in system
+    assert mcp.calls == [("weather", "get_forecast", {"days": 2})]
+
+
+async def test_a_native_prompt_and_a_mode_without_mcp_say_nothing_of_servers(
+    workshop: Workshop,
+) -> None:
+    mcp = with_servers(workshop)
+    model = workshop.script(finish())
+    task = await workshop.start(settings=Settings(mode="orchestrator"), policy=Unattended())
+    await settled(task)
+    assert "MCP SERVERS" not in model.requests[0].system
+    assert not any("mcp" in spec.name for spec in model.requests[0].tools)
+    assert mcp.settled == 0
+
+
+@pytest.mark.requirement("tool:use_mcp_tool:schema:mode")
+async def test_a_mode_without_mcp_may_not_call_servers(workshop: Workshop) -> None:
+    mcp = with_servers(workshop)
+    workshop.script(Turn(call("mcp--weather--get_forecast", {"days": 1})), finish())
+    settings = Settings(mode="orchestrator", always_allow_mcp=True, allowed_mcp_tools=("*",))
+    task = await workshop.start(settings=settings, policy=Unattended())
+    await settled(task)
+    assert "not allowed in orchestrator mode" in results(task.messages[2])[0]
+    assert mcp.calls == []
+
+
+@pytest.mark.requirement("tool:use_mcp_tool:failure:unknown-tool")
+@pytest.mark.requirement("tool:use_mcp_tool:failure:unknown-server")
+async def test_an_unknown_tool_of_a_server_counts_as_a_mistake_and_is_answered_in_json(
+    workshop: Workshop,
+) -> None:
+    with_servers(workshop)
+    wrong = call("use_mcp_tool", {"server_name": "weather", "tool_name": "x", "arguments": {}})
+    workshop.script(Turn(wrong), finish())
+    task = await workshop.start(policy=Unattended())
+    await settled(task)
+    told = json.loads(results(task.messages[2])[0])
+    assert told["type"] == "unknown_tool"
+    assert "has no tool 'x'" in (rows(task, "error")[0].text or "")
+
+
+async def test_pictures_of_a_server_reach_the_model(workshop: Workshop) -> None:
+    pixel = "data:image/png;base64,iVBORw0KGgo="
+    with_servers(workshop, answer=McpAnswer("look", (pixel,)))
+    workshop.script(Turn(call("mcp--weather--listed", {})), finish())
+    settings = Settings(always_allow_mcp=True)
+    task = await workshop.start(settings=settings, policy=Unattended())
+    await settled(task)
+    assert any(isinstance(block, ImageBlock) for block in task.messages[2].content)
+    assert rows(task, "mcp_server_response")[0].images == (pixel,)
+
+
+async def test_tools_that_come_later_are_offered_from_the_next_request_on(
+    workshop: Workshop,
+) -> None:
+    mcp = with_servers(workshop, McpServer("late", status="connecting"))
+    late = McpServer("late", status="connected", tools=(McpTool("now"),))
+
+    def come(*_: object) -> Turn:
+        mcp.servers = (late, WEATHER)
+        return Turn(call("list_files", {"path": "."}))
+
+    model = workshop.script(come, finish())
+    task = await workshop.start(policy=Unattended())
+    await settled(task)
+    offered = [[s.name for s in r.tools if s.name.startswith("mcp--")] for r in model.requests]
+    assert offered[0] == []
+    assert offered[1][0] == "mcp--late--now"
+
+
+async def test_closing_a_task_gives_its_servers_back(workshop: Workshop) -> None:
+    mcp = with_servers(workshop)
+    task = await workshop.start(finish(), policy=Unattended())
+    await settled(task)
+    await workshop.engine.release(task)
+    assert mcp.closed

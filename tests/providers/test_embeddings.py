@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from joey.core.settings import Profile
+from joey.errors import ConfigError, ProviderError, Trouble
+from joey.providers.embeddings import ATTEMPTS, MOST_CHARACTERS, MOST_TEXTS, Embeddings
+from joey.providers.http import HttpClient
+from tests.providers.sockets import Reader, Writer, listening, read_request
+
+PROFILE = Profile(name="vectors", provider="openai", model="embed-small", api_key="k3y-secret")
+
+Answer = tuple[int, dict[str, str], bytes]
+Answering = Callable[[dict[str, Any]], Answer]
+
+
+def vectors(body: dict[str, Any]) -> Answer:
+    data = [
+        {"object": "embedding", "index": number, "embedding": [float(len(text)), 1]}
+        for number, text in enumerate(body["input"])
+    ]
+    answer = {"object": "list", "data": data[::-1], "usage": {"prompt_tokens": 3}}
+    return 200, {}, json.dumps(answer).encode()
+
+
+class Desk:
+    """What arrived at the server."""
+
+    def __init__(self) -> None:
+        self.heads: list[str] = []
+        self.bodies: list[dict[str, Any]] = []
+
+
+@asynccontextmanager
+async def serving(answering: Answering = vectors) -> AsyncIterator[tuple[Embeddings, Desk]]:
+    desk = Desk()
+
+    async def handler(reader: Reader, writer: Writer) -> None:
+        while True:
+            head, raw = await read_request(reader)
+            desk.heads.append(head.decode())
+            desk.bodies.append(json.loads(raw))
+            status, headers, body = answering(desk.bodies[-1])
+            lines = [f"HTTP/1.1 {status} Said", f"content-length: {len(body)}"]
+            lines += [f"{name}: {value}" for name, value in headers.items()]
+            writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+
+    async with listening(handler) as port, asyncio.timeout(20):
+        profile = structs.replace(PROFILE, base_url=f"http://127.0.0.1:{port}/v1")
+        embeddings = Embeddings(profile, HttpClient(environ={}), first_wait=0.001)
+        yield embeddings, desk
+        await embeddings.close()
+
+
+@pytest.mark.requirement("index:embeddings")
+async def test_texts_become_vectors_in_their_order() -> None:
+    async with serving() as (embeddings, desk):
+        assert await embeddings.embed(["a", "bcd"]) == [[1.0, 1.0], [3.0, 1.0]]
+        assert embeddings.model.startswith("embed-small at 127.0.0.1:")
+    (head,) = desk.heads
+    assert head.startswith("POST /v1/embeddings HTTP/1.1\r\n")
+    assert "authorization: Bearer k3y-secret\r\n" in head
+    assert desk.bodies == [
+        {"model": "embed-small", "input": ["a", "bcd"], "encoding_format": "float"}
+    ]
+
+
+@pytest.mark.requirement("index:embeddings")
+async def test_many_texts_go_in_several_requests() -> None:
+    texts = ["x" * number for number in range(1, 2 * MOST_TEXTS + 2)]
+    async with serving() as (embeddings, desk):
+        found = await embeddings.embed(texts)
+        assert await embeddings.embed([]) == []
+    assert [vector[0] for vector in found] == list(range(1, 2 * MOST_TEXTS + 2))
+    assert [len(body["input"]) for body in desk.bodies] == [MOST_TEXTS, MOST_TEXTS, 1]
+
+
+async def test_long_texts_go_in_requests_of_their_own() -> None:
+    texts = ["x" * (MOST_CHARACTERS - 10), "y" * 20, "z" * (MOST_CHARACTERS * 2)]
+    async with serving() as (embeddings, desk):
+        assert len(await embeddings.embed(texts)) == 3
+    assert [len(body["input"]) for body in desk.bodies] == [1, 1, 1]
+
+
+@pytest.mark.requirement("index:embeddings-retry")
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_passing_trouble_is_waited_out(status: int) -> None:
+    left = 2
+
+    def answering(body: dict[str, Any]) -> Answer:
+        nonlocal left
+        left -= 1
+        return vectors(body) if left < 0 else (status, {"retry-after-ms": "1"}, b"{}")
+
+    async with serving(answering) as (embeddings, desk):
+        assert await embeddings.embed(["a"]) == [[1.0, 1.0]]
+    assert len(desk.bodies) == 3
+
+
+@pytest.mark.requirement("index:embeddings-retry")
+@pytest.mark.parametrize(
+    ("answer", "trouble", "attempts"),
+    [
+        ((503, {}, b"{}"), Trouble.OVERLOAD, ATTEMPTS),
+        ((429, {"retry-after": "3600"}, b"{}"), Trouble.RATE, 1),
+        ((401, {}, b'{"error": {"message": "bad key k3y-secret"}}'), Trouble.AUTH, 1),
+        ((404, {}, b"{}"), Trouble.NOT_FOUND, 1),
+        ((400, {}, b'{"error": {"message": "input is too long"}}'), Trouble.OVERFLOW, 1),
+        ((200, {}, b"not json"), Trouble.MALFORMED, 1),
+        ((200, {}, b'{"data": [{"embedding": ["a"]}]}'), Trouble.MALFORMED, 1),
+        ((200, {}, b'{"data": []}'), Trouble.MALFORMED, 1),
+    ],
+)
+async def test_other_trouble_is_told(answer: Answer, trouble: Trouble, attempts: int) -> None:
+    async with serving(lambda body: answer) as (embeddings, desk):
+        with pytest.raises(ProviderError) as caught:
+            await embeddings.embed(["a"])
+    assert caught.value.trouble is trouble
+    assert "k3y-secret" not in str(caught.value)
+    assert len(desk.bodies) == attempts
+
+
+@pytest.mark.requirement("index:embeddings-retry")
+async def test_nobody_there_is_told_at_once() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    profile = structs.replace(PROFILE, base_url=url)
+    embeddings = Embeddings(profile, HttpClient(environ={}), first_wait=3600)
+    async with asyncio.timeout(20):
+        with pytest.raises(ProviderError):
+            await embeddings.embed(["a"])
+    await embeddings.close()
+
+
+@pytest.mark.parametrize(
+    ("profile", "words"),
+    [
+        (structs.replace(PROFILE, provider="anthropic"), "anthropic makes none"),
+        (structs.replace(PROFILE, model=""), "names no model"),
+        (structs.replace(PROFILE, base_url="ftp://x"), "base URL"),
+    ],
+)
+def test_a_profile_that_cannot_make_vectors_is_refused(profile: Profile, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        Embeddings(profile, HttpClient(environ={}))

@@ -1,0 +1,37 @@
+"""Calls of tools that change files, from their arguments to what is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from joey.core.models import ModelInfo
+from joey.core.settings import Settings
+from joey.errors import ToolError
+from joey.ports import Extras, ToolContext
+from joey.tools.base import Offer, Outcome, Prepared, Tool
+
+AnyTool = Tool[Any, Any]
+CODE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
+
+
+async def prepare(tool: AnyTool, ctx: ToolContext, arguments: dict[str, Any]) -> Prepared:
+    prepared = await tool.prepare(tool.parse(arguments), ctx)
+    assert isinstance(prepared, Prepared)
+    return prepared
+
+
+async def carry_out(tool: AnyTool, ctx: ToolContext, arguments: dict[str, Any]) -> Outcome:
+    return await tool.run(await prepare(tool, ctx, arguments), ctx, None)
+
+
+async def problem(tool: AnyTool, ctx: ToolContext, arguments: dict[str, Any]) -> str:
+    with pytest.raises(ToolError) as caught:
+        await carry_out(tool, ctx, arguments)
+    return str(caught.value)
+
+
+def is_offered(tool: AnyTool, edit_tool: Any = "auto", model: str = "apply_diff") -> bool:
+    info = ModelInfo(id="m", edit_tool=model)
+    return tool.offered(Offer(Settings(edit_tool=edit_tool), info, Extras()))

@@ -1,0 +1,66 @@
+"""MCP servers that are nothing but their description, for tests of the tools that use them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from joey.core.mcp import McpAnswer, McpResource, McpServer, McpTool
+from joey.ports import Mcp
+
+WEATHER = McpServer(
+    name="weather",
+    status="connected",
+    command="python3 weather.py",
+    instructions="Ask for one city at a time.",
+    tools=(
+        McpTool(
+            "get_forecast",
+            "The weather to come.",
+            {"type": "object", "properties": {"days": {"type": "integer"}}, "required": ["days"]},
+        ),
+        McpTool("listed", "Allowed.", always_allowed=True),
+        McpTool("secret", "Switched off.", enabled=False),
+    ),
+    resources=(
+        McpResource("weather://today", "today", "How it is now."),
+        McpResource("weather://{city}", is_template=True),
+    ),
+)
+
+
+class StillServers:
+    """Answers every call with what it was called with."""
+
+    def __init__(self, *servers: McpServer, answer: McpAnswer | None = None) -> None:
+        self.servers = servers or (WEATHER,)
+        self.answer = answer
+        self.calls: list[tuple[str, str, dict[str, Any]]] = []
+        self.settled = 0
+        self.closed = False
+
+    async def settle(self, patience: float) -> None:
+        self.settled += 1
+        await asyncio.sleep(0)
+
+    async def call(
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        on_progress: Callable[[str], None] | None = None,
+    ) -> McpAnswer:
+        self.calls.append((server, tool, arguments))
+        if on_progress is not None:
+            on_progress("1 of 2: half")
+        return self.answer or McpAnswer(f"{tool} of {server}: {arguments}")
+
+    async def read(self, server: str, uri: str) -> McpAnswer:
+        return self.answer or McpAnswer(f"the text of {uri}")
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+_fits: type[Mcp] = StillServers

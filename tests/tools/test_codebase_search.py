@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from joey.core.models import ModelInfo
+from joey.core.modes import BUILT_IN
+from joey.core.protocol import ToolProtocol
+from joey.core.settings import Settings
+from joey.errors import ArgumentError, HiddenError, ToolError
+from joey.knowledge.indexes import Indexes
+from joey.ports import CodeAnswer, CodeHit, Extras, ToolContext
+from joey.tools.base import Access, Claim, Offer, Outcome
+from joey.tools.codebase_search import CodebaseSearch, render
+from joey.tools.registry import Registry, default_tools
+from joey.workspace.files import LocalFiles
+from joey.workspace.inventory import every_file
+from tests.tools.shell_context import make_context
+
+tool = CodebaseSearch()
+
+
+@pytest.fixture(params=list(ToolProtocol))
+async def ctx(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[ToolContext]:
+    context = make_context(tmp_path, protocol=request.param)
+    files = LocalFiles(context.files.root)
+    index = Indexes(tmp_path / "home").open(files, lambda: every_file(files))
+    yield structs.replace(context, extras=Extras(index=index))
+    await index.close()
+
+
+async def search(ctx: ToolContext, **arguments: Any) -> Outcome:
+    return await tool.run(await tool.prepare(tool.parse(arguments), ctx), ctx, None)
+
+
+@pytest.mark.requirement("tool:codebase_search:success")
+async def test_hits_are_told_with_path_score_lines_and_text(ctx: ToolContext) -> None:
+    (ctx.files.root / "src").mkdir()
+    (ctx.files.root / "src" / "a.py").write_text("\ndef find_needle():\n    return 1\n")
+    outcome = await search(ctx, query="where is the needle found")
+    assert outcome.text == (
+        "Query: where is the needle found\nResults:\n\n"
+        "File path: src/a.py\nScore: 1.00\nLines: 2-3\n"
+        "Code Chunk:\ndef find_needle():\n    return 1"
+    )
+    ((say, text),) = outcome.said
+    assert say == "codebase_search_result"
+    assert json.loads(text) == {
+        "tool": "codebaseSearch",
+        "content": {
+            "query": "where is the needle found",
+            "results": [
+                {
+                    "filePath": "src/a.py",
+                    "score": 1.0,
+                    "startLine": 2,
+                    "endLine": 3,
+                    "codeChunk": "def find_needle():\n    return 1",
+                }
+            ],
+        },
+    }
+
+
+@pytest.mark.requirement("tool:codebase_search:success")
+async def test_nothing_found_is_said_with_the_query(ctx: ToolContext) -> None:
+    (ctx.files.root / "a.py").write_text("x = 1\n")
+    outcome = await search(ctx, query="zebra crossing")
+    assert outcome.text == 'Nothing in the workspace seems to be about "zebra crossing".'
+
+
+def test_a_note_follows_the_results() -> None:
+    hit = CodeHit("a.py", 0.5, 1, 1, "x")
+    assert render("q", CodeAnswer((hit,), "Be careful.")).endswith("Code Chunk:\nx\n\nBe careful.")
+    assert render("q", CodeAnswer((), "Be careful.")).endswith('"q".\n\nBe careful.')
+
+
+@pytest.mark.requirement("tool:codebase_search:approval")
+@pytest.mark.parametrize(
+    ("path", "shown"), [(None, None), ("", None), ("null", None), ("src/", "src"), (".", ".")]
+)
+async def test_the_row_and_the_claim_name_the_folder(
+    ctx: ToolContext, path: str | None, shown: str | None
+) -> None:
+    (ctx.files.root / "src").mkdir()
+    prepared = await tool.prepare(tool.parse({"query": "q", "path": path}), ctx)
+    assert prepared.row == {
+        "tool": "codebaseSearch",
+        "query": "q",
+        "path": shown,
+        "isOutsideWorkspace": False,
+    }
+    (claim,) = prepared.claims
+    assert claim.access is Access.READ
+    assert claim.place is not None
+    assert claim.place.shown == (shown or ".")
+    assert isinstance(claim, Claim)
+
+
+async def test_a_folder_keeps_the_search_to_it(ctx: ToolContext) -> None:
+    for name in ("one", "two"):
+        (ctx.files.root / name).mkdir()
+        (ctx.files.root / name / "a.py").write_text("needle = 1\n")
+    text = (await search(ctx, query="needle", path="two")).text
+    assert "two/a.py" in text
+    assert "one/a.py" not in text
+
+
+async def test_hidden_and_foreign_folders_are_refused(ctx: ToolContext) -> None:
+    (ctx.files.root / ".rooignore").write_text("secret/\n")
+    (ctx.files.root / "secret").mkdir()
+    with pytest.raises(HiddenError):
+        await search(ctx, query="q", path="secret")
+    with pytest.raises(ToolError, match="outside of the workspace"):
+        await search(ctx, query="q", path="..")
+
+
+@pytest.mark.parametrize("arguments", [{}, {"query": " "}, {"path": "src"}])
+def test_a_missing_query_is_named(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        tool.parse(arguments)
+    assert caught.value.parameter == "query"
+
+
+@pytest.mark.requirement("tool:codebase_search:schema:offered")
+async def test_it_is_offered_where_there_is_an_index_whether_it_is_filled_or_not(
+    ctx: ToolContext,
+) -> None:
+    registry = Registry(default_tools())
+    mode = BUILT_IN[0]
+
+    def names(settings: Settings, extras: Extras) -> set[str]:
+        offer = Offer(settings, ModelInfo(id="any"), extras)
+        return {spec.name for spec in registry.specs(mode, offer)}
+
+    on, off = Settings(), Settings(codebase_index_enabled=False)
+    assert ctx.extras.index is not None
+    assert not ctx.extras.index.state.ready
+    assert tool.name in names(on, ctx.extras)
+    assert tool.name not in names(off, ctx.extras)
+    assert tool.name not in names(on, Extras())
+
+
+@pytest.mark.requirement("tool:codebase_search:schema:offered")
+async def test_without_an_index_a_call_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="no code index"):
+        await search(make_context(tmp_path), query="q")
+
+
+def test_a_result_names_the_query() -> None:
+    assert tool.describe({"query": "needle"}) == "[codebase_search for 'needle']"

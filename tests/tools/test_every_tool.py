@@ -1,0 +1,595 @@
+"""What holds for every tool there is, in both protocols: how it is offered, how its calls are read,
+asked about and answered. `tool_examples.py` has the calls."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anthropic
+import jsonschema  # type: ignore[import-untyped]
+import openai
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import fields
+from pydantic import TypeAdapter
+
+from joey.core.asks import Answer, AskKind, Response
+from joey.core.chunks import CallChunk, CallEndChunk, Chunk, StopChunk, TextChunk
+from joey.core.events import AskOpened, ToolFinished
+from joey.core.history.ui import Row
+from joey.core.mcp import McpTool
+from joey.core.messages import CallPart, Message, TextBlock, ToolCall, ToolResultBlock
+from joey.core.models import ModelInfo, ModelRequest
+from joey.core.parsing.assembler import Assembler
+from joey.core.prompts.sections.catalogue import catalogue
+from joey.core.protocol import ToolProtocol
+from joey.core.settings import Profile, Settings
+from joey.engine.task import Task
+from joey.errors import ArgumentError
+from joey.ports import CustomToolInfo
+from joey.providers.convert.anthropic import AnthropicRequests
+from joey.providers.convert.openai import OpenAiRequests
+from joey.testing.script import Call, Turn, say
+from joey.tools.custom_tool import CustomTool
+from joey.tools.mcp_tool import McpServerTool
+from joey.tools.registry import AnyTool, Registry, default_tools
+from tests.engine.workshop import Workshop, check_history, durable, finish, settled
+from tests.requirements import REQUIREMENTS
+from tests.tools.tool_examples import (
+    ALWAYS,
+    ARTIFACT,
+    EXAMPLES,
+    FACETS,
+    IDS,
+    ROOT,
+    Arguments,
+    Example,
+    Failure,
+    as_xml,
+)
+from tests.tools.tool_world import CHROMIUM, extras_for, furnish
+from tests.tools.weather_server import DESCRIPTION, SCHEMA
+
+OURS = {tool.name: tool for tool in default_tools()}
+"""The tools that joey itself brings; the others are described by their authors."""
+SHOUT = CustomToolInfo(
+    "shout",
+    "Says a word loudly.",
+    {
+        "type": "object",
+        "properties": {"word": {"type": "string"}, "times": {"type": ["integer", "null"]}},
+        "required": ["word", "times"],
+        "additionalProperties": False,
+    },
+    ".roo/tools/shout.py",
+)
+TOOLS: dict[str, AnyTool] = {
+    **OURS,
+    "mcp": McpServerTool("weather", McpTool("forecast", DESCRIPTION, SCHEMA)),
+    "custom": CustomTool(SHOUT),
+}
+REGISTRY = Registry(TOOLS.values())
+XML_TOOLS = REGISTRY.xml_tools()
+SHELL_WORDS = {"cd"}
+
+
+def shown(example: Example, *facets: str) -> pytest.MarkDecorator:
+    return pytest.mark.requirement(*(f"tool:{example.kind}:{facet}" for facet in facets))
+
+
+def each(*facets: str) -> pytest.MarkDecorator:
+    """One test for every tool, which shows these of its facets."""
+    values = [
+        pytest.param(example, id=example.kind, marks=shown(example, *facets))
+        for example in EXAMPLES.values()
+    ]
+    return pytest.mark.parametrize("example", values)
+
+
+def of_ours(*facets: str) -> pytest.MarkDecorator:
+    values = [
+        pytest.param(EXAMPLES[name], id=name, marks=shown(EXAMPLES[name], *facets)) for name in OURS
+    ]
+    return pytest.mark.parametrize("example", values)
+
+
+in_both = pytest.mark.parametrize("protocol", list(ToolProtocol), ids=str)
+
+
+def test_every_tool_has_an_example() -> None:
+    assert set(EXAMPLES) == set(TOOLS)
+
+
+def test_every_example_shows_something_that_is_required() -> None:
+    assert sorted(IDS - set(REQUIREMENTS)) == []
+
+
+def test_every_requirement_of_a_tool_is_named_by_tool_and_facet() -> None:
+    names = "|".join(TOOLS)
+    wanted = re.compile(f"tool:({names}):({'|'.join(FACETS)})(:[a-z-]+)?")
+    odd = [id for id in REQUIREMENTS if id.startswith("tool:") and not wanted.fullmatch(id)]
+    assert odd == []
+
+
+# How it is offered ----------------------------------------------------------------------------
+
+
+def objects(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The schema and all that it is made of, where they are objects."""
+    if "properties" in schema:
+        yield schema
+        for inner in schema["properties"].values():
+            yield from objects(inner)
+    if "items" in schema:
+        yield from objects(schema["items"])
+
+
+def complete(tool: AnyTool, arguments: Arguments) -> Arguments:
+    """The arguments as a strict model sends them: null where there is nothing to say."""
+    return dict.fromkeys(tool.spec.parameters["properties"]) | arguments
+
+
+@each("schema")
+def test_a_schema_is_valid_and_takes_the_example(example: Example) -> None:
+    tool = TOOLS[example.kind]
+    schema = tool.spec.parameters
+    jsonschema.Draft202012Validator.check_schema(schema)
+    given = complete(tool, example.arguments) if example.kind in OURS else example.arguments
+    jsonschema.validate(given, schema)
+    tool.parse(given)
+
+
+@of_ours("schema")
+def test_a_schema_is_strict_and_described_everywhere(example: Example) -> None:
+    tool = TOOLS[example.kind]
+    optional = {field.encode_name for field in fields(tool.params) if not field.required}
+    for part in objects(tool.spec.parameters):
+        assert part["additionalProperties"] is False
+        assert part["required"] == list(part["properties"])
+        assert all(each["description"] for each in part["properties"].values())
+    for name, parameter in tool.spec.parameters["properties"].items():
+        assert ("null" in parameter["type"]) == (name in optional)
+    assert len(tool.spec.description) > 50
+
+
+def test_the_official_clients_take_every_tool() -> None:
+    specs = tuple(tool.spec for tool in TOOLS.values())
+    request = ModelRequest(system="s", messages=[Message("user", "hello")], tools=specs)
+    model = ModelInfo(id="m")
+    sent = json.loads(b"".join(AnthropicRequests(Profile(), model, legacy=False).body(request)))
+    TypeAdapter(list[anthropic.types.ToolParam]).validate_python(sent["tools"], strict=True)
+    assert [tool["input_schema"] for tool in sent["tools"]] == [spec.parameters for spec in specs]
+    sent = json.loads(b"".join(OpenAiRequests(Profile(), model, "host").body(request)))
+    kind = openai.types.chat.ChatCompletionFunctionToolParam
+    TypeAdapter(list[kind]).validate_python(sent["tools"], strict=True)  # type: ignore[valid-type]
+    for tool in sent["tools"]:
+        assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", tool["function"]["name"])
+
+
+@each("schema")
+def test_the_xml_catalogue_explains_every_parameter(example: Example) -> None:
+    tool = TOOLS[example.kind]
+    text = catalogue([(tool.spec, tool.xml_usage)])
+    assert text.startswith(f"# Tools\n\n## {tool.name}\nDescription: ")
+    for name in tool.spec.parameters["properties"]:
+        assert re.search(rf"^- {name}: \((required|optional)\)", text, re.MULTILINE)
+    usage = text.partition("\n\nUsage:\n")[2]
+    assert usage.startswith(f"<{tool.name}>\n")
+    assert set(re.findall(r"<([a-z_]+)[ >]", usage)) <= known_tags(tool)
+
+
+def known_tags(tool: AnyTool) -> set[str]:
+    nested = {name for part in objects(tool.spec.parameters) for name in part["properties"]}
+    return {tool.name, *tool.xml_tags, *nested, "suggest", "line_range"}
+
+
+@of_ours("schema")
+def test_a_description_speaks_of_nothing_that_does_not_exist(example: Example) -> None:
+    """Every name in it is a parameter, one of its values, or a tool."""
+    tool = TOOLS[example.kind]
+    known = {*known_tags(tool), *REGISTRY.names, *values(tool.spec.parameters)}
+    prose = re.sub(r"(?ms)^```.*?^```$", "", tool.description)
+    quoted = re.findall(r"`([a-z][a-z_]*)`", prose)
+    named = re.findall(r"(?<![\w:/])[a-z]+(?:_[a-z]+)+\b", prose)
+    assert sorted({*quoted, *named} - known - SHELL_WORDS) == []
+
+
+def values(schema: dict[str, Any]) -> Iterator[str]:
+    for part in objects(schema):
+        for parameter in part["properties"].values():
+            yield from (value for value in parameter.get("enum", ()) if value is not None)
+
+
+# How a call is read ---------------------------------------------------------------------------
+
+
+def read(protocol: ToolProtocol, chunks: Iterable[Chunk]) -> list[ToolCall]:
+    assembler = Assembler(
+        protocol=protocol, tools=XML_TOOLS, taken_ids=lambda id: False, make_id=lambda: "made"
+    )
+    for chunk in chunks:
+        assembler.feed(chunk)
+    assembler.feed(StopChunk(reason="stop"))
+    assembler.close(complete=True)
+    return [part.call for part in assembler.reply.parts if isinstance(part, CallPart)]
+
+
+def read_xml(*pieces: str) -> list[ToolCall]:
+    return read(ToolProtocol.XML, map(TextChunk, pieces))
+
+
+def read_native(name: str, *pieces: str) -> list[ToolCall]:
+    parts = [CallChunk(0, arguments=piece) for piece in pieces]
+    return read(ToolProtocol.NATIVE, [CallChunk(0, id="id", name=name), *parts, CallEndChunk(0)])
+
+
+def halves(text: str) -> Iterator[tuple[str, str]]:
+    return ((text[:cut], text[cut:]) for cut in range(len(text) + 1))
+
+
+@each("native")
+def test_a_native_call_is_read_at_every_split(example: Example) -> None:
+    tool, text = TOOLS[example.kind], json.dumps(example.arguments)
+    for pieces in [text, *halves(text)]:
+        (call,) = read_native(tool.name, *pieces)
+        assert call.input == example.arguments
+    assert tool.parse(call.input) == tool.parse(example.arguments)
+
+
+@each("xml")
+def test_an_xml_call_means_what_the_native_one_means(example: Example) -> None:
+    tool = TOOLS[example.kind]
+    text = example.xml or as_xml(example.called, example.arguments)
+    for pieces in [text, *halves(text)]:
+        (call,) = read_xml(*pieces)
+        assert call.problem is None
+    assert tool.parse(call.input) == tool.parse(example.arguments)
+
+
+@of_ours("xml")
+def test_the_usage_that_the_model_is_shown_is_read_at_every_split(example: Example) -> None:
+    """A usage begins with the form of a call and may end with an example, which has to be right."""
+    tool = TOOLS[example.kind]
+    if tool.xml_usage is None:
+        return
+    whole = read_xml(tool.xml_usage)
+    assert all(call.name == tool.name and call.problem is None for call in whole)
+    assert all(set(call.input) <= tool.xml_tags for call in whole)
+    tool.parse(whole[-1].input)
+    for pieces in [tool.xml_usage, *halves(tool.xml_usage)]:
+        assert read_xml(*pieces) == whole
+
+
+@of_ours("native", "xml")
+def test_a_required_parameter_that_is_left_out_is_named(example: Example) -> None:
+    tool = TOOLS[example.kind]
+    for field in fields(tool.params):
+        name = field.encode_name
+        rest = {key: value for key, value in example.arguments.items() if key != name}
+        if not field.required:
+            continue
+        if name in example.left_out:
+            tool.parse(rest)
+            continue
+        with pytest.raises(ArgumentError) as caught:
+            tool.parse(rest)
+        assert caught.value.parameter == name
+        (call,) = read_xml(as_xml(tool.name, rest))
+        with pytest.raises(ArgumentError, match=name):
+            tool.parse(call.input)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["path", "text", "suggest", "file", "start"]), inner)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=200)
+@given(spoiled=st.lists(st.tuples(st.integers(0, 99), VALUES | st.builds(json.dumps, VALUES))))
+def test_values_of_the_wrong_kind_are_never_worse_than_refused(
+    spoiled: list[tuple[int, Any]],
+) -> None:
+    for kind, tool in TOOLS.items():
+        names = sorted(known_tags(tool))
+        arguments = {names[number % len(names)]: value for number, value in spoiled}
+        for given_arguments in (arguments, EXAMPLES[kind].arguments | arguments):
+            assert isinstance(tool.describe(given_arguments), str)
+            try:
+                tool.parse(given_arguments)
+            except ArgumentError as error:
+                assert str(error)
+
+
+# What becomes of a call -----------------------------------------------------------------------
+
+
+class Person:
+    """Looks at every question, and says yes to all but one."""
+
+    name = "person"
+
+    def __init__(self, rejects: str = "") -> None:
+        self.rejects = rejects
+        self.asks: list[AskOpened] = []
+
+    def answer(self, ask: AskOpened) -> Answer:
+        self.asks.append(ask)
+        if ask.ask is AskKind.FOLLOWUP:
+            return Answer(Response.MESSAGE, text="red")
+        is_rejected = self.rejects in (ask.tool, ask.ask) and bool(self.rejects)
+        return Answer(Response.NO if is_rejected else Response.YES)
+
+    def asked_about(self, tool: str) -> list[AskOpened]:
+        return [ask for ask in self.asks if ask.tool == tool]
+
+
+class Told(NamedTuple):
+    """The result of a call, as the model has it."""
+
+    text: str
+    header: str
+    """XML: what stands above the result."""
+    is_error: bool
+
+
+class Stage:
+    """Plays a call in a task of its own."""
+
+    def __init__(self, shop: Workshop, example: Example, protocol: ToolProtocol) -> None:
+        self.shop, self.example, self.protocol = shop, example, protocol
+        self.person = Person()
+        self.request: ModelRequest | None = None
+        """The first one."""
+        self._place = 0
+        """Which message the call is in."""
+
+    async def play(self, scene: Example | Failure, settings: Settings) -> Task:
+        self._place = 2 * len(scene.first) + 1
+        failure = scene if isinstance(scene, Failure) else None
+        furnish(self.shop.root)
+        if failure is None or not failure.bare:
+            self.shop.extras = await extras_for(self.example.kind, self.shop)
+        xml = self.example.xml if failure is None else None
+        meanwhile = failure.meanwhile if failure is not None else None
+        provider = self.shop.script(
+            *(Turn(self._spoken(first.name, first.input)) for first in scene.first),
+            self._turn(scene.arguments, xml, meanwhile),
+            *(Turn(self._spoken(then.name, then.input)) for then in scene.then),
+            *(finish() for _ in range(3)),
+        )
+        task = await self.shop.start(settings=settings, policy=self.person, protocol=self.protocol)
+        await settled(task)
+        if self.person.asks and self.example.ask is AskKind.COMPLETION_RESULT and failure is None:
+            await task.send("go on")
+            await settled(task)
+        self.request = provider.requests[0]
+        return task
+
+    def _turn(
+        self, arguments: Arguments, xml: str | None, meanwhile: Callable[[Path], object] | None
+    ) -> Callable[[ModelRequest], Turn]:
+        def turn(request: ModelRequest) -> Turn:
+            if meanwhile is not None:
+                meanwhile(self.shop.root)
+            kept = re.findall(r"cmd-\d+\.txt", str(request.messages))
+            text = json.dumps(arguments).replace(ROOT, str(self.shop.root))
+            text = text.replace(ARTIFACT, kept[-1] if kept else "")
+            if xml is not None and self.protocol is ToolProtocol.XML:
+                return Turn(say(xml))
+            return Turn(self._spoken(self.example.called, json.loads(text)))
+
+        return turn
+
+    def _spoken(self, name: str, arguments: Any) -> Any:
+        if self.protocol is ToolProtocol.XML:
+            return say(as_xml(name, arguments))
+        return Call(name, arguments)
+
+    def told(self, task: Task) -> Told:
+        """The result that the model has got, which is the only one of its message."""
+        message = task.messages[self._place + 1]
+        outcomes = [event for event in durable(task) if isinstance(event, ToolFinished)]
+        outcome = outcomes[self._place // 2]
+        assert message.role == "user"
+        assert not isinstance(message.content, str)
+        results = [block for block in message.content if isinstance(block, ToolResultBlock)]
+        texts = [block.text for block in message.content if isinstance(block, TextBlock)]
+        if self.protocol is ToolProtocol.NATIVE:
+            assert [(block.content, block.is_error) for block in results] == [
+                (outcome.content, outcome.is_error)
+            ]
+            return Told(outcome.content, "", outcome.is_error)
+        header = outcome.header or f"[{self.example.called}] Result:"
+        assert results == []
+        assert re.fullmatch(r"\[.+\] Result:", header, re.DOTALL)
+        assert texts.count(header) == 1
+        assert texts[texts.index(header) + 1] == outcome.content
+        return Told(outcome.content, header, outcome.is_error)
+
+    def check_histories(self, task: Task) -> None:
+        """Both are whole, in memory and on disk, and every call has its answer."""
+        check_history(task.messages)
+        folder = task.recorder.log.folder
+        saved = json.loads((folder / "api_conversation_history.json").read_bytes())
+        assert [message["role"] for message in saved] == [m.role for m in task.messages]
+        rows = json.loads((folder / "ui_messages.json").read_bytes())
+        assert len(rows) == len(task.rows)
+        assert not [row for row in rows if row.get("approvalState") == "pending"]
+
+
+@pytest.fixture
+async def shop(tmp_path: Path) -> AsyncIterator[Workshop]:
+    made = Workshop(tmp_path)
+    yield made
+    await made.engine.close()
+
+
+def all_allowed(example: Example, **changes: Any) -> Settings:
+    """Nothing is asked but what always is; the tool is offered."""
+    switches = {
+        field.name: True for field in fields(Settings) if field.name.startswith("always_allow")
+    }
+    return Settings(
+        **switches
+        | {"always_allow_followup_questions": False, "consecutive_mistake_limit": 0}
+        | {"allowed_commands": ("*",), "allowed_mcp_tools": ("*",)}
+        | example.settings
+        | changes
+    )
+
+
+def without_its_switch(example: Example) -> Settings:
+    if example.switch in (None, ALWAYS):
+        return all_allowed(example)
+    (name,) = [field.name for field in fields(Settings) if field.encode_name == example.switch]
+    return all_allowed(example, **{name: False})
+
+
+def row_of(task: Task, name: str) -> Row:
+    (row,) = [row for row in task.rows if isinstance(row, Row) and row.tool == name]
+    return row
+
+
+def check_row(row: Row, example: Example) -> None:
+    assert row.text is not None
+    if isinstance(example.row, str):
+        assert example.row in row.text
+    else:
+        assert json.loads(row.text).items() >= example.row.items()
+
+
+def skip_without_chromium(example: Example) -> None:
+    if example.kind == "browser_action" and CHROMIUM is None:
+        pytest.skip("no Chromium was found here")
+
+
+@in_both
+@each("approval", "success", "schema")
+async def test_a_call_is_shown_allowed_carried_out_and_answered(
+    example: Example, protocol: ToolProtocol, shop: Workshop
+) -> None:
+    skip_without_chromium(example)
+    stage = Stage(shop, example, protocol)
+    task = await stage.play(example, without_its_switch(example))
+    told = stage.told(task)
+    assert expected_result(example, protocol) in told.text
+    assert not told.is_error
+    stage.check_histories(task)
+    assert (shop.root / "secret.txt").read_bytes() == b"hidden\n"
+    for name, data in example.leaves.items():
+        assert (shop.root / name).read_bytes() == data
+    check_offer(stage)
+    check_question(stage, task)
+
+
+def expected_result(example: Example, protocol: ToolProtocol) -> str:
+    return example.xml_result or example.result if protocol == "xml" else example.result
+
+
+def check_offer(stage: Stage) -> None:
+    """The model was told of the tool, in the way of its protocol."""
+    request, example = stage.request, stage.example
+    assert request is not None
+    native = example.called in [tool.name for tool in request.tools or ()]
+    in_prompt = f"\n## {example.called}\nDescription: " in request.system
+    is_offered = stage.protocol in example.offered
+    assert native == (is_offered and stage.protocol is ToolProtocol.NATIVE)
+    assert in_prompt == (is_offered and stage.protocol is ToolProtocol.XML)
+
+
+def check_question(stage: Stage, task: Task) -> None:
+    """The person was asked exactly when they had to be, and saw what it is about."""
+    example = stage.example
+    if example.ask is AskKind.COMPLETION_RESULT:
+        assert [ask.ask for ask in stage.person.asks] == [AskKind.COMPLETION_RESULT] * 2
+        return
+    row, asks = row_of(task, example.called), stage.person.asked_about(example.called)
+    check_row(row, example)
+    assert (row.result or "") in stage.told(task).text
+    if example.switch is None:
+        assert asks == []
+        assert (row.type, row.say, row.approval_state) == ("say", "tool", "approved")
+        return
+    assert [ask.ask for ask in asks] == [example.ask]
+    assert (row.type, row.ask, row.is_answered) == ("ask", example.ask, True)
+    assert row.approval_state == (None if example.ask is AskKind.FOLLOWUP else "approved")
+    reason = "a question to you" if example.switch == ALWAYS else f"{example.switch} is off"
+    assert reason in (asks[0].reason or "")
+
+
+@each("approval", "success")
+async def test_a_call_that_the_rules_allow_is_not_asked_about(
+    example: Example, shop: Workshop
+) -> None:
+    skip_without_chromium(example)
+    if example.switch in (None, ALWAYS):
+        return
+    stage = Stage(shop, example, ToolProtocol.NATIVE)
+    task = await stage.play(example, all_allowed(example))
+    assert example.result in stage.told(task).text
+    assert stage.person.asked_about(example.called) == []
+    row = row_of(task, example.called)
+    check_row(row, example)
+    assert (row.type, row.say, row.approval_state) == ("say", "tool", "approved")
+    stage.check_histories(task)
+
+
+@in_both
+@each("approval")
+async def test_a_rejected_call_is_not_carried_out(
+    example: Example, protocol: ToolProtocol, shop: Workshop
+) -> None:
+    if example.switch in (None, ALWAYS):
+        return
+    stage = Stage(shop, example, protocol)
+    stage.person.rejects = example.called
+    task = await stage.play(example, without_its_switch(example))
+    told = stage.told(task)
+    denied = '"status":"denied"' if protocol is ToolProtocol.NATIVE else "did not allow this call"
+    assert denied in told.text
+    assert expected_result(example, protocol) not in told.text
+    assert row_of(task, example.called).approval_state == "rejected"
+    for name in example.leaves:
+        before = (shop.root / name).read_bytes() if (shop.root / name).exists() else None
+        assert before != example.leaves[name]
+    stage.check_histories(task)
+
+
+FAILURES = [
+    pytest.param(
+        example,
+        failure,
+        id=f"{example.kind}-{failure.which}",
+        marks=shown(example, f"failure:{failure.which}"),
+    )
+    for example in EXAMPLES.values()
+    for failure in example.failures
+]
+
+
+@in_both
+@pytest.mark.parametrize(("example", "failure"), FAILURES)
+async def test_a_call_that_fails_says_why_and_changes_nothing(
+    example: Example, failure: Failure, protocol: ToolProtocol, shop: Workshop
+) -> None:
+    stage = Stage(shop, example, protocol)
+    task = await stage.play(failure, all_allowed(example, **failure.settings))
+    told = stage.told(task)
+    assert failure.says in told.text.replace('\\"', '"')
+    assert told.is_error
+    if protocol is ToolProtocol.XML:
+        assert told.header.startswith(f"[{example.called}")
+    changed = {name for name in example.leaves if (shop.root / name).exists()}
+    for name in changed - ({"shop.py"} if failure.meanwhile else set()):
+        assert (shop.root / name).read_bytes() != example.leaves[name]
+    stage.check_histories(task)

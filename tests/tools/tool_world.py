@@ -1,0 +1,110 @@
+"""The small world in which every tool is called: a workspace, and what some tools need beside it.
+
+The adapters are the real ones, but for the model that paints.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from pathlib import Path
+
+from joey.browsers.chromium import Chromium, find_chromium
+from joey.config.customs import LocalCustoms, Places
+from joey.core.settings import Settings
+from joey.errors import ToolError
+from joey.extensions.custom_tools import LocalCustomTools
+from joey.knowledge.indexes import Indexes
+from joey.knowledge.outlines import LocalOutlines
+from joey.mcp.leases import Hubs, Surroundings
+from joey.ports import Extras, ImageMaker, Mcp
+from joey.tools.custom_tool import CustomTool
+from joey.workspace.files import LocalFiles
+from joey.workspace.inventory import every_file
+from tests.engine.workshop import Workshop
+
+CHROMIUM = find_chromium(os.environ)
+SERVER = Path(__file__).with_name("weather_server.py")
+SHOP = "class Shop:\n    def total(self):\n        prices = [1, 2]\n        return sum(prices)\n"
+FILES = {
+    "shop.py": SHOP.encode(),
+    "twice.txt": b"same\nsame\n",
+    "secret.txt": b"hidden\n",
+    ".rooignore": b"secret.txt\n",
+    "photo.png": b"\x89PNG\r\n\x1a\n\0\0",
+    "fake.png": b"no picture",
+    "page.html": b"<!doctype html><title>t</title><script>console.log('hello')</script>",
+    "docs/plan.md": b"# Plan\n",
+    ".roo/commands/release.md": b"---\ndescription: Make a release\n---\nTag it.\n",
+    ".roo/skills/poems/SKILL.md": b"---\nname: poems\ndescription: Verse\n---\nRhyme.\n",
+    ".roo/tools/shout.py": b'"""Says a word loudly."""\n\n'
+    b"def run(word: str, times: int = 1) -> str:\n"
+    b"    if not word.isalpha():\n"
+    b'        raise ValueError(f"{word} is no word")\n'
+    b"    return word.upper() * times\n",
+}
+
+
+def furnish(root: Path) -> None:
+    """Put the files there."""
+    for name, data in FILES.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+class Painter:
+    """Paints the same picture for everybody, but no dragons."""
+
+    async def make(self, prompt: str, image: str | None = None) -> str:
+        if "dragon" in prompt:
+            raise ToolError("The service refused: no dragons.")
+        return f"data:image/png;base64,{base64.b64encode(FILES['photo.png']).decode()}"
+
+
+_fits: type[ImageMaker] = Painter
+
+
+async def extras_for(kind: str, shop: Workshop) -> Extras:
+    """What tools of this kind need; nothing for most."""
+    match kind:
+        case "fetch_instructions" | "run_slash_command" | "skill":
+            places = Places(shop.root, shop.home, shop.home.parent, lambda path: False)
+            return Extras(customs=LocalCustoms(places, Settings()))
+        case "codebase_search":
+            files = LocalFiles(shop.root)
+            return Extras(index=Indexes(shop.home).open(files, lambda: every_file(files)))
+        case "list_code_definition_names":
+            return Extras(outlines=LocalOutlines())
+        case "generate_image":
+            return Extras(images=Painter())
+        case "browser_action":
+            return Extras(browser=Chromium(CHROMIUM or ""))
+        case "use_mcp_tool" | "access_mcp_resource" | "mcp":
+            return Extras(mcp=_servers(shop))
+        case "custom":
+            return Extras(custom_tools=await _custom_tools(shop))
+    return Extras()
+
+
+def _servers(shop: Workshop) -> Mcp:
+    weather = {"command": sys.executable, "args": [str(SERVER)]}
+    shop.home.mkdir(exist_ok=True)
+    (shop.home / "mcp.json").write_text(json.dumps({"mcpServers": {"weather": weather}}))
+    around = Surroundings(
+        home=shop.home,
+        env={},
+        environment={"PATH": os.environ["PATH"]},
+        trust_file=shop.home / "trust.json",
+        trusts=lambda workspace, wanted: True,
+    )
+    return Hubs(around).lease(shop.root)
+
+
+async def _custom_tools(shop: Workshop) -> LocalCustomTools:
+    tools = LocalCustomTools(shop.home, shop.root, os.environ, lambda wanted: True)
+    await tools.refresh()
+    shop.registry = shop.registry.with_more(map(CustomTool, tools.tools))
+    return tools

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from joey.errors import ToolError
+from joey.workspace import inventory
+from joey.workspace.files import LocalFiles
+from joey.workspace.inventory import every_file
+
+
+def write(root: Path, *paths: str) -> None:
+    for path in paths:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text("x\n")
+
+
+@pytest.mark.requirement("index:ignored")
+def test_all_files_are_listed_but_those_that_are_hidden_ignored_or_made_by_others(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / ".gitignore").write_text("*.log\n")
+    (tmp_path / ".rooignore").write_text("/secret\n")
+    shown = {"a.py", "pkg/deep/b.go", "ä b.txt", "src/secret/c.py"}
+    write(tmp_path, *shown, "a.log", "secret/a.py", ".env", ".git/config", "node_modules/x/a.js")
+    write(tmp_path, "lib/app.min.js", "uv.lock", "package-lock.json", "vendor/a.go")
+    (tmp_path / "link.py").symlink_to(tmp_path / "a.py")
+    (tmp_path / "large.txt").write_bytes(b"x" * 2_000_000)
+    listing = every_file(LocalFiles(tmp_path))
+    assert {*listing.entries} == shown
+    assert not listing.truncated
+
+
+def test_names_that_cannot_be_shown_as_they_are_are_left_out(tmp_path: Path) -> None:
+    write(tmp_path, "a.py", "two\nlines.py", "right\u202eleft.py")
+    (tmp_path / os.fsdecode(b"\xff.py")).write_text("x\n")
+    assert "two\nlines.py" not in every_file(LocalFiles(tmp_path)).entries
+    assert {*every_file(LocalFiles(tmp_path)).entries} <= {"a.py", "right\u202eleft.py"}
+
+
+def test_too_many_files_are_cut_in_the_order_of_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inventory, "MOST_FILES", 3)
+    write(tmp_path, *(f"f{number}.py" for number in range(9)))
+    listing = every_file(LocalFiles(tmp_path))
+    assert listing.entries == ("f0.py", "f1.py", "f2.py")
+    assert listing.truncated
+
+
+def test_a_home_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(ToolError, match="too wide"):
+        every_file(LocalFiles(tmp_path))
