@@ -8,18 +8,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.requirements import REQUIREMENTS
+from tests.tools.tool_examples import IDS as EXAMPLE_IDS
 
 TESTS = Path(__file__).parent
 
 
 def carried() -> Iterator[tuple[str, str]]:
-    """(test file, id) for every `@pytest.mark.requirement` and `pytestmark` in the tests."""
+    """(test file, id) for every `@pytest.mark.requirement` and `pytestmark` in the tests, and for
+    every example of a tool, whose ids are made from its name."""
     for path in sorted(TESTS.rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             match node:
                 case ast.Call(func=ast.Attribute(attr="requirement"), args=args):
                     for argument in args:
-                        yield str(path.relative_to(TESTS)), ast.literal_eval(argument)
+                        if isinstance(argument, ast.Constant):
+                            yield str(path.relative_to(TESTS)), str(argument.value)
+    yield from (("tools/test_every_tool.py", id) for id in EXAMPLE_IDS)
 
 
 def listed(lines: list[str]) -> str:

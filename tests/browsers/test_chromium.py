@@ -203,6 +203,7 @@ class Opened(Nothing):
     is_open = True
 
 
+@pytest.mark.requirement("tool:browser_action:failure:bad-point")
 @pytest.mark.parametrize("coordinate", ["here", "1;2", "1,2@x", "1,2,3"])
 async def test_a_point_that_is_none_is_refused(tmp_path: Path, coordinate: str) -> None:
     ctx = make_context(tmp_path, extras=Extras(browser=Opened()))
@@ -210,6 +211,7 @@ async def test_a_point_that_is_none_is_refused(tmp_path: Path, coordinate: str) 
         await use(ctx, action="click", coordinate=coordinate)
 
 
+@pytest.mark.requirement("tool:browser_action:failure:screenshot")
 @pytest.mark.parametrize("path", ["../out.png", "/tmp/out.png", "notes.txt"])
 async def test_a_screenshot_stays_in_the_workspace_and_is_a_picture(
     tmp_path: Path, path: str

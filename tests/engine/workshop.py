@@ -65,16 +65,17 @@ class Workshop:
         self.clock = TestClock()
         self.provider: Provider = ScriptedProvider([])
         self.extras = Extras()
-        self.registry = Registry(default_tools())
         self.engine = self.new_engine()
 
     def new_engine(self) -> Engine:
+        registry = Registry(default_tools())
+
         def make_bench(options: TaskOptions) -> Workbench:
             files = LocalFiles(options.workspace or self.root)
             search = LocalSearch(files)
             return Workbench(
                 provider=self.provider,
-                registry=self.registry,
+                registry=registry,
                 files=files,
                 search=search,
                 terminal=LocalTerminal(),

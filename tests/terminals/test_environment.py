@@ -45,7 +45,7 @@ def test_a_proxy_is_passed_on_unless_its_address_holds_a_login(value: str, kept:
     assert ("https_proxy" in command_environment({"https_proxy": value})) is kept
 
 
-@pytest.mark.requirement("tools:execute_command:environment")
+@pytest.mark.requirement("tool:execute_command:success:environment")
 def test_the_locale_is_not_forced() -> None:
     assert not {"LANG", "LC_ALL"} & command_environment({"PATH": "/bin"}).keys()
     assert command_environment({"LANG": "de_DE.UTF-8"})["LANG"] == "de_DE.UTF-8"

@@ -25,7 +25,7 @@ async def finished(
     return end, running.preview(100_000)
 
 
-@pytest.mark.requirement("tools:execute_command:true-exit")
+@pytest.mark.requirement("tool:execute_command:success:true-exit")
 @pytest.mark.parametrize(
     ("command", "end"),
     [
@@ -50,7 +50,7 @@ async def test_both_outputs_come_in_the_order_they_were_written(
     assert output == "one\ntwo\nthree\n"
 
 
-@pytest.mark.requirement("tools:execute_command:whole-output")
+@pytest.mark.requirement("tool:execute_command:success:whole-output")
 async def test_a_last_line_without_newline_is_kept_everywhere(
     terminal: LocalTerminal, tmp_path: Path
 ) -> None:
@@ -92,7 +92,7 @@ async def test_a_command_that_begins_with_a_dash_is_still_a_command(
     assert "-x" in output
 
 
-@pytest.mark.requirement("tools:execute_command:environment")
+@pytest.mark.requirement("tool:execute_command:success:environment")
 async def test_stdin_is_closed_so_that_nothing_waits_for_input(
     terminal: LocalTerminal, tmp_path: Path
 ) -> None:
@@ -116,7 +116,7 @@ async def test_no_start_up_file_is_read(tmp_path: Path) -> None:
     await terminal.close()
 
 
-@pytest.mark.requirement("tools:execute_command:environment")
+@pytest.mark.requirement("tool:execute_command:success:environment")
 async def test_secrets_of_the_engine_are_not_in_the_environment(tmp_path: Path) -> None:
     secrets = {"ANTHROPIC_API_KEY": "canary-1", "JOEY_TOKEN": "canary-2", "MY_VAR": "canary-3"}
     terminal = LocalTerminal({"PATH": os.environ["PATH"], **secrets})
@@ -284,7 +284,7 @@ async def test_a_child_with_its_output_elsewhere_is_noticed_and_ended_with_the_t
     assert not is_alive(child)
 
 
-@pytest.mark.requirement("tools:execute_command:group")
+@pytest.mark.requirement("tool:execute_command:success:group")
 async def test_kill_ends_the_whole_group(terminal: LocalTerminal, tmp_path: Path) -> None:
     listener = Listener()
     command = "sleep 100 & a=$!; sleep 100 & echo pids: $$ $a $!; wait"
@@ -335,7 +335,7 @@ async def test_killing_what_was_left_behind_ends_it(
     assert not is_alive(child)
 
 
-@pytest.mark.requirement("tools:execute_command:true-exit")
+@pytest.mark.requirement("tool:execute_command:success:true-exit")
 async def test_a_killed_command_never_looks_like_a_success(
     terminal: LocalTerminal, tmp_path: Path
 ) -> None:

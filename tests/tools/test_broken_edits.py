@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from joey.core.models import ModelInfo
-from joey.errors import ToolError
+from joey.core.protocol import ToolProtocol
 from joey.ports import ToolContext
+from joey.tools.diff_request import FileDiff
 from joey.tools.registry import Registry, default_tools
 from tests.tools.editing import carry_out, prepare, problem
 from tests.tools.shell_context import make_context
@@ -89,3 +90,47 @@ async def test_an_expression_that_is_everywhere_is_refused(ctx: ToolContext, pat
     arguments = {"path": "a", "search": pattern, "replace": "b", "use_regex": True}
     told = await problem(registry.find("edit"), ctx, arguments)
     assert "more than 1000000 times" in told
+
+
+async def test_a_binary_file_that_is_only_moved_is_not_shown_as_replaced(ctx: ToolContext) -> None:
+    (ctx.files.root / "a").write_bytes(b"\x89PNG\0\0")
+    patch = "*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** End Patch"
+    prepared = await prepare(registry.find("apply_patch"), ctx, {"patch": patch})
+    assert prepared.diff == "a will be moved to b.\n--- b\n+++ b\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("a\n", "x\ny\n"), (None, "x\ny\n"), ("a", "x\ny"), ("a\r\n", "x\r\ny\r\n")],
+)
+async def test_in_xml_a_file_ends_as_it_did_or_with_a_newline(
+    tmp_path: Path, before: str | None, after: str
+) -> None:
+    ctx = make_context(tmp_path, protocol=ToolProtocol.XML)
+    if before is not None:
+        (ctx.files.root / "a").write_bytes(before.encode())
+    await carry_out(registry.find("write_to_file"), ctx, {"path": "a", "content": "x\ny"})
+    assert (ctx.files.root / "a").read_bytes().decode() == after
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("write_to_file", {"content": "x"}),
+        ("apply_diff", {"diff": block("a", "b")}),
+        ("insert_content", {"line": 1, "content": "x"}),
+    ],
+)
+def test_a_path_may_have_the_name_that_other_tools_give_it(
+    tool: str, given: dict[str, Any]
+) -> None:
+    found = registry.find(tool)
+    assert found.parse({"file_path": "a", **given}) == found.parse({"path": "a", **given})
+    assert "file_path" in found.xml_tags
+
+
+@pytest.mark.parametrize("wrap", [lambda files: files, lambda files: {"file": files}])
+def test_files_may_be_a_list_and_lines_numbers(wrap: Any) -> None:
+    files = [{"path": "a", "diff": {"content": block("x", "y"), "start_line": 3}}]
+    diff = "<<<<<<< SEARCH\n:start_line:3\nx\n=======\ny\n>>>>>>> REPLACE"
+    assert registry.find("apply_diff").parse({"args": wrap(files)}).files == (FileDiff("a", diff),)

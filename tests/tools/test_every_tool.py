@@ -358,7 +358,7 @@ class Stage:
         failure = scene if isinstance(scene, Failure) else None
         furnish(self.shop.root)
         if failure is None or not failure.bare:
-            self.shop.extras = await extras_for(self.example.kind, self.shop)
+            self.shop.extras = extras_for(self.example.kind, self.shop)
         xml = self.example.xml if failure is None else None
         meanwhile = failure.meanwhile if failure is not None else None
         provider = self.shop.script(

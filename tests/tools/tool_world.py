@@ -20,7 +20,6 @@ from joey.knowledge.indexes import Indexes
 from joey.knowledge.outlines import LocalOutlines
 from joey.mcp.leases import Hubs, Surroundings
 from joey.ports import Extras, ImageMaker, Mcp
-from joey.tools.custom_tool import CustomTool
 from joey.workspace.files import LocalFiles
 from joey.workspace.inventory import every_file
 from tests.engine.workshop import Workshop
@@ -67,7 +66,7 @@ class Painter:
 _fits: type[ImageMaker] = Painter
 
 
-async def extras_for(kind: str, shop: Workshop) -> Extras:
+def extras_for(kind: str, shop: Workshop) -> Extras:
     """What tools of this kind need; nothing for most."""
     match kind:
         case "fetch_instructions" | "run_slash_command" | "skill":
@@ -85,7 +84,8 @@ async def extras_for(kind: str, shop: Workshop) -> Extras:
         case "use_mcp_tool" | "access_mcp_resource" | "mcp":
             return Extras(mcp=_servers(shop))
         case "custom":
-            return Extras(custom_tools=await _custom_tools(shop))
+            tools = LocalCustomTools(shop.home, shop.root, os.environ, lambda wanted: True)
+            return Extras(custom_tools=tools)
     return Extras()
 
 
@@ -101,10 +101,3 @@ def _servers(shop: Workshop) -> Mcp:
         trusts=lambda workspace, wanted: True,
     )
     return Hubs(around).lease(shop.root)
-
-
-async def _custom_tools(shop: Workshop) -> LocalCustomTools:
-    tools = LocalCustomTools(shop.home, shop.root, os.environ, lambda wanted: True)
-    await tools.refresh()
-    shop.registry = shop.registry.with_more(map(CustomTool, tools.tools))
-    return tools

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from joey.cli.arguments import Parser
+from joey.cli.argument_values import Parser
 
 _EXAMPLES = """\
 examples:

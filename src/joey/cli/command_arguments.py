@@ -1,0 +1,157 @@
+"""What may be written after `joey COMMAND`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from joey.cli.argument_values import Parser, count, port
+from joey.cli.mcp_arguments import mcp_parser, trust_parser
+
+
+def _tasks_parser() -> Parser:
+    parser = Parser(prog="joey tasks", description="Look at earlier tasks.", allow_abbrev=False)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|show|export")
+    listed = _action(actions, "list", "the tasks of this folder, the latest first")
+    listed.add_argument("-n", "--number", metavar="N", type=count, default=20, help="how many")
+    where = listed.add_mutually_exclusive_group()
+    where.add_argument("-w", "--workspace", metavar="DIR", help="of this folder instead")
+    where.add_argument("--all", action="store_true", help="of all folders")
+    listed.add_argument("--json", action="store_true", help="as a JSON array")
+    shown = _action(actions, "show", "one task: its facts and its conversation")
+    shown.add_argument("id", metavar="ID", help="the id of a task, or the start of it")
+    shown.add_argument("--json", action="store_true", help="as a JSON object")
+    exported = _action(actions, "export", "the conversation as a document")
+    exported.add_argument("id", metavar="ID", help="the id of a task, or the start of it")
+    exported.add_argument(
+        "--format",
+        choices=("markdown", "json"),
+        default="markdown",
+        help="a document to read, or facts and rows for programs (default: markdown)",
+    )
+    exported.add_argument("-o", "--output", metavar="FILE", help="write to a file, not to stdout")
+    return parser
+
+
+def _modes_parser() -> Parser:
+    about = "Look at the modes of this folder: built-in, the project's and yours."
+    parser = Parser(prog="joey modes", description=about, allow_abbrev=False)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|show")
+    listed = _action(actions, "list", "all modes, and what of your files could not be used")
+    shown = _action(actions, "show", "one mode: what it may do, and what it is told")
+    shown.add_argument("slug", metavar="MODE", help="its short name, such as code")
+    for action in (listed, shown):
+        action.add_argument("-w", "--workspace", metavar="DIR", help="of this folder instead")
+        action.add_argument("--json", action="store_true", help="as JSON")
+    return parser
+
+
+def _action(
+    actions: argparse._SubParsersAction[Parser], name: str, description: str
+) -> argparse.ArgumentParser:
+    parser = actions.add_parser(name, help=description, description=description, allow_abbrev=False)
+    parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def _doctor_parser() -> Parser:
+    parser = Parser(
+        prog="joey doctor",
+        description="Check what joey needs: what is found, what is missing, what to do.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--json", action="store_true", help="as a JSON object")
+    parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def _demo_parser() -> Parser:
+    parser = Parser(
+        prog="joey demo",
+        description=(
+            "Watch a whole task, without key and without network: a scripted model on this machine"
+            " plays one conversation through the real client, tools, files and histories."
+        ),
+        allow_abbrev=False,
+    )
+    parser.add_argument("--fast", action="store_true", help="do not type at a human pace")
+    parser.add_argument(
+        "--protocol",
+        choices=("native", "xml"),
+        default="native",
+        help="how the model calls tools: by the API, or in its text (default: native)",
+    )
+    parser.add_argument(
+        "--wire", choices=("anthropic", "openai"), default="anthropic", help="whose API to speak"
+    )
+    parser.add_argument("--keep", metavar="DIR", help="work in DIR, and leave everything there")
+    parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def _serve_parser() -> Parser:
+    parser = Parser(
+        prog="joey serve",
+        description=(
+            "Serve tasks to programs (WebSocket at /ws) and to people (a web page at /). Whoever"
+            " has the token can run commands here; it is printed once, as part of a link."
+        ),
+        epilog=(
+            "The token is taken from JOEY_TOKEN, else from --token-file, else it is made once and"
+            " kept in $JOEY_HOME/server.token."
+        ),
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--host", metavar="ADDRESS", default="127.0.0.1", help="listen here (127.0.0.1)")
+    add("--port", metavar="N", type=port, default=7800, help="and on this port (7800; 0: any)")
+    add("--allow-remote", action="store_true", help="listen beyond this machine")
+    add("--token-file", metavar="FILE", help="a file that holds the token, readable by you alone")
+    add("--max-connections", metavar="N", type=count, default=256, help="clients at once (256)")
+    add(
+        "--allow-origin",
+        metavar="ORIGIN",
+        action="append",
+        default=[],
+        help="let pages of another site connect, such as https://joey.example.org (repeatable)",
+    )
+    add("--tls-cert", metavar="FILE", help="certificate, for https and wss")
+    add("--tls-key", metavar="FILE", help="its private key")
+    add("-w", "--workspace", metavar="DIR", help="the folder that tasks work in by default")
+    add("--ipc", metavar="PATH", help="also serve Roo Code's IPC protocol on this Unix socket")
+    add("--debug", action="store_true", help="log every command")
+    return parser
+
+
+def _attach_parser() -> Parser:
+    parser = Parser(
+        prog="joey attach",
+        description=(
+            "Watch a task of a running `joey serve`: what it says, as it says it. What you write"
+            " answers its questions, or is read before its next step. Ctrl-C leaves the view; the"
+            " task goes on."
+        ),
+        epilog=(
+            "Without --url it is the server of this machine; its token is found in JOEY_TOKEN or"
+            " in $JOEY_HOME/server.token."
+        ),
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("id", nargs="?", metavar="ID", help="a task, or the start of its id (default: the latest)")
+    add("--url", metavar="URL", help="the server; also the link that joey serve prints")
+    add("--list", action="store_true", help="the tasks that are open there, the latest first")
+    add("--debug", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+COMMAND_PARSERS: dict[str, Callable[[], Parser]] = {
+    "attach": _attach_parser,
+    "demo": _demo_parser,
+    "doctor": _doctor_parser,
+    "mcp": mcp_parser,
+    "modes": _modes_parser,
+    "serve": _serve_parser,
+    "tasks": _tasks_parser,
+    "trust": trust_parser,
+}

@@ -1,0 +1,114 @@
+"""The table of all tools in docs/tools.md says what the tools, their examples and the requirements
+say. After a change that is meant, `JOEY_RENEW=1 python -m pytest tests/test_tool_table.py` writes
+it anew; look at the difference before you commit it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from joey.core.protocol import ToolProtocol
+from joey.tools.custom_tool import CustomTool
+from joey.tools.mcp_tool import McpServerTool
+from joey.tools.registry import default_tools
+from tests.requirements import REQUIREMENTS
+from tests.tools.tool_examples import ALWAYS, EXAMPLES, FACETS, Example
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "tools.md"
+BEGIN = "<!-- begin: made by tests/test_tool_table.py -->\n"
+END = "<!-- end: made by tests/test_tool_table.py -->\n"
+RENEW = bool(os.environ.get("JOEY_RENEW"))
+
+OURS = {tool.name: tool for tool in default_tools()}
+KINDS = [*OURS, "mcp", "custom"]
+GROUPS = {
+    **{name: tool.group for name, tool in OURS.items()},
+    "mcp": McpServerTool.group,
+    "custom": CustomTool.group,
+}
+HEAD = ("tool", "group", "native", "XML", "row", "asked", "results", "failures")
+
+
+def shown(kind: str, facet: str) -> list[str]:
+    """What the requirements list of a facet beside the facet itself."""
+    prefix = f"tool:{kind}:{facet}:"
+    return sorted(id.removeprefix(prefix) for id in REQUIREMENTS if id.startswith(prefix))
+
+
+def row_name(example: Example) -> str:
+    """How a person's screen knows what is asked or done."""
+    match example.row:
+        case {"tool": str(name)}:
+            return f"`{name}`"
+    return f"`{example.ask}`"
+
+
+def asked(example: Example) -> str:
+    match example.switch:
+        case None:
+            return "never"
+        case "always":
+            return "always"
+        case switch:
+            return f"unless `{switch}`"
+
+
+def offer(example: Example, protocol: ToolProtocol) -> str:
+    return "offered" if protocol in example.offered else "understood"
+
+
+def line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def table_line(kind: str) -> str:
+    example = EXAMPLES[kind]
+    return line(
+        (
+            {"mcp": "mcp--SERVER--TOOL", "custom": "(custom tools)"}.get(kind, kind),
+            GROUPS[kind],
+            offer(example, ToolProtocol.NATIVE),
+            offer(example, ToolProtocol.XML),
+            row_name(example),
+            asked(example),
+            ", ".join(["done", *shown(kind, "success")]),
+            ", ".join(shown(kind, "failure")),
+        )
+    )
+
+
+def table() -> str:
+    rule = line("---" for _ in HEAD)
+    return "\n".join([line(HEAD), rule, *map(table_line, KINDS)]) + "\n"
+
+
+@pytest.mark.parametrize("facet", FACETS)
+def test_every_tool_has_requirements_of_every_facet(facet: str) -> None:
+    wanted = [f"tool:{kind}:{facet}" for kind in KINDS]
+    bare = [
+        prefix
+        for prefix in wanted
+        if not any(id == prefix or id.startswith(f"{prefix}:") for id in REQUIREMENTS)
+    ]
+    assert bare == []
+
+
+def test_the_table_in_the_document_is_up_to_date() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    before, found, rest = text.partition(BEGIN)
+    old, closed, after = rest.partition(END)
+    assert found, f"{DOCUMENT.name} lacks {BEGIN!r}"
+    assert closed, f"{DOCUMENT.name} lacks {END!r}"
+    new = f"\n{table()}\n"
+    if RENEW and old != new:
+        DOCUMENT.write_text(f"{before}{BEGIN}{new}{END}{after}", encoding="utf-8")
+        return
+    assert old == new, "run JOEY_RENEW=1 python -m pytest tests/test_tool_table.py"
+
+
+def test_only_what_a_person_must_answer_is_always_asked() -> None:
+    kinds = [kind for kind, example in EXAMPLES.items() if example.switch == ALWAYS]
+    assert kinds == ["ask_followup_question", "attempt_completion"]
