@@ -313,6 +313,18 @@ async def test_several_files_are_changed_in_one_call(ctx: ToolContext, work: Pat
     assert outcome.is_error
 
 
+async def test_a_file_under_several_names_is_one_file(ctx: ToolContext, work: Path) -> None:
+    (work / "link.py").symlink_to("a.py")
+    edits = {"a.py": ONE, "./a.py": TWO, "link.py": block("def two():", "def zwei():")}
+    files = [{"path": path, "diff": diff} for path, diff in edits.items()]
+    prepared = await prepare(ctx, {"args": files})
+    assert len(prepared.claims) == 1
+    assert not (await tool.run(prepared, ctx, None)).is_error
+    assert (work / "a.py").read_text() == CODE.replace("1", "11").replace("2", "22").replace(
+        "two", "zwei"
+    )
+
+
 async def test_files_without_args_around_them_are_all_changed(ctx: ToolContext, work: Path) -> None:
     (work / "b.py").write_text("same\n")
     files = element("a.py", diff_element(ONE)) + element("b.py", diff_element(block("same", "b")))
@@ -325,6 +337,19 @@ async def test_files_without_args_around_them_are_all_changed(ctx: ToolContext, 
 def test_a_diff_beside_args_is_not_lost() -> None:
     request = tool.parse({"path": "a", "diff": ONE, "args": element("b", diff_element(TWO))})
     assert [file.path for file in request.files] == ["a", "b"]
+
+
+@pytest.mark.parametrize("is_wrapped", [True, False])
+def test_files_may_be_a_list_and_lines_numbers(is_wrapped: bool) -> None:
+    files = [{"path": "a", "diff": {"content": block("x", "y"), "start_line": 3}}]
+    request = tool.parse({"args": {"file": files} if is_wrapped else files})
+    expected = block("x", "y").replace("SEARCH\n", "SEARCH\n:start_line:3\n")
+    assert request.files == (FileDiff("a", expected),)
+
+
+def test_a_path_may_have_the_name_that_other_tools_give_it() -> None:
+    assert tool.parse({"file_path": "a", "diff": ONE}).files == (FileDiff("a", ONE),)
+    assert "file_path" in tool.xml_tags
 
 
 def test_a_result_names_its_files() -> None:

@@ -223,6 +223,20 @@ async def test_a_file_that_is_only_moved_keeps_its_bytes(ctx: ToolContext, work:
     assert "image" not in snapshot(work)
 
 
+async def test_a_file_that_is_moved_keeps_its_mode(ctx: ToolContext, work: Path) -> None:
+    (work / "a.py").chmod(0o775)
+    await apply(ctx, "*** Update File: a.py", "*** Move to: bin/a")
+    assert (work / "bin/a").stat().st_mode & 0o777 == 0o775
+
+
+async def test_a_binary_file_that_is_only_moved_is_not_shown_as_replaced(
+    ctx: ToolContext, work: Path
+) -> None:
+    (work / "a.py").write_bytes(b"\x89PNG\0\0")
+    prepared = await prepare(ctx, "*** Update File: a.py", "*** Move to: b")
+    assert prepared.diff == "a.py will be moved to b.\n--- b\n+++ b\n"
+
+
 async def test_a_file_that_is_moved_to_itself_stays(ctx: ToolContext, work: Path) -> None:
     outcome = await apply(ctx, ONE[0], "*** Move to: ./a.py", *ONE[1:])
     assert (work / "a.py").read_text() == CODE.replace("1", "11")
@@ -534,6 +548,24 @@ async def test_why_a_file_outside_cannot_be_changed_is_told_only_after_it_is_all
         await tool.run(prepared, ctx, None)
     assert "hunter2" not in str(caught.value)
     assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("exists", [True, False])
+async def test_a_later_hunk_tells_nothing_of_what_is_moved_in_from_outside(
+    ctx: ToolContext, tmp_path: Path, exists: bool
+) -> None:
+    if exists:
+        (tmp_path / "outside").write_text("secret = 1\nsecret = 2\n")
+    moves = (
+        "*** Update File: ../outside",
+        "*** Move to: x",
+        "*** Update File: x",
+        "*** Move to: y",
+    )
+    prepared = await prepare(ctx, *moves, "*** Update File: y", "-secret = 3", "+x")
+    with pytest.raises(ToolError) as caught:
+        await tool.run(prepared, ctx, None)
+    assert "secret = 2" not in str(caught.value)
 
 
 async def test_what_fails_inside_is_told_without_a_word_of_what_is_outside(

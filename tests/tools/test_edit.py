@@ -343,6 +343,12 @@ async def test_if_all_operations_fail_nothing_is_written(ctx: ToolContext, work:
     assert (work / "a.py").read_text() == CODE
 
 
+async def test_of_many_operations_that_fail_only_the_first_are_explained(ctx: ToolContext) -> None:
+    message = await problem(tool, ctx, older(*[(f"retrun {n}", "x") for n in range(9)]))
+    assert message.count("What is there:") == 5
+    assert "\nOperation 9: No match found for search in a.py." in message
+
+
 async def test_operations_that_change_nothing_ask_nobody(ctx: ToolContext) -> None:
     prepared = await prepare(tool, ctx, older(("1", "3"), ("3", "1")))
     assert prepared.claims == (Claim(Access.NONE),)
@@ -394,6 +400,12 @@ async def test_an_expression_that_is_nowhere_is_told(
     ctx: ToolContext, given: dict[str, Any], told: str
 ) -> None:
     assert told in await problem(tool, ctx, {"path": "a.py", **given})
+
+
+@pytest.mark.parametrize("pattern", ["x*", "."])
+async def test_an_expression_that_matches_everywhere_is_refused(pattern: str) -> None:
+    with pytest.raises(ToolError, match="more than 1000000 times"):
+        await find_pattern("y" * 1_000_001, pattern, is_regex=True, ignore_case=False)
 
 
 async def test_an_expression_that_never_ends_is_stopped() -> None:

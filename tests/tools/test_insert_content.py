@@ -63,6 +63,12 @@ def test_a_native_call_is_understood(line: object) -> None:
 
 
 @pytest.mark.requirement("tool:insert_content:xml")
+def test_a_path_may_have_the_name_that_other_tools_give_it() -> None:
+    given = {"line": 1, "content": "x"}
+    assert tool.parse({"file_path": "a", **given}) == tool.parse({"path": "a", **given})
+    assert "file_path" in tool.xml_tags
+
+
 def test_an_xml_call_keeps_the_indentation_of_its_content() -> None:
     assembler = Assembler(
         protocol=ToolProtocol.XML,

@@ -110,6 +110,14 @@ async def test_line_ends_and_marks_of_windows_are_not_shown(ctx: ToolContext, wo
     assert await read(ctx, "a.txt") == "File: a.txt\nLines 1-2:\n1 | a\n2 | b\n"
 
 
+@pytest.mark.parametrize("mark", [b"\xff\xfe", b"\xfe\xff"])
+async def test_a_file_in_utf_16_with_nothing_but_its_mark_is_empty(
+    ctx: ToolContext, work: Path, mark: bytes
+) -> None:
+    (work / "a.txt").write_bytes(mark)
+    assert await read(ctx, "a.txt") == "File: a.txt\nNote: File is empty"
+
+
 async def test_what_is_not_utf_8_is_shown_as_far_as_it_can_be(ctx: ToolContext, work: Path) -> None:
     (work / "latin.txt").write_bytes("café\n".encode("latin-1"))
     assert "1 | caf\ufffd\n" in await read(ctx, "latin.txt")
@@ -356,6 +364,23 @@ async def test_the_files_of_a_call_share_the_room(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         (ctx.files.root / name).write_text("some words in a line\n" * 1000)
     assert len(await read(ctx, "a", "b", "c")) < 30_000
+
+
+async def test_a_call_fits_into_the_window_whatever_characters_it_is_written_in(
+    tmp_path: Path,
+) -> None:
+    ctx = make_context(tmp_path, model=ModelInfo(id="small", context_window=10_000))
+    for name in "abcde":
+        (ctx.files.root / name).write_text(("漢字" * 20 + "\n") * 200)
+    assert len((await read(ctx, *"abcde")).encode()) < 30_000
+
+
+async def test_a_range_that_is_asked_for_again_takes_room_again(tmp_path: Path) -> None:
+    ctx = make_context(tmp_path, model=ModelInfo(id="small", context_window=10_000))
+    (ctx.files.root / "a.txt").write_text("some words in a line\n" * 200)
+    text = await read(ctx, "a.txt", line_ranges=[[1, 200]] * 50)
+    assert len(text) < 30_000
+    assert "no room left" in text
 
 
 async def test_one_endless_line_is_cut(tmp_path: Path) -> None:

@@ -114,6 +114,19 @@ async def test_a_name_that_no_file_has_is_refused(ctx: ToolContext, name: str) -
         assert any(why in result.text for why in ("not found", "too long", "not a directory"))
 
 
+async def test_lines_far_inside_of_an_endless_file_are_not_waited_for(
+    ctx: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("joey.tools.line_reader.MOST_SKIPPED", 2**24)
+    path = ctx.files.root / "endless.log"
+    with path.open("wb") as file:
+        file.write(b"words\n" * 2_000)
+        file.truncate(2**42)
+    result = await outcome(ctx, path.name, line_ranges=[[9_000, 9_001]])
+    assert result.is_error
+    assert "A command such as `sed -n 9000p` can" in result.text
+
+
 @pytest.mark.requirement("read:hostile:nul-bytes")
 async def test_nul_bytes_do_not_reach_the_model(ctx: ToolContext) -> None:
     (ctx.files.root / "late.txt").write_bytes(b"text\n" * 4000 + b"a\0b\n")

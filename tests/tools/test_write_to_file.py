@@ -12,7 +12,7 @@ from joey.errors import ArgumentError, ToolError
 from joey.ports import ToolContext
 from joey.tools.base import Access, Claim
 from joey.tools.file_edit import load_original, write_result
-from joey.tools.write_to_file import PreparedWrite, WriteToFile
+from joey.tools.write_to_file import PreparedWrite, WriteToFile, WriteToFileParams
 from tests.tools.editing import is_offered
 from tests.tools.shell_context import make_context
 from tests.tools.test_xml_calls import parsed
@@ -96,6 +96,11 @@ async def test_what_there_is_outside_of_the_workspace_is_told_only_after_it_is_a
 
 
 @pytest.mark.requirement("tool:write_to_file:native:alias")
+def test_a_path_may_have_the_name_that_other_tools_give_it() -> None:
+    assert tool.parse({"file_path": "a", "content": "x"}) == WriteToFileParams("a", "x")
+    assert "file_path" in tool.xml_tags
+
+
 def test_file_text_means_content() -> None:
     assert tool.parse({"path": "a", "file_text": "x"}) == tool.parse({"path": "a", "content": "x"})
 
@@ -293,5 +298,34 @@ async def test_entities_are_undone_in_xml_where_everything_was_escaped(
 async def test_entities_of_models_that_do_not_escape_are_meant(tmp_path: Path) -> None:
     model = ModelInfo(id="claude-sonnet-4-5")
     ctx = make_context(tmp_path, model=model, protocol=ToolProtocol.XML)
-    await write(ctx, "a.txt", "&lt;p&gt;")
-    assert (ctx.files.root / "a.txt").read_text() == "&lt;p&gt;"
+    await write(ctx, "a.txt", "&lt;p&gt;\n")
+    assert (ctx.files.root / "a.txt").read_text() == "&lt;p&gt;\n"
+
+
+async def test_new_line_ends_are_part_of_what_is_shown(ctx: ToolContext, work: Path) -> None:
+    (work / "a").write_bytes(b"foo\nbar\n")
+    prepared = await prepare(ctx, "a", "foo\r\nbar\r\n")
+    assert prepared.diff == "\\ Lines that will end with CRLF instead of LF: 2.\n"
+
+
+async def test_a_binary_file_that_is_replaced_is_shown_as_such(
+    ctx: ToolContext, work: Path
+) -> None:
+    (work / "a").write_bytes(b"\x89PNG\0\0")
+    prepared = await prepare(ctx, "a", "x\n")
+    told = "\\ The old content is not text: 6 bytes are replaced.\n"
+    assert prepared.diff == f"@@ -0,0 +1,1 @@\n+x\n{told}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("a\n", "x\ny\n"), (None, "x\ny\n"), ("a", "x\ny"), ("a\r\n", "x\r\ny\r\n")],
+)
+async def test_in_xml_a_file_ends_as_it_did_and_a_new_one_with_a_newline(
+    tmp_path: Path, before: str | None, after: str
+) -> None:
+    ctx = make_context(tmp_path, protocol=ToolProtocol.XML)
+    if before is not None:
+        (ctx.files.root / "a").write_bytes(before.encode())
+    await write(ctx, "a", "x\ny")
+    assert (ctx.files.root / "a").read_bytes().decode() == after

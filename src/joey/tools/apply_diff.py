@@ -94,7 +94,7 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
     group: ClassVar[Group] = Group.EDIT
     params: ClassVar[type[Struct]] = ApplyDiffParams
     strict: ClassVar[bool] = False
-    xml_params: ClassVar[tuple[str, ...]] = ("args", "file")
+    xml_params: ClassVar[tuple[str, ...]] = ("args", "file", "file_path")
 
     def offered(self, offer: Offer) -> bool:
         return offer.edit_tool == self.name

@@ -152,6 +152,8 @@ async def _patch(draft: Draft) -> Patch:
         count = 0 if draft.original.is_binary else len(split_lines(draft.original.text))
         return Patch(f"{path} will be deleted.", DiffStats(0, count))
     base = draft.original if draft.source is None else draft.source
+    if draft.data == base.data:
+        return Patch("", DiffStats(0, 0))
     text = Original(draft.place, draft.data).text
     return await make_patch(Original(draft.place, base.data), text)
 

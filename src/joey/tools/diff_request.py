@@ -37,8 +37,9 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> DiffRequest:
     """
     diffs: dict[str, list[str]] = {}
     wrapped = any(arguments.get(key) for key in _WRAPPERS)
-    if not wrapped or (arguments.get("path") and arguments.get("diff")):
-        single = convert(arguments, FileDiff, tool)
+    named = arguments.get("path") or arguments.get("file_path")
+    if not wrapped or (named and arguments.get("diff")):
+        single = convert(arguments, FileDiff, tool, {"file_path": "path"})
         if not single.path.strip():
             raise missing(tool, "path")
         if not single.diff.strip():
@@ -56,7 +57,7 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> DiffRequest:
 
 
 def _elements(key: str, given: Any) -> Any:
-    if key == "args":
+    if key == "args" and not isinstance(given, list):
         return parse_args_xml(given) if isinstance(given, str) else given
     return parse_args_xml(f"<file>{given}</file>") if isinstance(given, str) else {"file": given}
 
@@ -75,6 +76,7 @@ def _diffs(elements: Any) -> Iterator[tuple[str, str]]:
 def _with_start_line(text: str, diff: Any) -> str:
     """A start line beside the content, put where a block has it."""
     line = _first(diff, "start_line") if isinstance(diff, dict) else None
+    line = str(line) if isinstance(line, int) else line
     if not isinstance(line, str) or not line.isdecimal() or ":start_line:" in text:
         return text
     return _SEARCH_LINE.sub(lambda match: f"{match[0]}:start_line:{line}\n", text, count=1)

@@ -142,9 +142,7 @@ async def check_unchanged(ctx: ToolContext, original: Original) -> None:
         )
 
 
-async def save(
-    ctx: ToolContext, original: Original, data: bytes, like: Place | None = None
-) -> str:
+async def save(ctx: ToolContext, original: Original, data: bytes, like: Place | None = None) -> str:
     """Write the file, unless it is no longer the one that the edit was made from.
 
     A new file may take over the mode of another one that it is `like`.
@@ -180,7 +178,9 @@ async def make_patch(original: Original, text: str) -> Patch:
         patch = new_file_patch(original.place.shown, text)
     shown = printable(patch.text)
     if original.is_binary:
-        shown += f"\\ The old content is not text: {len(original.data or b'')} bytes are replaced.\n"
+        shown += (
+            f"\\ The old content is not text: {len(original.data or b'')} bytes are replaced.\n"
+        )
     if len(shown) > _LONGEST_PATCH:
         shown = (
             f"{shown[:_LONGEST_PATCH]}\n[...{len(shown) - _LONGEST_PATCH} characters omitted...]"

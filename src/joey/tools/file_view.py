@@ -17,6 +17,7 @@ from joey.tools.text_view import TextViewer
 
 _SNIFFED = 8192
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_NOTHING = (b"", *_UTF_16)
 _LARGEST_WIDE = 8 * 1024 * 1024
 _DOCUMENTS = (b"%PDF-", b"PK\x03\x04")
 """How files begin that are of no use as text, even if they have no byte that betrays it."""
@@ -46,7 +47,7 @@ class FileViewer:
         data = reader.whole
         is_binary = _is_binary(head)
         documents = self._ctx.extras.documents
-        if not head:
+        if head in _NOTHING:
             entry = Entry(wanted.path, note="File is empty", is_empty=True)
         elif documents is not None and documents.supports(place.path.name):
             is_text = not (is_binary or head.startswith(_DOCUMENTS))
@@ -80,7 +81,8 @@ class FileViewer:
         if len(data) > _LARGEST_WIDE:
             raise ToolError(f"{wanted.path} is in UTF-16 and larger than 8 MB, so it is not read.")
         source = text_source(data.decode("utf-16", errors="replace"))
-        return await self._text.view(wanted, lambda: LineReader(source))
+        most = self._ctx.settings.max_read_file_line
+        return await self._text.view(wanted, lambda: LineReader(source), most)
 
     async def _definitions(self, place: Place, shown: int | None) -> str | None:
         """What the file defines, in the lines that are shown if there are any."""
@@ -93,7 +95,8 @@ class FileViewer:
         except ToolError:
             return None  # the lines are there, and code that cannot be parsed has no list
         wanted = [item for item in found if shown is None or item.start <= shown]
-        return definition_list(name, wanted) if wanted else None
+        text = definition_list(name, wanted)
+        return text if wanted and self._text.has_room_for(text) else None
 
     async def _document(
         self,

@@ -50,12 +50,13 @@ class InsertContent(Tool[InsertContentParams, PreparedInsertion]):
     name: ClassVar[str] = "insert_content"
     group: ClassVar[Group] = Group.EDIT
     params: ClassVar[type[Struct]] = InsertContentParams
+    xml_params: ClassVar[tuple[str, ...]] = ("file_path",)
 
     def offered(self, offer: Offer) -> bool:
         return False
 
     def parse(self, arguments: dict[str, Any]) -> InsertContentParams:
-        params = convert(arguments, InsertContentParams, self.name)
+        params = convert(arguments, InsertContentParams, self.name, {"file_path": "path"})
         if not params.path.strip():
             raise missing(self.name, "path")
         return params

@@ -9,13 +9,17 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
+from joey.errors import ToolError
 from joey.ports import Files, Place
+
+MOST_SKIPPED = 4 * 1024**3
+"""Bytes in front of a line that are read to find it: seconds, where a hole would take hours."""
 
 _FIRST_CHUNK = 256 * 1024
 """Most files end in it; a read of this size is not worth a thread."""
 _CHUNK = 1024 * 1024
 _COUNTED = 256 * 1024 * 1024
-_NUMBER_WIDTH = 8
+NUMBER_WIDTH = 8
 """About what the number in front of a line costs."""
 
 
@@ -74,7 +78,11 @@ class LineReader:
         return self._pending if self._at_end and len(self._pending) == self._offset else None
 
     async def skip_to(self, line: int) -> bool:
-        """Go on to a line; False when the file ends before it."""
+        """Go on to a line; False when the file ends before it.
+
+        Raises:
+            ToolError: it is too far away.
+        """
         while True:
             ends = self._pending.count(b"\n")
             if self.line + ends >= line:
@@ -83,6 +91,11 @@ class LineReader:
                 return await self.has_more()
             if self._at_end:
                 return False
+            if self._offset >= MOST_SKIPPED:
+                raise ToolError(
+                    f"Line {line} is not within the first {MOST_SKIPPED / 2**30:g} GB of the file,"
+                    f" and no more is read. A command such as `sed -n {line}p` can show it."
+                )
             self.line += ends
             self._pending = self._pending[-1:].replace(b"\n", b"")
             await self._fill()
@@ -102,7 +115,7 @@ class LineReader:
             stop = end if end >= 0 else len(self._pending)
             if end < 0 and stop <= start:
                 break
-            budget -= stop - start + _NUMBER_WIDTH
+            budget -= stop - start + NUMBER_WIDTH
             if budget < 0:
                 if taken:
                     break

@@ -23,10 +23,16 @@ _KEPT = 200
 """Lines of progress that are still there when the call is over."""
 
 
+Looks = tuple[str, dict[str, Any]]
+"""How a server describes a tool."""
+
+
 class PreparedCall(Prepared, frozen=True, kw_only=True):
     server: str
     tool: str
     arguments: dict[str, Any]
+    seen: Looks
+    """What was decided about."""
 
 
 def servers_of(ctx: ToolContext) -> Mcp:
@@ -45,9 +51,12 @@ def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> Pr
         raise WordedError(f"The arguments for {tool} of {server} are no JSON object.", text)
     found = find_server(server, mcp.servers, ctx)
     known = _find_tool(tool, found, ctx)
-    subject = f"{found.name}/{known.name}"
-    if known.changed:
-        subject += " (which the server describes otherwise than before)"
+    claim = Claim(
+        Access.MCP,
+        subject=f"{found.name}/{known.name}",
+        listed=known.always_allowed,
+        changed=known.changed,
+    )
     row = {
         "type": "use_mcp_tool",
         "serverName": found.name,
@@ -55,16 +64,18 @@ def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> Pr
         "arguments": msgspec.json.encode(given).decode(),
     }
     return PreparedCall(
-        claims=(Claim(Access.MCP, subject=subject, listed=known.always_allowed),),
+        claims=(claim,),
         row=row,
         ask=AskKind.USE_MCP_SERVER,
         server=found.name,
         tool=known.name,
         arguments=given,
+        seen=_looks(known),
     )
 
 
 async def run_call(prepared: PreparedCall, ctx: ToolContext) -> Outcome:
+    _check_unchanged(prepared, ctx)
     ctx.say("mcp_server_request_started", "")
     told: list[str] = []
     live = LiveOutput(ctx.on_output)
@@ -83,6 +94,21 @@ async def run_call(prepared: PreparedCall, ctx: ToolContext) -> Outcome:
             ctx.say("command_output", "".join(told))
     ctx.say("mcp_server_response", answer.text, answer.images)
     return Outcome(answer.text, images=answer.images, is_error=answer.is_error)
+
+
+def _check_unchanged(prepared: PreparedCall, ctx: ToolContext) -> None:
+    """A person may have thought about it for long. Raises ToolError."""
+    for server in servers_of(ctx).servers:
+        for tool in server.offered if server.name == prepared.server else ():
+            if tool.name == prepared.tool and _looks(tool) != prepared.seen:
+                raise ToolError(
+                    f"The MCP server {server.name!r} has changed its tool {tool.name!r} since it"
+                    " was asked about. Look at its description again before you call it."
+                )
+
+
+def _looks(tool: McpTool) -> Looks:
+    return tool.description, tool.schema
 
 
 def _object(arguments: Any) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ patch is not carried out at all.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec import Struct, structs
 
@@ -43,7 +44,7 @@ class Draft(Struct):
 class HunkFailure(Struct, frozen=True):
     reason: str
     inside: bool
-    """All files of the hunk are in the workspace, so that it may be told at once."""
+    """All files of the hunk are of the workspace, so that it may be told at once."""
 
 
 class PatchPlan(Struct, frozen=True):
@@ -62,22 +63,36 @@ async def plan_patch(hunks: Sequence[Hunk], ctx: ToolContext) -> PatchPlan:
     for hunk in hunks:
         for path in _paths(hunk):
             places[path] = locate(ctx, path)
-    planner = _Planner(ctx, places)
+    outside = _outside(hunks, places)
+    planner = _Planner(ctx, places, outside)
     failures: list[HunkFailure] = []
     for hunk in hunks:
         try:
             await planner.lay(hunk)
         except ToolError as error:
-            inside = all(places[path].inside for path in _paths(hunk))
+            inside = places[hunk.path].path not in outside
             failures.append(HunkFailure(str(error), inside))
     unique = {place.path: place for place in reversed(places.values())}
     return PatchPlan(tuple(reversed(unique.values())), planner.drafts, tuple(failures))
 
 
+def _outside(hunks: Sequence[Hunk], places: dict[str, Place]) -> frozenset[Path]:
+    """Files outside of the workspace, and those that are moved there or, maybe, come from there."""
+    outside: set[Path] = set()
+    for hunk in hunks:
+        named = [places[path] for path in _paths(hunk)]
+        if any(not place.inside or place.path in outside for place in named):
+            outside |= {place.path for place in named}
+    return frozenset(outside)
+
+
 class _Planner:
-    def __init__(self, ctx: ToolContext, places: dict[str, Place]) -> None:
+    def __init__(
+        self, ctx: ToolContext, places: dict[str, Place], outside: frozenset[Path]
+    ) -> None:
         self._ctx = ctx
         self._places = places
+        self._outside = outside
         self._drafts: dict[str, Draft] = {}
 
     @property
@@ -144,7 +159,8 @@ class _Planner:
         text = current.text
         outcome = await computed(len(text), lambda: self._applied(text, chunks))
         if isinstance(outcome, Missed):
-            raise ToolError(_missed(path, outcome, quoted=draft.place.inside))
+            quoted = draft.place.path not in self._outside
+            raise ToolError(_missed(path, outcome, quoted=quoted))
         return current.encode(outcome)
 
     def _applied(self, text: str, chunks: Sequence[Chunk]) -> str | Missed:

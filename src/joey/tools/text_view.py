@@ -9,7 +9,7 @@ from msgspec import structs
 from joey.core.models import ModelInfo
 from joey.errors import ToolError
 from joey.tools.line_block import Block, block_around
-from joey.tools.line_reader import LineReader, Lines
+from joey.tools.line_reader import NUMBER_WIDTH, LineReader, Lines
 from joey.tools.read_request import Range, WantedFile
 from joey.tools.read_result import Entry, Passage
 
@@ -61,7 +61,10 @@ class TextViewer:
     async def _ranges(self, wanted: WantedFile, start_over: Opener) -> Entry:
         found: dict[Range, Lines] = {}
         reader = start_over()
-        for start, end in sorted(set(wanted.ranges)):
+        for start, end in sorted(wanted.ranges):
+            if again := found.get((start, end)):
+                self._repeat(again)
+                continue
             if start < 1 or end < start:
                 raise ToolError(
                     f"Invalid line range {start}-{end}: lines count from 1, and a range must not"
@@ -113,8 +116,20 @@ class TextViewer:
         self._left -= _size(lines)
         return lines
 
-    def _check_room(self) -> None:
-        if self._left <= 0:
+    def has_room_for(self, text: str) -> bool:
+        """Whether more text can be shown beside the lines; then it takes its room."""
+        size = len(text.encode(errors="replace"))
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
+    def _repeat(self, lines: Lines) -> None:
+        self._check_room(_size(lines))
+        self._left -= _size(lines)
+
+    def _check_room(self, size: int = 1) -> None:
+        if self._left < size:
             raise ToolError(
                 "There is no room left for this file in one result: read it in another call, or"
                 " name the lines you need in line_ranges."
@@ -128,7 +143,8 @@ def text_budget(model: ModelInfo) -> int:
 
 
 def _size(lines: Lines) -> int:
-    return sum(len(line) + 8 for line in lines.lines)
+    """Bytes, with what the numbers in front of the lines take."""
+    return len("".join(lines.lines).encode(errors="replace")) + NUMBER_WIDTH * len(lines.lines)
 
 
 def _within(lines: Lines, budget: int) -> Lines:

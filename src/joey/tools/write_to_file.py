@@ -25,6 +25,7 @@ from joey.tools.file_edit import (
     write_result,
 )
 
+_OTHER_NAMES = {"file_text": "content", "file_path": "path"}
 _MARKDOWN = frozenset({".md", ".mdx", ".markdown"})
 
 
@@ -51,13 +52,13 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
     aliases: ClassVar[tuple[str, ...]] = ("write_file",)
     group: ClassVar[Group] = Group.EDIT
     params: ClassVar[type[Struct]] = WriteToFileParams
-    xml_params: ClassVar[tuple[str, ...]] = ("file_text", "line_count")
+    xml_params: ClassVar[tuple[str, ...]] = (*_OTHER_NAMES, "line_count")
 
     def offered(self, offer: Offer) -> bool:
         return offer.edit_tool != "apply_patch"  # whole files are part of patches
 
     def parse(self, arguments: dict[str, Any]) -> WriteToFileParams:
-        params = convert(arguments, WriteToFileParams, self.name, {"file_text": "content"})
+        params = convert(arguments, WriteToFileParams, self.name, _OTHER_NAMES)
         if not params.path.strip():
             raise missing(self.name, "path")
         return params
@@ -68,7 +69,7 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
         if place.inside:
             _refuse_if_stale(original)
         content, taken_off = clean_content(params.content, params.path, ctx)
-        text = _in_the_manner_of(original, content)
+        text = _in_the_manner_of(original, content, ctx.protocol)
         data = original.encode(text)
         patch = await make_patch(original, text)
         tag = "editedExistingFile" if original.exists else "newFileCreated"
@@ -148,12 +149,19 @@ def _without_fence(content: str) -> str:
     return f"{body}\n" if newline else ""
 
 
-def _in_the_manner_of(original: Original, text: str) -> str:
+def _in_the_manner_of(original: Original, text: str, protocol: ToolProtocol) -> str:
     """A file of `\\r\\n` lines stays one when the new text says nothing about line ends, and a byte
-    order mark that it has is not written twice."""
+    order mark that it has is not written twice.
+
+    In XML a newline before the closing tag is not part of the content, so nothing can be said there
+    about the last one: it stays as it was, and a new file has it.
+    """
     if original.has_mark:
         text = text.removeprefix("\ufeff")
     old = original.text
+    had_newline = old.endswith("\n") or not old
+    if protocol is ToolProtocol.XML and had_newline and text and not text.endswith("\n"):
+        text += "\r\n" if "\r\n" in text else "\n"
     if "\r\n" in text or old.count("\r\n") * 2 <= old.count("\n"):
         return text
     return text.replace("\n", "\r\n")

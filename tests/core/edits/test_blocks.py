@@ -27,6 +27,7 @@ def problem(*lines: str) -> str:
         ((S, ":start_line: 5 ", ":end_line:9", "-------", "a", M, "b", R), (Block("a", "b", 5),)),
         ((S, ":start_line:5", "a", M, "b", R), (Block("a", "b", 5),)),
         ((S, "-------", "a", M, "b", R), (Block("a", "b"),)),
+        ((S, "-------", "a", M, "-------", "b", R), (Block("-------\na", "-------\nb"),)),
         ((S, ":start_line:0", "-------", "a", M, "b", R), (Block("a", "b"),)),
         ((S + ">", "a", M, "b", R), (Block("a", "b"),)),
         (("<" + S, "a", M, "b", ">" + R + "<"), (Block("a", "b"),)),

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from joey.core.edits.flat_text import FlatText, Stretch
 from joey.errors import ToolError
+from tests.bounded import run_bounded
 
 TEXT = st.lists(st.sampled_from(["a", "b", "ab", "\n", "\r\n", "\r", " "]), max_size=30).map(
     "".join
@@ -86,3 +87,16 @@ def test_what_is_outside_of_the_places_keeps_its_bytes(text: str, old: str, new:
         head, tail = flat._real(places[0].start), len(text) - flat._real(places[-1].stop)
         assert result.startswith(text[:head])
         assert result.endswith(text[len(text) - tail :])
+
+
+def test_many_places_in_one_line_do_not_take_for_ever() -> None:
+    run_bounded(
+        "from joey.core.edits.flat_text import FlatText\n"
+        "text = FlatText('abcd,' * 400_000)\n"
+        "assert text.replace(text.find(','), ';\\n') == 'abcd;\\n' * 400_000\n"
+    )
+
+
+def test_a_text_that_is_everywhere_is_refused() -> None:
+    with pytest.raises(ToolError, match="more than 1000000 times"):
+        FlatText("a" * 1_000_001).find("a")

@@ -47,6 +47,16 @@ def test_a_change_that_was_made_before_is_recognised() -> None:
     assert "The new text is there already, at line 2" in summary
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [("alpha\nbeta\n", "alpha\n"), ("zeta", "a"), ("one two", "alpha")]
+)
+def test_a_new_text_that_may_be_there_for_other_reasons_is_not_pointed_at(
+    old: str, new: str
+) -> None:
+    summary = miss("alpha\ngamma\nalpha\nalpha\nalpha\n", old, new).summary
+    assert "there already" not in summary
+
+
 def test_every_place_of_a_text_is_named_and_the_first_are_shown() -> None:
     text = FlatText("x\n" + "same\n" * 20)
     failure = explain_count(text, text.find("same"))

@@ -248,6 +248,11 @@ def test_a_change_that_was_made_before_is_recognised() -> None:
     assert "What they shall become is at line 1 already" in summary
 
 
+def test_kept_lines_that_are_there_do_not_mean_that_the_others_were_deleted() -> None:
+    summary, _ = miss("alpha\ngamma\n", " alpha", "-beta")
+    assert "made before" not in summary
+
+
 def test_a_text_with_nothing_alike_says_so() -> None:
     summary, evidence = miss("", "-x")
     assert "No similar lines were found" in summary

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
+from joey.core.edits.document import normalise
 from joey.core.edits.occurrences import occurrences
 from joey.core.edits.search_replace import Applied, Failed, apply_blocks
 from tests.bounded import run_bounded
@@ -87,6 +88,21 @@ def test_start_lines_are_those_of_the_file_before_the_edit() -> None:
         f"x\nitem {n}\n" + ("more\nmore\nmore\n" if n % 5 == 1 else "") for n in range(1, 60)
     )
     assert edited(original, *blocks) == expected
+
+
+@pytest.mark.parametrize("line", [None, 2])
+def test_a_block_that_is_written_twice_is_applied_once(line: int | None) -> None:
+    result = outcome("a\nfoo\nb\n", *[block("foo", "foo\nbar", line)] * 2)
+    assert isinstance(result, Applied)
+    assert result.text == "a\nfoo\nbar\nb\n"
+    told = [failure.summary for failure in result.failures]
+    again = "The same block is in the diff more often than its text was in the file"
+    assert told == ([] if line else [f"{again}, where it was changed once."])
+
+
+def test_a_block_that_is_written_for_each_of_two_places_changes_both() -> None:
+    twice = [block("foo", "foo\nbar")] * 2
+    assert edited("foo\na\nfoo\n", *twice) == "foo\nbar\na\nfoo\nbar\n"
 
 
 def test_a_block_without_a_line_does_not_shift_those_before_it() -> None:
@@ -229,6 +245,11 @@ def test_the_first_line_number_is_the_start_line() -> None:
     assert result.split("\n").index("other") == 7
 
 
+def test_bars_of_new_lines_are_not_taken_for_line_numbers() -> None:
+    rows = "| a | b |\n| c | d |"
+    assert edited("text\nmore\n", block("1 | text\n2 | more", rows)) == f"{rows}\n"
+
+
 def test_lines_quoted_with_numbers_can_be_deleted() -> None:
     assert edited(CODE, deletion("2 |     return 1\n3 | ")) == CODE.replace("    return 1\n\n", "")
 
@@ -247,6 +268,8 @@ def test_lines_quoted_with_numbers_can_be_deleted() -> None:
         ("    a\n", "    a", "a", "a\n"),
         ("  a  \n", "a", "b  ", "  b  \n"),
         ("a\n", "a", "    a\n\tb", "    a\n\tb\n"),
+        ("    # it’s\n", "    # it's", "\tx", "\tx\n"),
+        ("if x:\n    a()\n", "if x:\n  a()", "if x:\n  a()\n  b()", "if x:\n    a()\n    b()\n"),
     ],
 )
 def test_new_lines_are_indented_as_the_place_is(
@@ -306,6 +329,55 @@ def test_lines_that_a_block_only_quotes_keep_their_ends(
     assert edited(original, block(search, replace)) == expected
 
 
+@pytest.mark.parametrize(
+    ("original", "search", "replace", "expected"),
+    [
+        ('s = "a  b"\nold\n', 's = "a b"\nold', 's = "a b"\nnew', 's = "a  b"\nnew\n'),
+        ("“a”\n1\n“b”\n2\n", '"a"\n1\n"b"\n2', '"a"\n3\n"b"\n4', "“a”\n3\n“b”\n4\n"),
+        ("“a”\n\n\nold\n", '"a"\n\nold', '"a"\n\nnew', "“a”\n\nnew\n"),
+    ],
+)
+def test_lines_that_a_block_only_quotes_are_not_written_as_it_quotes_them(
+    original: str, search: str, replace: str, expected: str
+) -> None:
+    assert edited(original, block(search, replace)) == expected
+
+
+ODD = (
+    "it’s {}",
+    "  a  b {}",
+    "\t“{}”",
+    "x{}  ",
+    "    y\u00a0z {}",
+    "\x0c{}",
+    "a\u2028{}",
+    "a\rb {}",
+)
+
+
+@pytest.mark.requirement("edits:bytes")
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.sampled_from((*ODD, *ODD, "", "  ", "\t")), min_size=3, max_size=9),
+    st.data(),
+    st.booleans(),
+)
+def test_of_lines_quoted_without_their_peculiarities_one_is_changed(
+    patterns: list[str], data: st.DataObject, has_line: bool
+) -> None:
+    lines = [pattern.format(number) for number, pattern in enumerate(patterns)]
+    filled = [number for number, line in enumerate(lines) if line.strip()]
+    assume(filled)
+    first, changed, last = sorted(data.draw(st.sampled_from(filled)) for _ in range(3))
+    quoted = [normalise(line) for line in lines]
+    new = [*quoted[first:changed], "new", *quoted[changed + 1 : last + 1]]
+    search, replace = "\n".join(quoted[first : last + 1]), "\n".join(new)
+    after = edited("\n".join(lines), block(search, replace, first + 1 if has_line else None))
+    assert after.split("\n")[changed].strip() == "new"
+    assert after.split("\n")[:changed] == lines[:changed]
+    assert after.split("\n")[changed + 1 :] == lines[changed + 1 :]
+
+
 # What does not fit
 
 
@@ -325,6 +397,13 @@ def test_what_fits_is_applied_and_what_does_not_is_told() -> None:
     assert isinstance(result, Applied)
     assert (result.applied, result.total, len(result.failures)) == (1, 2, 1)
     assert result.text == CODE.replace("2", "3")
+
+
+def test_of_many_blocks_that_do_not_fit_only_the_first_are_explained() -> None:
+    blocks = [block(f"nowhere {number}", "x") for number in range(9)]
+    result = outcome("some words\nand more of them\n", *blocks)
+    assert isinstance(result, Failed)
+    assert [bool(failure.evidence) for failure in result.failures] == [True] * 5 + [False] * 4
 
 
 def test_a_block_that_changes_nothing_fails() -> None:

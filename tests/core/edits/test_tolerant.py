@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joey.core.edits.tolerant import WordSearch
+from joey.errors import ToolError
 from tests.bounded import run_bounded
 
 
@@ -81,3 +82,8 @@ def test_many_equal_words_do_not_take_for_ever() -> None:
         "assert len(search.find('a ' * 100_000 + 'b')) == 1\n"
         "assert search.find('a ' * 100_000 + 'c') == []"
     )
+
+
+def test_words_that_are_everywhere_are_refused() -> None:
+    with pytest.raises(ToolError, match="more than 1000000 times"):
+        WordSearch("a b " * 1_000_001).find("a  b")

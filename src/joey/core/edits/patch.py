@@ -129,9 +129,8 @@ class _Patcher:
 
 def _is_telling(chunk: Chunk) -> bool:
     """Whether to find the new lines of a chunk means more than to find some of the old ones."""
-    old, new = chunk.old, chunk.new
-    parts = (old[at : at + len(new)] for at in range(len(old) - len(new) + 1))
-    return any(new) and new not in parts
+    old, new = ("\n".join(["", *lines, ""]) for lines in (chunk.old, chunk.new))
+    return any(chunk.new) and new not in old
 
 
 def _edits(lines: Sequence[PatchLine], at: int) -> list[LineEdit]:

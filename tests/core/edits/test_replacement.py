@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import pytest
+
+from joey.core.edits.flat_text import FlatText
+from joey.core.edits.replacement import Miscounted, Replaced, replace_text
+
+
+@pytest.mark.parametrize(
+    ("text", "old"), [("}\n}\n}\n", "}\n}"), ("aXaXa", "aXa"), ("}\r\n}\r\n}\r\n", "}\n}")]
+)
+def test_a_text_that_overlaps_itself_is_there_more_than_once(text: str, old: str) -> None:
+    outcome = replace_text(FlatText(text), old, "new", tolerant=True)
+    assert isinstance(outcome, Miscounted)
+    assert len(outcome.places) == 2
+    assert isinstance(replace_text(FlatText(text), old, "new", expected=None), Replaced)
+
+
+def test_a_text_that_is_there_too_often_is_not_looked_for_with_other_white_space() -> None:
+    text = FlatText("a\u00a0b\na\u00a0b\na b\n")
+    outcome = replace_text(text, "a\u00a0b", "X", tolerant=True)
+    assert isinstance(outcome, Miscounted)
+    assert len(outcome.places) == 2
