@@ -34,16 +34,16 @@ class House:
             folder.mkdir(parents=True, exist_ok=True)
         self.trusted = trusted
         self.asked: list[Mapping[str, bytes]] = []
-        self.hubs = Hubs(
-            Surroundings(
-                home=self.home,
-                env={"NAME": "value"},
-                environment={"PATH": os.environ["PATH"]},
-                trust_file=self.home / "trust.json",
-                trusts=self._trusts,
-                first_delay=0.05,
-            )
+        self.environment = {"PATH": os.environ["PATH"]}
+        self.surroundings = Surroundings(
+            home=self.home,
+            env={"NAME": "value"},
+            environment=self.environment,
+            trust_file=self.home / "trust.json",
+            trusts=self._trusts,
+            first_delay=0.05,
         )
+        self.hubs = Hubs(self.surroundings)
 
     def _trusts(self, workspace: Path, wanted: Mapping[str, bytes]) -> bool:
         self.asked.append(wanted)

@@ -179,11 +179,11 @@ def test_files_of_the_workspace_that_a_server_runs_are_part_of_what_is_trusted(
     (place.workspace / "elsewhere.py").symlink_to("/etc/passwd")
     entry = {"command": "python3", "args": ["-u", "server.py", "elsewhere.py", "missing.py"]}
     config = parse_server("mine", entry, "project", {})
-    names = [item.name for item in wanted_of(config, place.workspace)]
-    assert names == ["mcp:mine", "mcp:mine:server.py"]
-    before = wanted_of(config, place.workspace)[1].content
+    names = [item.name for item in wanted_of(config, place.workspace, {})]
+    assert names == ["mcp:mine", "mcp:mine:server.py", "mcp:mine:elsewhere.py"]
+    before = wanted_of(config, place.workspace, {})[1].content
     script.write_text("print(2)")
-    assert wanted_of(config, place.workspace)[1].content != before
+    assert wanted_of(config, place.workspace, {})[1].content != before
 
 
 @pytest.mark.requirement("trust:shown")
@@ -196,7 +196,7 @@ def test_what_is_shown_before_trust_is_the_whole_command_its_place_and_names_of_
         "alwaysAllow": ["look"],
     }
     config = parse_server("mine", entry, "project", {"MY_KEY": "hush"})
-    told = "\n".join(wanted_of(config, Path("/work"))[0].details)
+    told = "\n".join(wanted_of(config, Path("/work"), {})[0].details)
     assert "npx -y 'some server' --token abc" in told
     assert "/work/sub" in told
     assert "KEY from ${env:MY_KEY}" in told

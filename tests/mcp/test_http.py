@@ -160,6 +160,33 @@ async def test_a_token_that_ran_out_is_renewed_without_a_person(house: House, we
     await lease.close()
 
 
+@pytest.mark.requirement("mcp:oauth:refresh")
+async def test_renewing_a_token_disturbs_nobody_but_a_new_login_is_noticed(
+    house: House, web: Web
+) -> None:
+    web.login = True
+    house.write(web=entry(web))
+    await log_in(house)
+    (kept,) = (house.home / "mcp-auth").iterdir()
+    document = json.loads(kept.read_text())
+    kept.write_text(json.dumps(document | {"expiresAt": 1}))
+    lease = house.hubs.lease(house.workspace)
+    await settled(lease)
+    assert web.refreshed == 1
+    for _ in range(3):
+        await settled(lease)
+        assert (await lease.call("web", "hello", {})).text == "hello"
+    greetings = [method for method, _ in web.requests].count("initialize")
+    await log_in(house)
+    await settled(lease)
+    await until(lambda: [m for m, _ in web.requests].count("initialize") >= greetings + 2)
+    await until(lambda: server(lease, "web").status == "connected")
+    assert shelf_of(house).forget_login("web")
+    await settled(lease)
+    await until(lambda: "wants a login" in server(lease, "web").error)
+    await lease.close()
+
+
 @pytest.mark.requirement("mcp:oauth:expired")
 async def test_a_login_that_is_worth_nothing_any_more_asks_for_another(
     house: House, web: Web

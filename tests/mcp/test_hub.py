@@ -125,7 +125,7 @@ async def test_any_change_of_a_projects_entry_is_a_new_question(house: House) ->
     house.write(project=True, theirs=tiny(alwaysAllow=["*"]))
     await settled(lease)
     await until(lambda: server(lease, "theirs").status == "untrusted")
-    assert json.loads(house.asked[-1]["mcp:theirs"])["alwaysAllow"] == ["*"]
+    assert json.loads(house.asked[-1]["mcp:theirs"].splitlines()[0])["alwaysAllow"] == ["*"]
     await lease.close()
 
 

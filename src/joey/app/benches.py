@@ -30,6 +30,7 @@ from joey.providers.kinds import KINDS
 from joey.providers.pictures import PictureMaker
 from joey.providers.select import make_provider
 from joey.terminals.local import LocalTerminal
+from joey.terminals.processes import end_marked
 from joey.tools.registry import Registry
 from joey.workspace.clock import SystemClock
 from joey.workspace.environment import LocalEnvironment
@@ -83,7 +84,11 @@ def make_bench(
             pages=WebPages(),
             problems=LocalProblems(files, options.settings, env),
             custom_tools=LocalCustomTools(
-                home, options.workspace, env, partial(is_trusted, home, options.workspace)
+                home,
+                options.workspace,
+                env,
+                partial(is_trusted, home, options.workspace),
+                end_marked,
             ),
             browser=_browser(options.settings, env),
             images=_images(options.settings, home, env),

@@ -20,16 +20,16 @@ from joey.workspace.inventory import every_file
 
 
 class CodeIndexes:
-    def __init__(self, home: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, home: Path, env: Mapping[str, str], *, kept: bool = True) -> None:
         self._home = home
         self._env = env
-        self._indexes = Indexes(home)
+        self._indexes = Indexes(home, kept=kept)
 
     def lease(self, files: LocalFiles, settings: Settings) -> CodeIndex | None:
         if not settings.codebase_index_enabled:
             return None
         embedder = self._embedder(settings.embedding_profile)
-        return self._indexes.open(files, lambda: every_file(files), embedder)
+        return self._indexes.open(files, lambda stop: every_file(files, stop), embedder)
 
     def _embedder(self, name: str) -> Embedder | None:
         """A profile that cannot be used is no reason not to work: searches go by words, and say

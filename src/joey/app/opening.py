@@ -34,7 +34,7 @@ def open_engine(
     store: Store = MemoryStore() if ephemeral else open_store(home, env)
     registry = Registry(default_tools())
     servers = Servers(home, env)
-    indexes = CodeIndexes(home, env)
+    indexes = CodeIndexes(home, env, kept=not ephemeral)
 
     def bench(options: TaskOptions) -> Workbench:
         return make_bench(options, registry, servers, indexes, home, env)

@@ -18,6 +18,7 @@ from joey.core.models import ModelInfo
 from joey.core.modes import Mode
 from joey.core.settings import Profile
 from joey.engine.engine import TaskOptions
+from joey.errors import ConfigError
 from joey.providers.catalog import lookup, models_of
 from joey.providers.kinds import KINDS
 from joey.providers.select import model_of
@@ -49,8 +50,8 @@ class Setup:
         """
         settings, keys = split(configuration or {})
         settings = {name: value for name, value in settings.items() if value is not None}
-        profile = profile or settings.pop("currentApiConfigName", None)
-        mode = mode or settings.get("mode")
+        profile = profile or _name("currentApiConfigName", settings.pop("currentApiConfigName", None))
+        mode = mode or _name("mode", settings.get("mode"))
         folder = usable(workspace or self.workspace)
         check_mode(mode, lambda: self.modes(folder))
         profiles = self._profiles(profile, keys)
@@ -104,3 +105,10 @@ class Setup:
             return model_of(profile)
         known = bool(task.model) and any(task.provider == kind.name for kind in KINDS)
         return lookup(task.provider, task.model) if known else None
+
+
+def _name(key: str, value: object) -> str | None:
+    """Raises ConfigError for what cannot be the name of anything."""
+    if value is not None and not isinstance(value, str):
+        raise ConfigError(f"{key} must be text, not {type(value).__name__}.")
+    return value

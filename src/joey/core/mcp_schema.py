@@ -13,6 +13,7 @@ _CHOICES = ("anyOf", "oneOf")
 _ALL = "allOf"
 _AT_TOP = ("$schema", "$id", "$ref", *_CHOICES, _ALL, "not", "if", "then", "else", "enum", "const")
 _MOST_PARTS = 200
+_DEEPEST = 20
 
 Members = tuple[dict[str, Any], list[str]]
 """Properties, and the names of those that are required."""
@@ -36,26 +37,26 @@ class _Walk:
         self._root = root
         self._left = _MOST_PARTS
 
-    def members(self, schema: dict[str, Any]) -> Members:
+    def members(self, schema: dict[str, Any], depth: int = 0) -> Members:
         self._left -= 1
-        if self._left < 0:
+        if self._left < 0 or depth > _DEEPEST:
             return {}, []
         schema = self._resolved(schema)
         properties = _dict(schema.get("properties"))
         required = [name for name in _list(schema.get("required")) if isinstance(name, str)]
-        for more, needed in self._parts(schema.get(_ALL)):
+        for more, needed in self._parts(schema.get(_ALL), depth):
             properties = {**more, **properties}
             required += needed
         for key in _CHOICES:
-            parts = self._parts(schema.get(key))
+            parts = self._parts(schema.get(key), depth)
             for more, _ in parts:
                 properties = {**more, **properties}
             if parts:
                 required += sorted(set.intersection(*(set(needed) for _, needed in parts)))
         return properties, list(dict.fromkeys(required))
 
-    def _parts(self, value: object) -> list[Members]:
-        return [self.members(part) for part in _list(value) if isinstance(part, dict)]
+    def _parts(self, value: object, depth: int) -> list[Members]:
+        return [self.members(part, depth + 1) for part in _list(value) if isinstance(part, dict)]
 
     def _resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
         """A reference within the document, followed one step."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import base64
+import binascii
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from mcp.types import (
@@ -21,7 +23,14 @@ from pydantic import BaseModel
 
 from joey.core.mcp import McpAnswer
 
-_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_LONGEST_START = 12
+_STARTS = {
+    "image/png": (b"\x89PNG\r\n\x1a\n", b""),
+    "image/jpeg": (b"\xff\xd8\xff", b""),
+    "image/gif": (b"GIF8", b""),
+    "image/webp": (b"RIFF", b"WEBP"),
+}
+"""How pictures begin that models take, and what stands at the eighth byte."""
 
 
 def answer_of_call(result: CallToolResult) -> McpAnswer:
@@ -38,10 +47,8 @@ def answer_of_call(result: CallToolResult) -> McpAnswer:
 
 def answer_of_reading(result: ReadResourceResult) -> McpAnswer:
     texts = [part.text for part in result.contents if isinstance(part, TextResourceContents)]
-    blobs = [part for part in result.contents if isinstance(part, BlobResourceContents)]
-    images = tuple(
-        _data_uri(blob.mime_type, blob.blob) for blob in blobs if blob.mime_type in _PICTURES
-    )
+    blobs = [part.blob for part in result.contents if isinstance(part, BlobResourceContents)]
+    images = tuple(filter(None, map(_picture, blobs)))
     text = "\n\n".join(filter(None, texts))
     if not text and images:
         text = f"[{len(images)} image(s) received]"
@@ -58,20 +65,30 @@ def _text(block: ContentBlock) -> str:
             return _pretty(_json(block, {"icons"}))
         case AudioContent(mime_type=kind):
             return f"[audio of type {kind}, which cannot be passed on]"
-        case ImageContent(mime_type=kind) if kind not in _PICTURES:
+        case ImageContent(mime_type=kind, data=data) if _picture(data) is None:
             return f"[an image of type {kind}, which cannot be passed on]"
     return ""
 
 
-def _pictures(content: Iterable[ContentBlock]) -> Iterable[str]:
+def _pictures(content: Iterable[ContentBlock]) -> Iterator[str]:
     for block in content:
-        match block:
-            case ImageContent(mime_type=kind, data=data) if kind in _PICTURES:
-                yield _data_uri(kind, data)
+        if isinstance(block, ImageContent) and (picture := _picture(block.data)) is not None:
+            yield picture
 
 
-def _data_uri(kind: str | None, data: str) -> str:
-    return f"data:{kind};base64,{data}"
+def _picture(data: str) -> str | None:
+    """As a data URI, by what it is and not by what it is said to be.
+
+    One that a model's service does not take would make every later request of the task fail.
+    """
+    try:
+        start = base64.b64decode(data, validate=True)[:_LONGEST_START]
+    except (binascii.Error, ValueError):
+        return None
+    for kind, (first, eighth) in _STARTS.items():
+        if start.startswith(first) and start[8:].startswith(eighth):
+            return f"data:{kind};base64,{data}"
+    return None
 
 
 def _json(model: BaseModel, left_out: set[str]) -> bytes:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 from msgspec import Meta, Struct, structs
+
+from joey.mcp.secrets import address_without_secrets, arguments_without_secrets, is_secret_name
 
 Source = Literal["project", "global"]
 Transport = Literal["stdio", "sse", "streamable-http"]
@@ -30,7 +32,7 @@ _TYPES: dict[str, Transport] = {
     "http": "streamable-http",
 }
 _VARIABLE = re.compile(r"\$\{(?:env:(\w+)|(workspaceFolder))\}")
-_SECRET = re.compile(r"(--?[\w-]*(?:key|token|secret|password))(=.*)?", re.IGNORECASE)
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~\w-]+", re.ASCII)
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")
 
 
@@ -65,7 +67,9 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def reach(self) -> tuple[object, ...]:
-        """What cannot change without a new connection."""
+        """What cannot change without a new connection: for a project all that was trusted."""
+        if self.source == "project":
+            return (self.source, self.content)
         entry = self.entry
         how = (entry.command, entry.args, entry.cwd, entry.env, entry.url, entry.headers)
         return (self.source, self.transport, self.entry.disabled, *how)
@@ -75,9 +79,22 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
         """The command line, or the address, as it was written but for what may be a secret."""
         written = self.written
         if self.transport == "stdio":
-            return shlex.join((written.command or "", *_without_secrets(written.args)))
-        parts = urlsplit(written.url or "")
-        return parts._replace(query="", netloc=parts.netloc.rpartition("@")[2]).geturl()
+            return shlex.join((written.command or "", *arguments_without_secrets(written.args)))
+        return address_without_secrets(written.url or "")
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Values that must not appear in what is told of this server."""
+        entry, written = self.entry, self.written
+        told = arguments_without_secrets(entry.args)
+        hidden = (word for word, shown in zip(entry.args, told, strict=True) if word != shown)
+        given = (
+            value
+            for name, value in entry.env.items()
+            if is_secret_name(name) or is_secret_name("".join(variables_in(written.env[name])))
+        )
+        query = (value for _, value in parse_qsl(urlsplit(entry.url or "").query))
+        return (*hidden, *given, *entry.headers.values(), *query)
 
     def allows(self, tool: str) -> bool:
         return tool in self.entry.always_allow or ANY_TOOL in self.entry.always_allow
@@ -113,6 +130,8 @@ def parse_server(
     """Raises ValueError with what is wrong."""
     if not name.strip():
         raise ValueError("it has no name")
+    if not name.isprintable():
+        raise ValueError("its name has characters that cannot be seen")
     if not isinstance(value, dict):
         raise ValueError("its entry must be an object")
     try:
@@ -122,16 +141,20 @@ def parse_server(
         key = f"`{place[1]}`: " if place else ""
         raise ValueError(f"{key}{_PLACE.sub('', str(error))}") from None
     transport = _transport(written)
+    content = msgspec.json.encode(value, order="sorted")
+    if b"\\u0000" in content:
+        raise ValueError("it has a zero byte in it, which no program and no address can have")
     entry = _filled(written, variables)
     if transport != "stdio":
         _check_url(entry.url or "")
+        _check_headers(entry.headers)
     return ServerConfig(
         name=name,
         source=source,
         transport=transport,
         entry=entry,
         written=written,
-        content=msgspec.json.encode(value, order="sorted"),
+        content=content,
     )
 
 
@@ -156,18 +179,6 @@ def _transport(entry: Entry) -> Transport:
     return transport
 
 
-def _without_secrets(arguments: tuple[str, ...]) -> Iterator[str]:
-    """`--api-key …` in place of what follows it."""
-    hide = False
-    for argument in arguments:
-        secret = _SECRET.fullmatch(argument)
-        if secret is not None:
-            yield f"{secret[1]}=…" if secret[2] else argument
-        else:
-            yield "…" if hide else argument
-        hide = secret is not None and not secret[2]
-
-
 def _check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
@@ -176,6 +187,20 @@ def _check_url(url: str) -> None:
         raise ValueError(f"`url` is not an address ({error})") from None
     if parts.scheme not in ("http", "https") or not host:
         raise ValueError("`url` must be an http:// or https:// address")
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    """The library would quote a value that it cannot send."""
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise ValueError(f"`headers`: {name!r} is no name of a header")
+        if not (value.isascii() and value.isprintable()):
+            raise ValueError(f"`headers`: the value of {name} has characters that cannot be sent")
+
+
+def variables_in(text: str) -> list[str]:
+    """`${env:NAME}` and the like, as they are written."""
+    return [found[0] for found in _VARIABLE.finditer(text)]
 
 
 def _filled(entry: Entry, variables: Mapping[str, str]) -> Entry:
@@ -191,6 +216,6 @@ def _filled(entry: Entry, variables: Mapping[str, str]) -> Entry:
         cwd=entry.cwd and fill(entry.cwd),
         env={name: fill(value) for name, value in entry.env.items()},
         url=entry.url and fill(entry.url),
-        headers={name: fill(value) for name, value in entry.headers.items()},
+        headers={name: fill(value).strip() for name, value in entry.headers.items()},
         watch_paths=tuple(map(fill, entry.watch_paths)),
     )

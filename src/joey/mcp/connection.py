@@ -19,6 +19,7 @@ from joey.mcp.credentials import Credentials
 from joey.mcp.files import Stamp, stamp
 from joey.mcp.launch import LastWords
 from joey.mcp.pins import Pins
+from joey.mcp.secrets import without
 from joey.mcp.trouble import Circumstances, closed, in_words
 from joey.mcp.wanted import wanted_of
 
@@ -68,6 +69,7 @@ class Connection:
         self._over: str | None = None
         self._stale = False
         self._again = False
+        self._listing: asyncio.Task[None] | None = None
         self._retry_at: float | None = None
         self._down = asyncio.Event()
         self._jobs: set[asyncio.Task[Any]] = set()
@@ -82,11 +84,9 @@ class Connection:
     # What the hub asks of it
 
     def adopt(self, config: ServerConfig) -> None:
-        """Settings that need no new connection. Those of a project have to be trusted anew."""
+        """Settings that need no new connection."""
         self.config = config
         self._show(tools=self._flagged(self.server.tools))
-        if config.source == "project":
-            self.reconsider()
 
     def reconsider(self) -> None:
         """What the person trusts has changed: begin again, with the question whether to."""
@@ -95,13 +95,19 @@ class Connection:
 
     def look_around(self) -> None:
         """Notice that its program was built anew, or that somebody logged in."""
-        if (stamps := self._stamps()) != self._watched:
-            self._watched = stamps
+        login, *files = self._stamps()
+        known, *known_files = self._watched
+        self._watched = (login, *files)
+        renewed = login is not None and login == self._credentials.renewed
+        if files != known_files or (login != known and not renewed):
             self.restart()
 
     def restart(self) -> None:
+        """At once, even while the server is slow to say what it has."""
         self._again = True
         self._signal.set()
+        if self._listing is not None:
+            self._listing.cancel()
 
     async def close(self) -> None:
         tasks = {*self._jobs, *([self._keeper] if self._keeper else [])}
@@ -129,7 +135,7 @@ class Connection:
         return await self._ask(self._ready().read(uri), uri)
 
     def _ready(self) -> Dialogue:
-        if self._dialogue is None:
+        if self._dialogue is None or self._again:
             raise ToolError(f"The MCP server {self.config.name!r} {self._why_not()}")
         return self._dialogue
 
@@ -146,6 +152,8 @@ class Connection:
                 return "belongs to a workspace that is not trusted (joey trust)."
             case "connecting":
                 return "is still starting; try again in a few seconds."
+            case "connected":
+                return "is started anew; try again in a few seconds."
         after = "It is not tried again until its settings change."
         if self._retry_at is not None:
             seconds = max(self._retry_at - asyncio.get_running_loop().time(), 0)
@@ -170,7 +178,7 @@ class Connection:
             raise ToolError(f"The MCP server {name!r} was stopped during the call.") from None
         except Exception as error:
             if not closed(error) or self._is_alive:
-                problem = in_words(error, Circumstances())
+                problem = without(in_words(error, Circumstances()), self.config.secrets)
                 raise ToolError(f"The MCP server {name!r} failed: {problem}.") from error
         await asyncio.wait({self._begin(self._down.wait())}, timeout=_SETTLE)
         raise ToolError(f"The MCP server {name!r} died during the call. It {self._why_not()}")
@@ -196,6 +204,8 @@ class Connection:
                 self._show("untrusted", "the workspace is not trusted; see joey trust")
                 await self._rest(None)
                 continue
+            if self._again:
+                continue
             begun = asyncio.get_running_loop().time()
             self._show("connecting")
             reason = await self._live()
@@ -215,8 +225,9 @@ class Connection:
     def _is_trusted(self) -> bool:
         if self.config.source == "global":
             return True
-        wanted = wanted_of(self.config, self._world.workspace)
-        return self._world.trusts({item.name: item.content for item in wanted})
+        world = self._world
+        wanted = wanted_of(self.config, world.workspace, world.environment)
+        return world.trusts({item.name: item.content for item in wanted})
 
     async def _rest(self, seconds: float | None) -> None:
         self.settled.set()
@@ -273,13 +284,21 @@ class Connection:
         while self._over is None and not self._again:
             if self._stale:
                 self._stale = False
-                async with asyncio.timeout(START_LIMIT):
-                    await self._list(dialogue)
-                self._show("connected")
+                await self._list_again(dialogue)
                 await asyncio.sleep(_CALM)
             else:
                 self._signal.clear()
                 await self._signal.wait()
+
+    async def _list_again(self, dialogue: Dialogue) -> None:
+        self._listing = self._begin(self._list(dialogue))
+        done, _ = await asyncio.wait({self._listing}, timeout=START_LIMIT)
+        if not done:
+            self._listing.cancel()
+            raise TimeoutError
+        if not self._listing.cancelled():
+            self._listing.result()
+            self._show("connected")
 
     async def _list(self, dialogue: Dialogue) -> None:
         tools = await dialogue.tools()
@@ -291,7 +310,7 @@ class Connection:
 
     def _flagged(self, tools: tuple[McpTool, ...]) -> tuple[McpTool, ...]:
         config = self.config
-        changed = self._world.pins.changed(config, list(tools)) if config.entry.always_allow else ()
+        changed = self._world.pins.changed(config, list(tools))
         return tuple(
             structs.replace(
                 tool,
@@ -305,7 +324,7 @@ class Connection:
     def _show(self, status: McpStatus | None = None, error: str = "", **facts: Any) -> None:
         """Tools of a server that is away stay: what the model is told changes less often."""
         if status is not None:
-            facts |= {"status": status, "error": error}
+            facts |= {"status": status, "error": without(error, self.config.secrets)}
         if status == "untrusted":
             facts |= {"tools": (), "resources": (), "instructions": ""}
         self.server = structs.replace(self.server, **facts)

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from joey.mcp.files import Stamp, stamp
 from joey.mcp.json_file import replace_json
 
 FOLDER = "mcp-auth"
@@ -19,6 +20,8 @@ class Credentials:
         self.url = url
         digest = hashlib.sha256(url.encode()).hexdigest()[:24]
         self.path = home / FOLDER / f"{digest}.json"
+        self.renewed: Stamp = None
+        """Of the file as we have written it ourselves: no news for us."""
 
     def load(self) -> dict[str, Any]:
         """Empty when there was no login, or what it left cannot be read."""
@@ -31,6 +34,7 @@ class Credentials:
     def update(self, **values: Any) -> None:
         """Raises ConfigError."""
         replace_json(self.path, {**self.load(), **values, "url": self.url})
+        self.renewed = stamp(self.path)
 
     def forget(self) -> bool:
         """Whether there was anything to forget."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +30,10 @@ MOST_ITEMS = 1000
 """Tools, resources or templates of one server."""
 LONGEST_DESCRIPTION = 10_000
 LARGEST_SCHEMA = 64 * 1024
+LARGEST_LIST = 1024 * 1024
+"""Letters of all descriptions and schemas of one server: each request carries them."""
+_LONGEST_NAME = 500
+_LONGEST_NEWS = 1000
 _NEEDS_OTHER_GREETING = (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION)
 
 R = TypeVar("R", bound=types.PaginatedResult)
@@ -91,7 +95,7 @@ class Dialogue:
 
     @property
     def instructions(self) -> str:
-        return self._session.instructions or ""
+        return (self._session.instructions or "")[:LONGEST_DESCRIPTION]
 
     async def watch(self, on_change: Callable[[], None]) -> None:
         """Newer servers tell of changes only to those who listen. Ends with the connection."""
@@ -107,10 +111,10 @@ class Dialogue:
         found: list[McpTool] = []
         if self._can("tools"):
             async for page in _pages(self._session.list_tools):
-                found += map(_tool, page.tools)
+                found += (_tool(tool) for tool in page.tools if len(tool.name) <= _LONGEST_NAME)
                 if len(found) >= MOST_ITEMS:
                     break
-        return found[:MOST_ITEMS]
+        return list(_within(found[:MOST_ITEMS]))
 
     async def resources(self) -> list[McpResource]:
         """Resources, then templates; servers that say that they have some, and fail, have none."""
@@ -178,6 +182,16 @@ async def _pages(fetch: Callable[..., Awaitable[R]]) -> AsyncIterator[R]:
         cursor = page.next_cursor
 
 
+def _within(tools: list[McpTool]) -> Iterator[McpTool]:
+    """As many of them as a request can carry."""
+    room = LARGEST_LIST
+    for tool in tools:
+        room -= len(tool.description) + len(msgspec.json.encode(tool.schema))
+        if room < 0:
+            return
+        yield tool
+
+
 def _tool(found: types.Tool) -> McpTool:
     schema = found.input_schema
     if len(msgspec.json.encode(schema)) > LARGEST_SCHEMA:
@@ -189,14 +203,14 @@ def _resource(
     found: types.Resource | types.ResourceTemplate, uri: str, is_template: bool = False
 ) -> McpResource:
     return McpResource(
-        uri=uri[:LONGEST_DESCRIPTION],
-        name=found.name[:LONGEST_DESCRIPTION],
-        description=(found.description or "")[:LONGEST_DESCRIPTION],
-        mime_type=(found.mime_type or "")[:LONGEST_DESCRIPTION],
+        uri=uri[:_LONGEST_NEWS],
+        name=found.name[:_LONGEST_NAME],
+        description=(found.description or "")[:_LONGEST_NEWS],
+        mime_type=(found.mime_type or "")[:_LONGEST_NAME],
         is_template=is_template,
     )
 
 
 def _progress(done: float, total: float | None, message: str | None) -> str:
     amount = f"{done:g} of {total:g}" if total else f"{done:g}"
-    return f"{amount}: {message}" if message else amount
+    return f"{amount}: {message[:_LONGEST_NEWS]}" if message else amount

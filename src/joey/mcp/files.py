@@ -55,11 +55,14 @@ def _read(path: Path) -> bytes:
         return b""
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
             raise ConfigError(f"{path} is not a file of at most 1 MiB.")
-        return file.read(LARGEST).removeprefix(b"\xef\xbb\xbf")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(LARGEST).removeprefix(b"\xef\xbb\xbf")
+    finally:
+        os.close(descriptor)
 
 
 class ConfigFiles:
@@ -82,6 +85,10 @@ class ConfigFiles:
             for name, config in self._loaded.get(path, Servers()).configs.items():
                 merged.setdefault(name, config)
         return merged
+
+    def is_own(self, name: str) -> bool:
+        """Whether the person has a server of this name, hidden or not."""
+        return any(name in self._loaded.get(path, Servers()).configs for path in self._user)
 
     @property
     def problems(self) -> tuple[str, ...]:

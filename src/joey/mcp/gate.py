@@ -2,7 +2,8 @@
 
 The library starts a task for everything that a server sends, however much that is. What joey has
 no use for (logs, news about resources) ends here, and a server that asks more and more without
-hearing the answers is let go.
+hearing the answers is let go. It also checks every part of an answer, and keeps a long note for
+each that is wrong: answers of very many parts end here too.
 """
 
 from __future__ import annotations
@@ -14,12 +15,23 @@ from typing import Any, Self, TypeAlias
 import anyio
 from mcp.client._transport import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
-from mcp.types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from mcp.types import (
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
 
 Streams: TypeAlias = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
 
 MOST_OPEN = 64
 """Questions of a server that may wait for an answer."""
+MOST_PARTS = 20_000
+"""Lists, objects and their members in an answer, without what is passed on as it is."""
+_AS_IT_IS = frozenset({"structuredContent", "inputSchema", "outputSchema", "_meta"})
+_TOO_MANY = -32011
 _PASSING = frozenset(
     {
         "notifications/cancelled",
@@ -78,7 +90,7 @@ class GateReader:
             if isinstance(item, Exception):
                 continue
             if self._gate.admits(item.message):
-                return item
+                return SessionMessage(_bounded(item.message), item.metadata)
             # Nothing else in this loop waits when messages pour in.
             await asyncio.sleep(0)
 
@@ -119,6 +131,29 @@ class GateWriter:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _bounded(message: JSONRPCMessage) -> JSONRPCMessage:
+    if not isinstance(message, JSONRPCResponse) or _has_few_parts(message.result):
+        return message
+    said = f"The answer was left out: it had more than {MOST_PARTS:,} parts."
+    error = ErrorData(code=_TOO_MANY, message=said)
+    return JSONRPCError(jsonrpc="2.0", id=message.id, error=error)
+
+
+def _has_few_parts(value: dict[str, Any]) -> bool:
+    left = MOST_PARTS
+    waiting: list[Any] = [value]
+    while waiting and left > 0:
+        match waiting.pop():
+            case dict(members):
+                left -= len(members)
+                waiting += (part for name, part in members.items() if name not in _AS_IT_IS)
+            case list(members):
+                left -= len(members)
+                if left > 0:
+                    waiting += members
+    return left > 0
 
 
 def _ignore(_: str) -> None: ...

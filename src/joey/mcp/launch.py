@@ -34,11 +34,13 @@ async def launch(
     entry: Entry, workspace: Path, environment: Mapping[str, str]
 ) -> asyncio.subprocess.Process:
     """Raises LaunchError."""
-    cwd = workspace / entry.cwd if entry.cwd else workspace
-    env = {**environment, **entry.env}
+    cwd = folder_of(entry, workspace)
+    env = environment_of(entry, environment)
     if not cwd.is_dir():
         raise LaunchError(f"its working directory {cwd} does not exist")
-    program = _find(entry.command or "", cwd, env.get("PATH", ""))
+    program = find_program(entry.command or "", cwd, env)
+    if program is None:
+        raise LaunchError(f"the command {entry.command!r} was not found, or may not be executed")
     try:
         return await asyncio.create_subprocess_exec(
             *_dies_with_us(),
@@ -56,11 +58,24 @@ async def launch(
         raise LaunchError(f"{entry.command!r} cannot be started: {reason}") from error
 
 
-def _find(command: str, cwd: Path, path: str) -> str:
-    found = shutil.which(cwd / command if "/" in command else command, path=path)
-    if found is None:
-        raise LaunchError(f"the command {command!r} was not found, or may not be executed")
-    return str(found)
+def folder_of(entry: Entry, workspace: Path) -> Path:
+    """Where it runs."""
+    return workspace / entry.cwd if entry.cwd else workspace
+
+
+def environment_of(entry: Entry, environment: Mapping[str, str]) -> dict[str, str]:
+    """Ours and its own. Ours must not find programs in whatever folder happens to be open."""
+    folders = environment.get("PATH", "").split(os.pathsep)
+    path = os.pathsep.join(folder for folder in folders if Path(folder).is_absolute())
+    return {**environment, "PATH": path, **entry.env}
+
+
+def find_program(command: str, cwd: Path, env: Mapping[str, str]) -> str | None:
+    """The file that would be run."""
+    folders = (str(cwd / folder) for folder in env.get("PATH", "").split(os.pathsep) if folder)
+    if "/" in command:
+        return shutil.which(str(cwd / command))
+    return shutil.which(command, path=os.pathsep.join(folders))
 
 
 def _dies_with_us() -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """What tools looked like when the person allowed them.
 
-A tool on an `alwaysAllow` list runs without a question only while the server describes it as it
-did when it was first seen there. A description that changed is asked about once more; using the
-tool after that accepts the new one.
+A tool runs without a question only while the server describes it as it did when it was first
+seen. A description that changed is asked about once more; using the tool after that accepts the
+new one. A server that invents tools without end has those beyond the limit asked about.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from joey.mcp.config import ServerConfig
 from joey.mcp.json_file import replace_json
 
 FILE = "mcp-pins.json"
+MOST_TOOLS = 2000
+"""Of one server, over time."""
+_MOST_SERVERS = 500
 
 log = logging.getLogger(__name__)
 
@@ -32,11 +35,12 @@ class Pins:
         """Names of tools that are not what they were; those seen for the first time are noted."""
         known = self._load()
         pinned = known.get(_key(config), {})
-        seen = {tool.name: _digest(tool) for tool in tools if config.allows(tool.name)}
-        new = {name: digest for name, digest in seen.items() if name not in pinned}
+        seen = {tool.name: _digest(tool) for tool in tools}
+        new = [name for name in seen if name not in pinned][: max(MOST_TOOLS - len(pinned), 0)]
         if new:
-            self._save({**known, _key(config): {**pinned, **new}})
-        return {name for name, digest in seen.items() if pinned.get(name, digest) != digest}
+            pinned = {**pinned, **{name: seen[name] for name in new}}
+            self._save({**known, _key(config): pinned})
+        return {name for name, digest in seen.items() if pinned.get(name) != digest}
 
     def accept(self, config: ServerConfig, tool: McpTool) -> None:
         known = self._load()
@@ -53,8 +57,10 @@ class Pins:
             return {}
 
     def _save(self, pins: dict[str, dict[str, str]]) -> None:
+        """Those that were added last are kept."""
+        kept = dict(list(pins.items())[-_MOST_SERVERS:])
         try:
-            replace_json(self._path, pins)
+            replace_json(self._path, kept)
         except ConfigError as error:
             log.warning("%s", error)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from joey.core.mcp import McpServer
 from joey.errors import ConfigError, UserError
@@ -25,6 +25,7 @@ from joey.mcp.trouble import Circumstances, first_cause, in_words
 from joey.mcp.wanted import wanted_of
 from joey.ports.trust import Wanted
 
+_HIDES = "takes the place of your own server of this name, and what your settings allow it"
 _SHARED = 0o644
 _START = 35.0
 _LOGIN = 300.0
@@ -71,7 +72,7 @@ class Shelf:
         """What the workspace would run if it were trusted."""
         configs = self._files.configs.values()
         mine = (config for config in configs if config.source == "project")
-        return tuple(item for config in mine for item in wanted_of(config, self._workspace))
+        return tuple(item for config in mine for item in self._shown(config))
 
     def add(self, name: str, entry: dict[str, Any], *, project: bool) -> Path:
         """The file that it was written to.
@@ -178,10 +179,19 @@ class Shelf:
         if config.entry.disabled:
             return "disabled"
         if config.source == "project":
-            wanted = {item.name: item.content for item in wanted_of(config, self._workspace)}
+            wanted = {item.name: item.content for item in self._wanted(config)}
             if not self._around.trusts(self._workspace, wanted):
                 return "untrusted"
         return "ready"
+
+    def _shown(self, config: ServerConfig) -> Iterator[Wanted]:
+        server, *files = self._wanted(config)
+        if self._files.is_own(config.name):
+            server = structs.replace(server, details=(*server.details, _HIDES))
+        yield from (server, *files)
+
+    def _wanted(self, config: ServerConfig) -> tuple[Wanted, ...]:
+        return wanted_of(config, self._workspace, self._around.environment)
 
     def _path(self, project: bool) -> Path:
         return self._paths(project)[0]

@@ -7,6 +7,7 @@ with everything in its environment that it finds harmless.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp.types import jsonrpc_message_adapter
+from mcp.types import JSONRPCMessage, jsonrpc_message_adapter
 
 from joey.mcp.clip import Lines, message_of
 from joey.mcp.config import Entry
@@ -53,15 +54,24 @@ async def stdio_streams(
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FLUSH):
                     await asyncio.wait([jobs[1]])
-            words.code = await end(process)
         finally:
-            for job in jobs:
-                job.cancel()
-            await asyncio.gather(*jobs, return_exceptions=True)
+            # Also for those who are impatient and cancel once more.
+            await _part_from(process, jobs, words)
             for stream in (incoming, read, write, outgoing):
                 stream.close()
-            # Whoever left the group may hold the pipes open; they are no use any more.
-            process._transport.close()  # type: ignore[attr-defined]
+
+
+async def _part_from(
+    process: asyncio.subprocess.Process, jobs: list[asyncio.Task[None]], words: LastWords
+) -> None:
+    try:
+        words.code = await end(process)
+    finally:
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+        # Whoever left the group may hold the pipes open; they are no use any more.
+        process._transport.close()  # type: ignore[attr-defined]
 
 
 async def _read(
@@ -74,14 +84,32 @@ async def _read(
                 text = await message_of(line)
                 if not text.lstrip().startswith(b"{"):
                     continue  # Some print greetings or logs where only messages belong.
-                try:
-                    message = jsonrpc_message_adapter.validate_json(text, by_name=False)
-                except ValueError:
+                message = _understood(text)
+                if message is None:
                     continue
                 try:
                     await incoming.send(SessionMessage(message))
                 except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                     return
+
+
+def _understood(text: bytes) -> JSONRPCMessage | None:
+    """A message; None for what is none.
+
+    Texts that were cut in the middle of a letter, or are not UTF-8, get a sign in its place.
+    """
+    try:
+        return jsonrpc_message_adapter.validate_json(text, by_name=False)
+    except ValueError:
+        pass
+    try:
+        value = json.loads(text.decode("utf-8", "replace"))
+        mended = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
+        return jsonrpc_message_adapter.validate_json(
+            mended.decode("utf-16", "replace"), by_name=False
+        )
+    except (ValueError, RecursionError):
+        return None
 
 
 async def _write(

@@ -40,3 +40,5 @@ class Claim(Struct, frozen=True):
     """What it is about, in words for a person: `weather/forecast`, an address."""
     listed: bool = False
     """The user has listed exactly this as always allowed (an MCP server's `alwaysAllow`)."""
+    changed: bool = False
+    """It is described otherwise than when it was last used, so that earlier leave says little."""

@@ -106,17 +106,22 @@ def _judge_execute(claim: Claim, settings: Settings) -> Decision:
 
 
 def _judge_mcp(claim: Claim, settings: Settings) -> Decision:
-    action = f"using {claim.subject}"
+    note = " (which its server describes otherwise than before)" if claim.changed else ""
+    action = f"using {claim.subject}{note}"
     switched = _by_switches({"alwaysAllowMcp": settings.always_allow_mcp}, action, settings)
-    listed = claim.listed or _is_named(claim.subject, settings.allowed_mcp_tools)
-    if isinstance(switched, Allow) and not listed:
+    if isinstance(switched, Ask) or ANYTHING in settings.allowed_mcp_tools:
+        return switched
+    if claim.changed:
+        return Ask(action)
+    if not claim.listed and not _is_named(claim.subject, settings.allowed_mcp_tools):
         return Ask(f"{action}: it is not on the alwaysAllow list of its server")
     return switched
 
 
 def _is_named(subject: str, patterns: Sequence[str]) -> bool:
-    server = subject.partition("/")[0]
-    return not {subject, f"{server}/*", "*"}.isdisjoint(patterns)
+    """A server `a/b` is not covered by what was said of the server `a`."""
+    server, _, tool = subject.partition("/")
+    return subject in patterns or ("/" not in tool and f"{server}/*" in patterns)
 
 
 def _by_switches(switches: dict[str, bool], action: str, settings: Settings) -> Decision:

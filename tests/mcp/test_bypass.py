@@ -1,0 +1,416 @@
+"""Ways around the trust of a workspace, none of which must lead anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCRequest
+
+from joey.config.trust import Trust, Trusted
+from joey.core.permissions.claims import Access, Claim
+from joey.core.permissions.policy import Allow, decide
+from joey.core.settings import Settings
+from joey.errors import ToolError
+from joey.mcp.config import parse_server
+from joey.mcp.files import ConfigFiles
+from joey.mcp.launch import LastWords
+from joey.mcp.shelf import Shelf
+from joey.mcp.stdio import stdio_streams
+from joey.mcp.wanted import wanted_of
+from joey.ports import Extras
+from joey.tools.mcp_request import prepare_call, run_call
+from tests.mcp.house import PATIENCE, House, is_alive, server, settled, until
+from tests.mcp.rude import rude
+from tests.tools.shell_context import make_context
+
+
+def request(method: str, params: dict[str, Any]) -> SessionMessage:
+    return SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=1, method=method, params=params))
+
+
+class Ground:
+    """A workspace whose one server was trusted as it was."""
+
+    def __init__(self, root: Path) -> None:
+        self.workspace = root / "work"
+        self.workspace.mkdir()
+        self.environment = {"PATH": os.environ["PATH"]}
+        self._trust = Trust(root / "home")
+        self._entry: dict[str, Any] = {}
+
+    def write(self, name: str, text: str = "print(1)") -> Path:
+        path = self.workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+        return path
+
+    def trust(self, **entry: Any) -> None:
+        self._entry = entry
+        self._trust.grant(self.workspace, self._contents(self.workspace))
+        assert self.is_trusted()
+
+    def is_trusted(self, workspace: Path | None = None) -> bool:
+        workspace = workspace or self.workspace
+        return isinstance(self._trust.standing(workspace, self._contents(workspace)), Trusted)
+
+    def _contents(self, workspace: Path) -> dict[str, bytes]:
+        config = parse_server("theirs", self._entry, "project", self.environment)
+        found = wanted_of(config, workspace, self.environment)
+        return {item.name: item.content for item in found}
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Ground:
+    return Ground(tmp_path)
+
+
+def to_folder(script: Path) -> None:
+    script.unlink()
+    script.mkdir()
+    (script / "__main__.py").write_text("print('evil')")
+
+
+def to_pipe(script: Path) -> None:
+    script.unlink()
+    os.mkfifo(script)
+
+
+def to_link(script: Path) -> None:
+    script.unlink()
+    script.symlink_to("/etc/hostname")
+
+
+@pytest.mark.requirement("trust:scripts")
+@pytest.mark.parametrize("swap", [to_folder, to_pipe, to_link, Path.unlink])
+def test_a_trusted_script_that_becomes_something_else_is_a_new_question(
+    ground: Ground, swap: Callable[[Path], None]
+) -> None:
+    script = ground.write("server.py")
+    ground.trust(command="python3", args=["server.py"])
+    swap(script)
+    assert not ground.is_trusted()
+
+
+@pytest.mark.requirement("trust:scripts")
+def test_a_link_out_of_the_workspace_that_is_turned_elsewhere_is_a_new_question(
+    ground: Ground, tmp_path: Path
+) -> None:
+    for name in ("one.py", "two.py"):
+        (tmp_path / name).write_text("print(1)")
+    link = ground.workspace / "server.py"
+    link.symlink_to(tmp_path / "one.py")
+    ground.trust(command="python3", args=["server.py"])
+    link.unlink()
+    link.symlink_to(tmp_path / "two.py")
+    assert not ground.is_trusted()
+
+
+@pytest.mark.requirement("trust:scripts")
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "node", "args": ["--import=./run.js", "server"]},
+        {"command": "bash", "args": ["-c", "cd . && exec ./run.js --port 1"]},
+        {"command": "node", "env": {"NODE_OPTIONS": "--require ./run.js"}},
+        {"command": "true", "env": {"LD_PRELOAD": "${workspaceFolder}/run.js"}},
+        {"command": "./run.js"},
+        {"command": "run.js", "env": {"PATH": "${workspaceFolder}:/usr/bin"}},
+        {"command": "run.js", "env": {"PATH": ".:/usr/bin"}},
+        {"command": "node", "cwd": "sub", "args": ["../run.js"]},
+    ],
+)
+def test_a_script_counts_however_the_entry_names_it(ground: Ground, entry: dict[str, Any]) -> None:
+    ground.environment["workspaceFolder"] = str(ground.workspace)
+    script = ground.write("run.js")
+    ground.trust(**entry)
+    script.write_text("print('evil')")
+    assert not ground.is_trusted()
+
+
+@pytest.mark.requirement("trust:scripts")
+def test_a_program_of_the_workspace_that_is_found_by_the_persons_own_path_counts(
+    ground: Ground,
+) -> None:
+    program = ground.write("bin/serve")
+    ground.environment["PATH"] = f"{program.parent}:/usr/bin"
+    ground.trust(command="serve")
+    program.write_text("print('evil')")
+    assert not ground.is_trusted()
+
+
+@pytest.mark.requirement("trust:scripts")
+def test_reaching_the_workspace_by_a_link_leaves_no_script_out(
+    ground: Ground, tmp_path: Path
+) -> None:
+    script = ground.write("server.py")
+    ground.trust(command="python3", args=["server.py"])
+    link = tmp_path / "link"
+    link.symlink_to(ground.workspace)
+    assert ground.is_trusted(link)
+    script.write_text("print('evil')")
+    assert not ground.is_trusted(link)
+
+
+def test_folders_and_loops_on_a_command_line_are_no_crash(ground: Ground) -> None:
+    (ground.workspace / "loop").symlink_to("loop")
+    ground.trust(command="npx", args=["files", str(ground.workspace), "loop", "a" * 70_000])
+
+
+@pytest.mark.parametrize("entry", [{"args": ["x\0y"]}, {"cwd": "x\0y"}, {"env": {"A\0": ""}}])
+def test_what_no_program_can_be_given_is_no_entry(entry: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="zero byte"):
+        parse_server("x", {"command": "x", **entry}, "project", {})
+
+
+def detail(**entry: Any) -> list[str]:
+    config = parse_server("mine", entry, "project", {})
+    return list(wanted_of(config, Path("/work"), {})[0].details)
+
+
+@pytest.mark.requirement("trust:shown")
+def test_no_variable_of_the_person_is_passed_on_unseen() -> None:
+    shown = detail(command="x", env={"MODE": "fast ${env:A_KEY} and ${env:OTHER}", "PLAIN": "hush"})
+    assert "sets      MODE from ${env:A_KEY}, ${env:OTHER}" in shown
+    shown = detail(type="sse", url="https://a/", headers={"Auth": "Bearer hush ${env:A_KEY}"})
+    assert "sends     Auth from ${env:A_KEY}" in shown
+    assert "hush" not in "".join(shown)
+
+
+@pytest.mark.requirement("trust:shown")
+def test_a_folder_made_of_variables_is_shown_as_it_was_written() -> None:
+    assert "in        ${env:HOME}/x" in detail(command="x", cwd="${env:HOME}/x")
+
+
+@pytest.mark.requirement("trust:shown")
+def test_an_entry_cannot_add_lines_of_its_own_to_what_is_shown() -> None:
+    told = detail(
+        command="evil",
+        args=["\n" * 200, "x\r      is switched off"],
+        env={"A\n      is switched off": "1"},
+        alwaysAllow=["a\nb"],
+        cwd="a\n\nb",
+    )
+    assert not [line for line in told if len(line.splitlines()) > 1]
+
+
+@pytest.mark.requirement("trust:shown")
+def test_a_server_that_takes_the_place_of_ones_own_says_so(house: House) -> None:
+    house.write(files={"command": "mine"})
+    house.write(project=True, files={"command": "theirs"}, other={"command": "theirs"})
+    shelf = Shelf(house.workspace, house.surroundings)
+    told = {item.name: "\n".join(item.details) for item in shelf.wanted()}
+    assert "your own server" in told["mcp:files"]
+    assert "your own server" not in told["mcp:other"]
+
+
+@pytest.mark.requirement("trust:no-start")
+async def test_a_changed_allow_list_gives_nothing_before_it_is_trusted(
+    house: House, tmp_path: Path
+) -> None:
+    """The server is busy not answering, so that stopping it takes a while."""
+    house.write(project=True, theirs=rude("hang-lists", tmp_path))
+    lease = house.hubs.lease(house.workspace)
+    await settled(lease)
+    await lease.call("theirs", "change", {})
+    await until(lambda: "hanging" in (tmp_path / "log").read_text())
+    house.trusted = False
+    house.write(project=True, theirs=rude("hang-lists", tmp_path, alwaysAllow=["*"]))
+    await settled(lease)
+    assert not any(tool.always_allowed for tool in server(lease, "theirs").tools)
+    with pytest.raises(ToolError):
+        await lease.call("theirs", "echo", {"text": "x"})
+    await lease.close()
+
+
+@pytest.mark.requirement("trust:revoke")
+async def test_trust_that_is_taken_back_stops_a_server_that_is_busy_not_answering(
+    house: House, tmp_path: Path
+) -> None:
+    house.write(project=True, theirs=rude("hang-lists", tmp_path))
+    lease = house.hubs.lease(house.workspace)
+    await settled(lease)
+    pid = int((await lease.call("theirs", "pid", {})).text)
+    await lease.call("theirs", "change", {})
+    await until(lambda: "hanging" in (tmp_path / "log").read_text())
+    house.trusted = False
+    (house.home / "trust.json").write_text("{}")
+    await settled(lease)
+    with pytest.raises(ToolError):
+        await lease.call("theirs", "echo", {"text": "x"})
+    async with asyncio.timeout(PATIENCE / 3):
+        await until(lambda: not is_alive(pid))
+    await lease.close()
+
+
+@pytest.mark.requirement("trust:no-start")
+async def test_a_relative_folder_in_the_persons_path_runs_nothing_of_the_workspace(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trap = house.workspace / "bin" / "serve"
+    trap.parent.mkdir()
+    trap.write_text(f"#!/bin/sh\necho > {tmp_path}/sprung\n")
+    trap.chmod(0o755)
+    monkeypatch.chdir(house.workspace)
+    for path in ("bin:/usr/bin", "./bin:/usr/bin"):
+        house.environment["PATH"] = path
+        lease = await house.open(mine={"command": "serve"})
+        assert "was not found" in server(lease, "mine").error
+        await lease.close()
+        # Nor does what the server itself starts.
+        lease = await house.open(mine={"command": "/usr/bin/env", "args": ["serve"]})
+        await lease.close()
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_a_file_of_settings_that_is_a_folder_is_a_problem_and_no_crash(house: House) -> None:
+    for path in (house.workspace / ".roo" / "mcp.json", house.home / "mcp.json"):
+        path.mkdir()
+    files = ConfigFiles(house.home, house.workspace, {})
+    files.refresh()
+    assert len(files.problems) == 2
+
+
+def test_secrets_on_command_lines_are_not_shown() -> None:
+    def shown(**entry: Any) -> str:
+        return parse_server("x", entry, "global", {}).shown
+
+    told = shown(
+        command="docker",
+        args=[
+            *("run", "-e", "GITHUB_TOKEN=hush1", "--header", "Authorization: Bearer hush2"),
+            *("postgresql://user:hush3@host/db", "--auth-token", "hush4", "--api-keys=hush5"),
+            *("--header=X-Api-Key:hush6", "-H", "x-key: hush7", "--pat", "hush8", "--port", "80"),
+        ],
+    )
+    assert "hush" not in told
+    for word in ("GITHUB_TOKEN", "postgresql", "host/db", "--port 80"):
+        assert word in told
+    assert "hush" not in shown(type="sse", url="https://u:hush@host/x?key=hush#hush")
+
+
+def test_a_header_that_cannot_be_sent_is_not_quoted() -> None:
+    def headers(variables: dict[str, str], **headers: str) -> dict[str, str]:
+        entry = {"type": "sse", "url": "https://a/", "headers": headers}
+        return parse_server("x", entry, "global", variables).entry.headers
+
+    assert headers({"K": "hush\n"}, Auth="Bearer ${env:K}") == {"Auth": "Bearer hush"}
+    for bad in ("hush\nX-Evil: 1", "hüsh", "hu\0sh"):
+        with pytest.raises(ValueError, match="value of Auth") as caught:
+            headers({"K": bad}, Auth="Bearer ${env:K}")
+        assert "sh" not in str(caught.value).partition("value of")[2]
+    with pytest.raises(ValueError, match="no name of a header"):
+        headers({}, **{"Auth\n": "x"})
+
+
+async def test_the_last_words_of_a_server_do_not_tell_the_secrets_it_was_given(
+    house: House,
+) -> None:
+    program = "import os, sys; sys.exit('cannot log in with ' + os.environ['API_KEY'])"
+    entry = {"command": sys.executable, "args": ["-c", program], "env": {"API_KEY": "hush-hush"}}
+    lease = await house.open(mine=entry)
+    error = server(lease, "mine").error
+    assert "cannot log in with …" in error and "hush" not in error
+    await lease.close()
+
+
+async def test_pins_do_not_grow_without_end(house: House, tmp_path: Path) -> None:
+    """A server that invents new tools all the time has them asked about, once there are many."""
+    lease = await house.open(r=rude("inventive", tmp_path, alwaysAllow=["*"]))
+    for _ in range(4):
+        before = {tool.name for tool in server(lease, "r").tools}
+        await lease.call("r", "change", {})
+        await until(lambda b=before: {t.name for t in server(lease, "r").tools} != b)  # type: ignore[misc]
+    pins = json.loads((house.home / "mcp-pins.json").read_text())
+    assert all(len(known) <= 2000 for known in pins.values())
+    assert not all(tool.always_allowed for tool in server(lease, "r").tools)
+    await lease.close()
+
+
+@pytest.mark.requirement("mcp:pins")
+async def test_tools_that_only_the_persons_settings_allow_are_pinned_too(
+    house: House, tmp_path: Path
+) -> None:
+    lease = await house.open(r=rude("redescribing", tmp_path))
+    assert not any(tool.changed for tool in server(lease, "r").tools)
+    await lease.call("r", "change", {})
+    await until(lambda: all(tool.changed for tool in server(lease, "r").tools))
+    await lease.close()
+
+
+@pytest.mark.requirement("mcp:pins")
+async def test_a_tool_that_changes_while_a_person_decides_is_not_called(
+    house: House, tmp_path: Path
+) -> None:
+    lease = await house.open(r=rude("redescribing", tmp_path))
+    ctx = make_context(tmp_path, extras=Extras(mcp=lease))
+    prepared = prepare_call("r", "echo", {"text": "x"}, ctx)
+    await lease.call("r", "change", {})
+    await until(lambda: all(tool.changed for tool in server(lease, "r").tools))
+    with pytest.raises(ToolError, match="has changed its tool"):
+        await run_call(prepared, ctx)
+    assert all(tool.changed for tool in server(lease, "r").tools)
+    outcome = await run_call(prepare_call("r", "echo", {"text": "x"}, ctx), ctx)
+    assert outcome.text == "x"
+    await lease.close()
+
+
+@pytest.mark.requirement("mcp:pins")
+@pytest.mark.parametrize(
+    ("subject", "patterns", "changed", "allowed"),
+    [
+        ("files/read", ("files/*",), False, True),
+        ("files/read", ("files/*",), True, False),
+        ("files/read", ("files/read",), True, False),
+        ("files/read", ("*",), True, True),
+        ("files/evil/read", ("files/*",), False, False),
+        ("files/evil/read", ("files/evil/read",), False, True),
+    ],
+)
+def test_leave_given_by_name_covers_only_what_was_meant(
+    subject: str, patterns: tuple[str, ...], changed: bool, allowed: bool
+) -> None:
+    settings = Settings(
+        auto_approval_enabled=True, always_allow_mcp=True, allowed_mcp_tools=patterns
+    )
+    claim = Claim(Access.MCP, subject=subject, changed=changed)
+    assert isinstance(decide((claim,), settings), Allow) == allowed
+
+
+@pytest.mark.requirement("mcp:stdio:no-orphans")
+async def test_cancelling_twice_leaves_no_process_behind(house: House, tmp_path: Path) -> None:
+    """The second time comes while the first still waits for the last words to be written."""
+    noted = tmp_path / "noted"
+    noted.touch()
+    program = "sleep 3600 & echo $! > $0; sleep 3600"
+    entry = {"command": "/bin/sh", "args": ["-c", program, str(noted)]}
+    config = parse_server("r", entry, "global", {})
+    open_now = asyncio.Event()
+
+    async def use() -> None:
+        words = LastWords()
+        async with stdio_streams(
+            config.entry, house.workspace, {"PATH": os.environ["PATH"]}, words
+        ) as (_, write):
+            await until(noted.read_text)
+            await write.send(request("tools/call", {"name": "x" * 3_000_000}))
+            open_now.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(use())
+    async with asyncio.timeout(PATIENCE):
+        await open_now.wait()
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        await asyncio.wait({task})
+    await until(lambda: not is_alive(int(noted.read_text())))
