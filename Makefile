@@ -29,10 +29,12 @@ format: $(READY) ## repair what can be repaired: imports, layout
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 
-bench: $(READY) ## measure joey against its goals and a bare loop
+bench: $(READY) ## measure joey against its goals and a bare loop, and the page in a browser
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench
+	@$(BIN)/python -m bench.page
 
-soak: $(READY) ## kill, cancel and resume tasks at random for a few minutes
+soak: $(READY) ## for some minutes: send 100,000 broken frames; kill, cancel and resume tasks at random
+	@JOEY_FUZZ=100000 $(BIN)/python -m pytest -s tests/server/test_fuzz.py
 	@JOEY_KILLS=200 $(BIN)/python -m pytest tests/e2e/test_kill.py
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.soak
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.trees 200000

@@ -1653,6 +1653,53 @@ REQUIREMENTS: dict[str, Requirement] = {
     "websocket:search": Requirement(
         "seed 002", "Tasks are found by words of their title, id and conversation."
     ),
+    # Programs that steered the extension through its socket
+    "ipc:frames": Requirement(
+        "wire 3.3", "Frames end with a form feed and may be split anywhere on their way."
+    ),
+    "ipc:welcome": Requirement("wire 3.3", "The first frame names the client and the process."),
+    "ipc:commands": Requirement("wire 3.3", "Every command is understood, old and new spellings."),
+    "ipc:events": Requirement("wire 3.2", "Events are tuples that Roo's closed schemas accept."),
+    "ipc:everybody": Requirement("wire 3.3", "Every client hears every task."),
+    "ipc:answers": Requirement(
+        "wire 3.3", "A question is answered to the client that asked, with nothing if need be."
+    ),
+    "ipc:dropped": Requirement(
+        "wire 3.3", "What is not understood or cannot be done is logged, and the client stays."
+    ),
+    "ipc:mistake-limit": Requirement(
+        "wire 3.1", "A task that a program started does not stop over mistakes."
+    ),
+    "ipc:focus": Requirement("wire 3.2", "Which task is the current one is told."),
+    "ipc:owner": Requirement("security 5", "The socket is its owner's alone."),
+    "ipc:bounds": Requirement(
+        "security 5", "A client that sends without end, or does not read, is cut."
+    ),
+    "ipc:roos-packages": Requirement(
+        "wire 3.3", "The packages that Roo's clients are made of go through a task."
+    ),
+    # Tasks of a server, used from Python
+    "client:sessions": Requirement(
+        "seed 002", "A task far away is used like one in the same process."
+    ),
+    "client:cuts": Requirement(
+        "seed 002, Streaming Message Flow",
+        "Over a line that breaks, each frame is told once and in order.",
+    ),
+    "client:bad-line": Requirement(
+        "seed 002, Streaming Message Flow",
+        "A history is read even over a line that never lasts for all of it.",
+    ),
+    "client:restart": Requirement(
+        "seed 002, Streaming Message Flow", "A server that goes down and comes back is waited for."
+    ),
+    "client:given-up": Requirement("seed 002", "A server that does not come back is given up."),
+    "client:refusals": Requirement("seed 002, Error Codes", "A refusal carries its code."),
+    "client:slow-reader": Requirement(
+        "seed 002, Streaming Message Flow", "A slow reader keeps all that lasts."
+    ),
+    "client:token": Requirement("security 5", "The token of this machine is sent to no other."),
+    "client:attach": Requirement("seed 002", "A person follows and steers a task of a server."),
     "client:growing-rows": Requirement(
         "seed 002, Streaming Message Flow",
         "The Python client shows a growing row to whoever begins to listen.",
@@ -1799,6 +1846,10 @@ REQUIREMENTS: dict[str, Requirement] = {
         "spec, codebase_search", "Tasks of a workspace share one index until the last is closed."
     ),
     "index:private": Requirement("security P6", "Only the owner may read the index."),
+    "index:ephemeral": Requirement("cli, --ephemeral", "Such a run leaves no index behind."),
+    "index:hostile-ignore-files": Requirement(
+        "security P8", "Ignore files that are devices or pipes cost neither memory nor time."
+    ),
     "index:rebuilt": Requirement(
         "spec, codebase_search", "A damaged or outdated index is made anew."
     ),

@@ -42,6 +42,7 @@ def test_a_server_of_this_machine_left_its_token_at_home(tmp_path: Path) -> None
     assert find_server("ws://localhost:7800", None, env | {"JOEY_TOKEN": "set"}).token == "set"
 
 
+@pytest.mark.requirement("client:token")
 def test_the_token_of_this_machine_is_sent_to_no_other(tmp_path: Path) -> None:
     (tmp_path / "server.token").write_text("kept\n", encoding="ascii")
     found = find_server("wss://joey.example.com/ws", None, {"JOEY_HOME": str(tmp_path)})

@@ -9,13 +9,14 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
+import pytest
 from msgspec import Struct
 
 from joey.client.remote import RemoteEngine, RemoteSession
 from joey.core.asks import AskKind
 from joey.core.events import AskOpened
 from joey.testing.script import Turn, call, pause, say
-from joey.testing.server import ModelServer
+from joey.testing.server import ModelServer, Selector
 from tests.client.serving import done, write
 from tests.front.binary import Finished, Joey
 from tests.front.terminal import CTRL_C, CTRL_D, Screen, terminal
@@ -39,7 +40,7 @@ class Stage(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def serving(root: Path, *turns: Turn) -> AsyncIterator[Stage]:
+async def serving(root: Path, *turns: Turn | Selector) -> AsyncIterator[Stage]:
     joey = Joey(home=root / "joey-home", workspace=root / "work")
     joey.workspace.mkdir()
     async with asyncio.timeout(2 * LIMIT), ModelServer(turns) as model:
@@ -68,6 +69,7 @@ def attached(stage: Stage, *arguments: str) -> AbstractAsyncContextManager[Scree
     return terminal(stage.joey, "attach", "--url", stage.url, *arguments)
 
 
+@pytest.mark.requirement("client:attach")
 async def test_a_person_follows_a_task_answers_it_and_sends_words(tmp_path: Path) -> None:
     gate = asyncio.Event()
     turns = (
@@ -106,6 +108,7 @@ async def test_a_person_follows_a_task_answers_it_and_sends_words(tmp_path: Path
         assert session.running
 
 
+@pytest.mark.requirement("client:attach")
 async def test_leaving_the_view_leaves_the_task_alone(tmp_path: Path) -> None:
     gate = asyncio.Event()
     turns = (Turn(say("Busy."), pause(gate), done("later")),)

@@ -116,6 +116,7 @@ def bare(frames: Sequence[EventFrame]) -> list[Any]:
     ]
 
 
+@pytest.mark.requirement("client:cuts")
 @settings(max_examples=150)
 @given(st.lists(st.integers(0, 12), max_size=20))
 def test_under_any_cuts_every_frame_is_told_once_and_in_order(

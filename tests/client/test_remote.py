@@ -9,23 +9,27 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from joey.client.following import is_passing
 from joey.client.remote import RemoteEngine, RemoteError, RemoteSession
 from joey.core.asks import AskKind
-from joey.core.events import AskOpened, TaskFinished
+from joey.core.events import AskOpened, RowGrew, RowOpened, TaskFinished
 from joey.core.wire import EventFrame
-from joey.testing.script import Turn, call, pause, say
+from joey.testing.script import Turn, call, pause, say, usage
 from tests.client.serving import ALLOW_ALL, PATIENCE, TOKEN, Server, a_place, done, write
 
 
 class Cutting:
     """A way to a server that breaks: after some bytes, or when told to."""
 
-    def __init__(self, port: int, seed: int | None = None) -> None:
+    def __init__(
+        self, port: int, seed: int | None = None, bytes_at_once: tuple[int, int] = (2_500, 15_000)
+    ) -> None:
         self._to = port
         self._random = random.Random(seed) if seed is not None else None
+        self._bytes_at_once = bytes_at_once
         self._open: set[asyncio.StreamWriter] = set()
         self._talks: set[asyncio.Task[None]] = set()
         self.cuts = 0
@@ -59,7 +63,7 @@ class Cutting:
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._to)
         self._open |= {writer, far_writer}
-        budget = self._random.randint(2_500, 15_000) if self._random else None
+        budget = self._random.randint(*self._bytes_at_once) if self._random else None
         up = asyncio.create_task(_pump(reader, far_writer, None))
         down = asyncio.create_task(_pump(far_reader, writer, budget))
         await asyncio.wait([up, down], return_when=asyncio.FIRST_COMPLETED)
@@ -106,6 +110,7 @@ def bare(frames: list[EventFrame]) -> list[Any]:
     ]
 
 
+@pytest.mark.requirement("client:cuts")
 @pytest.mark.parametrize("seed", range(6))
 async def test_random_cuts_leave_no_gap_and_no_repeat(tmp_path: Path, seed: int) -> None:
     turns = [
@@ -130,6 +135,32 @@ async def test_random_cuts_leave_no_gap_and_no_repeat(tmp_path: Path, seed: int)
         assert way.cuts > 1
 
 
+@pytest.mark.requirement("client:bad-line")
+async def test_a_history_is_read_over_a_line_that_never_lasts_for_all_of_it(tmp_path: Path) -> None:
+    turns = [
+        Turn(call("update_todo_list", {"todos": f"[x] {number}"}), usage(input=1, output=1))
+        for number in range(20)
+    ]
+    async with a_server(tmp_path, *turns, Turn(done())) as server, await server.connect() as near:
+        task = await near.start("go")
+        await anext(_asks_until_done(task))
+        whole = await near.command("getEvents", task.id)
+        least = len(msgspec.json.encode(await task.messages())) + 3_000
+        assert len(msgspec.json.encode(whole)) > 2 * least
+        way = Cutting(server.port, 1, (least, least))
+        async with way.serving() as url, await _patiently(url) as far:
+            session = await far.attach(task.id)
+            heard = asyncio.create_task(lasting(session))
+            await task.approve()
+            got = await heard
+        assert way.cuts > 1
+        truth = await near.command("getEvents", task.id)
+        assert bare(got) == bare([_frame(event) for event in truth["events"]])
+        rows = [frame.payload for frame in got if frame.event_name == "message"]
+        created = [row["message"]["ts"] for row in rows if row["action"] == "created"]
+        assert created == sorted({row["message"]["ts"] for row in rows}), "each row once"
+
+
 async def _patiently(url: str) -> RemoteEngine:
     """Connect over a way that may break at once."""
     while True:
@@ -148,6 +179,35 @@ def _frame(event: dict[str, Any]) -> EventFrame:
     )
 
 
+@pytest.mark.requirement("client:growing-rows")
+async def test_a_quiet_row_is_shown_to_whoever_attaches_reads_again_or_comes_back(
+    tmp_path: Path,
+) -> None:
+    gate = asyncio.Event()
+    turns = (Turn(say("half of it"), pause(gate), say("and the rest"), done()),)
+    async with a_server(tmp_path, *turns) as server, await server.connect() as near:
+        task = await near.start("go")
+        await _shown(task, "half of it")
+        way = Cutting(server.port)
+        async with way.serving() as url, await RemoteEngine.connect(url, TOKEN) as far:
+            session = await far.attach(task.id)
+            await _shown(session, "half of it")
+            await _shown(session, "half of it")
+            watching = session.watch(session.first)
+            assert [type(await anext(watching)) for _ in range(2)] == [RowOpened, RowGrew]
+            way.cut()
+            await _shown(session, "half of it")
+            gate.set()
+            assert isinstance(await anext(watching), RowGrew), "the words before are not told twice"
+
+
+async def _shown(session: RemoteSession, text: str) -> None:
+    async for frame in session.frames():
+        if is_passing(frame) and frame.payload["message"].get("text") == text:
+            return
+
+
+@pytest.mark.requirement("client:cuts")
 async def test_a_question_that_opened_while_the_line_was_down_is_there_afterwards(
     tmp_path: Path,
 ) -> None:
@@ -175,6 +235,7 @@ async def _asks(session: RemoteSession) -> AsyncIterator[AskOpened]:
             yield event
 
 
+@pytest.mark.requirement("client:restart")
 async def test_a_task_goes_on_after_the_server_was_restarted(tmp_path: Path) -> None:
     turns = Turn(write("note", "x")), Turn(done("after the restart"))
     async with asyncio.timeout(PATIENCE), a_place(tmp_path, turns) as (place, _):
@@ -196,6 +257,28 @@ async def test_a_task_goes_on_after_the_server_was_restarted(tmp_path: Path) -> 
         await engine.close()
 
 
+@pytest.mark.requirement("client:restart")
+async def test_a_server_on_its_way_down_is_waited_for(tmp_path: Path) -> None:
+    turns = (Turn(call("ask_followup_question", {"question": "Sure?", "follow_up": []})),)
+    async with a_server(tmp_path, *turns) as server, await server.connect() as near:
+        task = await near.start("go")
+        await anext(_asks(task))
+        way = Cutting(server.port)
+        async with way.serving() as url, await RemoteEngine.connect(url, TOKEN) as far:
+            server.hub.ready = False
+            attaching = asyncio.create_task(far.attach(task.id))
+            while not server.hub.counters.commands["getMessages", "API_NOT_READY"]:
+                await near.command("ping")
+            refused = server.hub.counters.refused
+            way.cut()
+            while server.hub.counters.refused == refused:
+                await near.command("ping")
+            server.hub.ready = True
+            session = await attaching
+            assert session.pending is not None
+
+
+@pytest.mark.requirement("client:given-up")
 async def test_a_server_that_does_not_come_back_is_given_up(tmp_path: Path) -> None:
     turns = (Turn(pause(asyncio.Event())),)
     async with a_server(tmp_path, *turns) as server:
@@ -221,6 +304,7 @@ async def test_nobody_is_there(tmp_path: Path) -> None:
             await RemoteEngine.connect("ws://127.0.0.1:1/ws", TOKEN)
 
 
+@pytest.mark.requirement("client:refusals")
 async def test_a_wrong_token_is_told_at_once(tmp_path: Path) -> None:
     async with a_server(tmp_path) as server:
         with pytest.raises(RemoteError, match="wants another token") as refused:
@@ -230,6 +314,7 @@ async def test_a_wrong_token_is_told_at_once(tmp_path: Path) -> None:
             await RemoteEngine.connect(server.url)
 
 
+@pytest.mark.requirement("client:refusals")
 async def test_a_refusal_carries_its_code(tmp_path: Path) -> None:
     async with a_server(tmp_path) as server, await server.connect() as engine:
         for command in (engine.attach("nobody"), engine.command("cancelTask", "nobody")):
@@ -272,6 +357,7 @@ async def _asks_until(session: RemoteSession, kind: AskKind) -> AsyncIterator[As
             return
 
 
+@pytest.mark.requirement("client:slow-reader")
 async def test_a_slow_reader_keeps_all_that_lasts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

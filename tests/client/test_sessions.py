@@ -63,7 +63,10 @@ async def sessions(
                 yield start, model
 
 
-pytestmark = pytest.mark.parametrize("flavour", ["local", "remote"])
+pytestmark = [
+    pytest.mark.parametrize("flavour", ["local", "remote"]),
+    pytest.mark.requirement("client:sessions"),
+]
 
 
 async def until(session: Session, kind: type[Event], since: int | None = None) -> list[Event]:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import shutil
 import socket
 import sys
 from asyncio.subprocess import PIPE, STDOUT, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
+from joey.testing.script import Turn
 from joey.testing.server import ModelServer
 
 pytest.importorskip("playwright", reason="the page's tests need playwright")
@@ -154,6 +157,31 @@ async def opened(
         await context.close()
 
 
+class Visit(Struct, frozen=True):
+    model: ModelServer
+    server: Served
+    watched: Watched
+
+    @property
+    def page(self) -> Page:
+        return self.watched.page
+
+
+@asynccontextmanager
+async def visit(
+    browser: Browser, root: Path, turns: Sequence[Turn], task: str | None = None
+) -> AsyncIterator[Visit]:
+    """Somebody who is logged in at a server of their own, and has perhaps started a task."""
+    async with (
+        ModelServer(turns) as model,
+        served(root, model) as server,
+        opened(browser, server.link) as watched,
+    ):
+        if task is not None:
+            await start_task(watched.page, task)
+        yield Visit(model, server, watched)
+
+
 def status(page: Page) -> Any:
     """What is said about the state of the open task."""
     return expect(page.locator(".header .status"))
@@ -164,6 +192,24 @@ async def start_task(page: Page, text: str) -> None:
     await field.fill(text)
     await expect(page.get_by_role("button", name="Start")).to_be_enabled()
     await field.press("Enter")
+
+
+def write_long_task(server: Served, rows: int) -> None:
+    """A task as another program left it."""
+    folder = server.home / "tasks" / "task_long"
+    folder.mkdir(parents=True)
+    written = [
+        {
+            "ts": 1_700_000_000_000 + number,
+            "type": "say",
+            "say": "text",
+            "text": f"Row {number} " + "and words " * (number % 40),
+        }
+        for number in range(rows)
+    ]
+    (folder / "ui_messages.json").write_text(json.dumps(written), encoding="utf-8")
+    messages = [{"role": "user", "content": [{"type": "text", "text": "<task>\nBe long\n</task>"}]}]
+    (folder / "api_conversation_history.json").write_text(json.dumps(messages), encoding="utf-8")
 
 
 async def _drain(stream: asyncio.StreamReader) -> None:

@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
@@ -18,7 +18,7 @@ from joey.server.auth import Token
 from joey.server.hub import Hub
 from joey.server.serve import Listening, ServeOptions, serving
 from joey.testing.script import Turn, call
-from joey.testing.server import ModelServer, by_conversation
+from joey.testing.server import ModelServer, Selector, by_conversation
 from tests.server.shapes import problems
 
 TOKEN = "a-token-for-tests-0123456789"
@@ -33,18 +33,24 @@ class CommandFailedError(Exception):
         self.message = message
 
 
-class Peer:
+class Wire(Protocol):
+    async def send(self, data: str | bytes, /) -> None: ...
+
+    async def recv(self) -> str | bytes: ...
+
+
+class Talk:
     """A client that knows nothing of joey but its frames, each of which it checks."""
 
-    def __init__(self, socket: ClientConnection) -> None:
-        self.socket = socket
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
         self.events: list[Frame] = []
         """Every event so far."""
         self._numbers = itertools.count(1)
 
     async def frame(self) -> Frame:
         async with asyncio.timeout(PATIENCE):
-            data = await self.socket.recv()
+            data = await self._wire.recv()
         assert isinstance(data, str)
         frame: Frame = json.loads(data)
         assert problems(frame) == [], data[:2000]
@@ -54,7 +60,7 @@ class Peer:
 
     async def raw(self, data: str | bytes) -> Frame:
         """Send anything; the next response."""
-        await self.socket.send(data)
+        await self._wire.send(data)
         while (frame := await self.frame())["type"] != "response":
             pass
         return frame
@@ -100,6 +106,14 @@ class Peer:
     def rows(self, task_id: str | None = None) -> list[Frame]:
         """Rows as a page would hold them, in the order of their `ts`."""
         return rows_of(self.events, task_id)
+
+
+class Peer(Talk):
+    """With the library `websockets`."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        super().__init__(socket)
+        self.socket = socket
 
 
 def rows_of(events: Sequence[Frame], task_id: str | None = None) -> list[Frame]:
@@ -161,7 +175,7 @@ class House:
 
 @asynccontextmanager
 async def house(
-    root: Path, *turns: Turn, options: ServeOptions | None = None, **settings: Any
+    root: Path, *turns: Turn | Selector, options: ServeOptions | None = None, **settings: Any
 ) -> AsyncIterator[House]:
     """A server whose model plays these turns to every conversation."""
     (root / "work").mkdir(exist_ok=True)

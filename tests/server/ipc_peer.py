@@ -9,6 +9,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from joey.server.hub import Hub
+from joey.server.ipc import serve_ipc
+from joey.testing.script import Turn
+from tests.client.serving import a_place
+
 PATIENCE = 20.0
 
 
@@ -70,3 +75,19 @@ async def connected(path: Path, *, limit: int = 64 * 1024 * 1024) -> AsyncIterat
         writer.close()
         # A server that cut us has closed it already.
         await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+
+
+@asynccontextmanager
+async def serving(root: Path, *turns: Turn) -> AsyncIterator[tuple[Hub, Path]]:
+    path = root / "private" / "roo.sock"
+    async with a_place(root, turns) as (place, _):
+        hub = place.hub()
+        async with serve_ipc(hub, path):
+            try:
+                yield hub, path
+            finally:
+                await hub.close()
+
+
+def new_task(text: str, **configuration: object) -> dict[str, object]:
+    return {"text": text, "configuration": configuration}

@@ -30,10 +30,20 @@ def problems(value: Any, schema: dict[str, Any] | None = None, place: str = "$")
         return problems(value, SCHEMA["$defs"][schema["$ref"].removeprefix("#/$defs/")], place)
     for several in ("oneOf", "anyOf"):
         if several in schema:
-            found = [problems(value, each, place) for each in schema[several]]
+            near = [each for each in schema[several] if _is_named(value, each)]
+            found = [problems(value, each, place) for each in near]
             if [] not in found:
-                return [f"{place} fits none: {min(found, key=len)}"]
+                return [f"{place} fits none: {min(found, key=len, default='no shape of its name')}"]
     return [*_simple(value, schema, place), *_inner(value, schema, place)]
+
+
+def _is_named(value: Any, schema: dict[str, Any]) -> bool:
+    """The names in a frame say which shape it has; the others need not be tried."""
+    if not isinstance(value, dict):
+        return True
+    properties = schema.get("properties", {})
+    names = {name: inner["const"] for name, inner in properties.items() if "const" in inner}
+    return all(value.get(name) == const for name, const in names.items())
 
 
 def _simple(value: Any, schema: dict[str, Any], place: str) -> list[str]:

@@ -37,69 +37,6 @@ async def test_the_welcome_names_what_can_be_done(tmp_path: Path) -> None:
         assert welcome["data"]["home"] == str(here.home)
 
 
-async def test_a_finished_task_can_be_looked_at_in_every_way(tmp_path: Path) -> None:
-    todos = call("update_todo_list", {"todos": "[x] look\n[ ] tell"})
-    async with house(tmp_path, Turn(todos), done("ready")) as here, here.peer() as peer:
-        assert (await peer.ask("isReady")) == {"ready": True}
-        assert (await peer.ask("ping"))["pong"] > 0
-        task_id = (await peer.ask("startNewTask", text="look around"))["taskId"]
-        await peer.asked("completion_result")
-        info = (await peer.ask("getTask", task_id))["task"]
-        assert (info["title"], info["live"], info["status"]) == ("look around", True, "waiting")
-        assert info["ask"]["ask"] == "completion_result"
-        assert info["contextWindow"] > 0
-        await peer.ask("pressPrimaryButton", task_id)
-        await peer.event("taskFinished")
-        completed = await peer.event("taskCompleted")
-        assert completed["payload"]["isSubtask"] is False
-        assert completed["payload"]["toolUsage"]["update_todo_list"] == {
-            "attempts": 1,
-            "failures": 0,
-        }
-        usage = (await peer.ask("getTokenUsage", task_id))["usage"]
-        assert (usage["totalTokensIn"], usage["totalCacheReads"]) == (20, 0)
-        assert [t["content"] for t in (await peer.ask("getTodos", task_id))["todos"]] == [
-            "look",
-            "tell",
-        ]
-        live = [await peer.ask(name, task_id) for name in ("getMessages", "getEvents")]
-        await peer.ask("clearCurrentTask")
-        assert (await peer.ask("isTaskInHistory", task_id)) == {"inHistory": True}
-        assert (await peer.ask("isTaskInHistory", "another")) == {"inHistory": False}
-        closed = [await peer.ask(name, task_id) for name in ("getMessages", "getEvents")]
-        assert live == closed
-        assert (await peer.ask("getTokenUsage", task_id))["usage"] == usage
-        assert len((await peer.ask("getTodos", task_id))["todos"]) == 2
-        info = (await peer.ask("getTask", task_id))["task"]
-        assert (info["live"], info["status"]) == (False, "completed")
-
-
-async def test_tasks_are_listed_searched_and_deleted(tmp_path: Path) -> None:
-    async with house(tmp_path, done()) as here, here.peer() as peer:
-        ids = []
-        for title in ("mend the roof", "paint the door", "paint the roof"):
-            before = len(peer.events)
-            ids.append((await peer.ask("startNewTask", text=title))["taskId"])
-            await peer.asked("completion_result", since=before)
-        listed = await peer.ask("listTasks", limit=2)
-        assert listed["total"] == 3
-        assert [task["id"] for task in listed["tasks"]] == ids[::-1][:2]
-        rest = await peer.ask("listTasks", limit=2, offset=2)
-        assert [task["id"] for task in rest["tasks"]] == ids[:1]
-        assert (await peer.ask("listTasks", workspace="/elsewhere"))["total"] == 0
-        assert (await peer.ask("listTasks", workspace=str(here.workspace)))["total"] == 3
-        found = (await peer.ask("searchTasks", query="ROOF paint"))["tasks"]
-        assert [task["id"] for task in found] == [ids[2]]
-        await peer.ask("deleteTask", ids[2])
-        assert (await peer.event("taskDeleted"))["taskId"] == ids[2]
-        assert not list((here.home / "tasks").glob(f"*{ids[2]}*"))
-        with pytest.raises(CommandFailedError, match="TASK_NOT_FOUND"):
-            await peer.ask("deleteTask", ids[2])
-        with pytest.raises(CommandFailedError, match="TASK_NOT_FOUND"):
-            await peer.ask("getMessages", ids[2])
-        assert (await peer.ask("listTasks"))["total"] == 2
-
-
 async def test_a_task_that_somebody_else_wrote_is_not_deleted(tmp_path: Path) -> None:
     folder = tmp_path / "home" / "tasks" / "roos-own"
     folder.mkdir(parents=True)
@@ -248,7 +185,8 @@ async def test_modes_models_and_commands_are_named(tmp_path: Path) -> None:
         assert any(name.startswith("claude") for name in models)
         with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*provider"):
             await peer.ask("getModels", provider="nobody")
-        assert await peer.ask("getCommands") == {"commands": []}
+        commands = (await peer.ask("getCommands"))["commands"]
+        assert [command["name"] for command in commands] == ["init"]
         await peer.ask("switchMode", mode="debug")
         assert (await peer.event("modeChanged"))["payload"] == {"mode": "debug"}
         with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*mode"):

@@ -6,12 +6,9 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import sys
 from asyncio.subprocess import PIPE, STDOUT
 from pathlib import Path
-
-import pytest
 
 from joey.core.wire import ErrorCode
 from joey.core.wire_commands import COMMANDS
@@ -22,7 +19,6 @@ from tests.server.house import TOKEN, done, house
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 TEXT = (DOCS / "websocket.md").read_text(encoding="utf-8")
-PACKAGES = Path(__file__).parent / "js"
 
 
 def program(kind: str) -> str:
@@ -59,22 +55,11 @@ async def test_the_python_program_watches_a_task_to_its_end(tmp_path: Path) -> N
     assert len([line for line in program("python").splitlines() if line.strip()]) <= 15
 
 
-async def test_the_javascript_program_watches_a_task_to_its_end(tmp_path: Path) -> None:
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        pytest.skip("node and npm are not installed")
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(PACKAGES / name, tmp_path)
-    installing = await asyncio.create_subprocess_exec(
-        *(npm, "ci", "--silent", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"),
-        cwd=tmp_path,
-        stdout=PIPE,
-        stderr=STDOUT,
-    )
-    said, _ = await installing.communicate()
-    if installing.returncode:
-        pytest.skip(f"npm could not install the package ws: {said.decode()[-200:]}")
-    out = await run(tmp_path, program("js"), "talk.mjs", [node])
+async def test_the_javascript_program_watches_a_task_to_its_end(
+    tmp_path: Path, ws_packages: Path
+) -> None:
+    (tmp_path / "node_modules").symlink_to(ws_packages / "node_modules")
+    out = await run(tmp_path, program("js"), "talk.mjs", ["node"])
     assert out.startswith("welcome")
     assert "taskCompleted" in out
     assert program("js").count("\n") <= 15

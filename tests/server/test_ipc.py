@@ -8,37 +8,18 @@ import os
 import re
 import socket
 import stat
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from joey.core.wire import EventFrame
 from joey.errors import ConfigError
-from joey.server.hub import Hub
 from joey.server.ipc import MAX_UNREAD, serve_ipc
 from joey.server.ipc_wire import LARGEST_FRAME
 from joey.server.tidings import Tidings
 from joey.testing.script import Turn, pause, say
 from tests.client.serving import ALLOW_ALL, a_place, done, write
-from tests.server.ipc_peer import PATIENCE, Peer, connected
-
-
-@asynccontextmanager
-async def serving(root: Path, *turns: Turn) -> AsyncIterator[tuple[Hub, Path]]:
-    path = root / "private" / "roo.sock"
-    async with a_place(root, turns) as (place, _):
-        hub = place.hub()
-        async with serve_ipc(hub, path):
-            try:
-                yield hub, path
-            finally:
-                await hub.close()
-
-
-def new_task(text: str, **configuration: object) -> dict[str, object]:
-    return {"text": text, "configuration": configuration}
+from tests.server.ipc_peer import PATIENCE, Peer, connected, new_task, serving
 
 
 async def _said(peer: Peer, words: str) -> None:
@@ -51,6 +32,7 @@ def names(peer: Peer, task_id: str) -> list[str]:
     return [name for name, payload in peer.heard if payload[0] == task_id]
 
 
+@pytest.mark.requirement("ipc:welcome")
 async def test_a_client_is_welcomed_with_its_id_and_the_process(tmp_path: Path) -> None:
     async with serving(tmp_path) as (_, path):
         reader, writer = await asyncio.open_unix_connection(path)
@@ -60,6 +42,7 @@ async def test_a_client_is_welcomed_with_its_id_and_the_process(tmp_path: Path) 
         writer.close()
 
 
+@pytest.mark.requirement("ipc:events")
 async def test_a_task_is_told_from_its_creation_to_its_result(tmp_path: Path) -> None:
     turns = Turn(say("Writing."), write("note", "hi\n")), Turn(done("written"))
     async with serving(tmp_path, *turns) as (_, path), connected(path) as peer:
@@ -75,6 +58,7 @@ async def test_a_task_is_told_from_its_creation_to_its_result(tmp_path: Path) ->
         assert "Writing." in texts
 
 
+@pytest.mark.requirement("ipc:commands")
 async def test_words_answer_an_approval_with_no(tmp_path: Path) -> None:
     turns = Turn(write("note", "hi\n")), Turn(done("as you wish"))
     async with serving(tmp_path, *turns) as (hub, path), connected(path) as peer:
@@ -88,6 +72,7 @@ async def test_words_answer_an_approval_with_no(tmp_path: Path) -> None:
         assert "rather not" in str(hub.current.messages)
 
 
+@pytest.mark.requirement("ipc:commands")
 async def test_a_cancelled_task_is_resumed_by_its_id_and_words(tmp_path: Path) -> None:
     never = asyncio.Event()
     turns = Turn(say("Wait."), pause(never)), Turn(done("after all"))
@@ -117,6 +102,7 @@ async def test_a_task_that_is_opened_again_does_not_tell_its_past_again(tmp_path
         assert names(peer, task_id)[0] == "taskStarted"
 
 
+@pytest.mark.requirement("ipc:commands")
 async def test_january_names_the_task_that_it_cancels_and_closes(tmp_path: Path) -> None:
     never = asyncio.Event()
     first, second = Turn(say("one"), pause(never)), Turn(say("two"), pause(never))
@@ -140,6 +126,7 @@ async def test_january_names_the_task_that_it_cancels_and_closes(tmp_path: Path)
         assert hub.engine.tasks == []
 
 
+@pytest.mark.requirement("ipc:commands")
 async def test_a_queued_message_can_be_taken_back(tmp_path: Path) -> None:
     gate = asyncio.Event()
     turns = Turn(say("Wait."), pause(gate), done("one")), Turn(done("two"))
@@ -158,13 +145,15 @@ async def test_a_queued_message_can_be_taken_back(tmp_path: Path) -> None:
         assert "and this" not in str(hub.current.messages)
 
 
+@pytest.mark.requirement("ipc:answers")
 async def test_answers_go_to_the_client_that_asked(tmp_path: Path) -> None:
     async with serving(tmp_path) as (_, path), connected(path) as peer, connected(path) as other:
         peer.send("GetModes")
         [modes] = await peer.event("modesResponse")
         assert {"slug": "code", "name": "💻 Code"} in modes
         peer.send("GetCommands")
-        assert await peer.event("commandsResponse") == [[]]
+        [commands] = await peer.event("commandsResponse")
+        assert [command["name"] for command in commands] == ["init"]
         peer.send("GetModels")
         [models] = await peer.event("modelsResponse")
         assert all(
@@ -172,9 +161,10 @@ async def test_answers_go_to_the_client_that_asked(tmp_path: Path) -> None:
         )
         other.send("GetCommands")
         await other.event("commandsResponse")
-        assert other.heard == [("commandsResponse", [[]])]
+        assert [name for name, _ in other.heard] == ["commandsResponse"]
 
 
+@pytest.mark.requirement("ipc:everybody")
 async def test_every_client_hears_every_task(tmp_path: Path) -> None:
     async with (
         serving(tmp_path, Turn(done())) as (_, path),
@@ -187,6 +177,7 @@ async def test_every_client_hears_every_task(tmp_path: Path) -> None:
         assert one.heard == two.heard
 
 
+@pytest.mark.requirement("ipc:dropped")
 async def test_what_cannot_be_done_is_logged_and_the_client_stays(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -201,12 +192,14 @@ async def test_what_cannot_be_done_is_logged_and_the_client_stays(
         peer.send("DeleteQueuedMessage", "none")
         peer.send("StartNewTask", new_task("go", mode="no-such-mode"))
         peer.send("GetCommands")
-        assert await peer.event("commandsResponse") == [[]]
+        [commands] = await peer.event("commandsResponse")
+        assert [command["name"] for command in commands] == ["init"]
     dropped = [record for record in caplog.records if "is dropped" in record.message]
     assert len(dropped) == 8
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
+@pytest.mark.requirement("ipc:bounds")
 async def test_a_client_that_sends_without_end_is_cut(tmp_path: Path) -> None:
     async with serving(tmp_path) as (_, path), connected(path) as peer:
         piece = b"x" * (1024 * 1024)
@@ -217,6 +210,7 @@ async def test_a_client_that_sends_without_end_is_cut(tmp_path: Path) -> None:
                     await peer.writer.drain()
 
 
+@pytest.mark.requirement("ipc:bounds")
 async def test_a_client_that_does_not_read_is_cut_and_others_are_not(tmp_path: Path) -> None:
     text = "x" * 100_000
     count = 3 * MAX_UNREAD // len(text)
@@ -249,6 +243,7 @@ async def _all_that_is_left(peer: Peer) -> bytes:
     return bytes(read)
 
 
+@pytest.mark.requirement("ipc:owner")
 async def test_the_socket_is_its_owners_alone_and_gone_at_the_end(tmp_path: Path) -> None:
     async with serving(tmp_path) as (_, path):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600

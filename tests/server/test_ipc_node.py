@@ -7,18 +7,14 @@ latest), and `@roo-code/types` the schemas that they check each message with.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
-import re
 import shutil
-import subprocess
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -26,44 +22,18 @@ import pytest
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
 from tests.client.serving import done, write
+from tests.server.packages import installed
 
 SOURCE = Path(__file__).parent / "ipc_client"
-NO_NETWORK = re.compile("ENOTFOUND|ECONNREFUSED|ECONNRESET|EAI_AGAIN|ETIMEDOUT|ENOTCACHED")
 LIMIT = 60.0
 
 
 @pytest.fixture(scope="module")
 def client() -> Path:
     """The folder of the client, with its packages installed; kept from one run to the next."""
-    if not shutil.which("node") or not shutil.which("npm"):
-        pytest.skip("node and npm are not installed")
-    lock = (SOURCE / "package-lock.json").read_bytes()
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "joey-tests"
-    folder = cache / f"ipc-client-{hashlib.sha256(lock).hexdigest()[:16]}"
-    if not folder.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=cache) as made:
-            _install(Path(made) / "client", folder)
+    folder = installed(SOURCE)
     shutil.copy(SOURCE / "client.js", folder)
     return folder
-
-
-def _install(made: Path, folder: Path) -> None:
-    made.mkdir()
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(SOURCE / name, made)
-    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-    run = subprocess.run(
-        command, cwd=made, capture_output=True, text=True, timeout=300, check=False
-    )
-    if run.returncode and NO_NETWORK.search(run.stderr):
-        pytest.skip("npm cannot reach its registry")
-    assert run.returncode == 0, run.stderr
-    try:
-        made.rename(folder)
-    except OSError:
-        if not folder.exists():  # somebody else was faster
-            raise
 
 
 @asynccontextmanager
@@ -109,6 +79,7 @@ async def play(folder: Path, package: str, path: Path) -> dict[str, Any]:
     return heard
 
 
+@pytest.mark.requirement("ipc:roos-packages")
 @pytest.mark.parametrize("package", ["node-ipc", "node-ipc-12"])
 async def test_a_client_of_roos_goes_through_a_task_with_answers_a_cancel_and_a_resume(
     client: Path, package: str, tmp_path: Path

@@ -20,8 +20,8 @@ from tests.server.browsing import (
     needs_browser,
     opened,
     served,
-    start_task,
     status,
+    visit,
 )
 
 pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
@@ -38,14 +38,10 @@ async def browser() -> AsyncIterator[Browser]:
 async def test_the_link_logs_in_and_its_token_leaves_the_address_bar(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async with (
-        ModelServer([]) as model,
-        served(tmp_path, model) as server,
-        opened(browser, server.link) as watched,
-    ):
-        page = watched.page
+    async with visit(browser, tmp_path, []) as at:
+        page = at.page
         await expect(page.get_by_role("heading", name="What shall be done?")).to_be_visible()
-        assert page.url == server.url
+        assert page.url == at.server.url
         await page.reload()
         await expect(page.get_by_role("heading", name="What shall be done?")).to_be_visible()
 
@@ -82,13 +78,8 @@ async def test_a_task_streams_and_waits_for_approval_and_acceptance(
         ),
         DONE,
     ]
-    async with (
-        ModelServer(turns) as model,
-        served(tmp_path, model) as server,
-        opened(browser, server.link) as watched,
-    ):
-        page = watched.page
-        await start_task(page, "Run something")
+    async with visit(browser, tmp_path, turns, "Run something") as at:
+        page = at.page
         await expect(page.get_by_text("First half,")).to_be_visible()
         await status(page).to_contain_text("Working")
         gate.set()
@@ -108,13 +99,8 @@ async def test_a_task_streams_and_waits_for_approval_and_acceptance(
 
 async def test_a_rejection_takes_the_words_along(browser: Browser, tmp_path: Path) -> None:
     write = call("write_to_file", {"path": "a.txt", "content": "one\ntwo\n"})
-    async with (
-        ModelServer([Turn(write), DONE]) as model,
-        served(tmp_path, model) as server,
-        opened(browser, server.link) as watched,
-    ):
-        page = watched.page
-        await start_task(page, "Write a file")
+    async with visit(browser, tmp_path, [Turn(write), DONE], "Write a file") as at:
+        page = at.page
         await expect(page.locator(".diff .add").first).to_have_text("+one")
         await page.get_by_label("Message to joey").fill("Call it b.txt")
         await page.keyboard.press("Alt+n")
@@ -122,19 +108,16 @@ async def test_a_rejection_takes_the_words_along(browser: Browser, tmp_path: Pat
         await expect(page.locator(".person", has_text="Call it b.txt")).to_be_visible()
         await expect(page.get_by_label("Message to joey")).to_have_value("")
         await status(page).to_contain_text("Result ready")
-        assert not (server.workspace / "a.txt").exists()
-        assert "Call it b.txt" in str(model.requests[1].body)
+        assert not (at.server.workspace / "a.txt").exists()
+        assert "Call it b.txt" in str(at.model.requests[1].body)
 
 
 async def test_a_follow_up_is_answered_by_a_suggestion(browser: Browser, tmp_path: Path) -> None:
     question = {"question": "Which colour?", "follow_up": [{"text": "Red"}, {"text": "Blue"}]}
-    async with (
-        ModelServer([Turn(call("ask_followup_question", question)), DONE]) as model,
-        served(tmp_path, model) as server,
-        opened(browser, server.link) as watched,
-    ):
-        page = watched.page
-        await start_task(page, "Paint it")
+    async with visit(
+        browser, tmp_path, [Turn(call("ask_followup_question", question)), DONE], "Paint it"
+    ) as at:
+        page = at.page
         await expect(page.locator(".question")).to_contain_text("Which colour?")
         await page.get_by_role("button", name="Blue").click()
         await expect(page.locator(".person", has_text="Blue")).to_be_visible()
@@ -146,13 +129,8 @@ async def test_a_follow_up_is_answered_by_a_suggestion(browser: Browser, tmp_pat
 
 async def test_a_task_is_stopped_and_resumed(browser: Browser, tmp_path: Path) -> None:
     turns = [Turn(say("It takes long"), pause(asyncio.Event())), DONE]
-    async with (
-        ModelServer(turns) as model,
-        served(tmp_path, model) as server,
-        opened(browser, server.link) as watched,
-    ):
-        page = watched.page
-        await start_task(page, "Take long")
+    async with visit(browser, tmp_path, turns, "Take long") as at:
+        page = at.page
         await expect(page.get_by_text("It takes long")).to_be_visible()
         await page.get_by_role("button", name="Stop").click()
         await status(page).to_contain_text("Stopped")
@@ -170,18 +148,14 @@ async def test_a_reload_in_the_middle_loses_nothing(browser: Browser, tmp_path: 
         ),
         DONE,
     ]
-    async with (
-        ModelServer(turns) as model,
-        served(tmp_path, model) as server,
-        opened(browser, server.link) as watched,
-    ):
-        page = watched.page
-        await start_task(page, "Look around")
+    async with visit(browser, tmp_path, turns, "Look around") as at:
+        page = at.page
         await expect(page.get_by_text("Half of it")).to_be_visible()
         await page.get_by_label("Message to joey").fill("not sent yet")
         await page.reload()
         await expect(page.get_by_text("Reading.")).to_be_visible()
         await expect(page.get_by_label("Message to joey")).to_have_value("not sent yet")
+        await expect(page.get_by_text("Half of it")).to_be_visible()
         gate.set()
         await expect(page.get_by_text("Half of it and the rest.")).to_be_visible()
         await status(page).to_contain_text("Result ready")
@@ -199,17 +173,12 @@ async def test_a_restart_of_the_server_loses_and_doubles_nothing(
         Turn(say("Before."), call("execute_command", {"command": "true"})),
         Turn(say("After."), call("attempt_completion", {"result": "Done."})),
     ]
-    async with (
-        ModelServer(turns) as model,
-        served(tmp_path, model) as server,
-        opened(browser, server.link) as watched,
-    ):
-        page = watched.page
-        await start_task(page, "Outlive the server")
+    async with visit(browser, tmp_path, turns, "Outlive the server") as at:
+        page = at.page
         await status(page).to_contain_text("Needs you")
-        await server.stop()
+        await at.server.stop()
         await expect(page.get_by_text("The connection to joey is lost")).to_be_visible()
-        await server.start()
+        await at.server.start()
         await expect(page.locator(".offline")).to_have_count(0)
         await page.get_by_role("button", name="Resume").click()
         await expect(page.get_by_text("After.")).to_be_visible()
@@ -219,18 +188,13 @@ async def test_a_restart_of_the_server_loses_and_doubles_nothing(
         await status(page).to_contain_text("Result ready")
         assert await kinds(page) == shown
         assert shown.count("completion_result") == 1
-        watched.errors = [error for error in watched.errors if "WebSocket" not in error]
+        at.watched.errors = [error for error in at.watched.errors if "WebSocket" not in error]
 
 
 async def test_why_a_task_failed_is_said_and_stays(browser: Browser, tmp_path: Path) -> None:
     refusal = Turn(fail(401, "This key opens nothing."))
-    async with (
-        ModelServer([refusal] * 9) as model,
-        served(tmp_path, model) as server,
-        opened(browser, server.link) as watched,
-    ):
-        page = watched.page
-        await start_task(page, "Try it")
+    async with visit(browser, tmp_path, [refusal] * 9, "Try it") as at:
+        page = at.page
         await page.get_by_role("button", name="Give up").click()
         await status(page).to_contain_text("Failed")
         await expect(page.locator(".composer .notice")).to_be_visible()
@@ -245,13 +209,8 @@ async def test_who_scrolls_up_stays_there_while_it_streams(
     gate = asyncio.Event()
     lines = "\n\n".join(f"Line {number}" for number in range(120))
     turns = [Turn(say(lines), pause(gate), say("\n\nThe last line", chunk=3)), DONE]
-    async with (
-        ModelServer(turns) as model,
-        served(tmp_path, model) as server,
-        opened(browser, server.link) as watched,
-    ):
-        page = watched.page
-        await start_task(page, "Tell me a lot")
+    async with visit(browser, tmp_path, turns, "Tell me a lot") as at:
+        page = at.page
         await expect(page.get_by_text("Line 119")).to_be_in_viewport()
         await page.locator("#thread").hover()
         await page.mouse.wheel(0, -1200)

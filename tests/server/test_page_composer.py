@@ -11,16 +11,14 @@ import pytest
 import pytest_asyncio
 
 from joey.testing.script import Turn, call, pause, say
-from joey.testing.server import ModelServer
 from tests.server.browsing import (
     Browser,
     chromium,
     expect,
     needs_browser,
-    opened,
-    served,
     start_task,
     status,
+    visit,
 )
 
 pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
@@ -42,13 +40,8 @@ async def test_words_while_it_works_are_queued_and_can_be_taken_back(
 ) -> None:
     gate = asyncio.Event()
     turns = [Turn(say("Working"), pause(gate), call("list_files", {"path": "."})), DONE]
-    async with (
-        ModelServer(turns) as model,
-        served(tmp_path, model) as server,
-        opened(browser, server.link) as watched,
-    ):
-        page = watched.page
-        await start_task(page, "Work")
+    async with visit(browser, tmp_path, turns, "Work") as at:
+        page = at.page
         await expect(page.locator(".row", has_text="Working")).to_be_visible()
         for words in ("Forget this", "Mind the tests"):
             await page.get_by_label("Message to joey").fill(words)
@@ -61,33 +54,25 @@ async def test_words_while_it_works_are_queued_and_can_be_taken_back(
         gate.set()
         await status(page).to_contain_text("Result ready")
         await expect(page.locator(".queue li")).to_have_count(0)
-        assert "Mind the tests" in str(model.requests[1].body)
-        assert "Forget this" not in str(model.requests[1].body)
+        assert "Mind the tests" in str(at.model.requests[1].body)
+        assert "Forget this" not in str(at.model.requests[1].body)
 
 
 async def test_a_picture_goes_along_and_is_shown(browser: Browser, tmp_path: Path) -> None:
-    async with (
-        ModelServer([DONE]) as model,
-        served(tmp_path, model) as server,
-        opened(browser, server.link) as watched,
-    ):
-        page = watched.page
+    async with visit(browser, tmp_path, [DONE]) as at:
+        page = at.page
         dot = {"name": "dot.png", "mimeType": "image/png", "buffer": DOT}
         await page.get_by_label("Picture").set_input_files(dot)  # type: ignore[arg-type]
         await expect(page.get_by_role("img", name="Picture 1")).to_be_visible()
         await start_task(page, "What is this?")
         await expect(page.locator(".person img")).to_be_visible()
         await status(page).to_contain_text("Result ready")
-        assert base64.b64encode(DOT).decode() in str(model.requests[0].body)
+        assert base64.b64encode(DOT).decode() in str(at.model.requests[0].body)
 
 
 async def test_the_mode_of_a_task_is_changed_on_the_way(browser: Browser, tmp_path: Path) -> None:
-    async with (
-        ModelServer([DONE]) as model,
-        served(tmp_path, model) as server,
-        opened(browser, server.link) as watched,
-    ):
-        page = watched.page
+    async with visit(browser, tmp_path, [DONE]) as at:
+        page = at.page
         await expect(page.get_by_label("Mode")).to_have_value("code")
         await start_task(page, "Think")
         await status(page).to_contain_text("Result ready")
@@ -99,12 +84,8 @@ async def test_the_mode_of_a_task_is_changed_on_the_way(browser: Browser, tmp_pa
 async def test_tasks_are_found_and_stepped_through_by_keyboard(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async with (
-        ModelServer([DONE, DONE]) as model,
-        served(tmp_path, model) as server,
-        opened(browser, server.link) as watched,
-    ):
-        page = watched.page
+    async with visit(browser, tmp_path, [DONE, DONE]) as at:
+        page = at.page
         for words in ("Feed the cat", "Walk the dog"):
             await page.keyboard.press("n")
             await expect(page.get_by_label("The new task")).to_be_focused()

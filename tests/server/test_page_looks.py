@@ -6,7 +6,6 @@ Pictures of every view are left in a folder whose name is printed (`pytest -s`).
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -21,13 +20,14 @@ from tests.server.browsing import (
     PHONE,
     Browser,
     Page,
-    Served,
     chromium,
     expect,
     needs_browser,
     opened,
     served,
     start_task,
+    visit,
+    write_long_task,
 )
 
 pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
@@ -217,12 +217,8 @@ async def test_what_a_model_says_never_becomes_markup(browser: Browser, tmp_path
         Turn(call("attempt_completion", {"result": HOSTILE})),
     ]
     asked: list[str] = []
-    async with (
-        ModelServer(turns) as model,
-        served(tmp_path, model) as server,
-        opened(browser, server.link) as watched,
-    ):
-        page = watched.page
+    async with visit(browser, tmp_path, turns) as at:
+        page = at.page
         page.on("request", lambda request: asked.append(request.url))
         await start_task(page, HOSTILE)
         await page.get_by_role("button", name="Approve").click()
@@ -267,15 +263,24 @@ async def test_of_a_long_task_only_what_is_in_sight_exists(
             await expect(last).to_be_in_viewport()
 
 
+async def test_settings_that_are_opened_without_a_connection_come_with_it(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with visit(browser, tmp_path, []) as at:
+        page = at.page
+        await at.server.stop()
+        await expect(page.get_by_text("The connection to joey is lost")).to_be_visible()
+        await page.get_by_role("button", name="Settings").click()
+        await at.server.start()
+        await expect(page.get_by_label("Change files in the workspace")).to_be_visible()
+        at.watched.errors = [error for error in at.watched.errors if "WebSocket" not in error]
+
+
 async def test_settings_are_kept_and_a_key_never_comes_back(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async with (
-        ModelServer([]) as model,
-        served(tmp_path, model) as server,
-        opened(browser, server.link) as watched,
-    ):
-        page = watched.page
+    async with visit(browser, tmp_path, []) as at:
+        page = at.page
         await page.get_by_role("button", name="Settings").click()
         await page.get_by_label("Change files in the workspace").check()
         await page.get_by_label("Commands that may run").fill("git status\nls")
@@ -293,21 +298,3 @@ async def test_settings_are_kept_and_a_key_never_comes_back(
         await expect(page.get_by_label("Model")).to_have_value("some-model")
         await expect(page.get_by_label("Key (")).to_have_value("")
         assert "sk-very-secret" not in await page.content()
-
-
-def write_long_task(server: Served, rows: int) -> None:
-    """A task as another program left it."""
-    folder = server.home / "tasks" / "task_long"
-    folder.mkdir(parents=True)
-    written = [
-        {
-            "ts": 1_700_000_000_000 + number,
-            "type": "say",
-            "say": "text",
-            "text": f"Row {number} " + "and words " * (number % 40),
-        }
-        for number in range(rows)
-    ]
-    (folder / "ui_messages.json").write_text(json.dumps(written), encoding="utf-8")
-    messages = [{"role": "user", "content": [{"type": "text", "text": "<task>\nBe long\n</task>"}]}]
-    (folder / "api_conversation_history.json").write_text(json.dumps(messages), encoding="utf-8")

@@ -7,59 +7,81 @@ import random
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import pytest
+
+from joey.app import open_store
+from joey.core.history.ui import UiHistory
 from joey.testing.script import Turn, call, pause, say
-from joey.testing.server import ModelServer, by_conversation
-from tests.server.binary import Served
+from joey.testing.server import ModelServer, Request, by_conversation
+from tests.server.binary import Program, Served
 from tests.server.house import House, Peer, done, house, rows_of
 
-FEWEST = 20
-"""Cuts that even a slow machine has time for; a usual one makes a hundred."""
+CUTS = 100
+KILLS = 4
 
 
-def busy_turns(parts: int = 3) -> list[Turn]:
-    """A few seconds of reasoning, text, tool calls and edits."""
-    turns = [
-        Turn(
-            say(f"Part {part}: looking around, thinking aloud. " * 5, chunk=6),
-            call("list_files", {"path": "."}),
-            call("update_todo_list", {"todos": f"[x] part {part}\n[ ] rest"}),
-            call("write_to_file", {"path": f"{part}.txt", "content": "line\n" * 100}, chunk=20),
-            pace=150,
-        )
-        for part in range(parts)
-    ]
-    return [*turns, done()]
+def busy_turn(part: int) -> Turn:
+    """Text, tool calls and an edit, at a pace that can be watched."""
+    return Turn(
+        say(f"Part {part}: looking around, thinking aloud. " * 5, chunk=6),
+        call("list_files", {"path": "."}),
+        call("update_todo_list", {"todos": f"[x] part {part}\n[ ] rest"}),
+        call("write_to_file", {"path": f"{part}.txt", "content": "line\n" * 100}, chunk=20),
+        pace=150,
+    )
 
 
-async def test_a_client_that_is_cut_again_and_again_misses_nothing(tmp_path: Path) -> None:
+def rows_on_disk(home: Path, task_id: str) -> list[dict[str, Any]]:
+    """What the journal itself says, without the server."""
+    ui = UiHistory()
+    for record in open_store(home).read(task_id):
+        ui.apply(record.event)
+    rows: list[dict[str, Any]] = msgspec.to_builtins(list(ui.rows))
+    return rows
+
+
+def finished(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for row in rows_of(events) if not row.get("partial")]
+
+
+@pytest.mark.requirement("websocket:replay:cuts")
+async def test_a_client_that_is_cut_a_hundred_times_ends_with_what_the_journal_has(
+    tmp_path: Path,
+) -> None:
     chance = random.Random(7)
-    async with house(tmp_path, *busy_turns(10), alwaysAllowWrite=True) as here:
+    cuts = 0
+    heard: list[dict[str, Any]] = []
+
+    def until_cut_often_enough(request: Request) -> Turn:
+        return busy_turn(cuts) if cuts < CUTS else done()
+
+    turns = [until_cut_often_enough] * CUTS
+    async with house(tmp_path, *turns, alwaysAllowWrite=True) as here:
         async with here.peer() as starter:
             task_id = (await starter.ask("startNewTask", text="go"))["taskId"]
-        heard: list[dict[str, Any]] = []
-        cuts = 0
-        while not any(event["eventName"] == "taskIdle" for event in heard):
-            await listen_and_vanish(here, task_id, heard, chance.randrange(1, 5))
+        while cuts < CUTS:
+            await listen_and_vanish(here, task_id, heard, chance.randrange(5))
             cuts += 1
+        assert not any(event["eventName"] == "taskIdle" for event in heard), "it still streams"
         async with here.peer() as peer:
-            kept = await peer.ask("getMessages", task_id)
-        assert cuts >= FEWEST
-        assert [row for row in rows_of(heard) if not row.get("partial")] == kept["messages"]
+            await catch_up(peer, task_id, heard)
+            await peer.asked("completion_result")
+            heard += peer.events
+        assert finished(heard) == rows_on_disk(here.home, task_id)
         numbers = [event["seq"] for event in heard]
         assert numbers == sorted(numbers)
-        assert max(numbers) == kept["seq"]
+        assert numbers[-1] == len(open_store(here.home).read(task_id))
 
 
 async def listen_and_vanish(
     here: House, task_id: str, heard: list[dict[str, Any]], frames: int
 ) -> None:
-    """Read so many frames, then be gone without a word."""
+    """Subscribe, read so many events, then be gone without a word."""
     async with here.peer() as peer:
         await catch_up(peer, task_id, heard)
         while len(peer.events) < frames:
             await peer.frame()
-            if peer.events[-1]["eventName"] == "taskIdle":
-                break
         heard += peer.events
         peer.socket.transport.abort()
 
@@ -100,6 +122,25 @@ async def test_everything_is_told_from_the_beginning_and_then_live(tmp_path: Pat
             assert everything == {"tasks": {task_id: late.events[-1]["seq"]}}
 
 
+@pytest.mark.requirement("websocket:replay:growing-rows")
+async def test_whoever_comes_late_is_shown_a_quiet_row_as_it_stands(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    turns = (Turn(say("half of it"), pause(gate), say("and the rest"), *done().steps),)
+    async with house(tmp_path, *turns) as here, here.peer() as first:
+        task_id = (await first.ask("startNewTask", text="go"))["taskId"]
+        await first.event("message", where=lambda e: _text(e) == "half of it")
+        async with here.peer() as late:
+            told = await late.ask("subscribe", task_id, since=0)
+            shown = await late.event("message", where=lambda e: _text(e) == "half of it")
+            assert shown["payload"]["action"] == "created"
+            assert shown["payload"]["message"]["partial"] is True
+            assert shown["seq"] == told["seq"]
+            gate.set()
+            grown = await late.event("message", where=lambda e: "the rest" in _text(e))
+            assert grown["payload"]["action"] == "updated"
+            assert grown["payload"]["message"]["ts"] == shown["payload"]["message"]["ts"]
+
+
 async def test_a_row_that_is_met_first_is_created_and_then_updated(tmp_path: Path) -> None:
     async with house(tmp_path, done()) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="go"))["taskId"]
@@ -134,28 +175,48 @@ async def test_a_closed_task_is_read_from_disk_and_goes_on_live_when_it_is_opene
             assert [row for row in late.rows() if not row.get("partial")] == kept["messages"]
 
 
-async def test_a_killed_server_comes_back_with_everything_it_had_told(tmp_path: Path) -> None:
-    turns = [Turn(say("Some words that stream. " * 30, chunk=6), pace=100), *busy_turns()]
+@pytest.mark.requirement("websocket:replay:restart")
+async def test_a_client_of_a_server_that_is_killed_ends_with_what_the_journal_has(
+    tmp_path: Path,
+) -> None:
+    chance = random.Random(11)
+    heard: list[dict[str, Any]] = []
+    turns = [*(busy_turn(part) for part in range(3)), done()]
     async with ModelServer(by_conversation(turns)) as model:
         served = Served(tmp_path, model.url, alwaysAllowWrite=True)
-        async with served.running() as first, first.peer() as peer:
+        async with served.running() as program, program.peer() as peer:
             task_id = (await peer.ask("startNewTask", text="go"))["taskId"]
-            await peer.event(
-                "message", where=lambda e: e["payload"]["message"].get("partial") is True
-            )
-            heard = [e for e in peer.events if not _passing(e)]
-            await first.kill()
-        async with served.running() as second, second.peer() as peer:
-            since = max(event["seq"] for event in heard)
-            await peer.ask("subscribe", task_id, since=since)
-            assert (await peer.ask("isTaskInHistory", task_id)) == {"inHistory": True}
-            await peer.ask("resumeTask", task_id)
-            ask_ts = await peer.asked("resume_task")
-            await peer.ask("respond", task_id, askTs=ask_ts, response="yesButtonClicked")
+            await hear_some_and_kill(program, peer, heard, chance)
+        for _ in range(KILLS - 1):
+            async with served.running() as program, program.peer() as peer:
+                await catch_up(peer, task_id, heard)
+                await peer.ask("sendMessage", task_id, message="go on")
+                await hear_some_and_kill(program, peer, heard, chance)
+        async with served.running() as program, program.peer() as peer:
+            await catch_up(peer, task_id, heard)
+            await peer.ask("sendMessage", task_id, message="go on")
             await peer.asked("completion_result")
-            heard += [e for e in peer.events if e.get("taskId") == task_id]
-            kept = (await peer.ask("getMessages", task_id))["messages"]
-            assert [row for row in rows_of(heard) if not row.get("partial")] == kept
+            heard += peer.events
+            await program.kill()
+        assert finished(heard) == rows_on_disk(served.home, task_id)
+        feedback = [row for row in rows_of(heard) if row.get("say") == "user_feedback"]
+        assert len(feedback) == KILLS
+
+
+async def hear_some_and_kill(
+    program: Program, peer: Peer, heard: list[dict[str, Any]], chance: random.Random
+) -> None:
+    """Wait until it streams, hear some more, and end the server in the middle of it."""
+    await peer.event("message", where=_passing)
+    more = len(peer.events) + chance.randrange(20)
+    while len(peer.events) < more:
+        await peer.frame()
+    await program.kill()
+    heard += [event for event in peer.events if not _passing(event)]
+
+
+def _text(event: dict[str, Any]) -> str:
+    return str(event["payload"]["message"].get("text"))
 
 
 def _passing(event: dict[str, Any]) -> bool:

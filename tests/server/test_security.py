@@ -222,6 +222,20 @@ MISTAKES: list[tuple[str | bytes, str, str]] = [
         "INVALID_PARAMETER",
         "maxRetries",
     ),
+    *(
+        (
+            command("startNewTask", arguments={"text": "x", "configuration": {name: value}}),
+            "INVALID_PARAMETER",
+            name,
+        )
+        for name in ("mode", "currentApiConfigName")
+        for value in ({"a": 1}, [1], 5)
+    ),
+    *(
+        (command("setConfiguration", arguments={"values": {name: value}}), "INVALID_PARAMETER", "")
+        for name in ("mode", "currentApiConfigName")
+        for value in ({"a": 1}, [1], 5)
+    ),
     (command("createProfile"), "INVALID_PARAMETER", "arguments.name"),
     (command("setConfiguration"), "INVALID_PARAMETER", "arguments.values"),
     (command("subscribe", arguments={"since": -1}), "INVALID_PARAMETER", "arguments.since"),

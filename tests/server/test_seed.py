@@ -1,4 +1,4 @@
-"""The examples of the API's own document, played frame by frame."""
+"""The examples of the API's own document, played frame by frame, with two foreign clients."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 
 from joey.testing.script import Turn, call, pause, say
+from tests.server.foreign import Client
 from tests.server.house import done, house, rows_of
 
 pytestmark = pytest.mark.requirement("websocket:commands")
 
 
-async def test_a_new_task_is_answered_then_started_then_told(tmp_path: Path) -> None:
+async def test_a_new_task_is_answered_then_started_then_told(
+    client: Client, tmp_path: Path
+) -> None:
     text = "I'll create a Python function to calculate Fibonacci numbers."
-    async with house(tmp_path, Turn(say(text), *done().steps)) as here, here.peer() as peer:
+    async with house(tmp_path, Turn(say(text), *done().steps)) as here, client.talk(here) as peer:
         response = await peer.raw(
             json.dumps(
                 {
@@ -41,10 +44,12 @@ async def test_a_new_task_is_answered_then_started_then_told(tmp_path: Path) -> 
         ]
 
 
-async def test_a_streamed_reply_grows_and_says_when_it_is_whole(tmp_path: Path) -> None:
+async def test_a_streamed_reply_grows_and_says_when_it_is_whole(
+    client: Client, tmp_path: Path
+) -> None:
     words = "The Fibonacci function works by adding the two numbers before. " * 8
     turns = (done("first"), Turn(say(words, chunk=8), *done("second").steps, pace=200))
-    async with house(tmp_path, *turns) as here, here.peer() as peer:
+    async with house(tmp_path, *turns) as here, client.talk(here) as peer:
         task_id = (await peer.ask("startNewTask", text="go"))["taskId"]
         await peer.asked("completion_result")
         before = len(peer.events)
@@ -67,8 +72,10 @@ async def test_a_streamed_reply_grows_and_says_when_it_is_whole(tmp_path: Path) 
         assert len({p["message"]["ts"] for p in streamed}) == 1
 
 
-async def test_an_unknown_task_is_told_in_the_words_of_the_document(tmp_path: Path) -> None:
-    async with house(tmp_path) as here, here.peer() as peer:
+async def test_an_unknown_task_is_told_in_the_words_of_the_document(
+    client: Client, tmp_path: Path
+) -> None:
+    async with house(tmp_path) as here, client.talk(here) as peer:
         response = await peer.raw(
             json.dumps(
                 {
@@ -92,9 +99,11 @@ async def test_an_unknown_task_is_told_in_the_words_of_the_document(tmp_path: Pa
         }
 
 
-async def test_a_tool_that_needs_a_person_is_asked_answered_and_told(tmp_path: Path) -> None:
+async def test_a_tool_that_needs_a_person_is_asked_answered_and_told(
+    client: Client, tmp_path: Path
+) -> None:
     write = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
-    async with house(tmp_path, write, done()) as here, here.peer() as peer:
+    async with house(tmp_path, write, done()) as here, client.talk(here) as peer:
         task_id = (await peer.ask("startNewTask", text="write it"))["taskId"]
         ask_ts = await peer.asked("tool")
         assert await peer.ask("pressPrimaryButton", task_id) == {"result": "success"}
@@ -115,8 +124,10 @@ async def test_a_tool_that_needs_a_person_is_asked_answered_and_told(tmp_path: P
 
 
 @pytest.mark.requirement("websocket:current-task")
-async def test_commands_without_a_task_act_on_the_current_one(tmp_path: Path) -> None:
-    async with house(tmp_path, done("one"), done("two")) as here, here.peer() as peer:
+async def test_commands_without_a_task_act_on_the_current_one(
+    client: Client, tmp_path: Path
+) -> None:
+    async with house(tmp_path, done("one"), done("two")) as here, client.talk(here) as peer:
         first = (await peer.ask("startNewTask", text="first"))["taskId"]
         await peer.asked("completion_result")
         second = (await peer.ask("startNewTask", text="second"))["taskId"]
@@ -132,9 +143,11 @@ async def test_commands_without_a_task_act_on_the_current_one(tmp_path: Path) ->
         assert messages[0]["text"] == "first"
 
 
-async def test_words_sent_while_the_model_speaks_wait_and_are_heard(tmp_path: Path) -> None:
+async def test_words_sent_while_the_model_speaks_wait_and_are_heard(
+    client: Client, tmp_path: Path
+) -> None:
     turns = (Turn(say("Working. " * 20, chunk=4), pace=100), done("with your words"))
-    async with house(tmp_path, *turns) as here, here.peer() as peer:
+    async with house(tmp_path, *turns) as here, client.talk(here) as peer:
         task_id = (await peer.ask("startNewTask", text="go"))["taskId"]
         await peer.event("message", where=lambda e: e["payload"]["message"].get("partial") is True)
         await peer.ask("sendMessage", task_id, message="look at the tests too")
@@ -151,10 +164,10 @@ async def test_words_sent_while_the_model_speaks_wait_and_are_heard(tmp_path: Pa
 
 
 async def test_cancel_ends_a_streaming_task_and_resume_asks_whether_to_go_on(
-    tmp_path: Path,
+    client: Client, tmp_path: Path
 ) -> None:
     turns = (Turn(say("a"), pause(60.0)), done())
-    async with house(tmp_path, *turns) as here, here.peer() as peer:
+    async with house(tmp_path, *turns) as here, client.talk(here) as peer:
         task_id = (await peer.ask("startNewTask", text="go"))["taskId"]
         await peer.event("message", where=lambda e: e["payload"]["message"].get("partial") is True)
         assert await peer.ask("cancelTask", task_id) == {"result": "success"}

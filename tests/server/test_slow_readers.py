@@ -30,11 +30,18 @@ class Pipe:
         self.sent: list[dict[str, Any]] = []
         self.cut_with: int | None = None
         self.was_cut = asyncio.Event()
+        self._last: str | None = None
+
+    def shut_after(self, text: str) -> None:
+        """Take nothing more once a row with this text was taken."""
+        self._last = text
 
     def write(self, packet: bytes) -> None:
         header = 2 if packet[1] < 126 else 4 if packet[1] == 126 else 10
         assert packet == Packet(Opcode.TEXT, packet[header:]).serialize(mask=False)
         self.sent.append(json.loads(packet[header:]))
+        if self._last is not None and self.told[-1:] == [self._last]:
+            self.can_write, self._last = False, None
 
     def cut(self, code: int, reason: str) -> None:
         self.cut_with = code
@@ -43,6 +50,13 @@ class Pipe:
     @property
     def told(self) -> list[Any]:
         return [frame["payload"]["message"]["text"] for frame in self.sent if "payload" in frame]
+
+
+class Open(ToldTask, frozen=True):
+    """A task with two rows that have not ended."""
+
+    def growing(self) -> list[EventFrame]:
+        return [frame("growing", self.seq, ts=8), frame("growing too", self.seq, ts=9)]
 
 
 def frame(text: str, seq: int, task_id: str = "t", ts: int = 1) -> EventFrame:
@@ -103,6 +117,34 @@ async def test_a_long_task_is_read_back_no_faster_than_it_is_read() -> None:
     pipe.can_write = True
     box.flush()
     assert len(pipe.sent) == 5001
+
+
+async def test_what_grows_is_told_after_a_task_was_read_back_and_before_it_grows_on() -> None:
+    pipe = Pipe()
+    source = Open([frame(str(n), n, ts=n) for n in range(1, 4)], [1, 2, 3], 3)
+    box = outbox(pipe, source)
+    pipe.can_write = False
+    box.respond(success("1", "ping", Pong(pong=1)), (source, "t", 1))
+    box.tell(Tidings(frame("unheard", 3, ts=9), row=9))
+    pipe.can_write = True
+    box.flush()
+    assert pipe.told == ["2", "3", "growing", "growing too"]
+    assert [f["payload"]["action"] for f in pipe.sent[-2:]] == ["created", "created"]
+    box.tell(Tidings(frame("growing on", 3, ts=8), row=8))
+    assert pipe.told[-1] == "growing on"
+
+
+async def test_what_grows_waits_for_a_slow_reader_and_is_told_as_it_looks_then() -> None:
+    pipe = Pipe()
+    source = Open([], [], 0)
+    box = outbox(pipe, source)
+    pipe.shut_after("growing")
+    box.respond(success("1", "ping", Pong(pong=1)), (source, "t", 0))
+    assert pipe.told == ["growing"]
+    box.tell(Tidings(frame("growing on too", 0, ts=9), row=9))
+    pipe.can_write = True
+    box.flush()
+    assert pipe.told == ["growing", "growing on too"]
 
 
 async def test_whoever_does_not_even_read_that_is_cut() -> None:

@@ -5,7 +5,7 @@
 import type { Ask, EventFrame, QueuedMessage, Row, TaskInfo, TaskStatus, Todo, Usage } from "./wire";
 
 /** Rows that a reply is made of. */
-export const STREAMED = new Set(["text", "reasoning", "tool", "completion_result"]);
+const STREAMED = new Set(["text", "reasoning", "tool", "completion_result"]);
 
 export class Conversation {
   rows: Row[] = [];
@@ -28,8 +28,7 @@ export class Conversation {
 
   constructor(readonly id: string) {}
 
-  load(rows: Row[], seq: number, recent: EventFrame[], info: TaskInfo, todos: Todo[]): void {
-    for (const event of recent) this.hear(event);
+  load(rows: Row[], seq: number, info: TaskInfo, todos: Todo[]): void {
     this.rows = [...rows].sort((one, other) => one.ts - other.ts);
     this.seq = seq;
     this.todos = todos;
@@ -41,6 +40,8 @@ export class Conversation {
     this.status = info.status;
     this.live = info.live;
     this.ask = info.ask ?? null;
+    this.queue = info.queue ?? [];
+    this.failure = info.failure?.message ?? "";
     this.outline(info);
     this.usage = {
       totalTokensIn: info.tokensIn,

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { Profiles } from "./profiles";
-import { attempt, command } from "./store";
+import { attempt, command, link } from "./store";
 import type { Settings } from "./wire";
 
 interface Switch {
@@ -35,9 +35,11 @@ const LIMITS: [key: string, label: string][] = [
 
 export function SettingsForm() {
   const [settings, setSettings] = useState<Settings | null>(null);
+  const connected = link.value === "open";
   useEffect(() => {
+    if (!connected) return;
     void attempt(command("getConfiguration").then(({ configuration }) => setSettings(configuration)));
-  }, []);
+  }, [connected]);
   if (settings === null) return <p class="muted">Loading…</p>;
   const set = (key: string, value: unknown) => {
     const before = settings;

@@ -4,14 +4,12 @@
 import { batch, signal } from "@preact/signals";
 import { Conversation } from "./conversation";
 import { CommandError, Socket, type Link } from "./socket";
-import { Streams } from "./streams";
 import { TaskList } from "./tasklist";
 import { toast } from "./toasts";
 import { forgetToken, keepToken } from "./token";
 import type { Answers, CommandName, EventFrame, Mode, Welcome } from "./wire";
 
 const LIST_LENGTH = 500;
-const RECENT = 200;
 
 export const link = signal<Link | "login">("login");
 export const welcome = signal<Welcome | null>(null);
@@ -29,7 +27,6 @@ export const activeProfile = signal<string | null>(null);
 export const firstMode = signal("code");
 export const loading = signal(false);
 
-const streams = new Streams();
 let socket: Socket | null = null;
 let frameWanted = false;
 /** Tasks that a person has already told to go on; the question that follows is answered at once. */
@@ -100,7 +97,6 @@ function linked(now: Link): void {
 }
 
 function welcomed(words: Welcome): void {
-  streams.clear();
   welcome.value = words;
   void attempt(Promise.all([loadList(), loadChoices()]));
   const open = conversation.value;
@@ -134,14 +130,11 @@ async function load(open: Conversation): Promise<void> {
   loading.value = true;
   try {
     const { messages, seq } = await command("getMessages", {}, open.id);
-    // Some things are told by events alone, such as what is queued: it came lately, if at all.
-    const [{ task }, { todos }, { events }] = await Promise.all([
+    const [{ task }, { todos }] = await Promise.all([
       command("getTask", {}, open.id),
       command("getTodos", {}, open.id),
-      command("getEvents", { since: Math.max(0, seq - RECENT) }, open.id),
     ]);
-    open.load(messages, seq, events, task, todos);
-    for (const row of streams.of(open.id)) open.put(row);
+    open.load(messages, seq, task, todos);
     await command("subscribe", { taskId: open.id, since: open.seq }, open.id);
   } catch (error) {
     missing(open, error);
@@ -174,7 +167,6 @@ function missing(open: Conversation, error: unknown): void {
 }
 
 function heard(frame: EventFrame): void {
-  streams.hear(frame);
   list.hear(frame, welcome.value?.workspace ?? "");
   if (["providerProfileChanged", "modeChanged"].includes(frame.eventName)) void attempt(loadChoices());
   const open = conversation.value;

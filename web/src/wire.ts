@@ -68,6 +68,9 @@ export interface TaskInfo {
   contextWindow?: number | null;
   live: boolean;
   ask?: Ask | null;
+  /** These two are told of one task, and not in a list. */
+  queue?: QueuedMessage[];
+  failure?: { code: string; message: string } | null;
 }
 
 export interface Mode {
@@ -120,7 +123,6 @@ export interface Answers {
   subscribe: { taskId: string; seq: number };
   getMessages: { messages: Row[]; seq: number };
   getTask: { task: TaskInfo };
-  getEvents: { events: EventFrame[]; seq: number };
   getTodos: { todos: Todo[] };
   listTasks: { tasks: TaskInfo[]; total: number };
   searchTasks: { tasks: TaskInfo[] };

@@ -13,7 +13,7 @@ const info: TaskInfo = {
 
 function opened(rows: Row[] = [], seq = 0): Conversation {
   const conversation = new Conversation("t");
-  conversation.load(rows, seq, [], info, []);
+  conversation.load(rows, seq, info, []);
   return conversation;
 }
 
@@ -99,14 +99,12 @@ test("an older frame never takes the number back", () => {
   expect(conversation.seq).toBe(7);
 });
 
-test("what is only told by events is known after loading, and the task's own word counts", () => {
-  const recent = [
-    event("taskFailed", { code: "provider", message: "no model there" }, 3),
-    event("queuedMessagesUpdated", { queue: [{ id: "q", text: "later" }] }, 4),
-  ];
+test("what waits and what failed is known after loading", () => {
   const conversation = new Conversation("t");
-  conversation.load([say(1, "Hello")], 4, recent, { ...info, status: "failed", live: false }, []);
-  expect(conversation.failure).toBe("no model there");
-  expect(conversation.queue.map((message) => message.text)).toEqual(["later"]);
-  expect([conversation.status, conversation.live]).toEqual(["failed", false]);
+  const queue = [{ id: "q", text: "later", timestamp: 1 }];
+  const failure = { code: "provider", message: "no model there" };
+  conversation.load([say(1, "Hello")], 4, { ...info, status: "failed", queue, failure }, []);
+  expect([conversation.failure, conversation.queue]).toEqual(["no model there", queue]);
+  conversation.describe(info);
+  expect([conversation.failure, conversation.queue]).toEqual(["", []]);
 });

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from msgspec import Struct
 
 from joey.client.session import Session
-from joey.core.events import ChildSpawned, Event, TaskPaused
+from joey.core.events import AskOpened, ChildSpawned, Event, TaskPaused
 from joey.errors import UserError
 
 MOST_WAITING = 1000
@@ -77,11 +77,20 @@ class _Listening:
             await asyncio.wait(self._jobs)
         await self._heard.put(None)
 
-    async def _listen(self, session: Session, events: AsyncIterator[Event], whole: bool) -> None:
+    async def _listen(
+        self,
+        session: Session,
+        events: AsyncIterator[Event],
+        whole: bool,
+        asked: AskOpened | None = None,
+    ) -> None:
+        """`asked` was told already."""
         fresh: set[str] = set()
         if not whole:
             self._follow(session, session.waits_for, fresh)
         async for event in events:
+            if isinstance(event, AskOpened) and asked is not None and event.ts == asked.ts:
+                continue
             await self._heard.put(Told(session, event))
             match event:
                 case ChildSpawned(child_id=child_id):
@@ -104,9 +113,10 @@ class _Listening:
             if child is None:
                 return
             since = self._heard_to.get(child_id, 0 if is_new else child.first)
-            if since and child.pending is not None:
-                await self._heard.put(Told(child, child.pending))
-            await self._listen(child, child.events(since), whole=not since)
+            asked = child.pending if since else None
+            if asked is not None:
+                await self._heard.put(Told(child, asked))
+            await self._listen(child, child.events(since), whole=not since, asked=asked)
             self._heard_to[child_id] = child.seq
         except UserError:
             return  # the connection is lost, or the task was deleted: the parent tells of it

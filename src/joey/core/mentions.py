@@ -103,6 +103,7 @@ def as_shown(mention: Mention) -> str:
 
 def _without_punctuation(words: str) -> str:
     """Without the marks that end a sentence; an escaped one belongs to the name."""
-    while words and words[-1] in _PUNCTUATION and not words.endswith(f"\\{words[-1]}"):
-        words = words[:-1]
-    return words
+    end = len(words)
+    while end and words[end - 1] in _PUNCTUATION and words[max(0, end - 2)] != "\\":
+        end -= 1
+    return words[:end]

@@ -26,7 +26,9 @@ from joey.core.path_pattern_syntax import (
     parse,
 )
 
-MOST_STEPS = 300_000
+MOST_STEPS = 100_000
+LONGEST_PATH = 4096
+"""A longer one names no file."""
 LARGEST_PROGRAM = 2000
 
 Test = Callable[[str], bool]
@@ -57,6 +59,8 @@ class PathPattern:
 
     def matches(self, path: str) -> bool:
         """Whether the pattern is found anywhere in the path."""
+        if len(path) > LONGEST_PATH:
+            return False
         return _Walk(self._program, path).find(0, 0, len(path), floating=True)
 
     def _add(self, instruction: Instruction) -> int:
@@ -101,7 +105,10 @@ class PathPattern:
 
     def _emit_repeat(self, inner: Node, least: int, most: int | None) -> None:
         for _ in range(least):
+            before = len(self._program)
             self._emit(inner)
+            if len(self._program) == before:
+                return  # nothing, however often it is repeated
         if most is None:
             loop, fork = self._fork()
             fork.targets.append(len(self._program))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -203,7 +204,13 @@ class _Parser:
                 tests += [_is(first), _is("-"), last]
                 continue
             tests.append(_is(first) if isinstance(first, str) else first)
-        return lambda seen: any(test(seen) for test in tests) != negated
+
+        @lru_cache(maxsize=1024)
+        def passes(seen: str) -> bool:
+            """Remembered: a set may have a thousand members, and be asked at every step."""
+            return any(test(seen) for test in tests) != negated
+
+        return passes
 
     def _member(self) -> str | Callable[[str], bool]:
         char = self._next()

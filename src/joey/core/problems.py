@@ -8,11 +8,12 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-_COLONS = re.compile(r"(?P<path>[^\s:][^:\n]*):(?P<line>\d+)(?::\d+)?: *(?P<rest>\S.*)")
-_BRACKETS = re.compile(r"(?P<path>[^\s(][^(\n]*)\((?P<line>\d+),\d+\): *(?P<rest>\S.*)")
+_COLONS = re.compile(r"(?P<path>[^\s:][^:\n]*):(?P<line>\d{1,9})(?::\d+)?: *(?P<rest>\S.*)")
+_BRACKETS = re.compile(r"(?P<path>[^\s(][^(\n]*)\((?P<line>\d{1,9}),\d+\): *(?P<rest>\S.*)")
 _SEVERITY = re.compile(r"(?P<severity>fatal error|error|warning|note|info)\b[: ]*", re.IGNORECASE)
 _CODE_IN_FRONT = re.compile(r"(?P<code>[A-Z]{1,6}\d{2,6}):? +")
-_CODE_AT_END = re.compile(r" +\[(?P<code>[\w/-]+)\]$")
+_CODE_AT_END = re.compile(r"(?<! ) +\[(?P<code>[\w/-]+)\]$")
+_LONGEST_MESSAGE = 500
 
 
 class Problem(Struct, frozen=True):
@@ -48,6 +49,8 @@ def _parse_line(line: str, source: str) -> Problem | None:
         code, rest = at_end["code"], rest[: at_end.start()]
     if not rest:
         return None
+    if len(rest) > _LONGEST_MESSAGE:
+        rest = f"{rest[:_LONGEST_MESSAGE]}..."
     return Problem(found["path"], int(found["line"]), source, rest, code, is_error)
 
 

@@ -45,7 +45,6 @@ class Connections:
         self.token = token
         self.limits = limits
         self._open: set[Connection] = set()
-        self._waiting = 0
 
     def __len__(self) -> int:
         return len(self._open)
@@ -59,10 +58,10 @@ class Connections:
             await asyncio.sleep(self.limits.failed_auth_seconds)
             await _deny(websocket, 401, "The token is wrong.")
             return
-        if len(self._open) >= self.limits.connections:
+        if (reason := self._full()) is not None:
             self.hub.counters.refused += 1
-            log.warning("refused", extra={"reason": "connections"})
-            await _deny(websocket, 503, "There are too many connections.")
+            log.warning("refused", extra={"reason": reason})
+            await _deny(websocket, 503, reason)
             return
         chosen = f"{SUBPROTOCOL}{offered}"
         subprotocol = chosen if chosen in websocket.scope["subprotocols"] else None
@@ -77,6 +76,14 @@ class Connections:
         finally:
             self._open.discard(connection)
             connection.close()
+
+    def _full(self) -> str | None:
+        """Why nobody else is let in at the moment."""
+        if not self.hub.ready:
+            return "The server is shutting down."
+        if len(self._open) >= self.limits.connections:
+            return "There are too many connections."
+        return None
 
     def close(self) -> None:
         """Say goodbye to everybody."""
@@ -103,7 +110,7 @@ class Connection:
         log.info("connected", extra={"client": self.name})
         self._hub.listen(self._outbox.tell)
         self._outbox.respond(success("welcome", "welcome", self._welcome()))
-        rate = Rate()
+        rate = Rate(self._limits.frames_per_second, self._limits.burst)
         while True:
             frame = await self._receive()
             await rate.take()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import bisect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from joey.core.events import PASSING, Countdown
 from joey.core.history.ui import Change
@@ -48,20 +48,24 @@ class TaskFeed:
         """The last record that was told."""
         return self._narrator.seq
 
-    def start(self) -> None:
+    def start(self, ended: Callable[[], None]) -> None:
+        """Tell from now on; `ended` is called when the task was closed and all is told."""
         self._reader = asyncio.create_task(self._read(), name=f"joey-feed-{self.task.id}")
+        self._reader.add_done_callback(lambda _: ended())
 
     async def close(self) -> None:
         """Tell what is left and stop. The task must have been closed before."""
         if self._reader is not None:
             await self._reader
         self._subscription.close()
-        for timer in self._growing.values():
-            timer.cancel()
 
     def after(self, seq: int) -> int:
         """The position in `frames` of the first one that `seq` does not cover."""
         return bisect.bisect_right(self._seqs, seq)
+
+    def growing(self) -> Sequence[EventFrame]:
+        """The rows that still grow, as they look now."""
+        return self._narrator.growing()
 
     async def _read(self) -> None:
         async for heard in self._subscription:
@@ -69,6 +73,8 @@ class TaskFeed:
                 self._take(heard)
             except Exception:
                 log.exception("task %s: an event could not be told", self.task.id)
+        for timer in self._growing.values():
+            timer.cancel()
 
     def _take(self, heard: Heard) -> None:
         event = heard.event

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import bisect
 import logging
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -49,6 +51,9 @@ class ToldTask(Struct, frozen=True):
     def after(self, seq: int) -> int:
         return bisect.bisect_right(self.seqs, seq)
 
+    def growing(self) -> Sequence[EventFrame]:
+        return ()
+
 
 class Hub:
     def __init__(self, engine: Engine, store: Store, setup: Setup) -> None:
@@ -62,6 +67,7 @@ class Hub:
         self._focus: list[str] = []
         """Open tasks, the current one last."""
         self._releases: set[asyncio.Task[None]] = set()
+        engine.on_subtask = self._tell_of
 
     # Listening --------------------------------------------------------------------------------
 
@@ -151,10 +157,22 @@ class Hub:
 
     def _watch(self, task: Task) -> None:
         self.focus(task.id)
-        if task.id not in self._feeds:
+        self._tell_of(task)
+
+    def _tell_of(self, task: Task) -> None:
+        feed = self._feeds.get(task.id)
+        if feed is None or feed.task is not task:
             feed = self._feeds[task.id] = TaskFeed(task, self.tell)
-            feed.start()
+            feed.start(lambda: self._forget(task))
             self._linger(task)
+
+    def _forget(self, task: Task) -> None:
+        """The task was closed, and its last event is told."""
+        feed = self._feeds.get(task.id)
+        if feed is not None and feed.task is task:
+            del self._feeds[task.id]
+            if task.id in self._focus:
+                self._focus.remove(task.id)
 
     def focus(self, task_id: str) -> None:
         if task_id in self._focus:
@@ -163,8 +181,24 @@ class Hub:
 
     @property
     def current(self) -> Task | None:
-        """The open task that was started or resumed last."""
-        return self.engine.find(self._focus[-1]) if self._focus else None
+        """The open task that was started or resumed last. While it waits for subtasks, one of
+        them: one that asks, else one that works."""
+        opened = [task for each in reversed(self._focus) if (task := self.engine.find(each))]
+        # A subtask that has returned is over, though its parent still waits for others.
+        focused = next((task for task in opened if task.running or not task.is_awaited), None)
+        if focused is None:
+            return None
+        working = list(self._working(focused))
+        return next((task for task in working if task.pending is not None), working[0])
+
+    def _working(self, task: Task) -> Iterator[Task]:
+        """Those in a tree that do not wait for others."""
+        found = [self.engine.find(child_id) for child_id in task.waits_for]
+        below = [child for child in found if child is not None and child.running]
+        if not below:
+            yield task
+        for child in below:
+            yield from self._working(child)
 
     def task_id(self, call: Call) -> str:
         """The task that a command is about: the one it names, else the current one."""
@@ -205,18 +239,24 @@ class Hub:
         if task.id in self._focus:
             self._focus.remove(task.id)
         await self.engine.release(task)
-        if feed := self._feeds.get(task.id):
+        feed = self._feeds.get(task.id)
+        if feed is not None and feed.task is task:
             await feed.close()
-            self._feeds.pop(task.id, None)
+            self._forget(task)
 
     def _linger(self, task: Task) -> None:
-        asyncio.get_running_loop().call_later(LINGER_SECONDS, self._look_after, task, task.bus.seq)
+        # A task that is closed before then is not kept in memory by its timer.
+        look = partial(self._look_after, weakref.ref(task), task.bus.seq)
+        asyncio.get_running_loop().call_later(LINGER_SECONDS, look)
 
-    def _look_after(self, task: Task, seq: int) -> None:
-        if task.id not in self._feeds or not self.ready:
+    def _look_after(self, found: weakref.ref[Task], seq: int) -> None:
+        task = found()
+        feed = self._feeds.get(task.id) if task is not None else None
+        if task is None or feed is None or feed.task is not task or not self.ready:
             return
         idle = task.state in AT_REST and not task.running and task.bus.seq == seq
-        if idle and task is not self.current and not task.bench.terminal.running:
+        is_wanted = task.is_awaited or task is self.current or task.bench.terminal.running
+        if idle and not is_wanted:
             release = asyncio.create_task(self.release(task))
             self._releases.add(release)
             release.add_done_callback(self._releases.discard)

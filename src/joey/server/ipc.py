@@ -11,19 +11,18 @@ import asyncio
 import logging
 import os
 import secrets
-import socket
-import stat
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from joey.core.models import ModelInfo
-from joey.errors import ConfigError, JoeyError
+from joey.errors import JoeyError
 from joey.server.calls import CommandError
 from joey.server.hub import Hub
+from joey.server.ipc_place import bind, remove
 from joey.server.ipc_wire import (
     CancelTask,
     CloseTask,
@@ -52,6 +51,8 @@ MAX_UNREAD = 8 * 1024 * 1024
 READ_SIZE = 65_536
 GOODBYE_SECONDS = 5.0
 """For commands that are being carried out when the server stops."""
+UNBOUNDED = {"consecutiveMistakeLimit": 0}
+"""A program cannot say what to do about mistakes: its tasks go on, unless it sets a limit."""
 
 
 @asynccontextmanager
@@ -61,7 +62,7 @@ async def serve_ipc(hub: Hub, path: Path) -> AsyncIterator[None]:
     Raises:
         ConfigError: the socket cannot be made there.
     """
-    listener, made = await asyncio.to_thread(_bind, path)
+    listener, made = await asyncio.to_thread(bind, path)
     clients = IpcClients(hub)
     server = await asyncio.start_unix_server(clients.welcome, sock=listener)
     hub.listen(clients.hear)
@@ -71,25 +72,41 @@ async def serve_ipc(hub: Hub, path: Path) -> AsyncIterator[None]:
         hub.unlisten(clients.hear)
         server.close()
         await clients.close()
-        _remove(path, made)
+        remove(path, made)
 
 
 class IpcClients:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
+        self._focused: str | None = None
+        """The task that clients think of as the current one."""
         self._clients: dict[str, asyncio.StreamWriter] = {}
         self._talks: set[asyncio.Task[None]] = set()
 
     def hear(self, tidings: Tidings) -> None:
         """Tell everybody what Roo's clients know of."""
         frame = tidings.frame
-        if not self._clients or frame.task_id is None:
+        if self._clients and frame.task_id is not None:
+            payload = msgspec.to_builtins(frame.payload)
+            for name, values in roo_events(frame.event_name, frame.task_id, payload):
+                self._tell(name, *values)
+        self._tell_focus()
+
+    def _tell_focus(self) -> None:
+        """A task was opened, resumed or closed: another may be the current one now."""
+        current = self._hub.current
+        before, self._focused = self._focused, current.id if current is not None else None
+        if before == self._focused:
             return
-        payload = msgspec.to_builtins(frame.payload)
-        for name, values in roo_events(frame.event_name, frame.task_id, payload):
-            data = encode_event(name, values)
-            for client_id in list(self._clients):
-                self._write(client_id, data)
+        if before is not None:
+            self._tell("taskUnfocused", before)
+        if self._focused is not None:
+            self._tell("taskFocused", self._focused)
+
+    def _tell(self, name: str, *payload: Any) -> None:
+        data = encode_event(name, payload)
+        for client_id in list(self._clients):
+            self._write(client_id, data)
 
     def _write(self, client_id: str, data: bytes) -> None:
         writer = self._clients.get(client_id)
@@ -139,24 +156,18 @@ class IpcClients:
 
     async def _obey(self, client_id: str, frame: bytes) -> None:
         try:
-            command = decode_command(frame)
-            answer = await self._run(command)
+            await self._run(client_id, decode_command(frame))
         except (ValueError, CommandError, JoeyError) as error:
             log.warning("a command of the IPC client %s is dropped: %s", client_id, error)
             return
         except Exception:
             log.exception("a command of the IPC client %s failed by a defect", client_id)
-            return
-        if answer is not None:
-            name, payload = answer
-            self._write(client_id, encode_event(name, (payload,)))
 
-    async def _run(self, command: Command) -> tuple[str, Any] | None:
-        """Carry out a command; the event that answers it, where one does."""
+    async def _run(self, client_id: str, command: Command) -> None:
         run = self._hub.run
         match command:
             case StartNewTask(data=new):
-                arguments = {"text": new.text, "configuration": new.configuration}
+                arguments = {"text": new.text, "configuration": UNBOUNDED | new.configuration}
                 await run("startNewTask", arguments | {"images": list(new.images)})
             case CancelTask(data=None):
                 await run("cancelCurrentTask")
@@ -172,21 +183,41 @@ class IpcClients:
                     await run("sendMessage", said)
             case DeleteQueuedMessage(data=message_id):
                 await run("editQueue", {"id": message_id, "remove": True})
-            case GetCommands():
-                return "commandsResponse", (await run("getCommands")).commands
-            case GetModes():
-                modes = (await run("getModes")).modes
-                return "modesResponse", [{"slug": mode.slug, "name": mode.name} for mode in modes]
-            case GetModels():
-                models = (await run("getModels")).models
-                return "modelsResponse", {name: _model(info) for name, info in models.items()}
-        return None
+            case GetCommands() | GetModes() | GetModels():
+                name, payload = await self._look_up(command)
+                self._write(client_id, encode_event(name, (payload,)))
+
+    async def _look_up(self, question: GetCommands | GetModes | GetModels) -> tuple[str, Any]:
+        """The event that answers; clients wait for it, so there is one in any case."""
+        run = self._hub.run
+        name, payload = _UNKNOWN[type(question)]
+        try:
+            match question:
+                case GetCommands():
+                    payload = (await run("getCommands")).commands
+                case GetModes():
+                    modes = (await run("getModes")).modes
+                    payload = [{"slug": mode.slug, "name": mode.name} for mode in modes]
+                case GetModels():
+                    models = (await run("getModels")).models
+                    payload = {name: _model(info) for name, info in models.items()}
+        except (CommandError, JoeyError) as error:
+            log.warning("an IPC client is answered with nothing (%s): %s", name, error)
+        return name, payload
 
     async def _close_task(self, task_id: str | None) -> None:
         """Let go of a task. Roo closes its whole window; a server stays."""
         task = self._hub.current if task_id is None else self._hub.engine.find(task_id)
         if task is not None:
             await self._hub.release(task)
+            self._tell_focus()
+
+
+_UNKNOWN: dict[type, tuple[str, Any]] = {
+    GetCommands: ("commandsResponse", []),
+    GetModes: ("modesResponse", []),
+    GetModels: ("modelsResponse", {}),
+}
 
 
 def _model(info: ModelInfo) -> dict[str, Any]:
@@ -205,60 +236,3 @@ def _model(info: ModelInfo) -> dict[str, Any]:
             "cacheReadsPrice": info.prices.cache_reads,
         }
     return told
-
-
-# The socket file ------------------------------------------------------------------------------
-
-
-def _bind(path: Path) -> tuple[socket.socket, int]:
-    """A socket at `path` for its owner alone, and the number of its file. Nobody can connect
-    before it listens."""
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _check_folder(path.parent)
-        _clear(path)
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    except OSError as error:
-        raise _unusable(path, error.strerror or str(error)) from error
-    try:
-        made.bind(str(path))
-        path.chmod(0o600)
-    except OSError as error:
-        made.close()
-        raise _unusable(path, error.strerror or str(error)) from error
-    return made, path.lstat().st_ino
-
-
-def _check_folder(folder: Path) -> None:
-    mode = folder.stat().st_mode
-    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        raise _unusable(folder, "everybody may write there, and could put another in its place")
-
-
-def _clear(path: Path) -> None:
-    """Remove what a server left that is no more; a live one keeps its place."""
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise _unusable(path, "there is a file of that name, which is no socket")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink(missing_ok=True)
-            return
-    raise _unusable(path, "another program listens there")
-
-
-def _remove(path: Path, made: int) -> None:
-    """Remove our socket file, unless it is not ours any more."""
-    with suppress(FileNotFoundError):  # newer versions of asyncio do it themselves
-        if path.lstat().st_ino == made:
-            path.unlink()
-
-
-def _unusable(path: Path, reason: str) -> ConfigError:
-    return ConfigError(f"The IPC socket {path} cannot be used: {reason}.")

@@ -152,12 +152,9 @@ def encode_ack(client_id: str, pid: int, ppid: int) -> bytes:
     return _encode({"type": "Ack", "origin": "server", "data": data})
 
 
-def encode_event(name: str, payload: tuple[Any, ...], to: str | None = None) -> bytes:
-    """An event; `to` names the one client that it is for."""
-    message: dict[str, Any] = {"type": "TaskEvent", "origin": "server"}
-    if to is not None:
-        message["relayClientId"] = to
-    return _encode(message | {"data": {"eventName": name, "payload": payload}})
+def encode_event(name: str, payload: tuple[Any, ...]) -> bytes:
+    data = {"eventName": name, "payload": payload}
+    return _encode({"type": "TaskEvent", "origin": "server", "data": data})
 
 
 def _encode(message: dict[str, Any]) -> bytes:
@@ -219,8 +216,6 @@ def roo_events(
     match name:
         case "message":
             return [(name, ({"taskId": task_id, **payload},))]
-        case "taskCreated":
-            return [(name, (task_id,)), ("taskFocused", (task_id,))]
         case "taskCompleted":
             subtask = {"isSubtask": bool(payload.get("isSubtask"))}
             return [(name, (task_id, *_usages(payload), subtask))]
@@ -253,4 +248,6 @@ def _usages(payload: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
 
 
 def _tool(name: str) -> str:
+    if name.startswith("mcp--"):
+        return "use_mcp_tool"
     return name if name in _TOOLS else _CUSTOM

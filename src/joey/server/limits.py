@@ -6,9 +6,6 @@ import asyncio
 
 from msgspec import Struct
 
-RATE = 50.0
-BURST = 200
-
 
 class Limits(Struct, frozen=True):
     connections: int = 256
@@ -18,12 +15,17 @@ class Limits(Struct, frozen=True):
     """That a wrong token has to wait for its answer."""
     drain_seconds: float = 10.0
     """That a client which lost events may take to read that it did."""
+    heartbeat_seconds: float = 20.0
+    """Between two pings, and for the answer to one."""
+    frames_per_second: float = 50.0
+    burst: int = 200
+    """Frames that a client may send at once."""
 
 
 class Rate:
     """So many messages a second, more in a burst. Whoever sends faster is read more slowly."""
 
-    def __init__(self, per_second: float = RATE, burst: int = BURST) -> None:
+    def __init__(self, per_second: float, burst: int) -> None:
         self._per_second = per_second
         self._burst = float(burst)
         self._left = float(burst)

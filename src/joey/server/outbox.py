@@ -3,7 +3,8 @@
 Responses are always sent; a client that does not take them is not read from. Events are dropped
 when too many pile up: the client is told to subscribe again from where it was (`resync`), hears
 no more of those tasks until it does, and is cut when it does not even take that. A task that it
-subscribes to from an earlier number is read back at the pace at which the client takes it.
+subscribes to from an earlier number is read back at the pace at which the client takes it; last
+come the rows that still grow, as they look then.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from joey.core.narration import Replay
+from joey.core.narration import Replay, row_ts
 from joey.core.wire import EventFrame, Response, encode_frame
 from joey.core.wire_events import ResyncPayload
 from joey.server.tidings import Tidings, text_packet
@@ -44,6 +45,10 @@ class Source(Protocol):
 
     @property
     def seq(self) -> int: ...
+
+    def growing(self) -> Sequence[EventFrame]:
+        """Rows that have not ended, as they look now."""
+        ...
 
 
 class _Reading:
@@ -111,18 +116,22 @@ class Outbox:
         task_id = tidings.frame.task_id
         if task_id in self._muted or task_id in self._readings:
             return
+        self._put(tidings)
+        if self._queue:
+            self.flush()
+
+    def _put(self, tidings: Tidings) -> None:
         if not self._queue and self._link.can_write:
             self._link.write(tidings.packet)
             return
         item = _Item(tidings.packet, tidings)
         if tidings.row is not None:
-            self._replace(task_id, tidings.row, item)
+            self._replace(tidings.frame.task_id, tidings.row, item)
         self._queue.append(item)
         self._events += 1
         self._event_bytes += len(tidings.packet)
         if self._events > MAX_EVENTS or self._event_bytes > MAX_BYTES:
             self._drop_events()
-        self.flush()
 
     def respond(self, response: Response, reading: tuple[Source, str, int] | None = None) -> None:
         """The answer to a command; then, when asked for, a task from an earlier number on."""
@@ -184,8 +193,8 @@ class Outbox:
             frame = reading.next()
             if frame is None:
                 self._end_reading(task_id, reading)
-                continue
-            self._link.write(text_packet(encode_frame(frame)))
+            else:
+                self._link.write(text_packet(encode_frame(frame)))
             return True
         return False
 
@@ -194,6 +203,8 @@ class Outbox:
         live = self._find_source(task_id)
         if live is None or live is reading.source:
             del self._readings[task_id]
+            for frame in reading.source.growing():
+                self._put(Tidings(reading.replay.retell(frame), row_ts(frame.payload)))
             return
         reading.position = live.after(reading.source.seq)
         reading.source = live

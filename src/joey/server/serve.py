@@ -21,7 +21,6 @@ from joey.server.hub import Hub
 from joey.server.limits import Limits
 from joey.server.socket import Doorway, Socket
 
-HEARTBEAT_SECONDS = 20.0
 BACKLOG = 1024
 GOODBYE_SECONDS = 3
 
@@ -81,8 +80,8 @@ async def serving(hub: Hub, token: Token, options: ServeOptions) -> AsyncIterato
         ws=Socket,
         ws_max_size=MAX_FRAME,
         ws_per_message_deflate=False,
-        ws_ping_interval=HEARTBEAT_SECONDS,
-        ws_ping_timeout=HEARTBEAT_SECONDS,
+        ws_ping_interval=options.limits.heartbeat_seconds,
+        ws_ping_timeout=options.limits.heartbeat_seconds,
         lifespan="off",
         log_config=None,
         access_log=False,

@@ -6,10 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
+from joey.core.customs import SlashCommand
 from joey.core.models import ModelInfo
 from joey.core.modes import Mode
 from joey.core.settings import Profile
 from joey.engine.engine import TaskOptions
+from joey.ports import TaskMetadata
 
 
 class KnownProfiles(Protocol):
@@ -47,8 +49,13 @@ class Setup(Protocol):
     home: Path
     workspace: Path
 
-    @property
-    def modes(self) -> tuple[Mode, ...]: ...
+    def modes(self, workspace: Path | None = None) -> tuple[Mode, ...]:
+        """Those of a workspace, by default the server's own. It reads files."""
+        ...
+
+    def commands(self) -> tuple[SlashCommand, ...]:
+        """Slash commands of the server's workspace. It reads files."""
+        ...
 
     @property
     def preferences(self) -> Preferences: ...
@@ -63,3 +70,7 @@ class Setup(Protocol):
     ) -> TaskOptions: ...
 
     def models(self, provider: str | None) -> dict[str, ModelInfo]: ...
+
+    def model_of_task(self, task: TaskMetadata) -> ModelInfo | None:
+        """What is known of the model that a task at rest worked with."""
+        ...

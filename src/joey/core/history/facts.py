@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from joey.core.asks import APPROVALS, Answer, AskKind
 from joey.core.events import (
@@ -54,6 +54,15 @@ STATE_AFTER: dict[type[object], TaskState] = {
 }
 
 
+class Unheard(Struct, frozen=True):
+    """Words that came with an answer, and that the model has not heard yet."""
+
+    ts: int
+    about: str | None
+    """The call that was asked about."""
+    answer: Answer
+
+
 class TaskFacts:
     """Who the task is, where it stands, and what it has used."""
 
@@ -75,7 +84,7 @@ class TaskFacts:
         self.updated = 0
         self.state = TaskState.CREATED
         self.pending: AskOpened | None = None
-        self.unheard: tuple[tuple[str | None, Answer], ...] = ()
+        self.unheard: tuple[Unheard, ...] = ()
         """Answers with words that no result and no request has carried to the model yet, each
         with the call it is about."""
         self.accepted = False
@@ -120,9 +129,7 @@ class TaskFacts:
             case RequestEnded(usage=Usage() as usage):
                 self._add_usage(usage, event.cost or 0.0)
             case ToolFinished():
-                self.unheard = tuple(
-                    (about, answer) for about, answer in self.unheard if about != event.call_id
-                )
+                self.unheard = tuple(u for u in self.unheard if u.about != event.call_id)
                 self.subtask_usage = self.subtask_usage.plus(event.usage or TokenUsage())
                 self._tally(event.tool, failed=False)
             case ToolFailed():
@@ -194,7 +201,7 @@ class TaskFacts:
         if event.answer.by != "person" and asked.ask in APPROVALS and not event.answer.approves:
             self.refused += (asked.path or asked.text or asked.tool or asked.ask,)
         if event.answer.has_words:
-            self.unheard += ((asked.call_id, event.answer),)
+            self.unheard += (Unheard(event.ts, asked.call_id, event.answer),)
         if asked.ask is AskKind.COMPLETION_RESULT or asked.tool == COMPLETION:
             self.accepted = event.answer.approves
 

@@ -23,7 +23,7 @@ CLOSING = "</environment_details>"
 
 _STATUS = {"pending": "Pending", "in_progress": "In Progress", "completed": "Completed"}
 
-_OWN_TAG = re.compile(r"<(?=\s*/?\s*environment_details)", re.IGNORECASE)
+_OWN_TAG = re.compile(r"<(?=\s*+(?:/\s*+)?environment_details)", re.IGNORECASE)
 
 B = TypeVar("B", bound=Block)
 
@@ -140,8 +140,8 @@ def _cost(cost: float | None) -> str:
 
 def _mode(mode: Mode, model_id: str, protocol: ToolProtocol) -> str:
     return (
-        f"# Current Mode\n<slug>{mode.slug}</slug>\n<name>{mode.name}</name>\n"
-        f"<model>{model_id}</model>\n<tool_format>{protocol}</tool_format>"
+        f"# Current Mode\n<slug>{mode.slug}</slug>\n<name>{_line(mode.name)}</name>\n"
+        f"<model>{_line(model_id)}</model>\n<tool_format>{protocol}</tool_format>"
     )
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from joey.core.narration import Narrator, Replay, narrate
+from msgspec import structs
+
+from joey.core.narration import Narrator, Replay, narrate, waiting
+from joey.core.state import TaskState
 from joey.core.wire_commands import (
     Events,
     FoundTasks,
+    GetEvents,
     InHistory,
     ListTasks,
     Messages,
@@ -24,14 +29,18 @@ from joey.core.wire_commands import (
     Todos,
     UsageData,
 )
-from joey.core.wire_events import totals
+from joey.core.wire_events import FailedPayload, totals
 from joey.engine.task import Task
+from joey.errors import ConfigError
 from joey.ports import TaskMetadata
 from joey.server.calls import Call, not_found
 from joey.server.commands.tasks import is_known
+from joey.server.search import Search
 
 if TYPE_CHECKING:
     from joey.server.hub import Hub
+
+log = logging.getLogger(__name__)
 
 
 async def is_task_in_history(hub: Hub, call: Call) -> InHistory:
@@ -58,10 +67,11 @@ async def get_todos(hub: Hub, call: Call) -> Todos:
 
 
 async def get_events(hub: Hub, call: Call) -> Events:
-    asked: Since = call.arguments
+    asked: GetEvents = call.arguments
     told = await hub.told(hub.task_id(call))
     replay = Replay()
-    frames = [replay.retell(frame) for frame in told.frames[told.after(asked.since) :]]
+    end = len(told.frames) if asked.until is None else told.after(asked.until)
+    frames = [replay.retell(frame) for frame in told.frames[told.after(asked.since) : end]]
     return Events(events=frames, seq=told.seq)
 
 
@@ -79,7 +89,7 @@ async def get_task(hub: Hub, call: Call) -> TaskData:
     task_id = hub.task_id(call)
     for metadata in await _all(hub):
         if metadata.id == task_id:
-            return TaskData(task=_info(hub, metadata))
+            return TaskData(task=await _whole_info(hub, metadata, call))
     raise not_found(task_id)
 
 
@@ -91,15 +101,12 @@ async def list_tasks(hub: Hub, call: Call) -> TaskList:
 
 
 async def search_tasks(hub: Hub, call: Call) -> FoundTasks:
-    """Tasks whose title or id has all the words."""
+    """Tasks that have all the words in their title, id or conversation."""
     asked: SearchTasks = call.arguments
-    words = asked.query.casefold().split()
-    found = [
-        task
-        for task in _of_workspace(await _all(hub), asked.workspace)
-        if all(word in f"{task.title}\n{task.id}".casefold() for word in words)
-    ]
-    return FoundTasks(tasks=[_info(hub, task) for task in found[: asked.limit]])
+    tasks = _of_workspace(await _all(hub), asked.workspace)
+    search = Search(asked.query, hub.store, {task.id: task.rows for task in hub.engine.tasks})
+    found = await asyncio.to_thread(search.run, tasks, asked.limit)
+    return FoundTasks(tasks=[_info(hub, task) for task in found])
 
 
 async def _read(hub: Hub, call: Call) -> Narrator:
@@ -123,6 +130,31 @@ def _of_workspace(tasks: Sequence[TaskMetadata], workspace: str | None) -> Seque
     return [task for task in tasks if task.workspace and Path(task.workspace) == wanted]
 
 
+async def _whole_info(hub: Hub, metadata: TaskMetadata, call: Call) -> TaskInfo:
+    """With what a list does not say: what waits, what failed, and the room of a task at rest."""
+    info = _info(hub, metadata)
+    task = hub.engine.find(metadata.id)
+    facts = task.recorder.facts if task is not None else (await _read(hub, call)).facts
+    failure = facts.failure if facts.state is TaskState.FAILED else None
+    return structs.replace(
+        info,
+        context_tokens=facts.usage.context_tokens,
+        context_window=info.context_window or _window(hub, metadata),
+        queue=waiting(facts),
+        failure=FailedPayload(code=failure.code, message=failure.message) if failure else None,
+        waits_for=facts.waits_for if task is not None else (),
+    )
+
+
+def _window(hub: Hub, metadata: TaskMetadata) -> int | None:
+    try:
+        model = hub.setup.model_of_task(metadata)
+    except ConfigError as error:
+        log.info("task %s: its model is not known: %s", metadata.id, error)
+        return None
+    return model.context_window if model is not None else None
+
+
 def _info(hub: Hub, metadata: TaskMetadata) -> TaskInfo:
     task = hub.engine.find(metadata.id)
     return TaskInfo(
@@ -144,7 +176,7 @@ def _info(hub: Hub, metadata: TaskMetadata) -> TaskInfo:
         live=task is not None,
         parent_id=metadata.parent_id,
         context_tokens=task.usage.context_tokens if task else None,
-        context_window=task.bench.provider.model.context_window if task else None,
+        context_window=task.provider.model.context_window if task else None,
         ask=_pending(task) if task else None,
     )
 

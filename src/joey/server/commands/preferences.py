@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
+from joey.core.customs import SlashCommand
 from joey.core.modes import Mode
 from joey.core.secrets import without_secrets
 from joey.core.wire_commands import (
@@ -45,8 +47,10 @@ async def set_configuration(hub: Hub, call: Call) -> Done:
     before = preferences.document().get("mode")
     profiles = preferences.profiles()
     mode = asked.values.get("mode")
-    if mode is not None and mode not in {known.slug for known in hub.setup.modes}:
-        raise invalid("arguments.values.mode", "there is no such mode.")
+    if mode is not None:
+        modes = await asyncio.to_thread(hub.setup.modes)
+        if mode not in [known.slug for known in modes]:
+            raise invalid("arguments.values.mode", "there is no such mode.")
     try:
         preferences.change(asked.values)
     except ConfigError as error:
@@ -131,11 +135,12 @@ def _announce_profile(hub: Hub) -> None:
 
 
 async def get_modes(hub: Hub, call: Call) -> Modes:
-    return Modes(modes=[_mode(mode) for mode in hub.setup.modes])
+    modes = await asyncio.to_thread(hub.setup.modes)
+    return Modes(modes=[_mode(mode) for mode in modes])
 
 
 def _mode(mode: Mode) -> ModeInfo:
-    return ModeInfo(slug=mode.slug, name=mode.name, description=mode.when_to_use)
+    return ModeInfo(slug=mode.slug, name=mode.name, description=mode.description or mode.purpose)
 
 
 async def get_models(hub: Hub, call: Call) -> Models:
@@ -147,7 +152,14 @@ async def get_models(hub: Hub, call: Call) -> Models:
 
 
 async def get_commands(hub: Hub, call: Call) -> Commands:
-    return Commands(commands=[])
+    commands = await asyncio.to_thread(hub.setup.commands)
+    return Commands(commands=[_command(command) for command in commands])
+
+
+def _command(command: SlashCommand) -> dict[str, str]:
+    about = {"description": command.description, "argumentHint": command.argument_hint}
+    known = {name: text for name, text in about.items() if text}
+    return {"name": command.name, "source": command.source, **known}
 
 
 HANDLERS = {

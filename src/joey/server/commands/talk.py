@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from joey.core.asks import Answer, Response
 from joey.core.events import MessageQueued, MessageUnqueued, ModeSwitched
 from joey.core.messages import well_formed
+from joey.core.modes import Mode
 from joey.core.wire_commands import Accepted, Done, EditQueue, Respond, SendMessage, SwitchMode
 from joey.core.wire_events import ModePayload
 from joey.engine.task import Task
@@ -74,17 +76,22 @@ async def edit_queue(hub: Hub, call: Call) -> Done:
 async def switch_mode(hub: Hub, call: Call) -> Done:
     """Of a task; without one, the mode that new tasks start in."""
     asked: SwitchMode = call.arguments
-    if asked.mode not in {mode.slug for mode in hub.setup.modes}:
-        raise invalid("arguments.mode", f"there is no mode '{asked.mode}'.")
     if call.task_id is None and hub.current is None:
+        _check_mode(asked.mode, await asyncio.to_thread(hub.setup.modes))
         hub.setup.preferences.change_settings({"mode": asked.mode})
         hub.announce("modeChanged", ModePayload(mode=asked.mode))
         return Done()
     task = await _open(hub, call)
+    _check_mode(asked.mode, task.bench.modes)
     if task.mode.slug != asked.mode:
         task.publish(ModeSwitched(ts=task.now(), mode=asked.mode))
         await task.recorder.commit()
     return Done()
+
+
+def _check_mode(slug: str, modes: tuple[Mode, ...]) -> None:
+    if slug not in {mode.slug for mode in modes}:
+        raise invalid("arguments.mode", f"there is no mode '{slug}'.")
 
 
 async def _open(hub: Hub, call: Call) -> Task:

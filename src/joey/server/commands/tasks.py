@@ -28,14 +28,17 @@ async def start_new_task(hub: Hub, call: Call) -> TaskStartedData:
     text, images = asked.text or "", asked.images or ()
     if not text.strip() and not images:
         raise invalid("arguments.text", "say what is to be done.")
-    if asked.mode is not None and asked.mode not in {mode.slug for mode in hub.setup.modes}:
-        raise invalid("arguments.mode", f"there is no mode '{asked.mode}'.")
+    workspace = Path(asked.workspace) if asked.workspace else None
     known = hub.setup.preferences.profiles().profiles
     if asked.profile is not None and asked.profile not in known:
         raise invalid("arguments.profile", f"there is no profile '{asked.profile}'.")
     try:
+        if asked.mode is not None:
+            modes = await asyncio.to_thread(hub.setup.modes, workspace)
+            if asked.mode not in {mode.slug for mode in modes}:
+                raise invalid("arguments.mode", f"there is no mode '{asked.mode}'.")
         options = hub.setup.options(
-            workspace=Path(asked.workspace) if asked.workspace else None,
+            workspace=workspace,
             mode=asked.mode,
             profile=asked.profile,
             configuration=asked.configuration,

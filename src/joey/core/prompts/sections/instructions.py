@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from joey.core.customs import Instructions, RuleFile
@@ -10,6 +11,7 @@ _INTRODUCTION = (
     "These come from the user, the mode and the project. Follow them wherever they do not"
     " contradict the rules of tool use; where they contradict other guidance above, they win."
 )
+_TICKS = re.compile("`{3,}")
 
 LANGUAGES = {
     "ca": "Català",
@@ -71,10 +73,12 @@ def _rule_file(file: RuleFile) -> str:
 
 
 def _hidden(patterns: str) -> str:
+    # A line of backticks among the patterns must not end the block that they stand in.
+    fence = max(["```", *(f"{ticks}`" for ticks in _TICKS.findall(patterns))], key=len)
     return (
         "# .rooignore\n"
         "The project keeps some files from you. Whatever these patterns (in the syntax of"
         " .gitignore) name is left out of listings and searches, and calls that use it fail. Do"
         " not try to reach it in another way; where you cannot do without it, ask the user.\n\n"
-        f"```\n{patterns}\n```"
+        f"{fence}\n{patterns}\n{fence}"
     )

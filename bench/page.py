@@ -1,0 +1,123 @@
+"""The web page in a real browser: its cost while a model streams, and how soon a task is there.
+
+The model speaks 200 pieces a second for ten seconds, once into a new task and once into one with
+10,000 rows. Counted is the CPU time of the browser's renderers, where the page runs, beside the
+time that passed. *open*: from the address to the last row in sight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psutil
+from tests.server.browsing import (
+    CHROMIUM,
+    PAGE,
+    Browser,
+    Page,
+    chromium,
+    expect,
+    opened,
+    served,
+    start_task,
+    write_long_task,
+)
+
+from bench.tables import table, verdict
+from joey.testing.script import Turn, say
+from joey.testing.server import ModelServer
+
+PACE = 200
+SECONDS = 10
+ROWS = 10_000
+CORES = 0.5
+OPEN_SECONDS = 2.0
+PARAGRAPH = """\
+## A part of the answer
+
+The parser **drops a field** when the line ends with a comma, because `split` is called with a
+limit. There are two ways out, and [the manual](https://example.org/manual) knows both:
+
+1. keep the empty field, as `csv` does
+2. say that it is missing, with the *number* of the line
+
+```python
+def parse_line(line: str) -> list[str]:
+    return [field.strip() for field in line.split(",")]
+```
+
+"""
+LAST = "That was all."
+
+
+def main() -> None:
+    if not CHROMIUM or not PAGE.exists():
+        print("\nThe web page is not measured: there is no Chromium, or no page (`make web`).")
+        return
+    new, long, opening = asyncio.run(measure())
+    rows = [["web page", "measured", "goal", ""]]
+    for name, cores in (("a new task", new), (f"{ROWS:,} rows", long)):
+        told = [f"{PACE} pieces/s into {name}", f"{cores:.2f} cores", f"{CORES:.2f}"]
+        rows.append([*told, verdict(cores, CORES)])
+    told = [f"open, {ROWS:,} rows", f"{opening:.2f} s", f"{OPEN_SECONDS:.2f}"]
+    rows.append([*told, verdict(opening, OPEN_SECONDS)])
+    table("The web page, in Chromium", rows)
+
+
+async def measure() -> tuple[float, float, float]:
+    with TemporaryDirectory(prefix="joey-bench-") as name:
+        async with (
+            chromium() as browser,
+            ModelServer(lambda request: answer()) as model,
+            served(Path(name), model) as server,
+        ):
+            write_long_task(server, ROWS)
+            async with opened(browser, server.link) as watched:
+                await start_task(watched.page, "Speak")
+                new = await cores_while_streaming(watched.page)
+            opening = min([await time_to_open(browser, server.link) for _ in range(3)])
+            async with opened(browser, f"{server.link}&task=long") as watched:
+                field = watched.page.get_by_label("Message to joey")
+                await field.fill("Speak")
+                await field.press("Enter")
+                long = await cores_while_streaming(watched.page)
+    return new, long, opening
+
+
+def answer() -> Turn:
+    """Pieces of four letters or so, as tokens are."""
+    length = 4 * PACE * SECONDS
+    text = (PARAGRAPH * (length // len(PARAGRAPH) + 1))[:length]
+    return Turn(say(f"{text}\n\n```\n\n{LAST}", chunk=4), pace=PACE)
+
+
+async def cores_while_streaming(page: Page) -> float:
+    """From the first words to the last."""
+    await expect(page.get_by_text("The parser").last).to_be_visible()
+    before, started = renderer_seconds(), time.perf_counter()
+    await expect(page.get_by_text(LAST)).to_be_visible()
+    return (renderer_seconds() - before) / (time.perf_counter() - started)
+
+
+def renderer_seconds() -> float:
+    """CPU seconds of all renderers below this process."""
+    seconds = 0.0
+    for process in psutil.Process().children(recursive=True):
+        if "--type=renderer" in process.cmdline():
+            times = process.cpu_times()
+            seconds += times.user + times.system
+    return seconds
+
+
+async def time_to_open(browser: Browser, link: str) -> float:
+    started = time.perf_counter()
+    async with opened(browser, f"{link}&task=long") as watched:
+        await expect(watched.page.get_by_text(f"Row {ROWS - 1} ")).to_be_in_viewport()
+        return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    main()

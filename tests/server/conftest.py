@@ -1,0 +1,21 @@
+"""The foreign clients that tests of the WebSocket API are run with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.server.foreign import JS, Client
+from tests.server.packages import installed
+
+
+@pytest.fixture(scope="session")
+def ws_packages() -> Path:
+    """The folder with the package `ws`."""
+    return installed(JS)
+
+
+@pytest.fixture(params=["websockets", "ws"], scope="session")
+def client(request: pytest.FixtureRequest) -> Client:
+    return Client(request.getfixturevalue("ws_packages") if request.param == "ws" else None)

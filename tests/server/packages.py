@@ -1,0 +1,50 @@
+"""Packages of npm that tests drive joey with: installed once, kept from one run to the next."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+NO_NETWORK = re.compile("ENOTFOUND|ECONNREFUSED|ECONNRESET|EAI_AGAIN|ETIMEDOUT|ENOTCACHED")
+INSTALL = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
+
+
+def installed(source: Path) -> Path:
+    """A folder with the packages that `package-lock.json` in `source` names.
+
+    For fixtures of a wide scope: a test has a home of its own, where nothing is kept.
+    """
+    if not shutil.which("node") or not shutil.which("npm"):
+        pytest.skip("node and npm are not installed")
+    lock = (source / "package-lock.json").read_bytes()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "joey-tests"
+    folder = cache / f"{source.name}-{hashlib.sha256(lock).hexdigest()[:16]}"
+    if not folder.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=cache) as made:
+            _install(source, Path(made) / "packages", folder)
+    return folder
+
+
+def _install(source: Path, made: Path, folder: Path) -> None:
+    made.mkdir()
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(source / name, made)
+    run = subprocess.run(
+        INSTALL, cwd=made, capture_output=True, text=True, timeout=300, check=False
+    )
+    if run.returncode and NO_NETWORK.search(run.stderr):
+        pytest.skip("npm cannot reach its registry")
+    assert run.returncode == 0, run.stderr
+    try:
+        made.rename(folder)
+    except OSError:
+        if not folder.exists():  # somebody else was faster
+            raise

@@ -1,0 +1,66 @@
+"""Modes and commands that a workspace brings, over the WebSocket API."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.server.house import CommandFailedError, done, house
+
+
+def write_mode(folder: Path, slug: str, **more: Any) -> None:
+    folder.mkdir(exist_ok=True)
+    mode = {"slug": slug, "name": slug.title(), "roleDefinition": f"You are a {slug}. Yes."}
+    document = {"customModes": [mode | {"groups": ["read"]} | more]}
+    (folder / ".roomodes").write_text(json.dumps(document), encoding="utf-8")
+
+
+@pytest.mark.requirement("modes:lookup")
+async def test_modes_of_the_servers_workspace_are_named(tmp_path: Path) -> None:
+    write_mode(tmp_path / "work", "poet", description="Rhymes")
+    async with house(tmp_path) as here, here.peer() as peer:
+        modes = (await peer.ask("getModes"))["modes"]
+        assert modes[-1] == {"slug": "poet", "name": "Poet", "description": "Rhymes"}
+        write_mode(tmp_path / "work", "bard")
+        modes = (await peer.ask("getModes"))["modes"]
+        assert modes[-1] == {"slug": "bard", "name": "Bard", "description": "You are a bard."}
+        await peer.ask("setConfiguration", values={"mode": "bard"})
+        with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*mode"):
+            await peer.ask("setConfiguration", values={"mode": "poet"})
+
+
+async def test_slash_commands_of_the_servers_workspace_are_named(tmp_path: Path) -> None:
+    folder = tmp_path / "work" / ".roo" / "commands"
+    folder.mkdir(parents=True)
+    text = "---\ndescription: Ship it\nargument-hint: <server>\n---\nDo it."
+    (folder / "deploy.md").write_text(text, encoding="utf-8")
+    async with house(tmp_path) as here, here.peer() as peer:
+        deploy, init = (await peer.ask("getCommands"))["commands"]
+    assert deploy == {
+        "name": "deploy",
+        "source": "project",
+        "description": "Ship it",
+        "argumentHint": "<server>",
+    }
+    assert init["source"] == "built-in"
+
+
+@pytest.mark.requirement("modes:lookup")
+async def test_a_task_knows_the_modes_of_its_own_workspace(tmp_path: Path) -> None:
+    write_mode(tmp_path / "other", "poet")
+    other = str(tmp_path / "other")
+    async with house(tmp_path, done()) as here, here.peer() as peer:
+        with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*no mode 'poet'"):
+            await peer.ask("startNewTask", text="rhyme", mode="poet")
+        with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*workspace"):
+            await peer.ask("startNewTask", text="x", mode="poet", workspace=f"{other}/nowhere")
+        task = await peer.ask("startNewTask", text="rhyme", mode="poet", workspace=other)
+        await peer.asked("completion_result")
+        assert here.model.requests[0].body["system"][0]["text"].startswith("You are a poet.")
+        await peer.ask("switchMode", task["taskId"], mode="ask")
+        await peer.ask("switchMode", task["taskId"], mode="poet")
+        with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*no mode 'bard'"):
+            await peer.ask("switchMode", task["taskId"], mode="bard")
