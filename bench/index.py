@@ -47,7 +47,7 @@ def main() -> None:
 
 async def run(root: Path, home: Path, size: int) -> None:
     files = LocalFiles(root)
-    index = Indexes(home).open(files, lambda: every_file(files))
+    index = Indexes(home).open(files, lambda stop: every_file(files, stop))
     pulse = Pulse()
     started, cpu = time.perf_counter(), time.process_time()
     await filled(index)

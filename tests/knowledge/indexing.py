@@ -33,7 +33,7 @@ class House:
 
     def open(self, indexes: Indexes | None = None, embedder: Embedder | None = None) -> CodeIndex:
         indexes = indexes or Indexes(self.home)
-        return indexes.open(self.files, lambda: every_file(self.files), embedder)
+        return indexes.open(self.files, lambda stop: every_file(self.files, stop), embedder)
 
     @asynccontextmanager
     async def index(self, embedder: Embedder | None = None) -> AsyncIterator[CodeIndex]:

@@ -232,6 +232,15 @@ async def test_a_page_that_unpacks_without_end_does_not_fill_the_memory(tmp_path
 
 
 @pytest.mark.requirement("read:documents:limits")
+async def test_a_cell_without_end_is_cut(tmp_path: Path) -> None:
+    cells = f"<c t='str'><v>{'9' * 60_000_000}</v></c><c><v>2</v></c>"
+    data = xlsx({"One": f"<sheetData><row>{cells}</row></sheetData>"})
+    read = await text(tmp_path, "a.xlsx", data)
+    assert 32_000 < len(read) < 50_000
+    assert read.endswith("\t2\n")
+
+
+@pytest.mark.requirement("read:documents:limits")
 async def test_a_text_without_end_is_cut(tmp_path: Path) -> None:
     data = docx(paragraph("some words of a long document " * 100) * 2_000)
     read = await text(tmp_path, "a.docx", data)

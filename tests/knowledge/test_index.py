@@ -10,7 +10,9 @@ import pytest
 
 from joey.errors import ToolError
 from joey.knowledge import index as index_module
+from joey.knowledge.index_changes import Changes, Progress, take_in
 from joey.knowledge.index_folder import BUILDING
+from joey.knowledge.index_store import IndexStore
 from joey.knowledge.indexes import Indexes
 from joey.ports import Listing
 from joey.workspace.inventory import every_file
@@ -134,6 +136,30 @@ async def test_a_folder_that_became_a_link_to_the_outside_shows_nothing(
         assert await paths(index, "needle") == []
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+async def test_files_that_begin_with_a_mark_are_found(house: House, encoding: str) -> None:
+    (house.root / "a.sql").write_bytes("needle = 'ä'\n".encode(encoding))
+    async with house.index() as index:
+        (hit,) = (await answer(index, "needle")).hits
+    assert (hit.path, hit.text) == ("a.sql", "needle = 'ä'")
+
+
+@pytest.mark.requirement("index:ignored")
+async def test_a_folder_that_becomes_a_link_while_files_are_read_in_is_not_followed(
+    house: House, tmp_path: Path
+) -> None:
+    house.write("src/a.py", "harmless = 1\n")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "a.py").write_text("needle = 1\n")
+    (house.root / "src").rename(tmp_path / "src")
+    (house.root / "src").symlink_to(tmp_path / "outside")
+    store = IndexStore(tmp_path / "database")
+    changes = Changes(("src/a.py",), (), 1, False)
+    assert take_in(store, house.root, changes, Progress(), threading.Event())
+    assert store.by_words("needle", "", 9) == []
+    store.close()
+
+
 # Edits
 
 
@@ -204,9 +230,9 @@ async def test_while_it_is_filled_a_search_says_how_far_it_is(
     house.write("a.py", "needle = 1\n")
     gate = threading.Event()
 
-    def slowly() -> Listing:
+    def slowly(stop: threading.Event) -> Listing:
         assert gate.wait(20)
-        return every_file(house.files)
+        return every_file(house.files, stop)
 
     index = Indexes(house.home).open(house.files, slowly)
     try:
@@ -230,9 +256,9 @@ async def test_the_index_is_begun_by_itself_when_nobody_asks(
     listed = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def listing() -> Listing:
+    def listing(stop: threading.Event) -> Listing:
         loop.call_soon_threadsafe(listed.set)
-        return every_file(house.files)
+        return every_file(house.files, stop)
 
     index = Indexes(house.home).open(house.files, listing)
     async with asyncio.timeout(20):
@@ -246,10 +272,10 @@ async def test_tasks_of_a_workspace_share_one_index_until_the_last_is_closed(hou
     indexes = Indexes(house.home)
     listings = 0
 
-    def listing() -> Listing:
+    def listing(stop: threading.Event) -> Listing:
         nonlocal listings
         listings += 1
-        return every_file(house.files)
+        return every_file(house.files, stop)
 
     first, second = (indexes.open(house.files, listing) for _ in range(2))
     assert await paths(first, "needle") == ["a.py"]
@@ -263,13 +289,13 @@ async def test_tasks_of_a_workspace_share_one_index_until_the_last_is_closed(hou
 
 async def test_closing_stops_what_is_under_way(house: House) -> None:
     house.write("a.py", "needle = 1\n")
-    listed, gate = asyncio.Event(), threading.Event()
+    listed = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def listing() -> Listing:
+    def listing(stop: threading.Event) -> Listing:
         loop.call_soon_threadsafe(listed.set)
-        assert gate.wait(20)
-        return every_file(house.files)
+        assert stop.wait(20)
+        return every_file(house.files, stop)
 
     index = Indexes(house.home).open(house.files, listing)
     searching = asyncio.create_task(index.search("needle", None, 10))
@@ -278,9 +304,30 @@ async def test_closing_stops_what_is_under_way(house: House) -> None:
         closing = asyncio.create_task(index.close())
         with pytest.raises(ToolError):
             await searching
-        gate.set()
         await closing
     assert not index.state.ready
+    with pytest.raises(ToolError, match="closed"):
+        await index.search("needle", None, 10)
+
+
+@pytest.mark.requirement("index:ephemeral")
+async def test_an_index_that_is_not_to_be_kept_leaves_nothing(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    house.write("a.py", "needle = 1\n")
+    indexes = Indexes(house.home, kept=False)
+    unused = house.open(indexes)
+    assert [*(tmp_path / "tmp").iterdir()] == []
+    index = house.open(indexes)
+    assert await paths(index, "needle") == ["a.py"]
+    (folder,) = (tmp_path / "tmp").iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    await index.close()
+    await unused.close()
+    assert [*(tmp_path / "tmp").iterdir()] == []
+    assert not house.home.exists()
 
 
 @pytest.mark.requirement("index:private")

@@ -13,8 +13,14 @@ from joey.core.history.ui import Row
 from joey.core.protocol import ToolProtocol
 from joey.engine.endings import Completed
 from joey.engine.unattended import Unattended
+from joey.errors import StoreError, ToolError
+from joey.knowledge.indexes import Indexes
+from joey.ports import Extras
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
+from joey.workspace.files import LocalFiles
+from joey.workspace.inventory import every_file
+from tests.engine.workshop import Workshop, finish
 
 ENV = {"ANTHROPIC_API_KEY": "key"}
 XML = "<codebase_search>\n<query>login check</query>\n<path>src</path>\n</codebase_search>"
@@ -98,3 +104,18 @@ async def test_an_embedding_profile_that_does_not_exist_is_told_and_the_words_ar
     assert "File path: auth.py" in told
     assert "by words only" in told
     assert "There is no profile 'vectors'" in told
+
+
+@pytest.mark.requirement("index:shared")
+async def test_a_task_that_cannot_be_opened_lets_go_of_the_index(tmp_path: Path) -> None:
+    shop = Workshop(tmp_path)
+    files, indexes = LocalFiles(shop.root), Indexes(tmp_path / "home")
+    shop.script(finish())
+    async with asyncio.timeout(30), shop.engine as engine:
+        await engine.start("do it", task_id="one")
+        index = indexes.open(files, lambda stop: every_file(files, stop))
+        shop.extras = Extras(index=index)
+        with pytest.raises(StoreError, match="exists already"):
+            await engine.start("do it", task_id="one")
+        with pytest.raises(ToolError, match="closed"):
+            await index.search("anything", None, 1)

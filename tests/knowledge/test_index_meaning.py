@@ -26,6 +26,8 @@ class Concepts:
         self._dimension = dimension
         self.seen: list[str] = []
         self.trouble: Exception | None = None
+        self.refusal: Exception | None = None
+        """The trouble with passages alone."""
         self.held = asyncio.Event()
         self.held.set()
         self.closed = False
@@ -35,6 +37,8 @@ class Concepts:
             raise self.trouble
         if len(texts) > 1 or "\n" in texts[0]:
             await self.held.wait()
+            if self.refusal is not None:
+                raise self.refusal
         self.seen += texts
         return [self._vector(text.lower()) for text in texts]
 
@@ -123,6 +127,27 @@ async def test_when_the_model_does_not_answer_the_words_do_and_it_is_said(
         assert found.note == f"Searched by words only, not by meaning. {trouble}"
         embedder.trouble = None
         assert (await whole_answer(index, "canvas")).hits[0].path == "b.py"
+
+
+@pytest.mark.requirement("index:meaning-fallback")
+async def test_why_meanings_stay_unknown_is_said(house: House) -> None:
+    embedder = Concepts()
+    embedder.refusal = ProviderError("too long for this model", trouble=Trouble.INVALID)
+    async with house.index(embedder) as index:
+        while "too long for this model" not in (found := await answer(index, "brush")).note:
+            pass
+        assert [hit.path for hit in found.hits] == ["b.py"]
+        assert "0 of 3 passages" in found.note
+        embedder.refusal = None
+        assert (await whole_answer(index, "canvas")).hits[0].path == "b.py"
+
+
+@pytest.mark.requirement("index:meaning")
+async def test_no_text_is_sent_that_has_more_tokens_than_models_take(house: House) -> None:
+    house.write("d.py", ("漢" * 450 + "\n") * 40)
+    embedder = Concepts()
+    await informed(house, embedder, "paint")
+    assert max(len(text.encode()) for text in embedder.seen) <= 8_000
 
 
 @pytest.mark.requirement("index:meaning-fallback")

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from joey.knowledge.index_ranking import HITS_OF_A_FILE, LEAST, LONGEST_HIT, combine, mix
+from joey.knowledge.index_ranking import (
+    HITS_OF_A_FILE,
+    LEAST,
+    LONGEST_HIT,
+    MOST_CHARACTERS,
+    combine,
+    mix,
+)
 from joey.knowledge.index_store import Found, Match
 
 
@@ -30,6 +37,11 @@ def test_empty_lines_between_neighbours_are_kept() -> None:
 def test_hits_do_not_grow_without_end() -> None:
     hits = mix([found("a", start, start + 59) for start in range(1, 600, 60)], 10)
     assert all(hit.end - hit.start < LONGEST_HIT for hit in hits)
+
+
+def test_long_lines_do_not_make_a_hit_that_nobody_wants_to_read() -> None:
+    long = [Found("a", start, start + 9, "\n".join(["x" * 500] * 10), 1.0) for start in (1, 11, 21)]
+    assert max(len(hit.text) for hit in mix(long, 10)) <= MOST_CHARACTERS
 
 
 @pytest.mark.requirement("index:ranking")

@@ -6,6 +6,7 @@ import pytest
 
 from joey.errors import ToolError
 from joey.knowledge.outlines import LocalOutlines
+from joey.ports import Definition
 
 pytestmark = pytest.mark.requirement("tool:list_code_definition_names:success:languages")
 
@@ -327,3 +328,9 @@ async def test_code_that_crashes_its_grammar_costs_nothing_but_its_outline() -> 
     with pytest.raises(ToolError, match="could not be made sense of"):
         await outlines.outline("a.tsx", b"<a>(" * 100_000)
     assert await outlines.outline("a.sh", b"f() {\n  a\n  b\n}\n")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+async def test_the_mark_at_the_beginning_of_a_file_is_no_part_of_it(encoding: str) -> None:
+    data = "def first():\n    a\n    b\n    c\n".encode(encoding)
+    assert await LocalOutlines().outline("a.py", data) == (Definition(1, 4, "def first():"),)

@@ -64,6 +64,11 @@ def test_rules_that_cannot_be_understood_hide_everything(tmp_path: Path, content
     assert ignored(tmp_path, "a", "b/c") == ["a"]
 
 
+def test_rules_that_are_a_link_to_nowhere_hide_everything(tmp_path: Path) -> None:
+    (tmp_path / ".rooignore").symlink_to("gone")
+    assert ignored(tmp_path, "a") == ["a"]
+
+
 def test_rules_that_are_no_file_hide_everything(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".rooignore")
     assert ignored(tmp_path, "a") == ["a"]

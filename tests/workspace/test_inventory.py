@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 from pathlib import Path
 
 import pytest
+from psutil import Process
 
 from joey.errors import ToolError
 from joey.workspace import inventory
@@ -50,7 +53,45 @@ def test_too_many_files_are_cut_in_the_order_of_their_names(
     assert listing.truncated
 
 
-def test_a_home_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
+@pytest.mark.parametrize("name", ["home", "link"])
+def test_a_home_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "link").symlink_to("home")
+    monkeypatch.setenv("HOME", str(tmp_path / name))
     with pytest.raises(ToolError, match="too wide"):
+        every_file(LocalFiles(tmp_path / "home"))
+
+
+@pytest.mark.requirement("index:hostile-ignore-files")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can limit another process")
+@pytest.mark.parametrize("name", [".gitignore", ".ignore", ".rooignore"])
+def test_ignore_rules_without_end_take_no_memory_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("joey.workspace.ripgrep.MEMORY", 96 * 2**20)
+    write(tmp_path, "a.py")
+    (tmp_path / name).symlink_to("/dev/zero")
+    with pytest.raises(ToolError, match=r"cannot be listed.*memory"):
         every_file(LocalFiles(tmp_path))
+
+
+@pytest.mark.requirement("index:hostile-ignore-files")
+def test_ignore_rules_that_nobody_writes_are_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / ".gitignore")
+    stop = threading.Event()
+    threading.Timer(0.2, stop.set).start()
+    with pytest.raises(ToolError, match="stopped"):
+        every_file(LocalFiles(tmp_path), stop)
+    monkeypatch.setattr(inventory, "_SECONDS", 0.2)
+    with pytest.raises(ToolError, match="takes longer than"):
+        every_file(LocalFiles(tmp_path))
+    assert not any("--files" in " ".join(child.cmdline()) for child in Process().children())
+
+
+def test_a_workspace_that_has_gone_is_an_error(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
+    tmp_path.rmdir()
+    with pytest.raises(ToolError, match="cannot be listed"):
+        every_file(files)

@@ -98,6 +98,19 @@ async def test_what_rooignore_hides_is_not_listed(tmp_path: Path) -> None:
     assert (await listing(tmp_path, "b", recursive=False)).entries == ("c",)
 
 
+@pytest.mark.parametrize("recursive", [False, True])
+async def test_what_rooignore_hides_is_not_listed_from_above_either(
+    tmp_path: Path, recursive: bool
+) -> None:
+    root = tmp_path / "above" / "work"
+    make(root, "a.py", "secret.txt", "keys/b.py", "deep/secret.txt")
+    make(tmp_path, "above/secret.txt")
+    (root / ".rooignore").write_text("secret.txt\nkeys/\n")
+    entries = (await listing(root, str(root.parent), recursive)).entries
+    below = {"work/a.py"} if recursive else set()
+    assert {*entries} == {"secret.txt", "work/", *below}
+
+
 async def test_too_many_entries_are_cut_from_the_depths(tmp_path: Path) -> None:
     make(tmp_path, *(f"a/deep/{number}" for number in range(50)), "z/file", "top")
     result = await listing(tmp_path, limit=10)
@@ -116,10 +129,14 @@ async def test_the_first_level_is_there_even_if_a_folder_before_it_is_huge(tmp_p
     assert {"a/", "z/"} <= set(result.entries)
 
 
-async def test_a_home_folder_is_not_walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make(tmp_path, "a/b", "c")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    result = await listing(tmp_path)
+@pytest.mark.parametrize("name", ["home", "link"])
+async def test_a_home_folder_is_not_walked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    make(tmp_path, "home/a/b", "home/c")
+    (tmp_path / "link").symlink_to("home")
+    monkeypatch.setenv("HOME", str(tmp_path / name))
+    result = await listing(tmp_path / "home")
     assert (result.entries, result.truncated) == (("a/", "c"), True)
 
 

@@ -37,8 +37,8 @@ FEW = 100
 _POLL = 0.25
 _CUT = "Only the first {:,} files of the workspace are indexed."
 
-ListFiles = Callable[[], Listing]
-"""May take its time: it is called in a thread."""
+ListFiles = Callable[[threading.Event], Listing]
+"""May take its time, until the event is set: it is called in a thread."""
 T = TypeVar("T")
 
 
@@ -115,6 +115,7 @@ class WorkspaceIndex:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._work is not None:
             await asyncio.to_thread(self._work.close)
+        self._folder.leave()
         if self._embedder is not None:
             await self._embedder.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from joey.knowledge.encodings import text_of
 from joey.knowledge.index_store import IndexStore, Stamp
 from joey.knowledge.index_text import Passage, passages
 from joey.ports import Listing
@@ -26,6 +28,7 @@ _SETTLING = 100_000_000
 UNSETTLED: Stamp = (0, 0, 0, 0)
 """Of a file that was changed a moment ago: it may be changed again within the same tick of the
 disk's clock and look the same, so it is like no other."""
+_WALK = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -98,7 +101,7 @@ def take_in(
 
 
 def _take_in_file(store: IndexStore, root: Path, path: str, is_there: bool) -> None:
-    read = _read(root / path) if is_there else None
+    read = _read(root, path) if is_there else None
     if read is None:
         store.drop(path)
         return
@@ -110,23 +113,39 @@ def _take_in_file(store: IndexStore, root: Path, path: str, is_there: bool) -> N
 
 def _passages(path: str, data: bytes) -> list[Passage]:
     """None for what is no text, or too much of it; such a file is known, but not found."""
-    if len(data) > LARGEST_FILE or b"\0" in data[:_HEAD]:
+    if len(data) > LARGEST_FILE:
         return []
-    return passages(path, data.decode("utf-8", "replace").removeprefix("\ufeff"))
+    text = text_of(data)
+    return [] if "\0" in text[:_HEAD] else passages(path, text)
 
 
-def _read(path: Path) -> tuple[Stamp, bytes] | None:
+def _read(root: Path, path: str) -> tuple[Stamp, bytes] | None:
     """What the file looks like and holds; None when it is not there any more, or no file."""
     try:
-        descriptor = os.open(path, _READ)
-    except OSError:
-        return _unreadable(path)
+        descriptor = _open(root, path)
+    except OSError as error:
+        # A folder that is a link by now may lead anywhere.
+        return None if error.errno in (errno.ELOOP, errno.ENOTDIR) else _unreadable(root / path)
     with os.fdopen(descriptor, "rb") as file:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             return None
         size = facts.st_size
         return _stamp(facts), file.read(LARGEST_FILE + 1) if size <= LARGEST_FILE else b"\0"
+
+
+def _open(root: Path, path: str) -> int:
+    """Down from the root, without following a link that was put there after the listing."""
+    *folders, name = path.split("/")
+    current = os.open(root, _WALK)
+    try:
+        for folder in folders:
+            below = os.open(folder, _WALK, dir_fd=current)
+            os.close(current)
+            current = below
+        return os.open(name, _READ, dir_fd=current)
+    finally:
+        os.close(current)
 
 
 def _unreadable(path: Path) -> tuple[Stamp, bytes] | None:
@@ -144,6 +163,6 @@ def _stamp_on_disk(path: Path | str) -> Stamp | None:
 
 
 def _stamp(facts: os.stat_result) -> Stamp:
-    if time.time_ns() - facts.st_ctime_ns < _SETTLING:
+    if abs(time.time_ns() - facts.st_ctime_ns) < _SETTLING:
         return UNSETTLED
     return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino

@@ -18,7 +18,7 @@ BUILDING, EMBEDDING = "build.lock", "embed.lock"
 
 
 class IndexFolder:
-    """Folders are 0700, files 0600."""
+    """Folders are 0700, files 0600. It outlives the process."""
 
     def __init__(self, parent: Path, workspace: Path) -> None:
         self._parent = parent
@@ -53,6 +53,26 @@ class IndexFolder:
         """Throw the database away."""
         for suffix in ("", "-wal", "-shm"):
             self.path.joinpath(DATABASE + suffix).unlink(missing_ok=True)
+
+    def leave(self) -> None:
+        """After the last use."""
+
+
+class PassingFolder(IndexFolder):
+    """For work that nothing is to be kept of: somewhere else, and only as long as it is used."""
+
+    @cached_property
+    def path(self) -> Path:
+        from tempfile import mkdtemp
+
+        return Path(mkdtemp(prefix="joey-index-"))
+
+    def leave(self) -> None:
+        from shutil import rmtree
+
+        if "path" in self.__dict__:  # it was made
+            rmtree(self.path, ignore_errors=True)
+            del self.path
 
 
 def _lock(descriptor: int) -> bool:

@@ -48,7 +48,7 @@ class Meaning:
         """Vectors of another model were thrown away once. Two processes with different models
         must not go on doing that to each other."""
         self._trouble = ""
-        """What was logged last."""
+        """Why vectors are missing, as far as nobody has had them since."""
 
     async def of_query(self, query: str) -> Wanted:
         try:
@@ -69,7 +69,8 @@ class Meaning:
             vectors = 0
         if vectors >= passages:
             return wanted
-        note = f"The meaning of {vectors} of {passages} passages is known so far."
+        note = f"The meaning of {vectors} of {passages} passages is known so far. {self._trouble}"
+        note = note.rstrip()
         return Wanted(wanted.vector if vectors else None, wanted.model, note)
 
     async def complete(self) -> None:
@@ -80,6 +81,7 @@ class Meaning:
             try:
                 await self._adopt_model()
                 await self._fill()
+                self._trouble = ""
             except UserError as error:
                 if str(error) != self._trouble:
                     log.warning("no vectors for the code index: %s", error)

@@ -16,6 +16,8 @@ LEAST = 0.2
 HITS_OF_A_FILE = 3
 LONGEST_HIT = 120
 """Lines up to which neighbours are joined."""
+MOST_CHARACTERS = 12_000
+"""The same for what is in the lines."""
 _EMPTY_BETWEEN = 3
 """So few lines between two passages are empty ones: no passage is that short."""
 
@@ -60,6 +62,8 @@ def _join(hit: CodeHit, other: CodeHit) -> CodeHit | None:
     gap = second.start - first.end - 1
     end = max(first.end, second.end)
     if gap > _EMPTY_BETWEEN or end - first.start >= LONGEST_HIT:
+        return None
+    if end > first.end and len(first.text) + len(second.text) > MOST_CHARACTERS:
         return None
     rest = second.text.split("\n")[max(0, -gap) :]
     lines = [*first.text.split("\n"), *[""] * max(0, gap), *rest]

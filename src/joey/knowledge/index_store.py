@@ -110,10 +110,10 @@ class IndexStore:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self._connection.execute("COMMIT")
             except BaseException:
                 self._connection.rollback()
                 raise
-            self._connection.execute("COMMIT")
 
     # What is known about files
 

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 
 from joey.errors import ToolError
 from joey.knowledge.index_changes import Changes, Progress, compare, take_in
@@ -29,11 +29,15 @@ _SHOWN_AT_MOST = 400
 """Passages that are looked at to fill the list of hits."""
 _LOCK_PATIENCE = 0.5
 _COMPLETE, _MODEL = "complete", "model"
+_CLOSED = "The code index is closed."
+_MOST_EMBEDDED = 8_000
+"""Bytes of a passage that a model is given: no text has more tokens than bytes, and the usual
+models for embeddings take 8,191."""
 
 
 class IndexWork:
     def __init__(
-        self, folder: IndexFolder, files: Files, list_files: Callable[[], Listing]
+        self, folder: IndexFolder, files: Files, list_files: Callable[[threading.Event], Listing]
     ) -> None:
         self._folder = folder
         self._files = files
@@ -53,6 +57,8 @@ class IndexWork:
 
     def open(self) -> None:
         """Raises ToolError when there can be no index here."""
+        if self.stop.is_set():
+            raise ToolError(_CLOSED)
         if self._is_open():
             return
         with self._changing, self._finding, self._told():
@@ -107,7 +113,8 @@ class IndexWork:
         with self._using_reader() as store:
             stamps = store.stamps()
         doubtful, self._hidden = self._hidden, set()
-        return compare(self._files.root, self._list_files, stamps, self._shows, doubtful)
+        list_files = partial(self._list_files, self.stop)
+        return compare(self._files.root, list_files, stamps, self._shows, doubtful)
 
     def take_in(self, changes: Changes) -> bool:
         """False when another process is at it, or when it was stopped."""
@@ -197,7 +204,7 @@ class IndexWork:
         with self._using_reader() as store:
             rows = store.without_vector(after, limit)
         shows = cache(self._shows)
-        texts = [(place, f"{path}\n{text}") for place, path, text in rows if shows(path)]
+        texts = [(place, _embedded(f"{path}\n{text}")) for place, path, text in rows if shows(path)]
         return rows[-1][0] if rows else 0, texts
 
     def put_vectors(self, vectors: Sequence[tuple[int, tuple[bytes, bytes]]]) -> None:
@@ -219,7 +226,7 @@ class IndexWork:
 
     def _opened(self, store: IndexStore | None) -> IndexStore:
         if store is None:
-            raise ToolError("The code index is closed.")
+            raise ToolError(_CLOSED)
         return store
 
     @contextmanager
@@ -249,3 +256,7 @@ class IndexWork:
             return self._folder.database.stat().st_ino
         except FileNotFoundError:
             return 0
+
+
+def _embedded(text: str) -> str:
+    return text.encode(errors="replace")[:_MOST_EMBEDDED].decode(errors="ignore")

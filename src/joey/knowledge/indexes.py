@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from joey.errors import ToolError
 from joey.knowledge.index import ListFiles, WorkspaceIndex
-from joey.knowledge.index_folder import IndexFolder
+from joey.knowledge.index_folder import IndexFolder, PassingFolder
 from joey.ports import CodeAnswer, CodeIndex, Embedder, Files, IndexState, Place
 
 IDLE_SECONDS = 3.0
@@ -20,8 +21,10 @@ _Key = tuple[Path, str]
 class Indexes:
     """Belongs to one event loop."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, kept: bool = True) -> None:
+        """With `kept`, they are under `home` and there for the next process too."""
         self._parent = home / "index"
+        self._folder = IndexFolder if kept else PassingFolder
         self._turn = asyncio.Semaphore(1)
         self._shared: dict[_Key, _Shared] = {}
 
@@ -33,7 +36,7 @@ class Indexes:
         key = (files.root, embedder.model if embedder is not None else "")
         shared = self._shared.get(key)
         if shared is None:
-            folder = IndexFolder(self._parent, files.root)
+            folder = self._folder(self._parent, files.root)
             index = WorkspaceIndex(folder, files, list_files, embedder, self._turn)
             shared = self._shared[key] = _Shared(index)
         shared.users += 1
@@ -70,6 +73,8 @@ class TaskIndex:
         return self._index.state
 
     async def search(self, query: str, folder: Place | None, limit: int) -> CodeAnswer:
+        if self._closed:
+            raise ToolError("The code index is closed.")
         return await self._index.search(query, folder, limit)
 
     async def close(self) -> None:

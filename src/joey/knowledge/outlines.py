@@ -9,6 +9,7 @@ import msgspec
 
 from joey.core.text import split_lines
 from joey.knowledge.apart import run_apart
+from joey.knowledge.encodings import text_of
 from joey.knowledge.headings import sections
 from joey.knowledge.languages import MARKDOWN, language_of
 from joey.ports import Definition, Outlines
@@ -35,11 +36,12 @@ class LocalOutlines:
         language = language_of(name)
         if language is None:
             return ()
-        lines = split_lines(data.decode(errors="replace"))
+        text = text_of(data)
+        lines = split_lines(text)
         if language == MARKDOWN:
             spans = await asyncio.to_thread(sections, lines)
         else:
-            spans = await self._parse(language, data)
+            spans = await self._parse(language, text.encode(errors="replace"))
         return tuple(
             Definition(first, last, lines[first - 1].rstrip()[:_LONGEST_LINE])
             for first, last in spans

@@ -5,9 +5,21 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-_SKIPPED = frozenset({"script", "style", "noscript", "template", "svg", "head", "iframe"})
+_SKIPPED = frozenset({"script", "style", "noscript", "template", "svg", "title", "iframe"})
 _BLOCKS = frozenset({"p", "div", "section", "article", "table", "tr", "ul", "ol", "main", "hr"})
-_BLOCKS |= {"header", "footer", "nav", "blockquote", "form", "dl", "dt", "dd", "figure"}
+_BLOCKS |= {
+    "title",
+    "body",
+    "header",
+    "footer",
+    "nav",
+    "blockquote",
+    "form",
+    "dl",
+    "dt",
+    "dd",
+    "figure",
+}
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 _SPACES = re.compile(r"[ \t\r\n]+")
 _FENCE = "```"

@@ -8,13 +8,10 @@ the project brings along, so it runs only where the user's own settings name it.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shlex
 import shutil
-import tomllib
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path, PurePath
@@ -24,6 +21,7 @@ from msgspec import Struct
 from joey.core.problems import Problem, parse_report
 from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
+from joey.knowledge.syntax import can_parse, mistakes
 from joey.ports import Files, Place, Problems
 
 _MOST_BYTES = 1024 * 1024
@@ -57,7 +55,7 @@ class LocalProblems:
         self._files = files
         self._seconds = settings.diagnostics_timeout_seconds
         self._env = {name: env[name] for name in _KEPT if name in env}
-        path = env.get("PATH")
+        path = self._env["PATH"] = _absolute(env.get("PATH", os.defpath))
         there = (each for each in _PARSERS if shutil.which(each.command[0], path=path))
         self._checkers = (*_configured(settings), *there)
         self._known: dict[Path, tuple[tuple[int, int], tuple[Problem, ...]]] = {}
@@ -85,13 +83,13 @@ class LocalProblems:
         return problems
 
     async def _check(self, place: Place) -> tuple[Problem, ...]:
-        parse = _IN_PROCESS.get(PurePath(place.shown).suffix.lower())
+        suffix = PurePath(place.shown).suffix.lower()
         found: list[Problem] = []
-        if parse is not None:
+        if can_parse(suffix):
             with suppress(ToolError):  # a file that cannot be read has no lines to complain about
                 data = await self._files.read(place, _MOST_BYTES + 1)
                 if len(data) <= _MOST_BYTES:
-                    found += await asyncio.to_thread(parse, place.shown, data)
+                    found += await mistakes(place.shown, suffix, data, self._seconds)
         name = PurePath(place.shown).name
         fitting = [
             checker
@@ -143,6 +141,11 @@ class LocalProblems:
             await process.wait()
 
 
+def _absolute(path: str) -> str:
+    """Without folders that the workspace decides about."""
+    return os.pathsep.join(each for each in path.split(os.pathsep) if Path(each).is_absolute())
+
+
 def _configured(settings: Settings) -> list[_Checker]:
     checkers: list[_Checker] = []
     for pattern, text in settings.diagnostic_checkers.items():
@@ -175,46 +178,6 @@ def _php_line(line: str) -> str:
     words, separator, rest = line.rpartition(" in ")
     path, _, number = rest.rpartition(" on line ")
     return f"{path}:{number}: {words}" if separator and number.isdigit() else ""
-
-
-def _python(path: str, data: bytes) -> list[Problem]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(data, path, "exec", dont_inherit=True)
-    except SyntaxError as error:
-        return [Problem(path, error.lineno or 1, "python", error.msg, type(error).__name__)]
-    except (ValueError, RecursionError, MemoryError) as error:
-        return [Problem(path, 1, "python", str(error) or type(error).__name__)]
-    return []
-
-
-def _json(path: str, data: bytes) -> list[Problem]:
-    try:
-        json.loads(data.decode("utf-8-sig"))
-    except json.JSONDecodeError as error:
-        return [Problem(path, error.lineno, "json", error.msg)]
-    except (UnicodeDecodeError, RecursionError) as error:
-        return [Problem(path, 1, "json", str(error))]
-    return []
-
-
-def _toml(path: str, data: bytes) -> list[Problem]:
-    try:
-        tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        words = str(error)
-        line = words.rpartition("(at line ")[2].partition(",")[0]
-        return [Problem(path, int(line) if line.isdigit() else 1, "toml", words)]
-    return []
-
-
-_IN_PROCESS: dict[str, Callable[[str, bytes], list[Problem]]] = {
-    ".py": _python,
-    ".pyi": _python,
-    ".json": _json,
-    ".toml": _toml,
-}
 
 
 def _version(path: Path) -> tuple[int, int] | None:

@@ -18,6 +18,8 @@ _WORKBOOK = f"{_FOLDER}/workbook.xml"
 _STRINGS = f"{_FOLDER}/sharedStrings.xml"
 _STYLES = f"{_FOLDER}/styles.xml"
 _MOST_COLUMNS = 16_384
+_LONGEST_CELL = 32_767
+"""Characters, as in Excel."""
 
 
 class _Sheet(Struct, frozen=True):
@@ -122,9 +124,9 @@ class _SheetReader:
         for kind, name, attributes in events(self._package.chunks(self._path)):
             if kind is Kind.TEXT:
                 if inside == "f":
-                    cell.formula += name
+                    cell.formula = (cell.formula + name)[:_LONGEST_CELL]
                 elif inside:
-                    cell.value += name
+                    cell.value = (cell.value + name)[:_LONGEST_CELL]
             elif kind is Kind.END:
                 inside = ""
                 if name == "c":

@@ -114,6 +114,15 @@ def printable_name(path: str) -> str:
     return _CONTROLS.sub(lambda match: repr(match[0])[1:-1], printable(path))
 
 
+def is_too_wide(path: Path) -> bool:
+    """Whether a resolved folder is no project but the home of many: not to be walked."""
+    try:
+        home = Path.home()
+    except RuntimeError:  # a user without one
+        home = Path(path.anchor)
+    return path in (Path(path.anchor), Path(os.path.realpath(home)))
+
+
 def _kind(place: Place) -> FileKind:
     try:
         facts = place.path.lstat()

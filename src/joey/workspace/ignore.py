@@ -99,11 +99,12 @@ class IgnoreRules:
             return False
         if self._unreadable:
             return True
-        if self._spec is None:
+        spec = self._spec  # threads ask too, and rules may go meanwhile
+        if spec is None:
             return False
         if path == NAME or any(len(name) > _LONGEST_NAME for name in path.split("/")):
             return True
-        return self._spec.match_file(f"{path}/" if is_dir else path)
+        return spec.match_file(f"{path}/" if is_dir else path)
 
     def hides_place(self, path: str, place: Path) -> bool:
         """Like `hides`, for a path that may name a folder."""
@@ -114,11 +115,11 @@ class IgnoreRules:
     def _refresh(self) -> None:
         try:
             facts = self._file.stat()
-        except (FileNotFoundError, NotADirectoryError):
-            self._seen, self._spec, self._unreadable = None, None, False
-            return
         except OSError as error:
-            if not self._unreadable:
+            absent = isinstance(error, FileNotFoundError | NotADirectoryError)
+            if absent and not self._file.is_symlink():
+                self._seen, self._spec, self._unreadable = None, None, False
+            elif not self._unreadable:
                 self._close(error)
             return
         seen = (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino)
@@ -135,7 +136,7 @@ class IgnoreRules:
 
     def _close(self, error: Exception) -> None:
         log.warning("%s cannot be used, so every file is hidden: %s", self._file, error)
-        self._seen, self._spec, self._unreadable = None, None, True
+        self._unreadable, self._seen, self._spec = True, None, None
 
 
 def _parse(text: str) -> GitIgnoreSpec | None:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
+import time
 from pathlib import Path
+from threading import Event
 
 from joey.errors import ToolError
 from joey.ports import Listing
-from joey.workspace.files import LocalFiles, printable_name
+from joey.workspace.files import LocalFiles, is_too_wide, printable_name
 from joey.workspace.ignore import NAME
-from joey.workspace.ripgrep import ripgrep
+from joey.workspace.ripgrep import command, died_of, surroundings
 
 MOST_FILES = 50_000
 _MOST_BYTES = 64 * 1024 * 1024
+_SECONDS = 60.0
+_CHUNK = 64 * 1024
+_POLL = 100
+"""Milliseconds."""
 _FOLDERS = ("node_modules", "bower_components", "__pycache__", "site-packages", "venv", "vendor")
 _GENERATED = ("*.min.js", "*.min.css", "*.map", "*.lock", "*-lock.json", "*-lock.yaml", "*.svg")
 _ARGUMENTS = (
@@ -24,38 +31,72 @@ _ARGUMENTS = (
 )
 
 
-def every_file(files: LocalFiles) -> Listing:
+class _UnlistedError(Exception):
+    """Why there is no list."""
+
+
+def every_file(files: LocalFiles, stop: Event | None = None) -> Listing:
     """Files that neither git ignores nor `.rooignore` hides, relative to the root, in no order.
 
     Hidden files, links, files of more than a megabyte, what others have generated or installed,
     and names that cannot be shown as they are, are left out. `.rooignore` is left to ripgrep,
     which is quick, but has gitignore's word count for more: who shows a file asks
-    `Files.resolve`. Blocks for as long as walking the tree takes.
+    `Files.resolve`. Blocks for as long as walking the tree takes, unless `stop` is set.
 
     Raises:
-        ToolError: there is no ripgrep, or the workspace is no project but the home of many.
+        ToolError: there is no ripgrep, the workspace is no project but the home of many, or it
+            cannot be walked.
     """
-    if files.root in (Path(files.root.anchor), Path.home()):
+    if is_too_wide(files.root):
         raise ToolError(f"{files.root} is too wide to be indexed. Use search_files.")
     # What stands behind the last separator is nothing, or half a path.
-    *paths, _ = os.fsdecode(_printed(files.root)).split("\0")
+    try:
+        *paths, _ = os.fsdecode(_printed(files.root, stop or Event())).split("\0")
+    except (OSError, _UnlistedError) as error:
+        raise ToolError(
+            f"The files of {files.root} cannot be listed: {error} Use search_files."
+        ) from error
     found = [path for path in paths if path.isprintable() or printable_name(path) == path]
     cut = len(found) > MOST_FILES
     return Listing(tuple(sorted(found)[:MOST_FILES] if cut else found), truncated=cut)
 
 
-def _printed(root: Path) -> bytes:
+def _printed(root: Path, stop: Event) -> bytes:
     """ripgrep's list. It takes rules of the file that it is given to begin where it stands."""
     with subprocess.Popen(
-        [ripgrep(), *_ARGUMENTS, f"--ignore-file={NAME}"],
+        command([*_ARGUMENTS, f"--ignore-file={NAME}"]),
         cwd=root,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        env=surroundings(),
         start_new_session=True,
     ) as process:
         assert process.stdout is not None
         try:
-            return process.stdout.read(_MOST_BYTES)
+            printed = _read(process.stdout.fileno(), stop)
+            # Half a list would look as if the other files had been deleted.
+            if len(printed) < _MOST_BYTES and (code := process.wait()) < 0:
+                raise _UnlistedError(f"ripgrep cannot be used: {died_of(code)}")
+            return printed
         finally:
             process.kill()
+
+
+def _read(pipe: int, stop: Event) -> bytes:
+    """All that comes; who waits for a file that is a pipe would wait for ever."""
+    latest = time.monotonic() + _SECONDS
+    ready = select.poll()
+    ready.register(pipe)
+    printed = bytearray()
+    while len(printed) < _MOST_BYTES:
+        if stop.is_set():
+            raise _UnlistedError("it was stopped.")
+        if time.monotonic() > latest:
+            raise _UnlistedError(f"it takes longer than {_SECONDS:g} s.")
+        if ready.poll(_POLL):
+            chunk = os.read(pipe, _CHUNK)
+            if not chunk:
+                break
+            printed += chunk
+    return bytes(printed)

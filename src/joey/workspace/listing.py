@@ -17,7 +17,7 @@ from pathlib import Path
 
 from joey.errors import ToolError
 from joey.ports import FileKind, Listing, Place
-from joey.workspace.files import LocalFiles, printable_name
+from joey.workspace.files import LocalFiles, is_too_wide, printable_name
 from joey.workspace.ripgrep import RipgrepError, records
 
 _SECONDS = 10
@@ -52,7 +52,7 @@ async def list_folder(files: LocalFiles, place: Place, recursive: bool, limit: i
     folder = _Folder(files, place.path)
     try:
         entries, cut = await asyncio.to_thread(folder.top_level)
-        if recursive and place.path in (Path(place.path.anchor), Path.home()):
+        if recursive and is_too_wide(place.path):
             cut = True
         elif recursive:
             entries, cut = await folder.below(entries)
@@ -71,7 +71,11 @@ class _Folder:
         self._path = path
         relative = files.relative(path)
         self._from_root = "" if relative in (None, ".") else f"{relative}/"
-        self._inside = relative is not None
+        self._above_root = ""
+        """Where the workspace begins in a folder that it is in."""
+        if relative is None:
+            below = files.root.relative_to(path) if files.root.is_relative_to(path) else None
+            self._above_root = f"{below}/" if below is not None else "/"
 
     def top_level(self) -> tuple[set[str], bool]:
         """The folder's own entries, and whether there are more than one would read."""
@@ -144,7 +148,10 @@ class _Folder:
                     yield (f"{name}/" if is_dir else name), is_file
 
     def _hides(self, path: str, *, is_dir: bool = False) -> bool:
-        return self._inside and self._rules.hides(f"{self._from_root}{path}", is_dir=is_dir)
+        if not path.startswith(self._above_root):
+            return False  # outside of the workspace
+        inside = path.removeprefix(self._above_root)
+        return self._rules.hides(f"{self._from_root}{inside}", is_dir=is_dir)
 
 
 def _what_it_is(kind: FileKind) -> str:

@@ -20,7 +20,7 @@ _COMMON = ("--no-config", "--color=never", "--no-messages", "--no-require-git", 
 _KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "XDG_CONFIG_HOME")
 _LONGEST_RECORD = 256 * 1024
 _CHUNK = 64 * 1024
-_MEMORY = 1024**3
+MEMORY = 1024**3
 _LIMITED = 'ulimit -v {} 2>/dev/null; exec "$@"'
 """Where a shell cannot limit the memory (macOS), ripgrep runs without."""
 _ABORTED = (-signal.SIGABRT, 128 + signal.SIGABRT)
@@ -56,24 +56,44 @@ async def records(
         complaint = (await process.stderr.read(_CHUNK)).decode(errors="replace").strip()
         code = await process.wait()
         if code in _ABORTED:
-            raise OutOfMemoryError(complaint)
+            raise OutOfMemoryError(died_of(code))
         if code < 0:
-            raise RipgrepError(f"it was ended by {signal.Signals(-code).name}")
+            raise RipgrepError(died_of(code))
         if code > 1 and complaint and not printed:
             raise RipgrepError(complaint)
     finally:
         await _end(process)
 
 
+def command(arguments: Sequence[str]) -> list[str]:
+    """How ripgrep is started, so that it cannot take more than so much memory."""
+    return ["/bin/sh", "-c", _LIMITED.format(MEMORY // 1024), "rg", ripgrep(), *arguments]
+
+
+def surroundings() -> dict[str, str]:
+    """All that ripgrep gets of the environment."""
+    return {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+
+
+def died_of(code: int) -> str:
+    """What the code of a process that did not end by itself means."""
+    if code in _ABORTED:
+        return (
+            f"it needs more than {MEMORY // 2**20} MB of memory: a line without end is in a file,"
+            " or in one that says what is ignored (such as .gitignore)."
+        )
+    return f"it was ended by {signal.Signals(-code).name}."
+
+
 async def _start(arguments: Sequence[str]) -> asyncio.subprocess.Process:
-    program = ripgrep()
+    program = command(arguments)
     try:
         return await asyncio.create_subprocess_exec(
-            *("/bin/sh", "-c", _LIMITED.format(_MEMORY // 1024), "rg", program, *arguments),
+            *program,
             stdin=DEVNULL,
             stdout=PIPE,
             stderr=PIPE,
-            env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
+            env=surroundings(),
             start_new_session=True,
         )
     except (OSError, ValueError) as error:  # too long, or with characters that cannot be passed

@@ -67,9 +67,10 @@ class LocalSearch:
             lines,
         )
         try:
-            return await self._answer(question, limit)
-        except OutOfMemoryError as error:
-            return await self._answer_without_large_files(question, limit, error)
+            try:
+                return await self._answer(question, limit)
+            except OutOfMemoryError as error:
+                return await self._answer_without_large_files(question, limit, error)
         except RipgrepError as error:
             raise ToolError(f"ripgrep refused the search:\n{error}") from error
 

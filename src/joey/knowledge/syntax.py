@@ -1,0 +1,84 @@
+"""Mistakes that the parser of a language finds: Python, JSON and TOML, without another program.
+
+Parsing keeps everybody else waiting, and some texts take very long. So what is not surely quick is
+parsed in a process of its own: `python -m joey.knowledge.syntax .py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tomllib
+import warnings
+from collections.abc import Callable
+
+import msgspec
+
+from joey.core.problems import Problem
+from joey.errors import ToolError
+from joey.knowledge.apart import run_apart
+from joey.knowledge.confinement import serve
+
+_QUICK = {".py": 64 * 1024, ".pyi": 64 * 1024, ".json": 1024 * 1024, ".toml": 4096}
+"""Bytes up to which a text is parsed right here."""
+
+
+def can_parse(suffix: str) -> bool:
+    return suffix in _PARSERS
+
+
+async def mistakes(path: str, suffix: str, data: bytes, seconds: float) -> list[Problem]:
+    """What is wrong with the text of a file; nothing where that cannot be found out in time."""
+    if len(data) <= _QUICK[suffix]:
+        return await asyncio.to_thread(_PARSERS[suffix], path, data)
+    try:
+        answer = await run_apart("joey.knowledge.syntax", suffix, data, seconds)
+    except ToolError:
+        return []
+    found = msgspec.json.decode(answer, type=list[Problem])
+    return [msgspec.structs.replace(problem, path=path) for problem in found]
+
+
+def _python(path: str, data: bytes) -> list[Problem]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(data, path, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return [Problem(path, error.lineno or 1, "python", error.msg, type(error).__name__)]
+    except (ValueError, RecursionError, MemoryError) as error:
+        return [Problem(path, 1, "python", str(error) or type(error).__name__)]
+    return []
+
+
+def _json(path: str, data: bytes) -> list[Problem]:
+    try:
+        json.loads(data.decode("utf-8-sig"))
+    except json.JSONDecodeError as error:
+        return [Problem(path, error.lineno, "json", error.msg)]
+    except (ValueError, RecursionError) as error:
+        return [Problem(path, 1, "json", str(error))]
+    return []
+
+
+def _toml(path: str, data: bytes) -> list[Problem]:
+    try:
+        tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        words = str(error)
+        line = words.rpartition("(at line ")[2].partition(",")[0]
+        return [Problem(path, int(line) if line.isdigit() else 1, "toml", words)]
+    return []
+
+
+_PARSERS: dict[str, Callable[[str, bytes], list[Problem]]] = {
+    ".py": _python,
+    ".pyi": _python,
+    ".json": _json,
+    ".toml": _toml,
+}
+
+
+if __name__ == "__main__":
+    serve(lambda data: msgspec.json.encode(_PARSERS[sys.argv[1]]("", data)))
