@@ -11,6 +11,7 @@ from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.extensions.custom_tools import LocalCustomTools
 from joey.ports import Extras
+from joey.terminals.processes import end_marked
 from joey.testing.script import Turn, call, say
 from joey.testing.scripted import ScriptedProvider
 from tests.engine.workshop import Workshop, asked, finish
@@ -27,7 +28,9 @@ def give(workshop: Workshop, **files: str) -> None:
     folder.mkdir(parents=True)
     for name, text in files.items():
         (folder / f"{name}.py").write_text(text)
-    tools = LocalCustomTools(workshop.home, workshop.root, os.environ, lambda contents: True)
+    tools = LocalCustomTools(
+        workshop.home, workshop.root, os.environ, lambda contents: True, end_marked
+    )
     workshop.extras = Extras(custom_tools=tools)
 
 

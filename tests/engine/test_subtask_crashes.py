@@ -203,3 +203,37 @@ async def test_a_child_that_somebody_else_has_open_is_not_lost(wreck: Wreck) -> 
     held.close()
     await wreck.workshop.engine.release(task)
     await wreck.resume()
+
+
+@pytest.mark.parametrize("line", [0, 5])
+async def test_when_the_journal_of_a_child_was_damaged(wreck: Wreck, line: int) -> None:
+    wreck.cut(wreck.parent, "taskPaused")
+    for child in wreck.children:
+        journal = wreck.folder(child) / "journal.jsonl"
+        lines = journal.read_bytes().splitlines(keepends=True)
+        lines[line] = b"\0 what is this?\n"
+        journal.write_bytes(b"".join(lines))
+    again = {f"part {n}": [finish(f"result {n}")] * 3 for n in (1, 2)}
+    wreck.workshop.provider = Cast(PARTS | again)
+    task = await wreck.workshop.engine.resume(wreck.parent, "go on", options=OPTIONS)
+    assert await settled(task) == Completed("whole")
+    check_history(task.messages)
+    one, two = results(task.messages[2])
+    assert "result 1" in one and "result 2" in two
+
+
+async def test_another_task_in_the_folder_of_a_child_is_left_alone(wreck: Wreck) -> None:
+    wreck.cut(wreck.parent, "taskPaused")
+    first, second = wreck.children
+    wreck.remove(first)
+    engine = wreck.workshop.engine
+    wreck.workshop.provider = Cast({**PARTS, "a foreign one": [finish("a secret")]})
+    foreign = await engine.start("a foreign one", task_id=first, options=OPTIONS)
+    await settled(foreign)
+    await engine.release(foreign)
+    task = await engine.resume(wreck.parent, "go on", options=OPTIONS)
+    assert await settled(task) == Completed("whole")
+    one, two = results(task.messages[2])
+    assert "holds another task" in one
+    assert second in two
+    assert engine.tasks == [task]

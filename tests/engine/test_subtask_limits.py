@@ -10,7 +10,14 @@ import pytest
 from msgspec import structs
 
 from joey.core.asks import AskKind
-from joey.core.events import AskOpened, ChildSpawned, TaskFailed, TaskPaused, ToolFinished
+from joey.core.events import (
+    AskOpened,
+    ChildSpawned,
+    RequestStarted,
+    TaskFailed,
+    TaskPaused,
+    ToolFinished,
+)
 from joey.core.settings import Limits, Settings
 from joey.core.state import TaskState
 from joey.engine.endings import Completed, Failed
@@ -137,3 +144,39 @@ async def test_a_limit_of_the_settings_is_asked_once_for_the_tree(workshop: Work
     assert [e.ask for e in asks].count(AskKind.LIMIT_REACHED) == 1
     await task.approve()
     assert await settled(task) == Completed("whole")
+
+
+@pytest.mark.requirement("subtasks:limits")
+async def test_one_no_to_a_limit_of_the_settings_is_for_the_whole_tree(workshop: Workshop) -> None:
+    settings = structs.replace(ALLOWED, allowed_max_requests=1)
+    hands = [hand(f"part {n}") for n in range(3)]
+    parts: dict[str, Sequence[Turn]] = {"the whole": [Turn(*hands), finish("whole")]}
+    parts |= {f"part {n}": [finish(str(n))] for n in range(3)}
+    task, cast = await play(workshop, parts, settings=settings, attended=True)
+    children = await children_of(task)
+    assert (await asked(children[0])).ask is AskKind.LIMIT_REACHED
+    await children[0].reject()
+    ending = await settled(task)
+    assert isinstance(ending, Failed)
+    assert ending.code == "turns"
+    asks = [e for each in (task, *children) for e in durable(each) if isinstance(e, AskOpened)]
+    assert len(asks) == 1
+    assert len(cast.requests) == 1
+
+
+async def test_what_subtasks_used_before_they_were_cut_off_is_told(workshop: Workshop) -> None:
+    parts = {
+        "the whole": [Turn(hand("a part")), finish()],
+        "a part": [*looking(2), Turn(pause(600))],
+    }
+    task, _ = await play(workshop, parts, model=PRICED, attended=True)
+    [child] = await children_of(task)
+    while child.recorder.facts.requests < 3:
+        await heard(child, RequestStarted, child.seq)
+    await task.cancel()
+    assert task.usage.total_cost == 10.0
+    assert task.total_usage.total_cost == 30.0
+    parts["a part"] = [*looking(2), finish("part")]
+    await task.send("go on")
+    await asked(task)
+    assert task.total_usage.total_cost == 50.0

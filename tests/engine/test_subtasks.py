@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import weakref
 from collections.abc import Mapping, Sequence
 
 import pytest
 
 from joey.core.asks import AskKind
+from joey.core.customs import SlashCommand
 from joey.core.events import (
     ChildSpawned,
     RequestStarted,
@@ -27,6 +30,7 @@ from joey.engine.endings import Aborted, Completed
 from joey.engine.engine import TaskOptions
 from joey.engine.task import Task
 from joey.engine.unattended import Unattended
+from joey.ports import Extras
 from joey.testing.script import Turn, call, fail, pause, say
 from tests.engine.cast import ALLOWED, Cast, hand
 from tests.engine.workshop import (
@@ -44,6 +48,7 @@ from tests.engine.workshop import (
     settled,
     texts,
 )
+from tests.engine.written_customs import WrittenCustoms
 
 
 async def play(
@@ -495,3 +500,59 @@ async def test_subtasks_speak_the_protocol_of_their_parent(workshop: Workshop) -
     assert await settled(task) == Completed("whole")
     assert "completed.\n\nResult:\npart" in texts(task.messages[2])[1]
     assert {entry.protocol for entry in workshop.engine.history()} == {"xml"}
+
+
+@pytest.mark.requirement("subtasks:failure")
+async def test_subtasks_that_fail_together_are_one_mistake(workshop: Workshop) -> None:
+    hands = [hand(f"part {n}") for n in range(4)]
+    parts: dict[str, Sequence[Turn]] = {"the whole": [Turn(*hands), finish("without them")]}
+    parts |= {f"part {n}": [Turn(fail(401, "no such key"))] for n in range(4)}
+    task = await play(workshop, parts, policy=Unattended())
+    assert await settled(task) == Completed("without them")
+    assert len(results(task.messages[2])) == 4
+
+
+@pytest.mark.requirement("subtasks:side-by-side")
+async def test_of_many_subtasks_fifty_work_at_once_and_nothing_of_them_is_kept(
+    workshop: Workshop,
+) -> None:
+    hands = [hand(f"part {n}.") for n in range(60)]
+    parts: dict[str, Sequence[Turn]] = {"the whole": [Turn(*hands), finish("whole")]}
+    parts |= {f"part {n}.": [finish(f"result {n}")] for n in range(60)}
+    children: list[weakref.ref[Task]] = []
+    open_tasks: list[int] = []
+
+    def note(child: Task) -> None:
+        children.append(weakref.ref(child))
+        open_tasks.append(len(workshop.engine.tasks))
+
+    workshop.engine.on_subtask = note
+    task = await play(workshop, parts, policy=Unattended())
+    assert await settled(task) == Completed("whole")
+    got = [result.rpartition("\n")[2] for result in results(task.messages[2])]
+    assert got == [f"result {n}" for n in range(60)]
+    assert max(open_tasks) == 51
+    assert workshop.engine.tasks == [task]
+    gc.collect()
+    assert len(children) == 60
+    assert [child() for child in children if child() is not None] == []
+
+
+async def test_what_looks_like_a_mention_in_the_words_of_a_model_is_left_as_it_is(
+    workshop: Workshop,
+) -> None:
+    (workshop.root / "notes.txt").write_text("the notes")
+    review = SlashCommand("review", "Read every line.", mode="ask", source="project")
+    workshop.extras = Extras(customs=WrittenCustoms(slash_commands=(review,)))
+    message = "a part: /review @/notes.txt"
+    parts = {"the whole": [Turn(hand(message)), finish()], "a part": [finish("ok")]}
+    task = await play(workshop, parts)
+    child = await child_of(task)
+    await ended(task)
+    cast = workshop.provider
+    assert isinstance(cast, Cast)
+    told = cast.heard("a part")
+    assert message in told
+    assert "the notes" not in told
+    assert "Read every line." not in told
+    assert child.mode.slug == "code"

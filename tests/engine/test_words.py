@@ -167,3 +167,19 @@ async def test_words_sent_while_a_task_is_being_cancelled_set_it_to_work_again(
     await heard(task, RowGrew)
     await asyncio.gather(task.cancel(), task.send("go on"))
     assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+
+
+async def test_words_that_come_with_a_yes_reach_the_model_when_the_call_fails(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(
+        Turn(call("write_to_file", {"path": "a.txt", "content": "1"})),
+        finish(),
+        settings=Settings(),
+    )
+    await asked(task)
+    (workshop.root / "a.txt").mkdir()
+    await task.approve("and be quick")
+    await asked(task)
+    assert rows(task, "error") != []
+    assert "and be quick" in said_to_model(workshop.provider)

@@ -16,7 +16,7 @@ from joey.engine.asks import AnswerPolicy
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
 from joey.engine.workbench import Workbench
-from joey.ports import Extras, Provider
+from joey.ports import Extras, Provider, Store
 from joey.stores.json_files import JsonFileStore
 from joey.terminals.local import LocalTerminal
 from joey.testing.script import Call, Turn, call
@@ -67,7 +67,7 @@ class Workshop:
         self.extras = Extras()
         self.engine = self.new_engine()
 
-    def new_engine(self) -> Engine:
+    def new_engine(self, store: Store | None = None) -> Engine:
         registry = Registry(default_tools())
 
         def make_bench(options: TaskOptions) -> Workbench:
@@ -86,7 +86,7 @@ class Workshop:
                 extras=self.extras,
             )
 
-        return Engine(JsonFileStore(self.home), self.clock, make_bench)
+        return Engine(store or JsonFileStore(self.home), self.clock, make_bench)
 
     def script(self, *turns: ScriptedTurn | Callable[..., ScriptedTurn]) -> ScriptedProvider:
         self.provider = scripted = ScriptedProvider(turns)

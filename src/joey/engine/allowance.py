@@ -43,6 +43,8 @@ class Allowance:
         self._asked_at_request = 0
         self._asked_at_cost = 0.0
         self._asking = asyncio.Lock()
+        self._refusal: Failed | None = None
+        """What a person said no to: one no is for the whole tree."""
         now = asyncio.get_running_loop().time()
         # One moment for the whole tree, so that all of it ends by the clock and nobody by another.
         self.deadline = None if limits.max_seconds is None else now + limits.max_seconds
@@ -77,6 +79,8 @@ class Allowance:
             raise Stop("budget", f"The budget of ${limits.max_cost:.2f} is used up.")
 
     async def _check_settings(self, task: Task) -> tuple[UserBlock, ...]:
+        if self._refusal is not None:
+            raise Stop(self._refusal.code, self._refusal.message)
         settings = self._settings
         requests = self._requests - self._asked_at_request + 1
         cost = self._cost - self._asked_at_cost
@@ -92,7 +96,8 @@ class Allowance:
         show_words(task, answer)
         if not answer.approves:
             code = "budget" if kind == "cost" else "turns"
-            raise Stop(code, f"The limit of {count} {kind} is reached.")
+            self._refusal = Failed(code, f"The limit of {count} {kind} is reached.")
+            raise Stop(self._refusal.code, self._refusal.message)
         self._asked_at_request, self._asked_at_cost = self._requests, self._cost
         return told_words(answer)
 

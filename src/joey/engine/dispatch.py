@@ -12,7 +12,8 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from joey.core.events import ChildSpawned, ModeSwitched, Said, TodosChanged, TokenUsage
+from joey.core.asks import Answer
+from joey.core.events import ChildSpawned, ModeSwitched, Said, TodosChanged
 from joey.core.history.ui import Row
 from joey.core.messages import ToolCall
 from joey.core.prompts import replies
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MOST_AT_ONCE = 50
+"""Subtasks that work side by side: each has files, connections and processes of its own."""
 OURS = (Stop, StoreError, TaskStateError)
 """What no call can be blamed for: it ends the run."""
 
@@ -71,7 +74,7 @@ class Dispatch:
     async def take_up(self) -> None:
         """Calls whose subtasks had not returned when the task was interrupted."""
         if delegated := self._task.recorder.delegated:
-            await self._task.subtasks.see_through(self._task, delegated, self._return)
+            await self._delegate(delegated)
 
     def _delegates(self, placed: PlacedCall) -> bool:
         try:
@@ -114,24 +117,34 @@ class Dispatch:
                 case _:
                     await self._settle(placed, ready, outcome)
         if delegated:
-            await self._task.subtasks.see_through(self._task, delegated, self._return)
+            await self._delegate(delegated)
+
+    async def _delegate(self, spawned: Sequence[ChildSpawned]) -> None:
+        """Subtasks that fail together are one mistake: most often they have one cause."""
+        failed, self.failed = self.failed, False
+        for start in range(0, len(spawned), MOST_AT_ONCE):
+            some = spawned[start : start + MOST_AT_ONCE]
+            await self._task.subtasks.see_through(self._task, some, self._return)
+        if self.failed:
+            self._mistakes.made_one()
+        self.failed = self.failed or failed
 
     def _return(self, spawned: ChildSpawned, returned: Returned) -> None:
         """The outcome of a call, once its subtask has returned."""
         task = self._task
         call = next(call for call in task.recorder.api.open_calls if call.id == spawned.call_id)
         placed = PlacedCall(call, spawned.row_ts)
+        answers = [said.answer for said in task.recorder.facts.unheard if said.about == call.id]
+        answer = next((answer for answer in answers if answer.approves), None)
         if returned.error is not None:
-            self._fail(placed, returned.error, returned.usage)
+            self.failed = True
+            results.fail(task, placed, returned.error, answer, returned.usage)
             return
         self._mistakes.forgive()
         result = returned.result or ""
         task.publish(Said(ts=spawned.result_ts, say="subtask_result", text=result))
         outcome = Outcome(replies.subtask_completed(spawned.child_id, result))
-        for about, answer in task.recorder.facts.unheard:
-            if about == call.id and answer.approves:
-                outcome = results.with_words(outcome, answer, task.recorder.facts.protocol)
-        results.finish(task, placed, outcome, returned.usage)
+        results.finish(task, placed, outcome, answer, returned.usage)
 
     async def _outcome(self, placed: PlacedCall, ready: Ready) -> Outcome | ToolError:
         try:
@@ -154,7 +167,7 @@ class Dispatch:
 
     async def _settle(self, placed: PlacedCall, ready: Ready, outcome: Outcome | ToolError) -> None:
         if isinstance(outcome, ToolError):
-            self._fail(placed, outcome)
+            self._fail(placed, outcome, ready.answer)
             return
         task = self._task
         for say, text in outcome.said:
@@ -170,9 +183,7 @@ class Dispatch:
             case SwitchMode(slug):
                 task.publish(ModeSwitched(ts=task.now(), mode=slug))
         self._mistakes.forgive()
-        if ready.answer is not None and ready.answer.approves:
-            outcome = results.with_words(outcome, ready.answer, task.recorder.facts.protocol)
-        results.finish(task, placed, outcome)
+        results.finish(task, placed, outcome, ready.answer)
 
     async def _complete(self, placed: PlacedCall, result: str) -> None:
         try:
@@ -199,10 +210,10 @@ class Dispatch:
                 reason = replies.skipped_after_completion(placed.call.name)
                 results.skip(self._task, placed, reason)
 
-    def _fail(self, placed: PlacedCall, error: ToolError, usage: TokenUsage | None = None) -> None:
+    def _fail(self, placed: PlacedCall, error: ToolError, answer: Answer | None = None) -> None:
         self.failed = True
         self._mistakes.made_one()
-        results.fail(self._task, placed, error, usage)
+        results.fail(self._task, placed, error, answer)
 
 
 def _delegating(waiting: Sequence[tuple[PlacedCall, Ready]]) -> bool:

@@ -29,7 +29,7 @@ from joey.engine.opening import Opening
 from joey.engine.subtasks import Subtasks
 from joey.engine.task import Task
 from joey.engine.workbench import Workbench
-from joey.errors import TaskNotFoundError
+from joey.errors import TaskNotFoundError, UserError
 from joey.ports import Clock, Store, TaskMetadata
 
 
@@ -75,15 +75,24 @@ class Engine:
     ) -> Task:
         """A new task, already at work. It is on disk when this returns."""
         task_id = task_id or new_task_id(self._clock.now())
-        task = self._create(task_id, options or TaskOptions())
+        task = await self._create(task_id, options or TaskOptions())
         task.publish(UserSaid(ts=task.now(), text=well_formed(text), images=images, first=True))
         await task.recorder.commit()
         task.start(Opening.NEW)
         return task
 
-    def _create(self, task_id: str, options: TaskOptions, parent: Task | None = None) -> Task:
+    async def _create(self, task_id: str, options: TaskOptions, parent: Task | None = None) -> Task:
         """A task that has a name, a place and a mode, and nothing to do yet."""
         bench = self._make_bench(options)
+        try:
+            return self._create_at(bench, task_id, options, parent)
+        except BaseException:
+            await bench.close()
+            raise
+
+    def _create_at(
+        self, bench: Workbench, task_id: str, options: TaskOptions, parent: Task | None
+    ) -> Task:
         first_mode = usual_mode(options.mode or bench.settings.mode, bench.modes)
         protocol = choose_protocol(
             locked=options.protocol,
@@ -118,10 +127,12 @@ class Engine:
         """
         child = self._tasks.get(spawned.child_id)
         if child is None:
-            child = self._open_subtask(parent, options, spawned)
-        facts = child.recorder.facts
+            child = await self._open_subtask(parent, options, spawned)
+        facts, message = child.recorder.facts, well_formed(spawned.message)
         if facts.prompt is None:
-            child.publish(UserSaid(ts=child.now(), text=well_formed(spawned.message), first=True))
+            child.publish(UserSaid(ts=child.now(), text=message, first=True))
+        elif facts.prompt.text != message:
+            raise UserError(f"the folder of task {child.id} holds another task.")
         if spawned.todos and not facts.todos and not facts.requests:
             child.publish(TodosChanged(ts=child.now(), todos=spawned.todos))
         await child.recorder.commit()
@@ -129,7 +140,9 @@ class Engine:
             self.on_subtask(child)
         return child
 
-    def _open_subtask(self, parent: Task, options: TaskOptions, spawned: ChildSpawned) -> Task:
+    async def _open_subtask(
+        self, parent: Task, options: TaskOptions, spawned: ChildSpawned
+    ) -> Task:
         facts, bench = parent.recorder.facts, parent.bench
         xml = facts.protocol is ToolProtocol.XML
         known = structs.replace(
@@ -141,10 +154,10 @@ class Engine:
             earlier=facts.route,
         )
         try:
-            return self._reopen(spawned.child_id, known)
+            return await self._reopen(spawned.child_id, known)
         except TaskNotFoundError:
             begun = structs.replace(known, mode=spawned.mode)
-            return self._create(spawned.child_id, begun, parent)
+            return await self._create(spawned.child_id, begun, parent)
 
     async def resume(
         self,
@@ -155,15 +168,16 @@ class Engine:
         options: TaskOptions | None = None,
     ) -> Task:
         """A task from disk, at work again: with these words, else asking whether to go on."""
-        task = self._tasks.get(task_id) or self._reopen(task_id, options or TaskOptions())
+        task = self._tasks.get(task_id) or await self._reopen(task_id, options or TaskOptions())
         if text is not None:
             await task.send(text, images)
         elif not task.running:
             task.start(Opening.RESUME)
         return task
 
-    def _reopen(self, task_id: str, options: TaskOptions) -> Task:
+    async def _reopen(self, task_id: str, options: TaskOptions) -> Task:
         journal, records = self._store.open(task_id)
+        bench: Workbench | None = None
         try:
             facts = TaskFacts()
             for record in records:
@@ -174,6 +188,8 @@ class Engine:
             task = Task(journal, records, bench, Subtasks(self, options), options.policy)
         except BaseException:
             journal.close()
+            if bench is not None:
+                await bench.close()
             raise
         if task.pending is not None:
             # The process that asked is gone, and with it whoever could have answered.

@@ -7,7 +7,9 @@ that cannot be brought along is told in its place: a message is never refused fo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from html import escape
 from typing import TYPE_CHECKING
 
 from joey.core.customs import SlashCommand
@@ -73,7 +75,7 @@ def _call_commands(task: Task, text: str) -> tuple[str, list[UserBlock]]:
         (mention.start, mention.end, f"Command '{mention.name}' (see below for command content)")
         for mention in called
     ]
-    return replace_spans(text, replaced), [TextBlock(_command_text(each)) for each in unique]
+    return replace_spans(text, replaced), [_command_block(each) for each in unique]
 
 
 def _known_commands(task: Task) -> dict[str, SlashCommand]:
@@ -93,9 +95,9 @@ def _known_commands(task: Task) -> dict[str, SlashCommand]:
     return skills | {command.name: command for command in customs.commands()}
 
 
-def _command_text(command: SlashCommand) -> str:
+def _command_block(command: SlashCommand) -> TextBlock:
     about = f"Description: {command.description}\n\n" if command.description else ""
-    return f'<command name="{command.name}">\n{about}{command.content}\n</command>'
+    return _tagged("command", f"{about}{command.content}", name=command.name)
 
 
 class _Bringing:
@@ -153,7 +155,11 @@ class _Bringing:
 
     async def _file_of(self, folder: str, name: str) -> Entry:
         path = name if folder == "." else f"{folder}/{name}"
-        return await self._viewer.view(WantedFile(path), self._bench.files.resolve(path))
+        try:
+            place = self._place(path)  # a link in the folder may lead anywhere
+        except ToolError as error:
+            return Entry(path, error=str(error))
+        return await self._viewer.view(WantedFile(path), place)
 
     def _place(self, path: str) -> Place:
         place = self._bench.files.resolve(path)
@@ -195,5 +201,7 @@ def _shown(head: str, entries: list[Entry]) -> list[UserBlock]:
 
 
 def _tagged(tag: str, text: str, **attributes: str) -> TextBlock:
-    named = "".join(f' {name}="{value}"' for name, value in attributes.items())
-    return TextBlock(f"<{tag}{named}>\n{text}\n</{tag}>")
+    """What others wrote does not end before its closing tag."""
+    named = "".join(f' {name}="{escape(value)}"' for name, value in attributes.items())
+    contained = re.sub(rf"<(?=\s*+(?:/\s*+)?{tag}\b)", "&lt;", text, flags=re.IGNORECASE)
+    return TextBlock(f"<{tag}{named}>\n{contained}\n</{tag}>")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from joey.core.asks import AskKind, Response
 from joey.core.events import ToolFinished, UserSaid
 from joey.core.history.api import COMPLETION
-from joey.core.messages import TextBlock, UserBlock
+from joey.core.messages import TextBlock, UserBlock, image_block
 from joey.core.prompts import replies
 from joey.engine.endings import Stop
 from joey.engine.mentions import tell
@@ -40,7 +40,7 @@ async def first_content(task: Task, opening: Opening) -> tuple[UserBlock, ...]:
     """
     facts = task.recorder.facts
     delegated = {child.call_id for child in task.recorder.delegated}
-    unheard = [answer for about, answer in facts.unheard if about not in delegated]
+    unheard = [said.answer for said in facts.unheard if said.about not in delegated]
     words = [block for answer in unheard for block in told_words(answer)]
     if opening is Opening.RESUME:
         words += await _ask_to_resume(task)
@@ -58,6 +58,9 @@ async def first_content(task: Task, opening: Opening) -> tuple[UserBlock, ...]:
 
 async def _first_words(task: Task, prompt: UserSaid) -> tuple[UserBlock, ...]:
     wrap = partial(replies.task_message, task.recorder.facts.protocol)
+    if task.recorder.facts.parent_id is not None:
+        # Words of a model: what looks like a mention in them is not what a person pointed at.
+        return (TextBlock(wrap(prompt.text)), *(image_block(uri) for uri in prompt.images))
     return await tell(task, prompt.text, prompt.images, wrap)
 
 

@@ -25,9 +25,15 @@ def is_open(task: Task, placed: PlacedCall) -> bool:
 
 
 def finish(
-    task: Task, placed: PlacedCall, outcome: Outcome, usage: TokenUsage | None = None
+    task: Task,
+    placed: PlacedCall,
+    outcome: Outcome,
+    answer: Answer | None = None,
+    usage: TokenUsage | None = None,
 ) -> None:
-    """`usage` is that of a subtask."""
+    """`answer` is what the person said when the call was put to them; `usage` is a subtask's."""
+    if answer is not None and answer.approves:
+        outcome = _with_words(outcome, answer, task.recorder.facts.protocol)
     task.publish(
         ToolFinished(
             ts=task.now(),
@@ -44,7 +50,13 @@ def finish(
     )
 
 
-def fail(task: Task, placed: PlacedCall, error: ToolError, usage: TokenUsage | None = None) -> None:
+def fail(
+    task: Task,
+    placed: PlacedCall,
+    error: ToolError,
+    answer: Answer | None = None,
+    usage: TokenUsage | None = None,
+) -> None:
     name, protocol = placed.call.name, task.recorder.facts.protocol
     say, shown = "error", f"{name}: {error}"
     images: tuple[str, ...] = ()
@@ -62,7 +74,7 @@ def fail(task: Task, placed: PlacedCall, error: ToolError, usage: TokenUsage | N
             text = replies.tool_error(protocol, str(error))
     task.publish(Said(ts=task.now(), say=say, text=shown))
     task.publish(ToolFailed(ts=task.now(), tool=name, error=str(error)))
-    finish(task, placed, Outcome(text, images=images, is_error=True), usage)
+    finish(task, placed, Outcome(text, images=images, is_error=True), answer, usage)
 
 
 def reject(task: Task, placed: PlacedCall, answer: Answer) -> None:
@@ -75,7 +87,7 @@ def skip(task: Task, placed: PlacedCall, reason: str) -> None:
     finish(task, placed, Outcome(reason, is_error=True))
 
 
-def with_words(outcome: Outcome, answer: Answer, protocol: ToolProtocol) -> Outcome:
+def _with_words(outcome: Outcome, answer: Answer, protocol: ToolProtocol) -> Outcome:
     """Words that came with a yes go in front of the result, pictures before its own."""
     text = outcome.text
     if answer.text:

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -38,7 +39,7 @@ from joey.engine.calls import PlacedCall
 from joey.engine.endings import Completed, Failed, Stop
 from joey.engine.identity import new_task_id
 from joey.engine.opening import Opening
-from joey.errors import StoreError, ToolError, UserError
+from joey.errors import JoeyError, StoreError, ToolError, UserError
 from joey.tools.base import Delegate
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class Subtasks:
     def __init__(self, engine: Engine, options: TaskOptions) -> None:
         self._engine = engine
         self._options = options
+        self.usage = TokenUsage()
+        """Of those that were cut off before they returned."""
 
     def find(self, child_id: str) -> Task | None:
         """A subtask that is open."""
@@ -94,22 +97,27 @@ class Subtasks:
             Stop: a child cannot be opened; the task can be resumed when it can.
         """
         await task.recorder.commit()
-        family: list[Task | ToolError] = []
+        family: dict[str, Task | ToolError] = {}
         try:
             for each in spawned:
-                family.append(await self._open(task, each))
-            task.publish(TaskPaused(ts=task.now(), child_ids=tuple(s.child_id for s in spawned)))
+                family[each.child_id] = await self._open(task, each)
+            task.publish(TaskPaused(ts=task.now(), child_ids=tuple(family)))
             for child in _made(family):
                 _set_to_work(task, child)
             await task.save()
-            for child in _made(family):
-                await _come_to_rest(child)
-            for each, member in zip(spawned, family, strict=True):
-                settle(each, await _returned(member))
+            await _come_to_rest(_made(family))
+            for each in spawned:
+                settle(each, _returned(family[each.child_id]))
+                del family[each.child_id]
         finally:
-            await self._let_go(_made(family))
-            if task.state is TaskState.DELEGATED:
-                task.publish(TaskUnpaused(ts=task.now()))
+            try:
+                await self._let_go(spawned)
+            finally:
+                self.usage = reduce(
+                    TokenUsage.plus, (child.total_usage for child in _made(family)), TokenUsage()
+                )
+                if task.state is TaskState.DELEGATED:
+                    task.publish(TaskUnpaused(ts=task.now()))
 
     async def _open(self, task: Task, spawned: ChildSpawned) -> Task | ToolError:
         try:
@@ -120,25 +128,36 @@ class Subtasks:
             return ToolError(replies.subtask_not_started(str(error)))
         return child
 
-    async def _let_go(self, children: Sequence[Task]) -> None:
-        """Children are open as long as their parent waits for them; what still works is stopped."""
-        released = await asyncio.gather(
+    async def _let_go(self, spawned: Sequence[ChildSpawned]) -> None:
+        """Children are open as long as their parent waits for them; what still works is stopped.
+
+        They are looked for by name: one may be open whose making was interrupted.
+        """
+        found = [self._engine.find(each.child_id) for each in spawned]
+        children = [child for child in found if child is not None]
+        releasing = asyncio.gather(
             *(self._engine.release(child) for child in children), return_exceptions=True
         )
-        for child, problem in zip(children, released, strict=True):
-            if isinstance(problem, Exception):
-                log.warning("subtask %s could not be closed: %s", child.id, problem)
+        try:
+            await asyncio.shield(releasing)
+        except asyncio.CancelledError:
+            await releasing  # nobody may find them half closed
+            raise
+        finally:
+            for child, problem in zip(children, releasing.result(), strict=True):
+                if isinstance(problem, Exception):
+                    log.warning("subtask %s could not be closed: %s", child.id, problem)
 
 
-def _made(family: Sequence[Task | ToolError]) -> list[Task]:
-    return [member for member in family if not isinstance(member, ToolError)]
+def _made(family: Mapping[str, Task | ToolError]) -> list[Task]:
+    return [member for member in family.values() if not isinstance(member, ToolError)]
 
 
 def _set_to_work(task: Task, child: Task) -> None:
     facts = child.recorder.facts
     if child.running:
         return
-    if facts.accepted:
+    if facts.accepted and not facts.queue:
         if facts.state is TaskState.RUNNING:
             # The process died between the acceptance and the last word.
             child.publish(TaskFinished(ts=child.now()))
@@ -150,33 +169,36 @@ def _set_to_work(task: Task, child: Task) -> None:
 
 def _pass_on_words(task: Task, child: Task) -> None:
     """Somebody who stops a task and then says something may well mean the work in hand."""
-    since = child.recorder.facts.updated
-    for said in task.recorder.facts.queue.values():
-        if said.ts > since:
-            queued = MessageQueued(ts=child.now(), id=said.id, text=said.text, images=said.images)
-            child.publish(queued)
+    since, facts = child.recorder.facts.updated, task.recorder.facts
+    queued = [(said.ts, said.text, said.images) for said in facts.queue.values()]
+    answered = [(u.ts, u.answer.text, u.answer.images) for u in facts.unheard if u.about is None]
+    for ts, text, images in (*answered, *queued):
+        if ts > since:
+            said = MessageQueued(ts=child.now(), id=f"queued_{ts}", text=text, images=images)
+            child.publish(said)
 
 
-async def _come_to_rest(child: Task) -> None:
-    while child.running:
-        with suppress(StoreError):  # told when it is asked what came of it
-            await child.wait()
+async def _come_to_rest(children: Sequence[Task]) -> None:
+    """All of them at one moment: words may set one to work again while its siblings work."""
+    while working := [child for child in children if child.running]:
+        for child in working:
+            with suppress(StoreError):  # told when it is asked what came of it
+                await child.wait()
 
 
-async def _returned(member: Task | ToolError) -> Returned:
+def _returned(member: Task | ToolError) -> Returned:
     if isinstance(member, ToolError):
         return Returned(error=member)
     usage = member.total_usage
     if member.recorder.facts.accepted:
         return Returned(usage, member.result or "")
-    try:
-        match await member.wait():
-            case Completed(result):
-                return Returned(usage, result)
-            case Failed(_, message):
-                text = replies.subtask_failed(member.id, message)
-            case _:
-                text = replies.subtask_stopped(member.id)
-    except StoreError as error:
-        text = replies.subtask_failed(member.id, str(error))
+    match member.error or member.ending:
+        case Completed(result):
+            return Returned(usage, result)
+        case Failed(_, message):
+            text = replies.subtask_failed(member.id, message)
+        case JoeyError() as error:
+            text = replies.subtask_failed(member.id, str(error))
+        case _:
+            text = replies.subtask_stopped(member.id)
     return Returned(usage, error=ToolError(text))

@@ -96,8 +96,8 @@ class Task:
 
     @property
     def total_usage(self) -> TokenUsage:
-        """Its own and that of the subtasks that have returned."""
-        return self.usage.plus(self.recorder.facts.subtask_usage)
+        """Its own and that of its subtasks: those that have returned, and those cut off here."""
+        return self.usage.plus(self.recorder.facts.subtask_usage).plus(self.subtasks.usage)
 
     @property
     def seq(self) -> int:
@@ -118,6 +118,11 @@ class Task:
     def result(self) -> str | None:
         """The result presented last."""
         return self.recorder.facts.result
+
+    @property
+    def ending(self) -> Ending:
+        """How the latest run ended, when it has."""
+        return loop.ending_of(self.recorder.facts)
 
     @property
     def rows(self) -> Sequence[Row | dict[str, Any]]:
@@ -220,7 +225,7 @@ class Task:
             await asyncio.wait([self._runner])
         if self.error is not None:
             raise self.error
-        return loop.ending_of(self.recorder.facts)
+        return self.ending
 
     async def close(self) -> None:
         """Stop, save, unlock. The task may be opened again by anybody."""
@@ -272,10 +277,15 @@ class Task:
             log.warning("task %s: the history files could not be written: %s", self.id, error)
 
     def start(self, opening: Opening, allowance: Allowance | None = None) -> None:
-        """Set the loop to work: by itself, or drawing from the allowance of whoever awaits it."""
+        """Set the loop to work: by itself, or drawing from the allowance of whoever awaits it.
+
+        Whoever awaited the run before still waits: a parent lets go of its subtasks with a close.
+        """
         if self.running:
             raise TaskStateError(f"task {self.id} is already at work")
         self.error = None
+        if allowance is None and self.is_awaited:
+            allowance = self.allowance
         self.is_awaited = allowance is not None
         self.allowance = allowance or Allowance.of(self)
         self.allowance.join(self.recorder.facts)
@@ -309,7 +319,7 @@ class Task:
             # Cancelled before the loop took its first step.
             self._end(TaskAborted(ts=self.now()))
         if self._goes_on and self.error is None:
-            self.start(Opening.MESSAGE, self.allowance if self.is_awaited else None)
+            self.start(Opening.MESSAGE)
 
     def _end(self, event: TaskFinished | TaskAborted | TaskFailed) -> None:
         try:

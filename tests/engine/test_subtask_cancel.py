@@ -1,0 +1,158 @@
+"""Cancel at every moment of a delegation: after each record, before and after each sync."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joey.core.events import (
+    ChildSpawned,
+    Record,
+    TaskPaused,
+    TaskUnpaused,
+    ToolFinished,
+)
+from joey.core.history.api import ApiHistory
+from joey.engine.endings import Completed
+from joey.engine.engine import TaskOptions
+from joey.engine.task import Task
+from joey.engine.unattended import Unattended
+from joey.ports import Store, TaskLog, TaskMetadata
+from joey.stores.json_files import JsonFileStore
+from joey.testing.script import Turn
+from tests.engine.cast import ALLOWED, Cast, hand
+from tests.engine.workshop import (
+    Workshop,
+    check_history,
+    finish,
+    settled,
+)
+
+Moment = Callable[[], None]
+PARTS = {
+    "the whole": [Turn(hand("part 1", todos="[ ] look"), hand("part 2")), *[finish("whole")] * 3],
+    "part 1": [Turn(hand("part 3")), *[finish("one")] * 3],
+    "part 2": [finish("two")] * 3,
+    "part 3": [finish("three")] * 3,
+}
+OPTIONS = TaskOptions(settings=ALLOWED, policy=Unattended())
+
+
+class WatchedLog:
+    """A log that says when something was written and while it is being saved."""
+
+    def __init__(self, log: TaskLog, moment: Moment) -> None:
+        self._log = log
+        self._moment = moment
+        self.folder = log.folder
+
+    def append(self, record: Record) -> None:
+        self._log.append(record)
+        self._moment()
+
+    async def sync(self) -> None:
+        self._moment()
+        await asyncio.sleep(0)
+        await self._log.sync()
+        self._moment()
+
+    async def snapshot(
+        self, ui: Sequence[bytes], api: Sequence[bytes], metadata: TaskMetadata
+    ) -> None:
+        self._moment()
+        await self._log.snapshot(ui, api, metadata)
+
+    def close(self) -> None:
+        self._log.close()
+
+
+class WatchedStore:
+    def __init__(self, store: Store, moment: Moment) -> None:
+        self._store = store
+        self._moment = moment
+
+    def create(self, task_id: str) -> TaskLog:
+        return WatchedLog(self._store.create(task_id), self._moment)
+
+    def open(self, task_id: str) -> tuple[TaskLog, Sequence[Record]]:
+        log, records = self._store.open(task_id)
+        return WatchedLog(log, self._moment), records
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+async def cancelled_at(workshop: Workshop, number: int, who: str) -> Task | None:
+    """A run that was cancelled at its `number`-th moment; None when it has fewer."""
+    moments, jobs, task = 0, [], None
+
+    def cancel() -> None:
+        at_work = [each for each in workshop.engine.tasks if each.running and each is not task]
+        for each in [task] if who == "parent" else at_work[-1:]:
+            if each is not None:
+                jobs.append(asyncio.ensure_future(each.cancel()))
+
+    def moment() -> None:
+        nonlocal moments
+        moments += 1
+        if moments == number:
+            asyncio.get_running_loop().call_soon(cancel)
+
+    store: Any = WatchedStore(JsonFileStore(workshop.home), moment)
+    workshop.engine = workshop.new_engine(store)
+    workshop.provider = Cast(PARTS)
+    task = await workshop.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    await settled(task)
+    await asyncio.gather(*jobs)
+    return task if moments >= number else None
+
+
+async def gone_on(workshop: Workshop, task: Task) -> Any:
+    """Its ending, after it was resumed where it had not come to one."""
+    ending = task.ending
+    await workshop.engine.release(task)
+    workshop.engine = workshop.new_engine()
+    if isinstance(ending, Completed):
+        return ending
+    return await settled(await workshop.engine.resume(task.id, options=OPTIONS))
+
+
+@pytest.mark.requirement("subtasks:cancel")
+@pytest.mark.parametrize(("who", "step"), [("parent", 2), ("child", 5)])
+async def test_a_tree_is_cancelled_whole_and_goes_on_from_any_moment(
+    tmp_path: Path, who: str, step: int
+) -> None:
+    for number in range(1, 1000, step):
+        (tmp_path / str(number)).mkdir()
+        workshop = Workshop(tmp_path / str(number))
+        task = await cancelled_at(workshop, number, who)
+        if task is None:
+            assert number > 50
+            return
+        assert workshop.engine.tasks == [task], f"a subtask is left open at moment {number}"
+        assert task.waits_for == ()
+        check_history(task.messages)
+        store = JsonFileStore(workshop.home)
+        ending = await gone_on(workshop, task)
+        assert ending == Completed("whole"), f"at moment {number}"
+        for known in store.list():
+            check_task(store.read(known.id))
+        await workshop.engine.close()
+
+
+def check_task(records: Sequence[Record]) -> None:
+    events = [record.event for record in records]
+    outcomes = [event.call_id for event in events if isinstance(event, ToolFinished)]
+    assert len(outcomes) == len(set(outcomes))
+    spawned = [event.call_id for event in events if isinstance(event, ChildSpawned)]
+    assert len(spawned) == len(set(spawned))
+    around = [type(event) for event in events if isinstance(event, TaskPaused | TaskUnpaused)]
+    assert around == [TaskPaused, TaskUnpaused] * (len(around) // 2)
+    history = ApiHistory()
+    for event in events:
+        history.apply(event)
+    check_history(history.rendered())

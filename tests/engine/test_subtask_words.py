@@ -1,0 +1,172 @@
+"""Words said to somebody in a tree: they reach whom they are meant for, and none is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from joey.core.asks import AskKind
+from joey.core.events import RequestStarted, TaskFailed, TaskFinished, TaskPaused
+from joey.core.settings import Limits, Settings
+from joey.engine.endings import Completed
+from joey.engine.engine import TaskOptions
+from joey.engine.unattended import Unattended
+from joey.testing.script import Turn, call, pause
+from tests.engine.cast import ALLOWED, Cast, hand
+from tests.engine.test_subtasks import child_of, ended, play, spawned_by
+from tests.engine.workshop import Workshop, asked, done, finish, heard, results, settled
+
+
+def looking(count: int) -> list[Turn]:
+    return [Turn(call("list_files", {"path": ".", "recursive": bool(n % 2)})) for n in range(count)]
+
+
+def cast_of(workshop: Workshop) -> Cast:
+    assert isinstance(workshop.provider, Cast)
+    return workshop.provider
+
+
+async def test_words_to_a_subtask_that_is_done_set_it_to_work_while_its_sibling_works(
+    workshop: Workshop,
+) -> None:
+    gate = asyncio.Event()
+    parts = {
+        "the whole": [Turn(hand("part one"), hand("part two")), finish()],
+        "part one": [finish("first"), finish("second")],
+        "part two": [Turn(pause(gate), done("two"))],
+    }
+    task = await play(workshop, parts)
+    one, two = await child_of(task, 0), await child_of(task, 1)
+    assert await settled(one) == Completed("first")
+    await heard(two, RequestStarted)
+    await one.send("more, please")
+    await heard(one, TaskFinished, one.seq)
+    gate.set()
+    await ended(task)
+    first, _ = results(task.messages[2])
+    assert first == f"Subtask {one.id} completed.\n\nResult:\nsecond"
+    assert task.total_usage.total_tokens_in == 5 * 10
+
+
+@pytest.mark.requirement("subtasks:limits")
+async def test_a_subtask_that_words_set_to_work_again_draws_from_the_same_allowance(
+    workshop: Workshop,
+) -> None:
+    parts = {
+        "the whole": [Turn(hand("part one"), hand("part two")), finish()],
+        "part one": [finish("first"), *looking(9)],
+        "part two": [Turn(pause(600))],
+    }
+    workshop.provider = cast = Cast(parts)
+    task = await workshop.start(text="the whole", settings=ALLOWED, limits=Limits(max_turns=5))
+    one, two = await child_of(task, 0), await child_of(task, 1)
+    assert await settled(one) == Completed("first")
+    await heard(two, RequestStarted)
+    await one.send("more, please")
+    assert (await heard(one, TaskFailed)).code == "turns"
+    assert len(cast.requests) == 5
+
+
+@pytest.mark.requirement("subtasks:words")
+async def test_words_that_answer_the_question_whether_to_resume_reach_the_subtask(
+    workshop: Workshop,
+) -> None:
+    parts = {"the whole": [Turn(hand("a part")), finish("whole")], "a part": [Turn(pause(600))]}
+    task = await play(workshop, parts)
+    await heard(await child_of(task), RequestStarted)
+    await task.cancel()
+    await workshop.engine.release(task)
+    parts["a part"] = [finish("in German")]
+    again = await workshop.engine.resume(task.id, options=TaskOptions(settings=ALLOWED))
+    assert (await asked(again)).ask is AskKind.RESUME_TASK
+    await again.send("do it in German")
+    await ended(again)
+    for part in ("a part", "the whole"):
+        assert cast_of(workshop).heard(part).count("do it in German") == 1
+
+
+async def test_words_of_each_run_are_told_to_the_subtask_once(workshop: Workshop) -> None:
+    parts = {"the whole": [Turn(hand("a part")), finish("whole")], "a part": [Turn(pause(600))]}
+    task = await play(workshop, parts)
+    await heard(await child_of(task), RequestStarted)
+    for _ in range(2):
+        await task.cancel()
+        await workshop.engine.release(task)
+        task = await workshop.engine.resume(task.id, options=TaskOptions(settings=ALLOWED))
+        await asked(task)
+        await task.send("in German")
+        await heard(task, TaskPaused, task.first)
+        [child_id] = spawned_by(task)
+        child = await task.child(child_id)
+        assert child is not None
+        await heard(child, RequestStarted, child.first)
+    assert cast_of(workshop).heard("a part").count("in German") == 2
+
+
+async def test_words_that_came_with_the_yes_are_told_when_the_subtask_fails_too(
+    workshop: Workshop,
+) -> None:
+    parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [Turn(pause(600))]}
+    task = await play(workshop, parts, settings=Settings())
+    await asked(task)
+    await task.approve("but only once")
+    child = await child_of(task)
+    await heard(child, RequestStarted)
+    await child.cancel()
+    await ended(task)
+    [result] = results(task.messages[2])
+    assert "but only once" in result and "was stopped by the user" in result
+
+
+async def test_words_to_a_paused_parent_wait_for_its_own_next_turn(workshop: Workshop) -> None:
+    gate = asyncio.Event()
+    parts = {
+        "the whole": [Turn(hand("a part")), finish()],
+        "a part": [Turn(pause(gate), done("part"))],
+    }
+    task = await play(workshop, parts)
+    await heard(await child_of(task), RequestStarted)
+    await task.send("for you alone")
+    gate.set()
+    await ended(task)
+    assert "for you alone" in cast_of(workshop).heard("the whole")
+    assert "for you alone" not in cast_of(workshop).heard("a part")
+
+
+@pytest.mark.requirement("subtasks:crash")
+async def test_words_that_wait_for_a_subtask_keep_it_from_returning(workshop: Workshop) -> None:
+    parts = {
+        "the whole": [Turn(hand("a part")), finish("whole")],
+        "a part": [finish("first"), finish("second")],
+    }
+    policy = Unattended()
+    task = await play(workshop, parts, policy=policy)
+    await settled(task)
+    await workshop.engine.release(task)
+    [child_id] = spawned_by(task)
+    cut(workshop, task.id, "taskPaused")
+    last = cut(workshop, child_id, "toolAnnounced")
+    said = {"event": "messageQueued", "ts": last["event"]["ts"] + 1, "id": "q", "text": "wait"}
+    journal = workshop.home / "tasks" / f"task_{child_id}" / "journal.jsonl"
+    with journal.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"seq": last["seq"] + 1, "event": said}) + "\n")
+    again = await workshop.engine.resume(
+        task.id, options=TaskOptions(settings=ALLOWED, policy=policy)
+    )
+    assert await settled(again) == Completed("whole")
+    assert "wait" in cast_of(workshop).heard("a part")
+    assert results(again.messages[2])[0].endswith("second")
+
+
+def cut(workshop: Workshop, task_id: str, after: str) -> dict[str, Any]:
+    """Keep a journal up to the first record of a kind, which is returned."""
+    journal = workshop.home / "tasks" / f"task_{task_id}" / "journal.jsonl"
+    lines = journal.read_text(encoding="utf-8").splitlines(keepends=True)
+    found = [json.loads(line) for line in lines]
+    end = next(n for n, record in enumerate(found) if record["event"]["event"] == after)
+    journal.write_text("".join(lines[: end + 1]), encoding="utf-8")
+    kept: dict[str, Any] = found[end]
+    return kept
