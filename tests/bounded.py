@@ -8,5 +8,7 @@ import sys
 SECONDS = 20
 
 
-def run_bounded(code: str, *arguments: str) -> None:
-    subprocess.run([sys.executable, "-c", code, *arguments], timeout=SECONDS, check=True)
+def run_bounded(code: str, *arguments: str, given: str = "") -> None:
+    """`given` is its standard input."""
+    command = [sys.executable, "-c", code, *arguments]
+    subprocess.run(command, input=given.encode(), timeout=SECONDS, check=True)

@@ -253,3 +253,20 @@ def test_a_link_to_a_file_elsewhere_is_not_followed(disk: Disk, tmp_path: Path) 
     assert customs.warnings == (
         ".roomodes is not read: it is a link that leads out of the workspace.",
     )
+
+
+def test_a_file_with_entries_without_end_is_given_up_early(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    disk.write({".roomodes": f"customModes: [{'a,' * 100_000}]"})
+    assert disk.customs().warnings == (
+        ".roomodes is not used: line 1: there are too many entries.",
+    )
+
+
+def test_half_a_character_in_a_name_spoils_the_file_and_not_the_prompt(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    mode = {"slug": "x", "name": "a\ud800", "roleDefinition": "r", "groups": []}
+    disk.write({".roomodes": json.dumps({"customModes": [mode]})})
+    customs = disk.customs()
+    assert custom(customs) == []
+    assert ".roomodes is not used" in customs.warnings[0]

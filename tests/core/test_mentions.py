@@ -12,6 +12,7 @@ from joey.core.mentions import (
     find_mentions,
     replace_spans,
 )
+from tests.bounded import run_bounded
 
 
 def found(text: str) -> list[tuple[Kind, str]]:
@@ -81,3 +82,12 @@ def test_replacing_nothing_changes_nothing() -> None:
 def test_a_mention_is_shown_by_its_name() -> None:
     assert as_shown(Mention(Kind.FILE, "src/a.py", 0, 1)) == "'src/a.py' (see below)"
     assert as_shown(Mention(Kind.COMMIT, "a1b2c3d", 0, 1)) == "Git commit 'a1b2c3d' (see below)"
+
+
+@pytest.mark.parametrize("words", ["@/" + "." * 1_000_000, "@http://" + "!" * 1_000_000])
+def test_no_message_takes_long_to_look_through(words: str) -> None:
+    run_bounded(
+        "import sys; from joey.core.mentions import find_mentions\n"
+        "assert len(find_mentions(sys.stdin.read())) == 1",
+        given=words,
+    )

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from joey.core.modes import Grant, Group
 from joey.core.path_pattern import PathPattern
 from joey.core.path_pattern_syntax import PatternError
+from tests.bounded import run_bounded
 
 PIECES = [
     *("a", "b", "/", ".", r"\.", "*", "+", "?", "|", "(", ")", "[ab]", "[^/]", "[a-z]", "$", "^"),
@@ -81,3 +82,29 @@ def test_simple_patterns_find_what_pythons_do(pieces: list[str], path: str) -> N
 )
 def test_no_pattern_takes_longer_than_its_steps(pattern: str) -> None:
     assert not PathPattern(pattern).matches("a" * 4000 + "/" * 90 + "!")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("((((()){1000}){1000}){1000}){1000}", "a"),
+        ("(?:(?:(?:){1000}){1000}){1000}b", "a"),
+        ("[" + "ab" * 900 + "]{900}x", "".join(map(chr, range(200, 4296)))),
+        (".*x", "a" * 10_000_000),
+    ],
+)
+def test_no_pattern_and_no_path_takes_long(pattern: str, path: str) -> None:
+    run_bounded(
+        "import sys; from joey.core.path_pattern import PathPattern\n"
+        "PathPattern(sys.argv[1]).matches(sys.stdin.read())",
+        pattern,
+        given=path,
+    )
+
+
+def test_nothing_repeated_is_still_nothing() -> None:
+    assert PathPattern("^(?:){3}a(?:){2,}$").matches("a")
+
+
+def test_a_path_that_no_file_has_matches_nothing() -> None:
+    assert not PathPattern("a").matches("a" * 5000)

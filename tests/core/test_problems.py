@@ -4,6 +4,7 @@ import pytest
 
 from joey.core.problems import Problem, new_errors, parse_report
 from joey.core.prompts.problems import problems_text
+from tests.bounded import run_bounded
 
 
 @pytest.mark.requirement("problems:reports")
@@ -52,3 +53,16 @@ def test_problems_stand_under_their_file() -> None:
     )
     assert text == ("a.py\n- [mypy Error] 3 | arg-type : wrong\n\nb.js\n- [node Warning] 1 | odd")
     assert problems_text([]) == ""
+
+
+def test_no_report_takes_long_to_read() -> None:
+    run_bounded(
+        "import sys; from joey.core.problems import parse_report\n"
+        "(problem,) = parse_report(sys.stdin.read(), 'bash')\n"
+        "assert len(problem.message) < 600",
+        given="a.sh:3: x" + " " * 1_000_000 + "y",
+    )
+
+
+def test_a_line_that_no_file_has_is_passed_over() -> None:
+    assert parse_report(f"a.sh:{'3' * 5000}: x", "bash") == ()

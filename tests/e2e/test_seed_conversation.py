@@ -280,4 +280,4 @@ async def test_the_xml_protocol_sends_exactly_the_shape_of_the_capture(
     assert second["content"][0]["text"].startswith("[read_file for 'package.json'")
     assert second["content"][0]["text"].endswith("Result:")
     assert "my-project" in second["content"][1]["text"]
-    assert (workspace / "src/server.js").read_text() == SERVER
+    assert (workspace / "src/server.js").read_text() == f"{SERVER}\n"

@@ -11,6 +11,7 @@ import pytest
 
 from joey.errors import ArgumentError, ToolError
 from joey.extensions.custom_tools import LocalCustomTools
+from joey.terminals.processes import end_marked
 from joey.tools.custom_tool import CustomTool
 
 WEATHER = '''"""The weather of a city."""
@@ -36,7 +37,9 @@ class Place:
 
     async def tools(self, **env: str) -> LocalCustomTools:
         given = {"PATH": os.environ["PATH"], **env}
-        tools = LocalCustomTools(self.home, self.workspace, given, lambda contents: self.trusted)
+        tools = LocalCustomTools(
+            self.home, self.workspace, given, lambda contents: self.trusted, end_marked
+        )
         await tools.refresh()
         return tools
 
@@ -153,7 +156,7 @@ async def test_a_tool_sees_no_keys_and_leaves_nothing_running(place: Place) -> N
     tools = await place.tools(ANTHROPIC_API_KEY="secret")
     pid, key = (await tools.run("spawn", {}, "code")).split()
     assert key == "None"
-    assert await asyncio.to_thread(_is_gone, int(pid))
+    assert await asyncio.to_thread(is_gone, int(pid))
 
 
 async def test_cancelling_a_call_stops_the_tool(place: Place) -> None:
@@ -170,7 +173,7 @@ async def test_cancelling_a_call_stops_the_tool(place: Place) -> None:
     pid = int(await asyncio.to_thread(fifo.read_text))
     calling.cancel()
     await asyncio.wait([calling])
-    assert await asyncio.to_thread(_is_gone, pid)
+    assert await asyncio.to_thread(is_gone, pid)
 
 
 async def test_a_changed_file_is_noticed_and_an_unchanged_one_is_not_run_again(
@@ -186,7 +189,7 @@ async def test_a_changed_file_is_noticed_and_an_unchanged_one_is_not_run_again(
     assert tools.tools[0].description == "Second, and longer."
 
 
-def _is_gone(pid: int) -> bool:
+def is_gone(pid: int) -> bool:
     try:
         process = psutil.Process(pid)
     except psutil.NoSuchProcess:

@@ -273,10 +273,12 @@ async def test_there_must_be_something_to_continue_and_something_to_say(joey: Jo
 
 
 async def test_an_ephemeral_task_leaves_nothing_behind(joey: Joey) -> None:
-    async with ModelServer([DONE]) as server:
+    search = Turn(call("codebase_search", {"query": "anything"}))
+    async with ModelServer([search, DONE]) as server:
         done = await joey.run("-p", "--ephemeral", *reach(server.url), "do it")
     assert (done.code, done.out) == (0, "All **done**.\n")
     assert not (joey.home / "tasks").exists()
+    assert not (joey.home / "index").exists()
 
 
 # What goes wrong before anything happens

@@ -107,3 +107,15 @@ async def test_a_hidden_or_missing_file_has_no_problems(tmp_path: Path) -> None:
     files = LocalFiles(tmp_path)
     checker = LocalProblems(files, Settings(), os.environ)
     assert list(await checker.of([files.resolve("gone.py")])) == []
+
+
+async def test_a_program_of_the_workspace_is_not_taken_for_a_checker(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
+    trace = tmp_path / "trace"
+    program = tmp_path / "bash"
+    program.write_text(f"#!/bin/sh\ntouch {trace}\n")
+    program.chmod(0o755)
+    (tmp_path / "a.sh").write_text("if then\n")
+    problems = LocalProblems(files, Settings(), {"PATH": f".:{os.environ['PATH']}"})
+    assert await problems.of([files.resolve("a.sh")])
+    assert not trace.exists()

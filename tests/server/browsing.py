@@ -19,7 +19,7 @@ import pytest
 from msgspec import Struct
 
 from joey.testing.script import Turn
-from joey.testing.server import ModelServer
+from joey.testing.server import ModelServer, Selector
 
 pytest.importorskip("playwright", reason="the page's tests need playwright")
 
@@ -41,7 +41,7 @@ CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
 )
 TOKEN = "a-token-for-tests-0123456789"
-LIMIT = 30.0
+LIMIT = 45
 DESKTOP = (1280, 800)
 PHONE = (390, 780)
 
@@ -169,14 +169,22 @@ class Visit(Struct, frozen=True):
 
 @asynccontextmanager
 async def visit(
-    browser: Browser, root: Path, turns: Sequence[Turn], task: str | None = None
+    browser: Browser,
+    root: Path,
+    turns: Sequence[Turn] | Selector,
+    task: str | None = None,
+    size: tuple[int, int] = DESKTOP,
+    **options: Any,
 ) -> AsyncIterator[Visit]:
     """Somebody who is logged in at a server of their own, and has perhaps started a task."""
     async with (
         ModelServer(turns) as model,
         served(root, model) as server,
-        opened(browser, server.link) as watched,
+        opened(browser, server.link, size, **options) as watched,
     ):
+        if AXE.exists():
+            await watched.page.add_init_script(path=AXE)
+            await watched.page.reload()
         if task is not None:
             await start_task(watched.page, task)
         yield Visit(model, server, watched)
@@ -185,6 +193,27 @@ async def visit(
 def status(page: Page) -> Any:
     """What is said about the state of the open task."""
     return expect(page.locator(".header .status"))
+
+
+async def look_at(page: Page, picture: Path) -> None:
+    """Keep a picture of a view, which keeps nobody out and is not wider than the screen."""
+    await page.screenshot(path=picture)
+    await _check_access(page, picture.stem)
+    assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), (
+        f"{picture.stem} is wider than the screen"
+    )
+
+
+async def _check_access(page: Page, view: str) -> None:
+    """Nothing that keeps people out, as far as a program can tell."""
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: run `make web`")
+    found = await page.evaluate(
+        "axe.run(document, {resultTypes: ['violations']}).then(result => result.violations"
+        ".filter(problem => ['serious', 'critical'].includes(problem.impact))"
+        ".map(problem => `${problem.id}: ${problem.nodes.map(node => node.html).join(' | ')}`))"
+    )
+    assert found == [], f"{view}: {found}"
 
 
 async def start_task(page: Page, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The foreign clients that tests of the WebSocket API are run with."""
+"""The foreign clients that tests of the WebSocket API are run with, and a place for pictures."""
 
 from __future__ import annotations
 
@@ -19,3 +19,11 @@ def ws_packages() -> Path:
 @pytest.fixture(params=["websockets", "ws"], scope="session")
 def client(request: pytest.FixtureRequest) -> Client:
     return Client(request.getfixturevalue("ws_packages") if request.param == "ws" else None)
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where tests of the page leave pictures of its views."""
+    folder = tmp_path_factory.mktemp("pictures")
+    print(f"\npictures of the page: {folder}")  # noqa: T201
+    return folder

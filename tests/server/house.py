@@ -22,7 +22,7 @@ from joey.testing.server import ModelServer, Selector, by_conversation
 from tests.server.shapes import problems
 
 TOKEN = "a-token-for-tests-0123456789"
-PATIENCE = 20.0
+PATIENCE = 60.0
 Frame = dict[str, Any]
 
 

@@ -15,6 +15,7 @@ from tests.server.browsing import (
     Browser,
     chromium,
     expect,
+    look_at,
     needs_browser,
     start_task,
     status,
@@ -79,6 +80,52 @@ async def test_the_mode_of_a_task_is_changed_on_the_way(browser: Browser, tmp_pa
         await page.get_by_label("Mode").select_option("ask")
         await page.reload()
         await expect(page.get_by_label("Mode")).to_have_value("ask")
+
+
+async def test_slash_commands_are_offered_and_completed_by_keyboard(
+    browser: Browser, tmp_path: Path, pictures: Path
+) -> None:
+    folder = tmp_path / "work" / ".roo" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "review.md").write_text(
+        "---\ndescription: Look at a change\nargument-hint: <commit>\n---\nReview it well.\n"
+    )
+    (folder / "release.md").write_text("Release it.\n")
+    async with visit(browser, tmp_path, [DONE]) as at:
+        page = at.page
+        field, menu = page.get_by_label("The new task"), page.get_by_role("listbox")
+        await field.press_sequentially("Please /")
+        await expect(menu.get_by_role("option", name="/review <commit>")).to_be_visible()
+        await look_at(page, pictures / "slash.png")
+        await field.press("Escape")
+        await expect(menu).to_have_count(0)
+        await expect(field).to_be_focused()
+        await field.press_sequentially("re")
+        await expect(menu.get_by_role("option")).to_have_count(2)
+        await field.press("ArrowDown")
+        await expect(menu.get_by_role("option", selected=True)).to_contain_text("/review")
+        await field.press("Enter")
+        await expect(field).to_have_value("Please /review ")
+        await field.press_sequentially("HEAD")
+        await field.press("Enter")
+        await status(page).to_contain_text("Result ready")
+        assert "Review it well." in str(at.model.requests[0].body)
+
+
+async def test_modes_of_the_project_can_be_chosen(browser: Browser, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / ".roomodes").write_text(
+        "customModes:\n- slug: poet\n  name: Poet\n  roleDefinition: You write poems.\n"
+        "  groups: [read]\n"
+    )
+    async with visit(browser, tmp_path, [DONE]) as at:
+        page = at.page
+        await page.get_by_label("Mode").select_option("Poet")
+        await start_task(page, "Write")
+        await status(page).to_contain_text("Result ready")
+        await expect(page.get_by_label("Mode")).to_have_value("poet")
+        assert "You write poems." in str(at.model.requests[0].body)
 
 
 async def test_tasks_are_found_and_stepped_through_by_keyboard(

@@ -29,7 +29,7 @@ tool = CodebaseSearch()
 async def ctx(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[ToolContext]:
     context = make_context(tmp_path, protocol=request.param)
     files = LocalFiles(context.files.root)
-    index = Indexes(tmp_path / "home").open(files, lambda: every_file(files))
+    index = Indexes(tmp_path / "home").open(files, lambda stop: every_file(files, stop))
     yield structs.replace(context, extras=Extras(index=index))
     await index.close()
 
@@ -72,6 +72,24 @@ async def test_nothing_found_is_said_with_the_query(ctx: ToolContext) -> None:
     (ctx.files.root / "a.py").write_text("x = 1\n")
     outcome = await search(ctx, query="zebra crossing")
     assert outcome.text == 'Nothing in the workspace seems to be about "zebra crossing".'
+
+
+async def test_hits_that_do_not_fit_into_the_window_are_left_out(ctx: ToolContext) -> None:
+    for number in range(12):
+        name = f"needle_{number} = '{'x' * 450}'\n"
+        (ctx.files.root / f"{number}.py").write_text(name * 100)
+    whole = await search(ctx, query="needle")
+    assert len(whole.text) < 200_000
+    small = structs.replace(ctx, model=ModelInfo(id="small", context_window=10_000))
+    cut = await search(small, query="needle")
+    assert len(cut.text) < 20_000
+    assert cut.text.count("File path: ") > 0
+    assert "do not fit" in cut.text
+
+
+async def test_a_folder_that_does_not_exist_is_an_error(ctx: ToolContext) -> None:
+    with pytest.raises(ToolError, match=r"nowhere does not exist"):
+        await search(ctx, query="needle", path="nowhere")
 
 
 def test_a_note_follows_the_results() -> None:

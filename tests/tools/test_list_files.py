@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from joey.core.models import ModelInfo
 from joey.core.protocol import ToolProtocol
 from joey.errors import ArgumentError, ToolError
 from joey.ports import ToolContext
@@ -63,6 +64,16 @@ async def test_protected_entries_have_a_shield(ctx: ToolContext) -> None:
     (ctx.files.root / "a").symlink_to("AGENTS.md")
     (ctx.files.root / "b").touch()
     assert await listed(ctx) == "🛡️ .roo/\n🛡️ a\n🛡️ AGENTS.md\nb"
+
+
+async def test_a_list_of_long_names_is_cut_to_what_fits_into_the_window(tmp_path: Path) -> None:
+    ctx = make_context(tmp_path, model=ModelInfo(id="small", context_window=10_000))
+    for number in range(200):
+        (ctx.files.root / f"{number:03}{'漢' * 80}").touch()
+    text = await listed(ctx)
+    assert len(text.encode()) < 20_000
+    assert text.startswith("000")
+    assert text.endswith("(File list truncated. Use list_files on subdirectories to see the rest.)")
 
 
 @pytest.mark.requirement("tool:list_files:success")

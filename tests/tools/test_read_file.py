@@ -110,6 +110,14 @@ async def test_line_ends_and_marks_of_windows_are_not_shown(ctx: ToolContext, wo
     assert await read(ctx, "a.txt") == "File: a.txt\nLines 1-2:\n1 | a\n2 | b\n"
 
 
+async def test_a_page_is_labelled_with_the_lines_that_are_there(
+    ctx: ToolContext, work: Path
+) -> None:
+    (work / "a.txt").write_text("a\nb\nc\n")
+    text = (await outcome({"path": "a.txt", "offset": 2}, ctx)).text
+    assert text == "File: a.txt\nLines 2-3:\n2 | b\n3 | c\n"
+
+
 @pytest.mark.parametrize("mark", [b"\xff\xfe", b"\xfe\xff"])
 async def test_a_file_in_utf_16_with_nothing_but_its_mark_is_empty(
     ctx: ToolContext, work: Path, mark: bytes
@@ -373,6 +381,15 @@ async def test_a_call_fits_into_the_window_whatever_characters_it_is_written_in(
     for name in "abcde":
         (ctx.files.root / name).write_text(("漢字" * 20 + "\n") * 200)
     assert len((await read(ctx, *"abcde")).encode()) < 30_000
+
+
+@pytest.mark.parametrize("line", [b"\xe9" * 9_000 + b"\n", b"\xe9" * 9 + b"\n"])
+async def test_what_is_shown_for_bytes_that_are_no_text_takes_room_too(
+    tmp_path: Path, line: bytes
+) -> None:
+    ctx = make_context(tmp_path, model=ModelInfo(id="small", context_window=10_000))
+    (ctx.files.root / "a.txt").write_bytes(line * (100_000 // len(line)))
+    assert len((await read(ctx, "a.txt")).encode()) < 30_000
 
 
 async def test_a_range_that_is_asked_for_again_takes_room_again(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from joey.core.models import ModelInfo
 from joey.core.protocol import ToolProtocol
 from joey.errors import ArgumentError, ToolError
 from joey.ports import ToolContext
@@ -66,6 +67,19 @@ async def test_too_many_hits_say_so(ctx: ToolContext) -> None:
     assert text.startswith("Showing first 300 of 300+ results. ")
     assert text.count("----") == 300
     assert text.endswith("----")
+
+
+@pytest.mark.parametrize("lines", [3, 2_000])
+async def test_what_does_not_fit_into_the_window_is_left_out_and_it_is_said(
+    tmp_path: Path, lines: int
+) -> None:
+    ctx = make_context(tmp_path, model=ModelInfo(id="small", context_window=10_000))
+    for name in range(100):
+        (ctx.files.root / f"{name:02}.txt").write_text(f"needle {'漢' * 300}\n" * lines)
+    text = await search(ctx, path=".", regex="needle")
+    assert len(text.encode()) < 30_000
+    assert text.startswith("Showing first ")
+    assert "# 00.txt\n  1 | needle" in text
 
 
 async def test_long_lines_are_cut(ctx: ToolContext) -> None:

@@ -20,6 +20,7 @@ from joey.knowledge.indexes import Indexes
 from joey.knowledge.outlines import LocalOutlines
 from joey.mcp.leases import Hubs, Surroundings
 from joey.ports import Extras, ImageMaker, Mcp
+from joey.terminals.processes import end_marked
 from joey.workspace.files import LocalFiles
 from joey.workspace.inventory import every_file
 from tests.engine.workshop import Workshop
@@ -74,7 +75,8 @@ def extras_for(kind: str, shop: Workshop) -> Extras:
             return Extras(customs=LocalCustoms(places, Settings()))
         case "codebase_search":
             files = LocalFiles(shop.root)
-            return Extras(index=Indexes(shop.home).open(files, lambda: every_file(files)))
+            indexes = Indexes(shop.home)
+            return Extras(index=indexes.open(files, lambda stop: every_file(files, stop)))
         case "list_code_definition_names":
             return Extras(outlines=LocalOutlines())
         case "generate_image":
@@ -84,7 +86,9 @@ def extras_for(kind: str, shop: Workshop) -> Extras:
         case "use_mcp_tool" | "access_mcp_resource" | "mcp":
             return Extras(mcp=_servers(shop))
         case "custom":
-            tools = LocalCustomTools(shop.home, shop.root, os.environ, lambda wanted: True)
+            tools = LocalCustomTools(
+                shop.home, shop.root, os.environ, lambda wanted: True, end_marked
+            )
             return Extras(custom_tools=tools)
     return Extras()
 

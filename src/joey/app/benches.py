@@ -19,6 +19,7 @@ from joey.core.settings import Limits, Profile, Route, Settings
 from joey.engine.engine import TaskOptions
 from joey.engine.mode_providers import ModeProviders
 from joey.engine.workbench import Workbench
+from joey.errors import ToolError
 from joey.extensions.custom_tools import LocalCustomTools
 from joey.knowledge.documents import LocalDocuments
 from joey.knowledge.outlines import LocalOutlines
@@ -90,7 +91,7 @@ def make_bench(
                 partial(is_trusted, home, options.workspace),
                 end_marked,
             ),
-            browser=_browser(options.settings, env),
+            browser=_browser(files, options.settings, env),
             images=_images(options.settings, home, env),
             mcp=servers.lease(options.workspace) if options.settings.mcp_enabled else None,
             index=indexes.lease(files, options.settings),
@@ -120,11 +121,20 @@ def _mode_providers(
     return ModeProviders(settings.mode_api_configs, make)
 
 
-def _browser(settings: Settings, env: Mapping[str, str]) -> Chromium | None:
+def _browser(files: LocalFiles, settings: Settings, env: Mapping[str, str]) -> Chromium | None:
     executable = find_chromium(env) if settings.browser_tool_enabled else None
     if executable is None:
         return None
-    return Chromium(executable, viewport_size(settings.browser_viewport_size))
+
+    def shows(path: str) -> bool:
+        """Pages get the files of the workspace that the model may see, and no list of them."""
+        try:
+            place = files.resolve(path)
+        except ToolError:
+            return False
+        return place.inside and not place.ignored and place.path.is_file()
+
+    return Chromium(executable, viewport_size(settings.browser_viewport_size), shows)
 
 
 def _images(settings: Settings, home: Path, env: Mapping[str, str]) -> PictureMaker | None:

@@ -13,6 +13,7 @@ from joey.config.home import joey_home
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.workbench import Workbench
 from joey.ports import Store
+from joey.ports.task_index import Progress, TaskIndex
 from joey.stores.json_files import JsonFileStore
 from joey.stores.memory import MemoryStore
 from joey.tools.registry import Registry, default_tools
@@ -45,3 +46,15 @@ def open_engine(
 def open_store(home: Path | None = None, env: Mapping[str, str] | None = None) -> Store:
     """The tasks on disk."""
     return JsonFileStore(home or joey_home(os.environ if env is None else env))
+
+
+def open_task_index(
+    home: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> TaskIndex:
+    """The index of the tasks on disk."""
+    # SQLite takes its time to load, and only those who look for tasks come here.
+    from joey.stores.task_index import SqliteTaskIndex
+
+    return SqliteTaskIndex(home or joey_home(os.environ if env is None else env), progress)

@@ -1,6 +1,8 @@
 """Chromium, steered through Playwright: one fresh, private context for each launch.
 
-Playwright and the browser are started when a page is first opened, and end with the task.
+Playwright and the browser are started when a page is first opened, and end with the task. A page
+decides about nothing here: it reads no files but those it may, and when it does not let go of a
+step, the browser is ended.
 """
 
 from __future__ import annotations
@@ -9,30 +11,41 @@ import asyncio
 import os
 import re
 import shutil
+import signal
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from joey.errors import ToolError
 from joey.ports import Browser, BrowserLook, BrowserStep
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Process
-    from playwright.async_api import BrowserContext, ConsoleMessage, Error, Page, Playwright
+    from playwright.async_api import BrowserContext, ConsoleMessage, Error, Page, Playwright, Route
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _QUIET = ("--disable-background-networking", "--disable-component-update", "--disable-sync")
+_PASSED_ON = ("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "DISPLAY", "WAYLAND_DISPLAY")
+_PREFIXES = ("LC_", "XDG_", "FONTCONFIG_")
 _LOADING_MS = 15_000
 _SETTLING_MS = 3_000
+STEP_SECONDS = 45
+_LEAVING_SECONDS = 5
 _SCROLL = "by => window.scrollBy({top: by, behavior: 'instant'})"
 _NEXT_FRAME = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 _MOST_LINES = 100
 _LONGEST_LINE = 500
+_MOST_PAGES = 10
 _KEYS = {"ctrl": "Control", "cmd": "Meta", "esc": "Escape", "return": "Enter", "del": "Delete"}
-
+_FILES = re.compile("^file:", re.IGNORECASE)
 
 DEFAULT_VIEWPORT = (900, 600)
+Shows = Callable[[str], bool]
+"""Whether pages may show the file at a path."""
 
 
 def viewport_size(text: str) -> tuple[int, int]:
@@ -49,19 +62,26 @@ def find_chromium(env: Mapping[str, str]) -> str | None:
     if named := env.get("JOEY_CHROMIUM"):
         return named
     found = (shutil.which(name, path=env.get("PATH")) for name in _NAMES)
-    return next((path for path in found if path), None)
+    return next((path for path in found if path and Path(path).is_absolute()), None)
 
 
 class Chromium:
-    def __init__(self, executable: str, viewport: tuple[int, int] = DEFAULT_VIEWPORT) -> None:
+    def __init__(
+        self,
+        executable: str,
+        viewport: tuple[int, int] = DEFAULT_VIEWPORT,
+        shows: Shows = lambda path: False,
+    ) -> None:
         self._executable = executable
         self._viewport = viewport
-        self._playwright: Playwright | None = None
-        self._process: Process | None = None
+        self._shows = shows
+        self._engine: asyncio.Task[_Engine] | None = None
         self._context: BrowserContext | None = None
         self._page: Page | None = None
+        self._opened_file: str | None = None
         self._cursor: tuple[int, int] | None = None
         self._console: deque[str] = deque(maxlen=_MOST_LINES)
+        self._refusals: set[asyncio.Task[None]] = set()
         self._lock = asyncio.Lock()
 
     @property
@@ -77,52 +97,83 @@ class Chromium:
 
         async with self._lock:
             try:
-                if step.action == "close":
-                    await self._leave()
-                    return BrowserLook()
-                if step.action == "launch":
-                    await self._launch()
-                if self._page is None:
-                    raise ToolError("No page is open: begin with the action launch and a url.")
-                await self._act(self._page, step)
-                return await self._look(self._page, step)
+                async with asyncio.timeout(STEP_SECONDS):
+                    return await self._do(step)
+            except TimeoutError as error:
+                await self._stop()
+                raise ToolError(
+                    f"{step.action} took longer than {STEP_SECONDS:g} seconds, so that the"
+                    " browser was ended. Launch it again."
+                ) from error
             except Error as error:
                 raise ToolError(await self._reason(step, error)) from error
+
+    async def _do(self, step: BrowserStep) -> BrowserLook:
+        if step.action == "close":
+            await self._leave()
+            return BrowserLook()
+        if step.action == "launch":
+            await self._launch(step.url)
+        if self._page is None:
+            raise ToolError("No page is open: begin with the action launch and a url.")
+        await self._act(self._page, step)
+        return await self._look(self._page, step)
 
     async def close(self) -> None:
         async with self._lock:
             await self._stop()
 
-    async def _launch(self) -> None:
+    async def _launch(self, url: str) -> None:
         await self._leave()
-        if self._process is None or not self._process.is_connected():
-            await self._stop()
-            await self._start()
-        assert self._process is not None
+        process = await self._process()
         width, height = self._viewport
-        self._context = await self._process.new_context(
-            viewport={"width": width, "height": height}, accept_downloads=False
+        self._context = await process.new_context(
+            viewport={"width": width, "height": height},
+            accept_downloads=False,
+            service_workers="block",
         )
         self._context.set_default_timeout(_LOADING_MS)
+        self._opened_file = _file_of(url)
+        await self._context.route(_FILES, self._give_file)
         self._context.on("page", self._take_page)
         self._take_page(await self._context.new_page())
 
-    async def _start(self) -> None:
-        from playwright.async_api import async_playwright
+    async def _process(self) -> Process:
+        """Started once, to the end: whoever cancels a step leaves nothing half-started behind."""
+        if self._engine is not None and self._engine.done() and not _is_alive(self._engine):
+            await self._stop()
+        if self._engine is None:
+            self._engine = asyncio.create_task(_start(self._executable))
+        return (await asyncio.shield(self._engine)).process
 
-        self._playwright = await async_playwright().start()
-        root = ("--no-sandbox",) if os.geteuid() == 0 else ()
-        self._process = await self._playwright.chromium.launch(
-            executable_path=self._executable, args=[*_QUIET, *root]
-        )
+    async def _give_file(self, route: Route) -> None:
+        """Pages get the file that was asked for, and otherwise only what may be read anyway."""
+        path = _file_of(route.request.url)
+        if path is not None and (path == self._opened_file or self._shows(path)):
+            await route.continue_()
+            return
+        self._console.append(f"[refused] {route.request.url}"[:_LONGEST_LINE])
+        await route.abort("accessdenied")
 
     def _take_page(self, page: Page) -> None:
         """A page that was opened, by us or by another page, is the one that is looked at."""
         if page is self._page:
             return
+        if len(page.context.pages) > _MOST_PAGES:
+            refusal = asyncio.ensure_future(page.close())
+            self._refusals.add(refusal)
+            refusal.add_done_callback(self._refusals.discard)
+            return
         self._page = page
         page.on("console", self._hear)
         page.on("pageerror", self._hear_error)
+        page.on("close", self._lose_page)
+
+    def _lose_page(self, page: Page) -> None:
+        """A page that closed itself: the one that was opened before it is looked at again."""
+        if page is self._page and self._context is not None:
+            left = [other for other in self._context.pages if other is not page]
+            self._page = left[-1] if left else None
 
     def _hear(self, message: ConsoleMessage) -> None:
         self._console.append(f"[{message.type}] {message.text}"[:_LONGEST_LINE])
@@ -149,12 +200,14 @@ class Chromium:
                 sign = 1 if step.action == "scroll_down" else -1
                 await page.evaluate(_SCROLL, sign * self._viewport[1])
             case "resize":
-                self._viewport = (step.x, step.y)
                 await page.set_viewport_size({"width": step.x, "height": step.y})
+                self._viewport = (step.x, step.y)
 
     async def _look(self, page: Page, step: BrowserStep) -> BrowserLook:
         note = await _settled(page)
-        page = self._page or page
+        if self._page is None:
+            raise ToolError("The page has closed itself. Launch another one.")
+        page = self._page
         console = "\n".join(self._console)
         self._console.clear()
         return BrowserLook(
@@ -167,7 +220,7 @@ class Chromium:
 
     async def _reason(self, step: BrowserStep, error: Exception) -> str:
         """What went wrong, in a line; a browser that died is put away and can start anew."""
-        if self._process is not None and not self._process.is_connected():
+        if self._engine is not None and self._engine.done() and not _is_alive(self._engine):
             await self._stop()
             return "The browser ended unexpectedly. Launch it again."
         about = f" {step.url}" if step.url else ""
@@ -176,29 +229,102 @@ class Chromium:
     async def _leave(self) -> None:
         context, self._context, self._page, self._cursor = self._context, None, None, None
         self._console.clear()
-        if context is not None and self._process is not None and self._process.is_connected():
-            await context.close()
+        if context is None or self._engine is None or not _is_alive(self._engine):
+            return
+        try:
+            async with asyncio.timeout(_LEAVING_SECONDS):
+                await context.close()
+        except TimeoutError:
+            await self._stop()
 
     async def _stop(self) -> None:
-        await self._leave()
-        process, self._process = self._process, None
-        playwright, self._playwright = self._playwright, None
-        if process is not None and process.is_connected():
-            await process.close()
-        if playwright is not None:
-            await playwright.stop()
+        """End it all, whatever state it is in."""
+        self._context, self._page, self._cursor = None, None, None
+        self._console.clear()
+        starting, self._engine = self._engine, None
+        if starting is not None:
+            await asyncio.shield(asyncio.ensure_future(_end(starting)))
+
+
+class _Engine:
+    """Playwright, and the browser that it steers."""
+
+    def __init__(self, playwright: Playwright, process: Process, group: int) -> None:
+        self.playwright = playwright
+        self.process = process
+        self.group = group
+        """The browser's process group."""
+
+
+async def _start(executable: str) -> _Engine:
+    from playwright.async_api import async_playwright
+
+    playwright = await async_playwright().start()
+    root = ("--no-sandbox",) if os.geteuid() == 0 else ()
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _PASSED_ON or name.startswith(_PREFIXES)
+    }
+    try:
+        process = await playwright.chromium.launch(
+            executable_path=executable, args=[*_QUIET, *root], env=dict(env)
+        )
+        session = await process.new_browser_cdp_session()
+        facts = await session.send("SystemInfo.getProcessInfo")
+    except BaseException:
+        await playwright.stop()
+        raise
+    number = next(each["id"] for each in facts["processInfo"] if each["type"] == "browser")
+    return _Engine(playwright, process, number)
+
+
+async def _end(starting: asyncio.Task[_Engine]) -> None:
+    """A browser that a page keeps busy would take half a minute to leave by itself."""
+    from playwright.async_api import Error
+
+    try:
+        engine = await starting
+    except Error:
+        return  # it never started, and has put itself away
+    if engine.process.is_connected():
+        with suppress(Error, TimeoutError):
+            async with asyncio.timeout(_LEAVING_SECONDS):
+                await engine.process.close()
+    if engine.process.is_connected():
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(engine.group, signal.SIGKILL)
+    await engine.playwright.stop()
+
+
+def _is_alive(starting: asyncio.Task[_Engine]) -> bool:
+    if not starting.done() or starting.cancelled() or starting.exception() is not None:
+        return False
+    return starting.result().process.is_connected()
+
+
+def _file_of(url: str) -> str | None:
+    parts = urlsplit(url)
+    return unquote(parts.path) if parts.scheme == "file" else None
 
 
 async def _settled(page: Page) -> str:
     """Wait for the page to come to rest; empty, or a note that it has not."""
+    from playwright.async_api import Error
     from playwright.async_api import TimeoutError as StillBusyError
 
-    try:
-        await page.wait_for_load_state("networkidle", timeout=_SETTLING_MS)
-        await page.evaluate(_NEXT_FRAME)
-    except StillBusyError:
-        return "The page is still loading."
-    return ""
+    for _ in range(2):
+        try:
+            await page.wait_for_load_state("networkidle", timeout=_SETTLING_MS)
+            await page.evaluate(_NEXT_FRAME)
+        except StillBusyError:
+            break
+        except Error:
+            if page.is_closed():
+                return ""
+            continue  # the step led to another page
+        return ""
+    return "The page is still loading."
 
 
 async def _picture(page: Page, format: str) -> str:

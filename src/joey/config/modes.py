@@ -104,9 +104,11 @@ def _parse(text: str) -> Any:
             problem = error
     for attempt in (visible, plain):
         try:
-            return json.loads(attempt)
+            document = json.loads(attempt)
+            json.dumps(document, ensure_ascii=False).encode()  # halves of characters cannot be sent
         except (ValueError, RecursionError):
             continue
+        return document
     raise problem
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import structs
 
 from joey.config.scopes import ROO, Scope, Scopes
-from joey.config.sightings import Fence, Sightings, Text, links_on_the_way
+from joey.config.sightings import Fence, Sightings, Text, links_on_the_way, on_one_line
 from joey.core.customs import Instructions, RuleFile
 
 DEEPEST_LINK = 5
@@ -170,7 +170,7 @@ def _rule_file(text: Text | None, label: str) -> RuleFile | None:
             f"\n\n[The file goes on: it has {text.size:,} bytes, and only its beginning is shown"
             " here. Read the rest where you need it.]"
         )
-    return RuleFile(label, said)
+    return RuleFile(on_one_line(label), said)
 
 
 def _is_skipped(name: str) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -27,6 +28,7 @@ MOST_ENTRIES = 1000
 MOST_ENTRIES_OF_CODE = 20_000
 MOST_WARNINGS = 100
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 Signature = tuple[int, ...]
@@ -68,7 +70,7 @@ class Sightings:
 
     def warn(self, text: str) -> None:
         if len(self._warnings) < MOST_WARNINGS:
-            self._warnings[text] = None
+            self._warnings[on_one_line(text)] = None
 
     def unchanged(self) -> bool:
         """Whether everything that was looked at is still as it was."""
@@ -164,6 +166,11 @@ def links_on_the_way(path: Path) -> Iterator[Path]:
             path = path.parent / path.readlink()
         except OSError:
             return
+
+
+def on_one_line(text: str) -> str:
+    """A name that holds control characters must not look like several, or like anything else."""
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def is_link(path: Path) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 DEEPEST = 50
+MOST_PARTS = 20_000
 
 
 class YamlError(ValueError):
@@ -22,7 +23,7 @@ def read_yaml(text: str) -> Any:
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
-        _check_depth(text, yaml, loader)
+        _check_size(text, yaml, loader)
         return yaml.load(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
@@ -31,9 +32,11 @@ def read_yaml(text: str) -> Any:
         raise YamlError(str(error).partition("\n")[0] or "not valid YAML") from error
 
 
-def _check_depth(text: str, yaml: Any, loader: Any) -> None:
+def _check_size(text: str, yaml: Any, loader: Any) -> None:
     depth = 0
-    for event in yaml.parse(text, Loader=loader):
+    for number, event in enumerate(yaml.parse(text, Loader=loader)):
+        if number > MOST_PARTS:
+            raise YamlError(f"line {event.start_mark.line + 1}: there are too many entries")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):

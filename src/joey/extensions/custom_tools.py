@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -20,19 +21,26 @@ import msgspec
 from msgspec import Struct
 
 from joey.errors import ToolError
+from joey.extensions.descriptions import check_tool
 from joey.extensions.project_tools import FOLDER, wanted_tools
 from joey.ports import CustomToolInfo, CustomTools
 
 _RUNNER = Path(__file__).with_name("tool_runner.py")
 _DESCRIBE_SECONDS = 10
 _RUN_SECONDS = 300
+_DYING_SECONDS = 5
 _MOST_BYTES = 4 * 1024 * 1024
+_LONGEST_RESULT = 200_000
+MARK = "JOEY_COMMAND"
+"""The environment variable by which processes of commands are found again."""
 _FOREIGN = frozenset({".ts", ".js", ".mts", ".mjs", ".cts", ".cjs"})
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TZ", "TMPDIR")
 
 Source = Literal["project", "global"]
 Trusts = Callable[[Mapping[str, bytes]], bool]
 """Whether the person has agreed to these files of the project, byte for byte."""
+EndMarked = Callable[[str], None]
+"""Ends every process that bears a mark, wherever it has gone."""
 
 
 class _Said(Struct, frozen=True):
@@ -44,7 +52,14 @@ class _Said(Struct, frozen=True):
 
 
 class LocalCustomTools:
-    def __init__(self, home: Path, workspace: Path, env: Mapping[str, str], trusts: Trusts) -> None:
+    def __init__(
+        self,
+        home: Path,
+        workspace: Path,
+        env: Mapping[str, str],
+        trusts: Trusts,
+        end_marked: EndMarked,
+    ) -> None:
         self._folders: tuple[tuple[Source, Path], ...] = (
             ("global", home / "tools"),
             ("project", workspace / FOLDER),
@@ -52,6 +67,7 @@ class LocalCustomTools:
         self._workspace = workspace
         self._env = {name: env[name] for name in _KEPT if name in env}
         self._trusts = trusts
+        self._end_marked = end_marked
         self._seen: tuple[object, ...] = ()
         self._tools: tuple[CustomToolInfo, ...] = ()
         self._warnings: tuple[str, ...] = ()
@@ -104,6 +120,7 @@ class LocalCustomTools:
             if said.tool is None:
                 raise ToolError(said.error or "it said nothing about itself")
             info = msgspec.convert({**said.tool, "path": shown, "source": source}, CustomToolInfo)
+            check_tool(info)
         except (ToolError, msgspec.ValidationError) as error:
             warnings.append(f"{shown} is not used: {error}")
             return
@@ -123,18 +140,27 @@ class LocalCustomTools:
         said = await self._ask("run", file, asked, _RUN_SECONDS)
         if said.result is None:
             raise ToolError(f"The custom tool {name} failed: {said.error}")
-        return said.result
+        if len(said.result) <= _LONGEST_RESULT:
+            return said.result
+        left_out = len(said.result) - _LONGEST_RESULT
+        return f"{said.result[:_LONGEST_RESULT]}\n[...{left_out:,} characters left out...]"
 
     async def _ask(self, action: str, file: Path, given: bytes, seconds: float) -> _Said:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", str(_RUNNER), action, str(file)),
-            cwd=self._workspace,
-            env={**self._env, "JOEY_ACTIVE": "1", "ROO_ACTIVE": "true"},
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        mark = f"tool-{secrets.token_hex(8)}"
+        try:
+            process = await asyncio.create_subprocess_exec(
+                # What stands in `__pycache__` may be something else than what was trusted.
+                *(sys.executable, "-I", "-B", "-X", f"pycache_prefix={os.devnull}"),
+                *(str(_RUNNER), action, str(file)),
+                cwd=self._workspace,
+                env={**self._env, "JOEY_ACTIVE": "1", "ROO_ACTIVE": "true", MARK: mark},
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ToolError(f"it cannot be started: {error.strerror or error}") from error
         try:
             async with asyncio.timeout(seconds):
                 return _understood(await _exchange(process, given))
@@ -143,7 +169,10 @@ class LocalCustomTools:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+            self._end_marked(mark)
+            with suppress(TimeoutError):  # somebody who got away may still hold its output open
+                async with asyncio.timeout(_DYING_SECONDS):
+                    await process.wait()
 
 
 async def _exchange(process: asyncio.subprocess.Process, given: bytes) -> bytes:
@@ -153,7 +182,8 @@ async def _exchange(process: asyncio.subprocess.Process, given: bytes) -> bytes:
         await process.stdin.drain()
         process.stdin.close()
     answer = bytearray()
-    while data := await process.stdout.read(64 * 1024):
+    # To the end of the line: processes that it left behind may keep the pipe open.
+    while not answer.endswith(b"\n") and (data := await process.stdout.read(64 * 1024)):
         answer += data
         if len(answer) > _MOST_BYTES:
             raise ToolError(f"it answered with more than {_MOST_BYTES // 1024**2} MB")
@@ -173,7 +203,8 @@ def _files(folder: Path) -> list[Path]:
     except OSError:
         return []  # no folder, no tools
     known = ({".py"} | _FOREIGN).__contains__
-    return [file for file in inside if known(file.suffix) and not file.name.startswith(("_", "."))]
+    named = (file for file in inside if known(file.suffix) and not file.name.startswith(("_", ".")))
+    return [file for file in named if file.is_file()]
 
 
 def _version(file: Path) -> tuple[int, int, int]:

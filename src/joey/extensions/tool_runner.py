@@ -127,7 +127,7 @@ def main() -> None:
     except BaseException as error:
         answer = {"error": f"{type(error).__name__}: {error}"}
     with answer_to:
-        json.dump(answer, answer_to)
+        answer_to.write(f"{json.dumps(answer)}\n")
 
 
 if __name__ == "__main__":

@@ -18,11 +18,11 @@ import urllib.request
 from typing import IO, Any
 
 import msgspec
-from msgspec import Struct
 
 from joey.errors import ToolError
 from joey.knowledge.confinement import serve
 from joey.knowledge.page_text import markdown_of
+from joey.knowledge.web_pages import Asked
 
 _SECONDS = 15
 _MOST_BYTES = 2 * 1024 * 1024
@@ -32,15 +32,6 @@ _NO_CHARACTER_SETS = frozenset({"idna", "punycode", "undefined"})
 """Codecs of Python's that no page is written in, and that are slow or fail."""
 _KEPT = "%/:=&?~#+!$,;'@()*[]"
 """What an address may hold as it stands."""
-
-
-class Asked(Struct, frozen=True):
-    url: str
-    env: dict[str, str]
-    """Proxies and certificates, as the engine's own environment names them."""
-
-
-encode = msgspec.json.encode
 
 
 def page_text(data: bytes) -> bytes:

@@ -9,14 +9,24 @@ from __future__ import annotations
 
 import os
 
+import msgspec
+from msgspec import Struct
+
 from joey.errors import ToolError
 from joey.knowledge.apart import run_apart
-from joey.knowledge.page import Asked, encode
 from joey.ports import Pages
 
 _SECONDS = 30
 _MOST_CHARACTERS = 200_000
 _PASSED_ON = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir")
+
+
+class Asked(Struct, frozen=True):
+    """What the process is told."""
+
+    url: str
+    env: dict[str, str]
+    """Proxies and certificates, as the engine's own environment names them."""
 
 
 class WebPages:
@@ -27,7 +37,7 @@ class WebPages:
         if scheme not in ("http", "https"):
             raise ToolError(f"only http and https pages can be fetched, not {scheme}")
         env = {name: value for name, value in os.environ.items() if name.lower() in _PASSED_ON}
-        asked = encode(Asked(url, env))
+        asked = msgspec.json.encode(Asked(url, env))
         words = (await run_apart("joey.knowledge.page", "text", asked, _SECONDS)).decode()
         if len(words) > _MOST_CHARACTERS:
             words = f"{words[:_MOST_CHARACTERS]}\n[...the rest of the page is left out...]"

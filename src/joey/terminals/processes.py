@@ -24,6 +24,7 @@ MARK = "JOEY_COMMAND"
 _VARIABLE = b"\0" + MARK.encode() + b"="
 _PROC = Path("/proc")
 _POLL = 0.02
+_MOST_ROUNDS = 100
 _KILL_DEADLINE = 5.0
 
 
@@ -71,6 +72,14 @@ def send_signal(pids: list[int], number: signal.Signals) -> None:
         except PermissionError:
             # It changed its user (sudo): ending it is not ours to do.
             continue
+
+
+def end_marked(mark: str) -> None:
+    """SIGKILL to all that bear the mark, and to what they start meanwhile."""
+    for _ in range(_MOST_ROUNDS):
+        if not (pids := find_processes(mark)):
+            return
+        send_signal(pids, signal.SIGKILL)
 
 
 async def end_processes(find: Callable[[], list[int]], grace: float) -> None:

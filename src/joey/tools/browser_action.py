@@ -6,7 +6,7 @@ import base64
 import re
 from pathlib import PurePath
 from typing import Annotated, Any, ClassVar, Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
 from msgspec import Meta, Struct
@@ -20,6 +20,8 @@ from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
 
 _POINT = re.compile(r"\s*(-?\d{1,6})\s*,\s*(-?\d{1,6})\s*(?:@\s*(\d{1,5})\s*[x,]\s*(\d{1,5})\s*)?")
 _SIZE = re.compile(r"\s*(\d{2,5})\s*[x,]\s*(\d{2,5})\s*")
+_DECEPTIVE = re.compile(r"[\x00-\x20\x7f\\]")
+LARGEST_SIDE = 4000
 _FORMATS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
 _NEEDS = {
     "launch": "url",
@@ -125,25 +127,40 @@ class BrowserAction(Tool[BrowserActionParams, PreparedStep]):
 
 def _launch(url: str, ctx: ToolContext) -> PreparedStep:
     """A file is shown only where it may also be read."""
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    claims: tuple[Claim, ...] = (Claim(Access.BROWSER, subject=parts.geturl()),)
+    parts = _parts(url)
+    claims: tuple[Claim, ...] = ()
     match parts.scheme:
-        case "http" | "https":
-            pass
+        case "http" | "https" if parts.hostname:
+            address = parts.geturl()
         case "file":
             place = ctx.files.resolve(unquote(parts.path))
             if place.ignored:
                 raise HiddenError(url)
-            claims = (*claims, Claim(Access.READ, place=place))
+            claims = (Claim(Access.READ, place=place),)
+            # The browser reads a path in its own way; what was decided about is what it gets.
+            behind = SplitResult("", "", "", parts.query, parts.fragment).geturl()
+            address = f"{place.path.as_uri()}{behind}"
+        case "http" | "https":
+            raise ArgumentError(f"The address {url!r} names no host.")
         case other:
             raise ArgumentError(f"Only http, https and file addresses can be opened, not {other}.")
     return PreparedStep(
-        claims=claims,
+        claims=(Claim(Access.BROWSER, subject=address), *claims),
         row={},
-        row_text=parts.geturl(),
+        row_text=address,
         ask=AskKind.BROWSER_ACTION_LAUNCH,
-        step=BrowserStep("launch", url=parts.geturl()),
+        step=BrowserStep("launch", url=address),
     )
+
+
+def _parts(url: str) -> SplitResult:
+    """Raises ArgumentError: it is none, or browsers read it otherwise than it looks."""
+    if _DECEPTIVE.search(url):
+        raise ArgumentError(f"The address {url!r} has characters that no address has.")
+    try:
+        return urlsplit(url if "://" in url else f"http://{url}")
+    except ValueError as error:
+        raise ArgumentError(f"{url!r} is not an address: {error}.") from error
 
 
 def _screenshot(path: str, ctx: ToolContext) -> PreparedStep:
@@ -155,6 +172,12 @@ def _screenshot(path: str, ctx: ToolContext) -> PreparedStep:
         raise ToolError(f"A screenshot stays inside of the workspace; {path} does not.")
     if place.ignored:
         raise HiddenError(path)
+    grant = ctx.mode.grant(Group.EDIT)
+    if grant is None or not grant.covers(place.shown):
+        raise ToolError(
+            f"{ctx.mode.name} mode may not change {place.shown}, so no screenshot is saved there."
+            " The picture that comes with every step can be looked at without a file."
+        )
     return PreparedStep(
         claims=(Claim(Access.WRITE, place=place),),
         row={
@@ -178,7 +201,10 @@ def _step(params: BrowserActionParams, viewport: tuple[int, int]) -> BrowserStep
             found = _SIZE.fullmatch(params.size or "")
             if found is None:
                 raise ArgumentError(f"The size must be `width,height`, not {params.size!r}.")
-            return BrowserStep("resize", x=int(found[1]), y=int(found[2]))
+            width, height = int(found[1]), int(found[2])
+            if max(width, height) > LARGEST_SIDE:
+                raise ArgumentError(f"Width and height may be at most {LARGEST_SIDE}.")
+            return BrowserStep("resize", x=width, y=height)
     return BrowserStep(params.action, text=params.text or "")
 
 

@@ -13,6 +13,7 @@ from joey.errors import HiddenError, ToolError
 from joey.ports import CodeAnswer, CodeHit, Place, ToolContext
 from joey.tools.arguments import convert, missing
 from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
+from joey.tools.text_view import text_budget
 
 LIMIT = 12
 SAID = "codebase_search_result"
@@ -58,6 +59,8 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
             raise HiddenError(place.given)
         if not place.inside:
             raise ToolError(f"{place.shown} is outside of the workspace, which alone is indexed.")
+        if not (await ctx.files.stat(place)).exists:
+            raise ToolError(f"{place.shown} does not exist, so there is nothing to search in it.")
         shown = place.shown if params.path is not None else None
         return PreparedCodeSearch(
             claims=(Claim(Access.READ, place=place),),
@@ -79,9 +82,20 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
         if index is None or not ctx.settings.codebase_index_enabled:
             raise ToolError("There is no code index here. Use search_files.")
         found = await index.search(prepared.query, prepared.place, LIMIT)
+        found = _fitting(found, text_budget(ctx.model))
         return Outcome(
             render(prepared.query, found), said=((SAID, _row(prepared.query, found.hits)),)
         )
+
+
+def _fitting(found: CodeAnswer, budget: int) -> CodeAnswer:
+    """The best hits, as many as one call may return."""
+    for kept, hit in enumerate(found.hits):
+        budget -= len(_hit(hit).encode(errors="replace")) + 2
+        if budget < 0 and kept:
+            note = f"({len(found.hits) - kept} more hits do not fit into one result.)"
+            return CodeAnswer(found.hits[:kept], f"{found.note} {note}".strip())
+    return found
 
 
 def render(query: str, found: CodeAnswer) -> str:

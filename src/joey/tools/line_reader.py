@@ -115,12 +115,14 @@ class LineReader:
             stop = end if end >= 0 else len(self._pending)
             if end < 0 and stop <= start:
                 break
-            budget -= stop - start + NUMBER_WIDTH
+            text = self._decode(self._pending[start:stop])
+            room = budget - NUMBER_WIDTH
+            budget = room - _bytes_of(text)
             if budget < 0:
                 if taken:
                     break
-                return Lines(first, (self._part(budget + stop),), cut=True, inside_line=True)
-            taken.append(self._decode(self._pending[start:stop]))
+                return Lines(first, (_beginning(text, room),), cut=True, inside_line=True)
+            taken.append(text)
             self.line += 1
             start = stop + 1
         self._pending = self._pending[start:]
@@ -151,9 +153,15 @@ class LineReader:
         self._at_end = len(chunk) < size
         self._pending += chunk
 
-    def _part(self, size: int) -> str:
-        return self._decode(self._pending[: max(0, size)])
-
     def _decode(self, line: bytes) -> str:
         text = line.removesuffix(b"\r").decode(errors="replace").replace("\0", "\ufffd")
         return text.removeprefix("\ufeff") if self.line == 1 else text
+
+
+def _bytes_of(text: str) -> int:
+    """What it takes to send; more than on disk where something is not UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def _beginning(text: str, size: int) -> str:
+    return text.encode()[: max(0, size)].decode(errors="ignore")

@@ -14,11 +14,12 @@ from joey.ports import Outlines, Place, ToolContext
 from joey.tools.arguments import convert
 from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
 from joey.tools.definition_list import definition_list, definitions_in
-from joey.tools.text_view import text_budget
+from joey.tools.text_view import within_budget
 
 MOST_FILES = 50
 _MOST_ENTRIES = 1_000
 _AT_ONCE = 4
+_IS_CUT = "(The list is cut: name a file to see it.)"
 
 
 class ListCodeDefinitionNamesParams(Struct, frozen=True):
@@ -96,7 +97,7 @@ async def _of_file(place: Place, outlines: Outlines, ctx: ToolContext) -> str:
         raise ToolError(f"Cannot list the definitions of {place.shown}: {error}") from error
     if not found:
         return f"No definitions of four lines or more in {place.shown}."
-    return _cut(definition_list(name, found), ctx)
+    return within_budget(definition_list(name, found), ctx.model, _IS_CUT)
 
 
 async def _of_folder(place: Place, outlines: Outlines, ctx: ToolContext) -> str:
@@ -115,7 +116,7 @@ async def _of_folder(place: Place, outlines: Outlines, ctx: ToolContext) -> str:
         shown.append(f"(Only the first {MOST_FILES} files were looked at: name a file to see it.)")
     if not shown:
         return f"No definitions of four lines or more in the files of {place.shown}."
-    return _cut("\n\n".join(shown), ctx)
+    return within_budget("\n\n".join(shown), ctx.model, _IS_CUT)
 
 
 async def _file_in(folder: Place, entry: str, ctx: ToolContext) -> Place | None:
@@ -140,10 +141,3 @@ async def _part(
     except ToolError as error:
         return f"# {name}\n({error})"
     return definition_list(name, found) if found else None
-
-
-def _cut(text: str, ctx: ToolContext) -> str:
-    budget = text_budget(ctx.model)
-    if len(text) <= budget:
-        return text
-    return text[: text.rfind("\n", 0, budget)] + "\n\n(The list is cut: name a file to see it.)"

@@ -12,8 +12,10 @@ from joey.errors import HiddenError, ToolError
 from joey.ports import Place, ToolContext
 from joey.tools.arguments import convert
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
+from joey.tools.text_view import within_budget
 
 LIMIT = 200
+_IS_CUT = "(File list truncated. Use list_files on subdirectories to see the rest.)"
 
 
 class ListFilesParams(Struct, frozen=True):
@@ -71,9 +73,8 @@ async def _list(place: Place, recursive: bool, ctx: ToolContext) -> str:
     if not listing.entries:
         return "No files found."
     lines = [_marked(entry, place, ctx) for entry in listing.entries]
-    if listing.truncated:
-        lines.append("\n(File list truncated. Use list_files on subdirectories to see the rest.)")
-    return "\n".join(lines)
+    text = within_budget("\n".join(lines), ctx.model, _IS_CUT)
+    return f"{text}\n\n{_IS_CUT}" if listing.truncated and not text.endswith(_IS_CUT) else text
 
 
 def _marked(entry: str, place: Place, ctx: ToolContext) -> str:

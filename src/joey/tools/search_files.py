@@ -13,9 +13,12 @@ from joey.errors import HiddenError
 from joey.ports import Place, SearchHit, SearchResult, ToolContext
 from joey.tools.arguments import convert, missing
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
+from joey.tools.text_view import text_budget
 
 LIMIT = 300
 _LONGEST_LINE = 500
+_BESIDE_LINES = 10
+"""About what separates hits."""
 
 
 class SearchFilesParams(Struct, frozen=True):
@@ -84,7 +87,25 @@ class SearchFiles(Tool[SearchFilesParams, PreparedSearch]):
 
 async def _search(params: SearchFilesParams, place: Place, ctx: ToolContext) -> str:
     result = await ctx.search.grep(place, params.regex, params.file_pattern or None, LIMIT)
-    return render(result)
+    return render(_fitting(result, text_budget(ctx.model)))
+
+
+def _fitting(result: SearchResult, budget: int) -> SearchResult:
+    """The first hits, as many as one call may return; of the last one, the first lines."""
+    kept: list[SearchHit] = []
+    for hit in result.hits:
+        budget -= len(hit.path.encode()) + _BESIDE_LINES
+        count = 0
+        for line in hit.lines:
+            budget -= len(_line(line).encode(errors="replace")) + 1
+            if budget < 0:
+                break
+            count += 1
+        if count:
+            kept.append(SearchHit(hit.path, hit.lines[:count]))
+        if budget < 0:
+            return SearchResult(tuple(kept), truncated=True, note=result.note)
+    return result
 
 
 def render(result: SearchResult) -> str:
@@ -105,9 +126,12 @@ def _header(result: SearchResult) -> str:
 
 
 def _hit(hit: SearchHit) -> str:
-    return "\n".join([*(f"{number:>3} | {_cut(text)}" for number, text, _ in hit.lines), "----"])
+    return "\n".join([*map(_line, hit.lines), "----"])
 
 
-def _cut(text: str) -> str:
+def _line(line: tuple[int, str, bool]) -> str:
+    number, text, _ = line
     text = text.rstrip()
-    return text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]} [truncated...]"
+    if len(text) > _LONGEST_LINE:
+        text = f"{text[:_LONGEST_LINE]} [truncated...]"
+    return f"{number:>3} | {text}"

@@ -79,7 +79,9 @@ class TextViewer:
                     f" {total} lines."
                 )
             found[start, end] = await self._take(reader, end - start + 1)
-        passages = tuple(_passage(found[span], span[1]) for span in wanted.ranges)
+        passages = tuple(
+            _passage(found[span], None if wanted.pages else span[1]) for span in wanted.ranges
+        )
         return Entry(wanted.path, passages, note=await _range_note(wanted, found, reader))
 
     async def _block(self, path: str, block: Block, start: Opener) -> Entry:
@@ -140,6 +142,14 @@ def text_budget(model: ModelInfo) -> int:
     """Bytes of text that one call may return: three fifths of the window beside the answer."""
     tokens = (model.context_window - model.max_output) * 3 // 5
     return max(_LEAST_BUDGET, min(_MOST_BUDGET, tokens * _BYTES_PER_TOKEN))
+
+
+def within_budget(text: str, model: ModelInfo, note: str) -> str:
+    """As many lines of a text as one call may return, with a note if that is not all."""
+    data, budget = text.encode(errors="replace"), text_budget(model)
+    if len(data) <= budget:
+        return text
+    return data[: data.rfind(b"\n", 0, budget)].decode(errors="replace") + f"\n\n{note}"
 
 
 def _size(lines: Lines) -> int:

@@ -24,7 +24,7 @@ class Toolbox(Registry):
     """A registry with the tools of servers and of the user behind its own."""
 
     def __init__(self, registry: Registry, servers: Servers, custom: Custom = ()) -> None:
-        own = set(registry.names)
+        own = {name for tool in registry.tools for name in (tool.name, *tool.aliases)}
         brought = [tool for tool in server_tools(servers) if tool.name not in own]
         taken = own | {tool.name for tool in brought}
         added = [CustomTool(info) for info in custom if info.name not in taken]

@@ -1,68 +1,45 @@
-"""Looking at the git repository of the workspace, without letting it run anything.
+"""What git knows about the workspace: its changes, its commits.
 
-A repository's configuration can name programs (a file-system monitor, filters, external diffs,
-hooks, ways to fetch what is missing) and folders that are not its own. It may have come with the
-folder, so every program is switched off here, nothing is fetched, submodules are not entered, and
-only files of the workspace are told of that `.rooignore` does not hide.
+Only files of the workspace are told of, and none that `.rooignore` hides. Submodules are named,
+not entered: they have a configuration of their own.
 """
 
 from __future__ import annotations
 
-import os
+import asyncio
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from joey.errors import ToolError
 from joey.ports import Repository
-from joey.workspace.files import printable_name
-from joey.workspace.git import GitError, run_git
+from joey.workspace.files import LocalFiles, printable_name
+from joey.workspace.git import Git
 
 _MOST_LINES = 500
 _LONGEST_LINE = 1000
 _MOST_HIDDEN = 1000
 """Changed files that can be left out of one diff."""
-_HARMLESS = {
-    "core.fsmonitor": "false",
-    "core.hooksPath": "/dev/null",
-    "core.pager": "cat",
-    "core.attributesFile": "/dev/null",
-    "core.quotePath": "false",
-    "diff.external": "",
-    "diff.orderFile": "/dev/null",
-    "diff.submodule": "short",
-    "log.showSignature": "false",
-    "status.submoduleSummary": "false",
-    "safe.bareRepository": "explicit",
-}
-_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--relative", "--ignore-submodules=dirty")
-_STATUS = ("--short", "-z", "--ignore-submodules=dirty")
+_SUBMODULES = "--ignore-submodules=dirty"
+_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--relative", _SUBMODULES)
 _HASH = re.compile(r"[0-9a-f]{4,40}")
 _FORMAT = "Commit: %h (%H)%nAuthor: %an%nDate: %ad%n%nMessage: %s%n%n%b"
 
-Hides = Callable[[str], bool]
-
 
 class GitRepository:
-    """`git` on the repository that `root` is in, if it is in one.
+    """The repository that `root` is in, if it is in one."""
 
-    `hides` says of a path, relative to the root, whether it is kept from the model.
-    """
-
-    def __init__(self, root: Path, hides: Hides = lambda path: False) -> None:
+    def __init__(self, root: Path) -> None:
         self._root = root
-        self._hides = hides
+        self._files = LocalFiles(root)
 
     async def changes(self) -> str:
-        options = await self._options()
-        files = [
-            entry
-            async for entry in self._status(options, "--no-branch")
-        ]
+        git = await Git.of(self._root)
+        _, files = await self._status(git)
         if not files:
             return "No changes in working directory"
-        if await self._has_commits(options):
-            diff = await self._diff(options, "diff", "HEAD")
+        if await _has_commits(git):
+            diff = await self._patch(git, ("diff", "HEAD"))
         else:
             diff = "(there is no commit yet to compare with)"
         return _cut("\n".join(["Working directory changes:", "", *files, "", diff]).rstrip())
@@ -70,7 +47,76 @@ class GitRepository:
     async def commit(self, name: str) -> str:
         if not _HASH.fullmatch(name):
             raise ToolError(f"{name} is not the hash of a commit")
-        options = await self._options()
-        commit = f"{name}^{{commit}}"
-        shown = ("show", "--stat", "--patch", f"--format={_FORMAT}")
-        return _cut((await self._diff(options, *shown, commit)).rstrip())
+        git = await Git.of(self._root)
+        shown = ("show", f"{name}^{{commit}}", f"--format={_FORMAT}")
+        return _cut((await self._patch(git, shown, "--stat")).rstrip())
+
+    async def status(self, limit: int) -> str:
+        branch, files = await self._status(await Git.of(self._root))
+        more = [f"... {len(files) - limit} more files"] if len(files) > limit else []
+        return "\n".join([branch, *files[:limit], *more])
+
+    async def _status(self, git: Git) -> tuple[str, list[str]]:
+        """The branch, and the changed files as `git status --short` shows them."""
+        prefix = (await git.ask("rev-parse", "--show-prefix")).rstrip("\n")
+        wanted = ("--short", "--branch", "-z", _SUBMODULES)
+        branch, *entries = (await git.ask("status", *wanted, "--", ".")).split("\0")
+        changed = list(_changes(entries, prefix))
+        hidden = await self._hidden(path for _, paths in changed for path in paths)
+        files = [
+            f"{state} {' -> '.join(map(printable_name, paths))}"
+            for state, paths in changed
+            if hidden.isdisjoint(paths)
+        ]
+        return branch, files
+
+    async def _patch(self, git: Git, command: tuple[str, ...], *options: str) -> str:
+        """A diff without the files that are hidden."""
+        names = await git.ask(*command, "--format=", *_DIFF, "--no-renames", "--name-only", "-z")
+        hidden = await self._hidden(filter(None, names.split("\0")))
+        if len(hidden) > _MOST_HIDDEN:
+            raise ToolError(f"more than {_MOST_HIDDEN} of the changed files are hidden")
+        others = [f":(exclude,literal){name}" for name in sorted(hidden)]
+        return await git.ask(*command, *_DIFF, *options, "--patch", "--", ".", *others)
+
+    async def _hidden(self, paths: Iterable[str]) -> frozenset[str]:
+        """Those of the paths that `.rooignore` keeps from the model."""
+        return await asyncio.to_thread(lambda: frozenset(filter(self._is_hidden, paths)))
+
+    def _is_hidden(self, path: str) -> bool:
+        try:
+            return self._files.resolve(path).ignored
+        except ToolError:
+            return True
+
+
+def _changes(entries: list[str], prefix: str) -> Iterator[tuple[str, list[str]]]:
+    """The state of each changed file and its path, after the one it was moved from."""
+    remaining = iter(entries)
+    for entry in filter(None, remaining):
+        state, path = entry[:2], entry[3:]
+        paths = [next(remaining, ""), path] if {"R", "C"} & set(state) else [path]
+        yield state, [path.removeprefix(prefix) for path in paths]
+
+
+async def _has_commits(git: Git) -> bool:
+    try:
+        await git.ask("rev-parse", "--verify", "--quiet", "HEAD")
+    except ToolError:
+        return False
+    return True
+
+
+def _cut(text: str) -> str:
+    lines = [
+        line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]} [...]"
+        for line in text.split("\n")
+    ]
+    if len(lines) <= _MOST_LINES:
+        return "\n".join(lines)
+    head, tail = _MOST_LINES // 5, _MOST_LINES * 4 // 5
+    left_out = len(lines) - head - tail
+    return "\n".join([*lines[:head], f"[...{left_out} lines omitted...]", *lines[-tail:]])
+
+
+_fits: type[Repository] = GitRepository

@@ -5,9 +5,10 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from joey.core.messages import Block, ImageBlock, ImageSource, TextBlock, ToolResultBlock
-from joey.core.modes import BUILT_IN
+from joey.core.modes import BUILT_IN, Mode
 from joey.core.prompts.environment import (
     TerminalNote,
     WorkspaceFiles,
@@ -17,6 +18,7 @@ from joey.core.prompts.environment import (
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.todos import Todo, parse_todos
+from tests.bounded import run_bounded
 
 CODE = BUILT_IN[1]
 
@@ -30,12 +32,13 @@ def details(
     files: WorkspaceFiles | None = None,
     recently_modified: tuple[str, ...] = (),
     protocol: ToolProtocol = ToolProtocol.NATIVE,
+    mode: Mode = CODE,
 ) -> str:
     return environment_details(
         now_utc="2026-01-06T10:00:00Z",
         zone="Europe/Berlin, UTC+1:00",
         cost=cost,
-        mode=CODE,
+        mode=mode,
         model_id="claude-x",
         protocol=protocol,
         settings=settings or Settings(todo_list_enabled=False),
@@ -190,6 +193,7 @@ def test_stale_details_are_dropped_and_everything_else_is_kept() -> None:
 )
 def test_no_name_or_output_closes_the_block_early(hostile: str) -> None:
     text = details(
+        mode=structs.replace(CODE, name=hostile),
         terminals=(TerminalNote(id=1, command=hostile, cwd="/w", output=hostile, running=True),),
         files=WorkspaceFiles("/w", (hostile,)),
         recently_modified=(hostile,),
@@ -205,3 +209,11 @@ def test_a_file_name_never_takes_more_than_one_line(name: str) -> None:
     listing = text.partition("Files\n")[2]
 
     assert listing.count("\n") == 2
+
+
+def test_no_output_takes_long_to_look_through() -> None:
+    run_bounded(
+        "import sys; from joey.core.prompts.environment import _contained\n"
+        "_contained(sys.stdin.read())",
+        given="<" + " " * 1_000_000,
+    )

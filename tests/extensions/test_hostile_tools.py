@@ -1,0 +1,146 @@
+"""Files that are not what was agreed to, and tools that do not end when they are told to."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import py_compile
+from pathlib import Path
+
+import pytest
+
+from joey.errors import ToolError
+from joey.extensions.project_tools import wanted_tools
+from joey.ports import CustomToolInfo
+from joey.tools.custom_tool import CustomTool
+from joey.tools.registry import Registry, default_tools
+from joey.tools.toolbox import Toolboxes
+from tests.extensions.test_custom_tools import Place, is_gone
+
+HARMLESS = '"""Good."""\nimport _beside\ndef run(): return _beside.WORDS'
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def contents(place: Place) -> dict[str, bytes]:
+    return {item.name: item.content for item in wanted_tools(place.workspace)}
+
+
+async def test_compiled_files_do_not_run_in_place_of_what_was_trusted(place: Place) -> None:
+    place.project("good.py", HARMLESS)
+    place.project("_beside.py", 'WORDS = "trusted"')
+    before = contents(place)
+    evil = place.home / "evil.py"
+    evil.write_text('WORDS = "evil"\n"""Evil."""\ndef run(): return "evil"')
+    for name in ("good", "_beside"):
+        compiled = importlib.util.cache_from_source(str(place.workspace / f".roo/tools/{name}.py"))
+        never = py_compile.PycInvalidationMode.UNCHECKED_HASH
+        py_compile.compile(str(evil), compiled, doraise=True, invalidation_mode=never)
+    assert contents(place) == before
+    assert await (await place.tools()).run("good", {}, "code") == "trusted"
+
+
+@pytest.mark.parametrize("name", ["_beside.pyc", "_beside.so", "_beside.abi3.so", "_b/__init__.py"])
+def test_whatever_can_be_imported_has_to_be_trusted(place: Place, name: str) -> None:
+    (place.workspace / ".roo/tools" / name).parent.mkdir(exist_ok=True)
+    place.project(name, "x")
+    assert f"tool:{name}" in contents(place)
+
+
+def test_what_links_lead_to_has_to_be_trusted(place: Place) -> None:
+    (place.workspace / "lib").mkdir()
+    (place.workspace / "lib/code.py").write_text("first")
+    (place.workspace / "lib/round").symlink_to(".")
+    (place.workspace / ".roo/tools/lib").symlink_to("../../lib")
+    before = contents(place)
+    assert before["tool:lib/code.py"] == b"first"
+    (place.workspace / "lib/code.py").write_text("later")
+    assert contents(place) != before
+
+
+def test_a_folder_without_end_is_never_trusted(place: Place) -> None:
+    (place.workspace / ".roo/tools/all").symlink_to("/")
+    assert contents(place) != contents(place)
+
+
+def test_a_large_file_is_known_by_all_of_its_bytes(place: Place) -> None:
+    place.project("large.py", "x" * 2_000_000 + "a")
+    file = place.workspace / ".roo/tools/large.py"
+    times = (file.stat().st_atime_ns, file.stat().st_mtime_ns)
+    before = contents(place)
+    place.project("large.py", "x" * 2_000_000 + "b")
+    os.utime(file, ns=times)
+    assert contents(place) != before
+
+
+async def test_a_pipe_is_no_tool(place: Place) -> None:
+    os.mkfifo(place.workspace / ".roo/tools/pipe.py")
+    async with asyncio.timeout(5):
+        tools = await place.tools()
+    assert tools.tools == ()
+
+
+async def test_a_process_that_left_its_session_ends_with_the_call(place: Place) -> None:
+    place.project(
+        "daemon.py",
+        '"""Daemon."""\nimport os, time\ndef run():\n'
+        "    reading, writing = os.pipe()\n"
+        "    if os.fork():\n        return os.read(reading, 20).decode()\n"
+        "    os.setsid()\n"
+        "    if os.fork():\n        os._exit(0)\n"
+        "    os.write(writing, str(os.getpid()).encode())\n"
+        "    time.sleep(600)\n",
+    )
+    tools = await place.tools()
+    async with asyncio.timeout(20):
+        pid = int(await tools.run("daemon", {}, "code"))
+    assert await asyncio.to_thread(is_gone, pid)
+
+
+async def test_a_result_without_end_is_cut(place: Place) -> None:
+    place.project("long.py", '"""Long."""\ndef run(): return "x" * 1_000_000')
+    said = await (await place.tools()).run("long", {}, "code")
+    assert said.endswith("[...800,000 characters left out...]")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('PARAMETERS = {"type": "object", "properties": None}', "not that of an object"),
+        ('PARAMETERS = {"type": "array"}', "not that of an object"),
+        ('PARAMETERS = {"type": "object", "properties": {"a": 5}}', "parameter 'a'"),
+        ('PARAMETERS = {"type": "object", "properties": {"a b": {}}}', "parameter 'a b'"),
+        ('PARAMETERS = {"type": "object", "required": ["a"]}', "does not have"),
+        ('NAME = "mcp--weather--now"', "cannot be the name"),
+        ('__doc__ = "x" * 30_000', "more than 20,000 characters"),
+    ],
+)
+async def test_a_description_that_no_provider_would_take_is_refused(
+    place: Place, line: str, words: str
+) -> None:
+    place.project("odd.py", f'"""Odd."""\n{line}\ndef run(): return ""')
+    tools = await place.tools()
+    assert tools.tools == ()
+    assert words in tools.warnings[0]
+
+
+@pytest.mark.parametrize("name", ["read_file", "write_file", "search_and_replace"])
+def test_a_tool_cannot_take_the_place_of_one_of_ours(name: str) -> None:
+    registry = Registry(default_tools())
+    mine = (CustomToolInfo(name, "Mine.", {"type": "object"}, "tools/mine.py"),)
+    box = Toolboxes().of(registry, (), mine)
+    assert not isinstance(box.find(name), CustomTool)
+
+
+async def test_a_workspace_that_is_gone_is_told_of(place: Place) -> None:
+    place.user("mine.py", '"""Mine."""\ndef run(): return "ok"')
+    tools = await place.tools()
+    (place.workspace / ".roo/tools").rmdir()
+    (place.workspace / ".roo").rmdir()
+    place.workspace.rmdir()
+    with pytest.raises(ToolError, match="cannot be started"):
+        await tools.run("mine", {}, "code")

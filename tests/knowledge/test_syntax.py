@@ -1,0 +1,32 @@
+"""Texts that a parser chokes on cost nobody else anything."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from joey.knowledge.syntax import mistakes
+
+
+@pytest.mark.parametrize(
+    ("suffix", "data", "words"),
+    [
+        (".py", b"x = [1, 2]\n" * 10_000 + b"(", "never closed"),
+        (".py", b"a" + b".b" * 100_000, "recursion"),
+        (".json", b"1" * 5000, "digits"),
+        (".toml", b"a = " + b"1" * 5000, "digits"),
+        (".toml", b"a = \n", "Invalid value"),
+    ],
+)
+async def test_what_is_wrong_is_said_whatever_the_size(
+    suffix: str, data: bytes, words: str
+) -> None:
+    (problem,) = await mistakes("a/file", suffix, data, 20)
+    assert words in problem.message
+    assert problem.path == "a/file"
+
+
+async def test_what_takes_too_long_is_given_up() -> None:
+    async with asyncio.timeout(20):
+        assert await mistakes("a.toml", ".toml", b"a" + b".a" * 400_000 + b" = 1", 0.5) == []
