@@ -38,6 +38,8 @@ soak: $(READY) ## for some minutes: send 100,000 broken frames; kill, cancel and
 	@JOEY_KILLS=200 $(BIN)/python -m pytest tests/e2e/test_kill.py
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.soak
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.trees 200000
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.task_list 100000
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.adoption 100000
 
 # `npm ci` misreads a lock without addresses; this installs the same versions, checked by their hashes.
 web: ## build the web page and run its own tests (needs node 20 or newer)

@@ -1,4 +1,5 @@
-"""`python -m bench [parsers] [edits] [trees] [index] [harness] [growth] [crowd] [fanout]`.
+"""`python -m bench [adoption] [parsers] [edits] [trees] [index] [tasks] [harness] [growth] [crowd]
+[fanout]`.
 
 Figures beside goals. Nothing here fails when a goal is missed: a busy machine is no defect. Read
 the figures.
@@ -8,13 +9,15 @@ from __future__ import annotations
 
 import sys
 
-from bench import crowd, edits, fanout, growth, harness, index, parsers, trees
+from bench import adoption, crowd, edits, fanout, growth, harness, index, parsers, task_list, trees
 
 PARTS = {
+    "adoption": adoption.main,
     "parsers": parsers.main,
     "edits": edits.main,
     "trees": trees.main,
     "index": index.main,
+    "tasks": task_list.main,
     "harness": harness.main,
     "growth": growth.main,
     "crowd": crowd.main,

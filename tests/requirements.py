@@ -457,6 +457,53 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "store:listing": Requirement("seed 004, File Locations", "Tasks are listed, the latest first."),
     "store:artifacts": Requirement("flaw B16", "Command output is kept as long as its task."),
+    # Tasks from other programs, and for them
+    "adoption:places": Requirement(
+        "D5", "Tasks of Roo Code, Zoo Code and Cline are found where each editor keeps them."
+    ),
+    "adoption:dry-run": Requirement("D5", "What would be imported can be seen before."),
+    "adoption:forms": Requirement(
+        "D5, seed 004, File Locations", "Folders of any age open, whole or damaged."
+    ),
+    "adoption:unaltered": Requirement(
+        "D5", "Looking at a folder of another program, or importing it, alters nothing in it."
+    ),
+    "adoption:copied": Requirement("D5", "Imported tasks are listed and shown; none comes twice."),
+    "adoption:damaged": Requirement("D5", "A damaged task is told, and keeps no other back."),
+    "adoption:resumed": Requirement(
+        "D8", "An imported task goes on in its protocol, with a history that a provider takes."
+    ),
+    "adoption:protocol": Requirement("D8", "The lock of an older task is found in its editor."),
+    "adoption:large": Requirement("D5", "A task of fifty megabytes opens whole."),
+    "export:roo": Requirement("D5", "A task can be written as a folder that Roo Code lists."),
+    "export:round-trip": Requirement("D5", "What is exported is imported again as it was."),
+    "export:markdown": Requirement("D5", "A task can be written as a document."),
+    "export:secrets": Requirement("security K9", "What is exported carries no secret along."),
+    "export:force": Requirement("D5", "Exporting replaces nothing unless it is told to."),
+    "tasks:index:true": Requirement(
+        "D5", "The index tells what the folders hold, whoever changed, moved or added them."
+    ),
+    "tasks:index:many": Requirement(
+        "D5", "Among very many tasks, what is shown is true without looking at every folder."
+    ),
+    "tasks:index:rebuilt": Requirement(
+        "D5", "An index that is damaged, foreign or missing is made anew from the folders."
+    ),
+    "tasks:index:kill": Requirement("D5", "A kill while the index is built harms nothing."),
+    "tasks:index:processes": Requirement("D5", "Several processes write and read it at once."),
+    "tasks:index:unwritable": Requirement(
+        "D5", "Where it cannot be written, the folders are read instead; no task ever fails by it."
+    ),
+    "tasks:index:private": Requirement("security K9", "Only its owner can read the index."),
+    "tasks:index:search": Requirement(
+        "D5", "Words, phrases and beginnings of words are found, in any script."
+    ),
+    "tasks:index:syntax": Requirement(
+        "D5", "Nothing that is searched for is taken for the syntax of a query."
+    ),
+    "tasks:index:deleted": Requirement(
+        "D5", "Of a deleted task nothing is left, in its folder or in the index."
+    ),
     # What is allowed
     "permissions:commands:words": Requirement(
         "flaw B19", "Rules match whole words: `git` does not allow `gitevil`."
@@ -1279,6 +1326,14 @@ REQUIREMENTS: dict[str, Requirement] = {
     "front:signals": Requirement("D12", "An interrupt cancels the task, saves it and exits 130."),
     "front:continue": Requirement("D5", "`-c` and `-r` go on with an earlier task."),
     "front:tasks": Requirement("D5", "Tasks can be listed and shown."),
+    "cli:tasks:filters": Requirement("D5", "Lists are narrowed by folder, status and time."),
+    "cli:tasks:search": Requirement(
+        "D5", "A search shows where the words were found: to people, pipes and programs."
+    ),
+    "cli:tasks:delete": Requirement(
+        "D5", "Deleting asks, refuses where nobody can answer, and names subtasks."
+    ),
+    "cli:tasks:progress": Requirement("D5", "A person sees how far the index is being filled."),
     "front:approvals": Requirement(
         "D6", "Off a script, the person is asked and may answer with words."
     ),

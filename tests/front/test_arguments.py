@@ -75,7 +75,7 @@ WRONG = [
     (["--max-wall-time", "soon"], "'soon'"),
     (["--output-format", "xml"], "'xml'"),
     (["--protocol", "json"], "'json'"),
-    (["tasks"], "list|show|export"),
+    (["tasks"], "list|search|show|export|import|delete"),
     (["tasks", "are", "hard"], "'are'"),
     (["demo", "--model", "x"], "--model"),
 ]
@@ -112,7 +112,9 @@ def test_every_option_of_every_command_says_what_it_is_for(
         assert silent == []
 
 
-@pytest.mark.parametrize("command", [[], ["tasks", "list"], ["tasks", "show"], ["tasks", "export"]])
+@pytest.mark.parametrize(
+    "command", [[], ["tasks", "list"], ["tasks", "show"], ["tasks", "export"], ["tasks", "import"]]
+)
 def test_every_flag_is_in_the_documentation(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,11 @@ import pytest
 from joey.cli.exit_codes import UsageError
 from joey.cli.launch import find_task, short_id
 from joey.ports import TaskMetadata
+from joey.stores.lock import TaskLock
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
 from tests.front.binary import LIMIT, Joey, reach
+from tests.front.terminal import terminal
 
 DONE = Turn(say("Nearly."), call("attempt_completion", {"result": "All done."}))
 
@@ -58,8 +62,9 @@ async def test_a_task_at_work_is_told_from_one_whose_process_died(joey: Joey) ->
 
 def test_a_short_id_means_one_task() -> None:
     tasks = [TaskMetadata(id=f"0123456789abcde{end}") for end in ("f0", "f1", "00")]
-    assert short_id(tasks[2].id, tasks) == "0123456789abcde0"
-    assert short_id(tasks[0].id, tasks) == "0123456789abcdef0"
+    ids = [task.id for task in tasks]
+    assert short_id(tasks[2].id, ids) == "0123456789abcde0"
+    assert short_id(tasks[0].id, ids) == "0123456789abcdef0"
     assert short_id("0123456789abcdef0", ()) == "0123456789abc"
 
 
@@ -122,3 +127,151 @@ def test_the_start_of_an_id_must_mean_one_task() -> None:
     for wrong in ("x", "", "abcd"):
         with pytest.raises(UsageError, match="no task"):
             find_task(tasks, wrong)
+
+
+def put(joey: Joey, task_id: str, *texts: str, **facts: object) -> Path:
+    """A task as joey leaves it at rest."""
+    folder = joey.home / "tasks" / f"task_{task_id}"
+    folder.mkdir(parents=True)
+    rows = [{"ts": n, "type": "say", "say": "text", "text": text} for n, text in enumerate(texts)]
+    (folder / "ui_messages.json").write_text(json.dumps(rows), encoding="utf-8")
+    (folder / "journal.jsonl").touch()
+    known = {"id": task_id, "workspace": str(joey.workspace), "status": "completed", **facts}
+    (folder / "task_metadata.json").write_text(json.dumps(known), encoding="utf-8")
+    return folder
+
+
+async def listed(joey: Joey, *flags: str) -> list[str]:
+    return [task["id"] for task in (await joey.run("tasks", *flags, "--json")).json]
+
+
+@pytest.mark.requirement("cli:tasks:filters")
+async def test_lists_are_narrowed_by_status_and_time(joey: Joey) -> None:
+    day = 24 * 3600 * 1000
+    now = int(time.time() * 1000)
+    put(joey, "old", updated=now - 30 * day)
+    put(joey, "failed", updated=now - 3 * day, status="failed")
+    put(joey, "left", updated=now - day, status="running")
+    put(joey, "elsewhere", updated=now, workspace="/nowhere")
+    assert await listed(joey, "list") == ["left", "failed", "old"]
+    assert await listed(joey, "list", "--all", "-n", "1") == ["elsewhere"]
+    assert await listed(joey, "list", "--status", "failed") == ["failed"]
+    assert await listed(joey, "list", "--status", "interrupted") == ["left"]
+    assert await listed(joey, "list", "--since", "7d") == ["left", "failed"]
+    assert await listed(joey, "list", "--since", "2000-01-31", "--refresh") == [
+        *("left", "failed", "old"),
+    ]
+    nothing = await joey.run("tasks", "list", "--status", "waiting")
+    assert (nothing.code, nothing.out) == (0, "")
+    assert "no such tasks in this folder" in nothing.err
+    wrong = await joey.run("tasks", "list", "--since", "yesteryear")
+    assert wrong.code == 2
+    assert "'yesteryear' is not a day" in wrong.err
+
+
+@pytest.mark.requirement("cli:tasks:search")
+async def test_a_search_tells_pipes_and_programs_where_the_words_are(joey: Joey) -> None:
+    put(joey, "first", "Repair the\tlogin test", title="Login", updated=1_000)
+    put(joey, "second", "write a \x1b[31mpoem", title="Poem", updated=2_000)
+    put(joey, "third", "the login again", workspace="/nowhere", updated=3_000)
+    found = await joey.run("tasks", "search", "login")
+    (line,) = found.out.splitlines()
+    fields = line.split("\t")
+    assert [fields[0], *fields[2:]] == [
+        *("first", "completed", str(joey.workspace), "Login", "Repair the login test"),
+    ]
+    assert "\x1b" not in (await joey.run("tasks", "search", "poem")).out
+    whole = await joey.run("tasks", "search", '"login again"', "--all", "--json")
+    assert [(task["id"], task["snippet"]) for task in whole.json] == [("third", "the login again")]
+    assert (await joey.run("tasks", "search", "--all", "--", "-login")).out.count("\n") == 2
+    nothing = await joey.run("tasks", "search", "absent")
+    assert (nothing.code, nothing.out) == (0, "")
+    wordless = await joey.run("tasks", "search", '"*"')
+    assert wordless.code == 2
+
+
+@pytest.mark.requirement("cli:tasks:search", "cli:tasks:progress")
+async def test_on_a_terminal_found_words_are_bright_and_progress_is_seen(joey: Joey) -> None:
+    for number in range(250):
+        put(joey, f"t{number}", "nothing much", updated=number)
+    put(joey, "needle", "look at the login test", title="Needle", parentId="t1")
+    async with terminal(joey, "tasks", "search", "LOGIN") as screen:
+        assert await screen.ended() == 0
+    assert re.search(r"indexing [\d,]+ of 251…", screen.text)
+    assert "    look at the \x1b[1;33mlogin\x1b[0m test" in screen.raw
+    lines = [line for line in screen.lines if line]
+    assert re.match(r"id +changed", lines[0])
+    assert lines[1].startswith("needle ")
+    assert lines[1].endswith("↳ Needle")
+    assert lines[2] == "    look at the login test"
+
+
+@pytest.mark.requirement("cli:tasks:delete", "tasks:index:deleted")
+async def test_deleting_needs_a_yes_and_is_complete(joey: Joey) -> None:
+    task_id = await play(joey, "secretplan")
+    assert await listed(joey, "search", "secretplan") == [task_id]
+    refused = await joey.run("tasks", "delete", task_id[:13])
+    assert refused.code == 2
+    assert "--yes" in refused.err
+    async with terminal(joey, "tasks", "delete", task_id[:13]) as screen:
+        await screen.until("[y/N]")
+        screen.press("\n")
+        assert await screen.ended() == 3
+    assert await listed(joey, "list") == [task_id]
+    async with terminal(joey, "tasks", "delete", task_id[:13]) as screen:
+        await screen.until("[y/N]")
+        screen.press("y\n")
+        assert await screen.ended() == 0
+    assert f"deleted {task_id}  secretplan" in screen.text
+    assert await listed(joey, "search", "--all", "secretplan") == await listed(joey, "list") == []
+    assert joey.tasks == []
+    assert not [path for path in joey.home.glob("index.sqlite*") if _holds(path, b"secretplan")]
+    assert (await joey.run("tasks", "delete", task_id, "--yes")).code == 2
+
+
+@pytest.mark.requirement("cli:tasks:delete")
+async def test_deleting_a_parent_names_its_subtasks(joey: Joey) -> None:
+    for family in ("a", "b"):
+        put(joey, f"{family}1", "x", title="parent", childIds=[f"{family}2"])
+        put(joey, f"{family}2", "x", title="child", parentId=f"{family}1")
+        put(joey, f"{family}3", "x", title="grandchild", parentId=f"{family}2")
+    alone = await joey.run("tasks", "delete", "a1", "--yes")
+    assert alone.out == "deleted a1  parent\n"
+    assert "--with-subtasks" in alone.err
+    assert "a2  child" in alone.err
+    assert "a3  grandchild" in alone.err
+    whole = await joey.run("tasks", "delete", "b1", "--with-subtasks", "--yes")
+    assert whole.code == 0
+    assert set(whole.out.splitlines()) == {
+        *("deleted b1  parent", "deleted b2  child", "deleted b3  grandchild"),
+    }
+    assert sorted(await listed(joey, "list")) == ["a2", "a3"]
+
+
+@pytest.mark.requirement("cli:tasks:delete")
+async def test_a_task_that_is_open_is_not_deleted_nor_any_below_it(joey: Joey) -> None:
+    put(joey, "parent", "x", title="parent")
+    folder = put(joey, "child", "x", title="child", parentId="parent")
+    held = TaskLock.acquire(folder, "child")
+    try:
+        refused = await joey.run("tasks", "delete", "parent", "--with-subtasks", "--yes")
+    finally:
+        held.release()
+    assert refused.code == 1
+    assert f"task child is open in process {os.getpid()} since" in refused.err
+    assert refused.out == ""
+    assert len(joey.tasks) == 2
+
+
+async def test_a_damaged_index_is_told_in_a_line(joey: Joey) -> None:
+    put(joey, "one", "x")
+    (joey.home / "index.sqlite").write_bytes(b"noise" * 1000)
+    done = await joey.run("tasks", "list", "--json")
+    assert [task["id"] for task in done.json] == ["one"]
+    assert done.err.count("\n") == 1
+    assert "made anew" in done.err
+    assert (await joey.run("tasks", "list", "--json")).err == ""
+
+
+def _holds(path: Path, words: bytes) -> bool:
+    return words in path.read_bytes()

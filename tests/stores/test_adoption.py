@@ -287,7 +287,7 @@ def test_messages_hidden_by_a_summary_or_a_truncation_stay_hidden(tmp_path: Path
     ]
     event = adopted(tmp_path, task_with(tmp_path, ROWS, api))
     said = [block.text for message in event.messages for block in blocks(message)]
-    assert said == ["older", "summary", "marker", "new"]
+    assert said == ["Do it", "older", "summary", "marker", "new"]
 
 
 @pytest.mark.requirement("history:api:results-by-id")

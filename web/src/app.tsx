@@ -8,6 +8,7 @@ import { Login } from "./login";
 import { NewTask } from "./newtask";
 import { Sidebar, stepTask } from "./sidebar";
 import { conversation, link, list, loading, openTask, revision } from "./store";
+import { asking } from "./tasktree";
 import { nextTheme } from "./theme";
 import { Thread } from "./thread";
 import { Toasts } from "./toasts";
@@ -104,10 +105,11 @@ const ANNOUNCED: Record<TaskStatus, string> = {
 function Announcer() {
   const open = conversation.value;
   void revision.value;
-  const words = open?.loaded ? ANNOUNCED[open.status] : "";
+  const asked = open?.status === "delegated" && asking(open.id, [...list.tasks.value.values()]).length > 0;
+  const words = asked ? "A subtask waits for you" : open?.loaded ? ANNOUNCED[open.status] : "";
   useEffect(() => {
     const name = open === null ? "joey" : `${list.tasks.value.get(open.id)?.title || open.title} · joey`;
-    document.title = open?.loaded && open.status === "waiting" ? `◆ ${name}` : name;
+    document.title = open?.loaded && (asked || open.status === "waiting") ? `◆ ${name}` : name;
   });
   return (
     <div class="visually-hidden" role="status" aria-live="polite">

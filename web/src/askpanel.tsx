@@ -77,7 +77,9 @@ const SHAPES: Record<string, AskShape> = {
     send: "Send",
   },
 };
-SHAPES["use_mcp_server"] = SHAPES["tool"] as AskShape;
+const APPROVAL = SHAPES["tool"] as AskShape;
+SHAPES["use_mcp_server"] = { ...APPROVAL, title: "joey wants to use an MCP server" };
+SHAPES["browser_action_launch"] = { ...APPROVAL, title: "joey wants to open this page in a browser" };
 
 const UNKNOWN: AskShape = {
   title: "joey asks",
@@ -86,9 +88,26 @@ const UNKNOWN: AskShape = {
   send: "Answer",
 };
 
+/** Approvals of one kind of tool that deserve words of their own. */
+const OF_TOOLS: Record<string, Partial<AskShape>> = {
+  newTask: { title: "joey wants to begin a subtask" },
+  finishTask: {
+    title: "The subtask wants to hand over its result",
+    choices: [yes("Hand over"), no("Not yet")],
+    hint: "Or say what is missing",
+    send: "Send feedback",
+    rejects: false,
+  },
+  customTool: { title: "joey wants to use a custom tool" },
+};
+
 export function shapeOf(conversation: Conversation): AskShape | null {
   const { ask } = conversation;
-  return ask === null ? null : (SHAPES[ask.ask] ?? UNKNOWN);
+  if (ask === null) return null;
+  const shape = SHAPES[ask.ask] ?? UNKNOWN;
+  if (ask.ask !== "tool") return shape;
+  const { tool } = parsed(conversation.find(ask.ts)?.text);
+  return { ...shape, ...OF_TOOLS[String(tool)] };
 }
 
 export function suggestionsOf(conversation: Conversation): { answer: string; mode?: string }[] {

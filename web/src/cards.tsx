@@ -3,28 +3,18 @@
 import type { ComponentChildren } from "preact";
 import { CodeBlock } from "./code";
 import { Diff } from "./diff";
-import { Clipped, FoldButton, isUnfolded } from "./folds";
+import { FoldButton, isUnfolded } from "./folds";
 import { parsed, terminalText } from "./format";
+import { changeOf, detailOf, type Facts, pretty, titleOf, toolOf } from "./headlines";
+import { Markdown } from "./markdown";
+import { Plain } from "./plain";
 import { TodoItems } from "./todos";
 import type { Row, Todo } from "./wire";
 
 const OUTPUT_LINES = 24;
 const RESULT_LINES = 400;
-
-const TITLES: Record<string, string> = {
-  read_file: "Read",
-  write_to_file: "Write",
-  apply_diff: "Edit",
-  list_files: "List",
-  search_files: "Search",
-  execute_command: "Run",
-  read_command_output: "Read output",
-  switch_mode: "Switch mode",
-  update_todo_list: "Todo list",
-  ask_followup_question: "Question",
-  attempt_completion: "Result",
-  new_task: "Subtask",
-};
+/** Arguments that are long texts. */
+const DRAFTS = ["diff", "patch", "new_string", "file_text", "content"];
 
 const STATES: Record<string, string> = {
   pending: "needs your approval",
@@ -34,28 +24,59 @@ const STATES: Record<string, string> = {
 
 export function ToolCard({ row, name }: { row: Row; name: string }) {
   const facts = parsed(row.text);
-  const tool = row.tool ?? String(facts["tool"] ?? "tool");
-  if (tool === "execute_command" || row.ask === "command")
-    return <CommandCard row={row} facts={facts} name={name} />;
-  const change = row.diff || changeOf(facts);
+  const tool = toolOf(row, facts);
+  if (tool === "execute_command") return <CommandCard row={row} facts={facts} name={name} />;
+  const change = changeOf(row, facts);
   return (
     <div class={`card ${row.approvalState ?? ""}`}>
-      <CardHead row={row} name={name} title={TITLES[tool] ?? tool} detail={detailOf(row, facts)}>
+      <CardHead row={row} name={name} title={titleOf(tool)} detail={detailOf(row, facts)}>
         <Stats facts={facts} />
       </CardHead>
       <Warnings row={row} facts={facts} />
       {change && <Diff name={`${name}/diff`} text={change} />}
       <Batch facts={facts} name={name} />
-      {tool === "update_todo_list" && Array.isArray(facts["todos"]) && (
-        <TodoItems todos={facts["todos"] as Todo[]} />
-      )}
+      <Body tool={tool} row={row} facts={facts} />
       {row.partial && !change && <Draft facts={facts} path={row.path} />}
       <Result row={row} name={name} />
     </div>
   );
 }
 
-function CommandCard(props: { row: Row; facts: Record<string, unknown>; name: string }) {
+/** What a tool shows besides its headline and a change. */
+function Body({ tool, row, facts }: { tool: string; row: Row; facts: Facts }) {
+  const todos = Array.isArray(facts["todos"]) ? (facts["todos"] as Todo[]) : [];
+  switch (tool) {
+    case "update_todo_list":
+      return <TodoItems todos={todos} />;
+    case "new_task":
+      return (
+        <div class="card-body">
+          <Markdown text={String(facts["content"] ?? facts["message"] ?? "")} />
+          {todos.length > 0 && <TodoItems todos={todos} />}
+        </div>
+      );
+    case "use_mcp_tool":
+    case "custom_tool":
+      return <Arguments facts={facts} partial={row.partial} />;
+    case "skill":
+    case "run_slash_command":
+      return facts["description"] ? <p class="card-body muted">{String(facts["description"])}</p> : null;
+    case "generate_image":
+      return <p class="card-body words">{String(facts["content"] ?? facts["prompt"] ?? "")}</p>;
+    case "finish_task":
+      return <p class="card-body muted">The task that began this one goes on with it.</p>;
+    default:
+      return null;
+  }
+}
+
+function Arguments({ facts, partial }: { facts: Facts; partial: boolean | undefined }) {
+  const given = facts["arguments"] ?? (partial ? facts : undefined);
+  const text = pretty(given);
+  return text ? <CodeBlock code={text} language="json" /> : null;
+}
+
+function CommandCard(props: { row: Row; facts: Facts; name: string }) {
   const { row, facts, name } = props;
   const command = row.partial ? String(facts["command"] ?? "") : (row.text ?? "");
   return (
@@ -96,7 +117,7 @@ function CardHead({ row, name, title, detail, children }: HeadProps) {
   );
 }
 
-function Stats({ facts }: { facts: Record<string, unknown> }) {
+function Stats({ facts }: { facts: Facts }) {
   const stats = facts["diffStats"] as { added?: number; removed?: number } | undefined;
   if (stats === undefined) return null;
   return (
@@ -106,7 +127,7 @@ function Stats({ facts }: { facts: Record<string, unknown> }) {
   );
 }
 
-function Warnings({ row, facts }: { row: Row; facts: Record<string, unknown> }) {
+function Warnings({ row, facts }: { row: Row; facts: Facts }) {
   const isProtected = row.isProtected || facts["isProtected"];
   return (
     <>
@@ -117,8 +138,8 @@ function Warnings({ row, facts }: { row: Row; facts: Record<string, unknown> }) 
 }
 
 /** Several files in one call. */
-function Batch({ facts, name }: { facts: Record<string, unknown>; name: string }) {
-  const files = (facts["batchDiffs"] ?? facts["batchFiles"]) as Record<string, unknown>[] | undefined;
+function Batch({ facts, name }: { facts: Facts; name: string }) {
+  const files = (facts["batchDiffs"] ?? facts["batchFiles"]) as Facts[] | undefined;
   if (!Array.isArray(files)) return null;
   return (
     <ul class="batch">
@@ -126,6 +147,7 @@ function Batch({ facts, name }: { facts: Record<string, unknown>; name: string }
         <li key={index}>
           <span class="path">{String(file["path"] ?? file["key"] ?? "")}</span>{" "}
           <span class="muted">{String(file["lineSnippet"] ?? "")}</span>
+          <Stats facts={file} />
           {facts["batchDiffs"] !== undefined && typeof file["content"] === "string" && (
             <Diff name={`${name}/diff/${index}`} text={file["content"]} />
           )}
@@ -136,8 +158,8 @@ function Batch({ facts, name }: { facts: Record<string, unknown>; name: string }
 }
 
 /** Arguments while the model still writes them. */
-function Draft({ facts, path }: { facts: Record<string, unknown>; path: string | undefined }) {
-  const draft = facts["content"] ?? facts["diff"] ?? facts["file_text"];
+function Draft({ facts, path }: { facts: Facts; path: string | undefined }) {
+  const draft = DRAFTS.map((key) => facts[key]).find((value) => value !== undefined);
   if (typeof draft !== "string" || !draft) return null;
   return (
     <CodeBlock code={draft.split("\n").slice(-OUTPUT_LINES).join("\n")} language={path?.split(".").at(-1)} />
@@ -166,33 +188,4 @@ export function CommandOutput({ row, name }: { row: Row; name: string }) {
       )}
     </div>
   );
-}
-
-function Plain(props: { name: string; text: string; limit: number; tail?: boolean }) {
-  const lines = props.text.split("\n").map((line, index) => <div key={index}>{line || " "}</div>);
-  return (
-    <div class="plain" tabIndex={0} role="region" aria-label="Output">
-      <div class="lines">
-        <Clipped name={props.name} lines={lines} limit={props.limit} tail={props.tail} />
-      </div>
-    </div>
-  );
-}
-
-function changeOf(facts: Record<string, unknown>): string {
-  const kinds = ["editedExistingFile", "newFileCreated", "appliedDiff"];
-  if (!kinds.includes(String(facts["tool"]))) return "";
-  return String(facts["content"] ?? facts["diff"] ?? "");
-}
-
-function detailOf(row: Row, facts: Record<string, unknown>): string {
-  const path = row.path ?? facts["path"];
-  const parts = [
-    facts["regex"] && `/${String(facts["regex"])}/`,
-    path,
-    facts["filePattern"],
-    facts["mode"] ?? facts["mode_slug"],
-    facts["reason"],
-  ];
-  return parts.filter((part) => typeof part === "string" && part).join(" · ");
 }

@@ -5,6 +5,7 @@ import { AskPanel, shapeOf, suggestionsOf } from "./askpanel";
 import type { Conversation } from "./conversation";
 import { draftOf, keepDraft } from "./drafts";
 import { Editor, type Words } from "./editor";
+import { Awaited } from "./family";
 import { onKey } from "./keys";
 import { attempt, command, link, revision } from "./store";
 import { ModeSelect, ProfileSelect } from "./selectors";
@@ -70,7 +71,7 @@ export function Composer({ conversation }: { conversation: Conversation }) {
 
   const hint =
     shape?.hint ??
-    (conversation.status === "running"
+    (["running", "delegated"].includes(conversation.status)
       ? "Say something; joey reads it before its next step"
       : "Say how to go on");
   return (
@@ -78,6 +79,7 @@ export function Composer({ conversation }: { conversation: Conversation }) {
       {conversation.failure && <p class="notice bad">✕ {conversation.failure}</p>}
       <TodoBar todos={conversation.todos} name={id} />
       <Queue conversation={conversation} />
+      <Awaited conversation={conversation} />
       {shape && (
         <AskPanel
           conversation={conversation}

@@ -24,6 +24,10 @@ export class Conversation {
   workspace = "";
   /** Why it cannot go on by itself. */
   failure = "";
+  /** The task that this one is a subtask of. */
+  parentId = "";
+  /** The subtasks that it sleeps for. */
+  waitsFor: string[] = [];
   gone = false;
 
   constructor(readonly id: string) {}
@@ -42,6 +46,7 @@ export class Conversation {
     this.ask = info.ask ?? null;
     this.queue = info.queue ?? [];
     this.failure = info.failure?.message ?? "";
+    this.waitsFor = info.waitsFor ?? [];
     this.outline(info);
     this.usage = {
       totalTokensIn: info.tokensIn,
@@ -59,6 +64,7 @@ export class Conversation {
     this.model = info.model ?? "";
     this.title = info.title;
     this.workspace = info.workspace;
+    this.parentId = info.parentId ?? "";
     this.contextWindow = info.contextWindow ?? null;
   }
 
@@ -78,6 +84,7 @@ export class Conversation {
         this.workspace = text(payload["workspace"]) || this.workspace;
         this.mode = text(payload["mode"]) || this.mode;
         this.title = text(payload["title"]) || this.title;
+        this.parentId = text(payload["parentId"]);
         break;
       case "taskStarted":
         this.failure = "";
@@ -89,6 +96,7 @@ export class Conversation {
         break;
       case "taskPaused":
         this.settle("delegated");
+        this.waitsFor = payload["childTaskIds"] as string[];
         break;
       case "taskInteractive":
       case "taskResumable":
@@ -132,12 +140,14 @@ export class Conversation {
   private open(payload: Record<string, unknown>): void {
     this.status = "waiting";
     this.live = true;
+    this.waitsFor = [];
     this.ask = { ts: Number(payload["askTs"]), ask: text(payload["ask"]) };
   }
 
   private settle(status: TaskStatus): void {
     this.status = status;
     this.live = true;
+    this.waitsFor = [];
     this.ask = null;
   }
 

@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Pictures, readPictures } from "./images";
+import { MENU, optionId, SlashMenu, useSlashMenu } from "./slashmenu";
 import { attempt } from "./store";
 
 export interface Words {
@@ -41,7 +42,13 @@ export function Editor({ words, change, send, label, hint, children }: EditorPro
     );
   };
 
+  const menu = useSlashMenu(field, words.text, (text) => change({ ...words, text }));
+
   const pressed = (event: KeyboardEvent) => {
+    if (menu.pressed(event)) {
+      event.preventDefault();
+      return;
+    }
     if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.altKey) return;
     event.preventDefault();
     send();
@@ -65,6 +72,7 @@ export function Editor({ words, change, send, label, hint, children }: EditorPro
         images={words.images}
         onRemove={(index) => change({ ...words, images: words.images.filter((_, place) => place !== index) })}
       />
+      {menu.options.length > 0 && <SlashMenu options={menu.options} place={menu.place} pick={menu.pick} />}
       <textarea
         id="composer"
         ref={field}
@@ -73,8 +81,15 @@ export function Editor({ words, change, send, label, hint, children }: EditorPro
         value={words.text}
         aria-label={label}
         placeholder={hint}
-        onInput={(event) => change({ ...words, text: event.currentTarget.value })}
+        aria-autocomplete="list"
+        aria-controls={menu.options.length > 0 ? MENU : undefined}
+        aria-activedescendant={menu.options.length > 0 ? optionId(menu.place) : undefined}
+        onInput={(event) => {
+          change({ ...words, text: event.currentTarget.value });
+          menu.look();
+        }}
         onKeyDown={pressed}
+        onBlur={menu.close}
         onPaste={(event) => {
           const files = [...(event.clipboardData?.files ?? [])];
           if (files.length) {

@@ -29,8 +29,8 @@ export function Fold({ name, title, open = false, class: kind = "", children }: 
   );
 }
 
-export function isUnfolded(name: string): boolean {
-  return folds.value.get(name) ?? false;
+export function isUnfolded(name: string, unlessChosen = false): boolean {
+  return folds.value.get(name) ?? unlessChosen;
 }
 
 /** Unfolds something that stands elsewhere. */

@@ -1,4 +1,5 @@
 import type { Conversation } from "./conversation";
+import { ParentLink } from "./family";
 import { lastPart } from "./format";
 import { attempt, command, link, list, openTask, resume, revision } from "./store";
 import { Meters, StatusBadge } from "./status";
@@ -31,6 +32,7 @@ export function Header({
         <span class="grow" />
         <Meters conversation={conversation} />
       </div>
+      <ParentLink conversation={conversation} />
     </header>
   );
 }

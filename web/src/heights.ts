@@ -4,6 +4,7 @@ import type { Row } from "./wire";
 
 const LINE = 22;
 const LETTERS = 90;
+const FOLDED = new Set(["reasoning", "mcp_server_response", "codebase_search_result"]);
 
 export class Heights {
   private readonly measured = new Map<number, number>();
@@ -56,7 +57,7 @@ export class Heights {
 
 function guess(row: Row): number {
   if (row.say === "api_req_started") return 26;
-  if (row.say === "reasoning") return 36;
+  if (FOLDED.has(row.say ?? "")) return 36;
   if (row.tool) return 90;
   const text = row.text ?? "";
   return 24 + LINE * Math.min(30, Math.ceil(text.length / LETTERS) || 1);

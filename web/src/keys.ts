@@ -7,6 +7,7 @@ const handlers: Handler[] = [];
 export const SHORTCUTS: [string, string][] = [
   ["Enter", "send the message"],
   ["Shift+Enter", "new line in the message"],
+  ["/ in a message", "slash commands"],
   ["Alt+Y", "approve, accept, go on"],
   ["Alt+N", "reject"],
   ["Alt+1 … Alt+9", "take a suggested answer"],

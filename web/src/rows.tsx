@@ -6,6 +6,7 @@ import { compact, dollars, parsed } from "./format";
 import { Pictures } from "./images";
 import { isImage, Markdown } from "./markdown";
 import { memo } from "./memo";
+import { BrowserView, CodeHits, MadePicture, ServerResponse, SubtaskResult } from "./reports";
 import type { Row } from "./wire";
 
 const FAILURES: Record<string, string> = {
@@ -18,14 +19,17 @@ const QUESTIONS: Record<string, string> = {
   auto_approval_max_req_reached: "The limit of what may go without asking is reached.",
 };
 
+const ACTS = new Set(["tool", "command", "use_mcp_server", "browser_action_launch"]);
+
 /** Whether a row has anything to show. */
-export function isVisible(row: Row): boolean {
+export function isVisible(row: Row, isLast = true): boolean {
   if (row.type === "ask")
     return (
       !["completion_result", "resume_task", "resume_completed_task"].includes(row.ask ?? "") ||
       Boolean(row.text)
     );
   if (row.say === "api_req_retried") return false;
+  if (row.say === "mcp_server_request_started") return isLast;
   if (row.say === "text" || row.say === "reasoning") return Boolean(row.text?.trim() || row.images?.length);
   return true;
 }
@@ -39,11 +43,9 @@ export const RowView = memo(function RowView({
   name: string;
   first: boolean;
 }) {
-  if (row.tool && (row.say === "tool" || row.ask === "tool" || row.ask === "command")) {
-    return <ToolCard row={row} name={name} />;
-  }
+  if (row.say === "tool" || ACTS.has(row.ask ?? "")) return <ToolCard row={row} name={name} />;
   return row.type === "ask" ? (
-    <AskRow row={row} name={name} />
+    <AskRow row={row} />
   ) : (
     <SayRow row={row} name={name} first={first} />
   );
@@ -77,8 +79,18 @@ function SayRow({ row, name, first }: { row: Row; name: string; first: boolean }
       );
     case "command_output":
       return <CommandOutput row={row} name={name} />;
-    case "tool":
-      return <ToolCard row={row} name={name} />;
+    case "codebase_search_result":
+      return <CodeHits row={row} name={name} />;
+    case "browser_action_result":
+      return <BrowserView row={row} name={name} />;
+    case "mcp_server_request_started":
+      return <p class="request working">the server works on it…</p>;
+    case "mcp_server_response":
+      return <ServerResponse row={row} name={name} />;
+    case "subtask_result":
+      return <SubtaskResult row={row} />;
+    case "image":
+      return <MadePicture row={row} />;
     case "error":
     case "diff_error":
     case "rooignore_error":
@@ -88,7 +100,7 @@ function SayRow({ row, name, first }: { row: Row; name: string; first: boolean }
   }
 }
 
-function AskRow({ row, name }: { row: Row; name: string }) {
+function AskRow({ row }: { row: Row }) {
   switch (row.ask) {
     case "followup": {
       const facts = parsed(row.text);
@@ -101,10 +113,6 @@ function AskRow({ row, name }: { row: Row; name: string }) {
         </div>
       );
     }
-    case "tool":
-    case "command":
-    case "use_mcp_server":
-      return <ToolCard row={row} name={name} />;
     default:
       return (
         <div class="notice warn">

@@ -1,12 +1,13 @@
 // All tasks, by the folder they work in.
 
 import { useEffect, useState } from "preact/hooks";
+import { isUnfolded, setFold } from "./folds";
 import { dollars, lastPart, moment } from "./format";
 import { attempt, command, conversation, link, list, openTask, welcome } from "./store";
 import { dialog } from "./dialogs";
 import { nextTheme, theme } from "./theme";
 import { StatusBadge } from "./status";
-import type { Group } from "./tasklist";
+import { type Branch, countBelow, type Group, inSight, isAsking } from "./tasktree";
 import type { TaskInfo } from "./wire";
 
 const PATIENCE = 200;
@@ -89,38 +90,84 @@ function Workspace({ group, go }: { group: Group; go(id: string): void }) {
     <section>
       <h2 title={group.workspace}>{lastPart(group.workspace) || "no folder"}</h2>
       <ul>
-        {group.tasks.map((task) => (
-          <Entry key={task.id} task={task} go={go} />
+        {group.branches.map((branch) => (
+          <Entry key={branch.task.id} branch={branch} go={go} />
         ))}
       </ul>
     </section>
   );
 }
 
-function Entry({ task, go }: { task: TaskInfo; go(id: string): void }) {
+function Entry({ branch, go }: { branch: Branch; go(id: string): void }) {
+  const { task, below } = branch;
   const current = conversation.value?.id === task.id;
+  const open = isOpen(branch);
   return (
     <li>
-      <button
-        class="entry"
-        aria-current={current ? "page" : undefined}
-        data-task={task.id}
-        onClick={() => go(task.id)}
-      >
-        <span class="entry-title">{task.title || "…"}</span>
-        <span class="entry-foot">
-          <StatusBadge status={task.status} ask={task.ask?.ask} />
-          <span class="muted">{moment(task.updated ?? task.created)}</span>
-          {Boolean(task.totalCost) && <span class="muted">{dollars(task.totalCost)}</span>}
-        </span>
-      </button>
+      <div class="entry-line">
+        {below.length > 0 && (
+          <button
+            class="icon twisty"
+            aria-expanded={open}
+            aria-label={`Subtasks of ${task.title}`}
+            onClick={() => setFold(foldOf(task), !open)}
+          >
+            {open ? "▾" : "▸"}
+          </button>
+        )}
+        <button
+          class="entry"
+          aria-current={current ? "page" : undefined}
+          data-task={task.id}
+          onClick={() => go(task.id)}
+        >
+          <span class="entry-title">{task.title || "…"}</span>
+          <span class="entry-foot">
+            <StatusBadge status={task.status} ask={task.ask?.ask} />
+            <span class="muted">{moment(task.updated ?? task.created)}</span>
+            {Boolean(task.totalCost) && <span class="muted">{dollars(task.totalCost)}</span>}
+          </span>
+          {!open && below.length > 0 && <Below branch={branch} />}
+        </button>
+      </div>
+      {open && below.length > 0 && (
+        <ul class="subtasks">
+          {below.map((one) => (
+            <Entry key={one.task.id} branch={one} go={go} />
+          ))}
+        </ul>
+      )}
     </li>
   );
 }
 
+/** What a folded entry hides. */
+function Below({ branch }: { branch: Branch }) {
+  const count = countBelow(branch, () => true);
+  const asked = countBelow(branch, isAsking);
+  return (
+    <span class="entry-foot">
+      <span class="muted">{count === 1 ? "1 subtask" : `${count} subtasks`}</span>
+      {asked > 0 && <span class="status waiting">◆ {asked === 1 ? "1 needs you" : `${asked} need you`}</span>}
+    </span>
+  );
+}
+
+function foldOf(task: TaskInfo): string {
+  return `subtasks/${task.id}`;
+}
+
+/** Unless somebody chose otherwise, subtasks are shown while there is something going on. */
+function isOpen(branch: Branch): boolean {
+  const busy = (task: TaskInfo) =>
+    task.id === conversation.value?.id ||
+    (task.live && ["running", "waiting", "delegated"].includes(task.status));
+  return isUnfolded(foldOf(branch.task), countBelow(branch, busy) > 0);
+}
+
 /** Open the task that stands before or after the open one. */
 export function stepTask(by: number): void {
-  const ids = list.groups.value.flatMap((group) => group.tasks.map((task) => task.id));
+  const ids = inSight(list.groups.value, isOpen).map((task) => task.id);
   const place = ids.indexOf(conversation.value?.id ?? "");
   const next = ids[place < 0 ? 0 : place + by];
   if (next !== undefined) openTask(next);

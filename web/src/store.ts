@@ -7,7 +7,7 @@ import { CommandError, Socket, type Link } from "./socket";
 import { TaskList } from "./tasklist";
 import { toast } from "./toasts";
 import { forgetToken, keepToken } from "./token";
-import type { Answers, CommandName, EventFrame, Mode, Welcome } from "./wire";
+import type { Answers, CommandName, EventFrame, Mode, SlashCommand, Welcome } from "./wire";
 
 const LIST_LENGTH = 500;
 
@@ -21,6 +21,7 @@ export const conversation = signal<Conversation | null>(null);
  */
 export const revision = signal(0);
 export const modes = signal<Mode[]>([]);
+export const slashCommands = signal<SlashCommand[]>([]);
 export const profiles = signal<string[]>([]);
 export const activeProfile = signal<string | null>(null);
 /** The mode that new tasks start in. */
@@ -124,6 +125,11 @@ export async function loadChoices(): Promise<void> {
     activeProfile.value = active.activeProfile;
     firstMode.value = String(configuration["mode"] ?? "code");
   });
+}
+
+/** People write them while the page is open, so they are asked for when somebody wants one. */
+export async function loadSlashCommands(): Promise<void> {
+  slashCommands.value = (await command("getCommands")).commands;
 }
 
 async function load(open: Conversation): Promise<void> {

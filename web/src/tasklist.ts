@@ -1,6 +1,7 @@
 // All tasks that joey knows, the most recently changed first, kept fresh by what they say.
 
 import { computed, signal } from "@preact/signals";
+import { grouped } from "./tasktree";
 import type { EventFrame, Row, TaskInfo, TaskStatus, Usage } from "./wire";
 
 const STATUS: Record<string, TaskStatus> = {
@@ -16,11 +17,6 @@ const STATUS: Record<string, TaskStatus> = {
   taskAborted: "aborted",
   taskFailed: "failed",
 };
-
-export interface Group {
-  workspace: string;
-  tasks: TaskInfo[];
-}
 
 export class TaskList {
   readonly tasks = signal<ReadonlyMap<string, TaskInfo>>(new Map());
@@ -67,6 +63,7 @@ function newsOf(frame: EventFrame, known: TaskInfo): Partial<TaskInfo> | null {
         workspace: String(payload["workspace"] ?? known.workspace),
         mode: String(payload["mode"] ?? known.mode),
         title: String(payload["title"] ?? known.title),
+        parentId: payload["parentId"] ? String(payload["parentId"]) : null,
         live: true,
       };
     case "message":
@@ -88,18 +85,4 @@ function titleOf(row: Row, known: TaskInfo): Partial<TaskInfo> | null {
 function unknown(id: string, workspace: string): TaskInfo {
   const now = Date.now();
   return { id, title: "", workspace, mode: "", status: "created", live: true, created: now, updated: now };
-}
-
-function grouped(tasks: TaskInfo[]): Group[] {
-  const groups = new Map<string, TaskInfo[]>();
-  for (const task of tasks.toSorted((one, other) => age(other) - age(one))) {
-    const group = groups.get(task.workspace);
-    if (group) group.push(task);
-    else groups.set(task.workspace, [task]);
-  }
-  return [...groups].map(([workspace, members]) => ({ workspace, tasks: members }));
-}
-
-function age(task: TaskInfo): number {
-  return task.updated ?? task.created ?? 0;
 }

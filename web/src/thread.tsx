@@ -18,7 +18,10 @@ export function Thread({ conversation }: { conversation: Conversation }) {
   const [stuck, setStuck] = useState(true);
   const [, redraw] = useState(0);
   const version = revision.value;
-  const rows = useMemo(() => conversation.rows.filter(isVisible), [conversation, version]);
+  const rows = useMemo(
+    () => conversation.rows.filter((row, index, all) => isVisible(row, conversation.status === "running" && index === all.length - 1)),
+    [conversation, version],
+  );
   const firstTs = conversation.rows[0]?.ts;
   const shown = useRef<Row[]>(rows);
   shown.current = rows;

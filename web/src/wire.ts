@@ -68,15 +68,26 @@ export interface TaskInfo {
   contextWindow?: number | null;
   live: boolean;
   ask?: Ask | null;
-  /** These two are told of one task, and not in a list. */
+  /** The task that this one is a subtask of. */
+  parentId?: string | null;
+  /** These are told of one task, and not in a list. */
   queue?: QueuedMessage[];
   failure?: { code: string; message: string } | null;
+  /** Subtasks; meanwhile its status is `delegated`. */
+  waitsFor?: string[];
 }
 
 export interface Mode {
   slug: string;
   name: string;
   description?: string;
+}
+
+export interface SlashCommand {
+  name: string;
+  source: string;
+  description?: string;
+  argumentHint?: string;
 }
 
 export type Settings = Record<string, unknown>;
@@ -129,6 +140,7 @@ export interface Answers {
   editQueue: unknown;
   switchMode: unknown;
   getModes: { modes: Mode[] };
+  getCommands: { commands: SlashCommand[] };
   getConfiguration: { configuration: Settings };
   setConfiguration: { result: string };
   getProfiles: { profiles: string[] };

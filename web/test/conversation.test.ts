@@ -108,3 +108,13 @@ test("what waits and what failed is known after loading", () => {
   conversation.describe(info);
   expect([conversation.failure, conversation.queue]).toEqual(["", []]);
 });
+
+test("what it waits for is known until it goes on", () => {
+  const conversation = opened();
+  conversation.hear(event("taskPaused", { childTaskIds: ["one", "two"] }));
+  expect([conversation.status, conversation.waitsFor]).toEqual(["delegated", ["one", "two"]]);
+  conversation.hear(event("taskUnpaused", {}));
+  expect([conversation.status, conversation.waitsFor]).toEqual(["running", []]);
+  conversation.describe({ ...info, status: "delegated", waitsFor: ["two"], parentId: "above" });
+  expect([conversation.waitsFor, conversation.parentId]).toEqual([["two"], "above"]);
+});

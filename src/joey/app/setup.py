@@ -50,7 +50,9 @@ class Setup:
         """
         settings, keys = split(configuration or {})
         settings = {name: value for name, value in settings.items() if value is not None}
-        profile = profile or _name("currentApiConfigName", settings.pop("currentApiConfigName", None))
+        profile = profile or _name(
+            "currentApiConfigName", settings.pop("currentApiConfigName", None)
+        )
         mode = mode or _name("mode", settings.get("mode"))
         folder = usable(workspace or self.workspace)
         check_mode(mode, lambda: self.modes(folder))

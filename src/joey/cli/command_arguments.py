@@ -6,30 +6,31 @@ import argparse
 from collections.abc import Callable
 
 from joey.cli.argument_values import Parser, count, port
+from joey.cli.exchange_arguments import add_export_flags, add_import_flags
 from joey.cli.mcp_arguments import mcp_parser, trust_parser
+from joey.cli.task_finding import add_filters
 
 
 def _tasks_parser() -> Parser:
     parser = Parser(prog="joey tasks", description="Look at earlier tasks.", allow_abbrev=False)
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list|show|export")
+    names = "list|search|show|export|import|delete"
+    actions = parser.add_subparsers(dest="action", required=True, metavar=names)
     listed = _action(actions, "list", "the tasks of this folder, the latest first")
-    listed.add_argument("-n", "--number", metavar="N", type=count, default=20, help="how many")
-    where = listed.add_mutually_exclusive_group()
-    where.add_argument("-w", "--workspace", metavar="DIR", help="of this folder instead")
-    where.add_argument("--all", action="store_true", help="of all folders")
-    listed.add_argument("--json", action="store_true", help="as a JSON array")
+    add_filters(listed)
+    searched = _action(actions, "search", "tasks of this folder with these words, the latest first")
+    searched.add_argument(
+        "words", metavar="WORDS", nargs="+", help='all occur; "a phrase" and begin* are understood'
+    )
+    add_filters(searched)
     shown = _action(actions, "show", "one task: its facts and its conversation")
     shown.add_argument("id", metavar="ID", help="the id of a task, or the start of it")
     shown.add_argument("--json", action="store_true", help="as a JSON object")
-    exported = _action(actions, "export", "the conversation as a document")
-    exported.add_argument("id", metavar="ID", help="the id of a task, or the start of it")
-    exported.add_argument(
-        "--format",
-        choices=("markdown", "json"),
-        default="markdown",
-        help="a document to read, or facts and rows for programs (default: markdown)",
-    )
-    exported.add_argument("-o", "--output", metavar="FILE", help="write to a file, not to stdout")
+    add_export_flags(_action(actions, "export", "the conversation as a document, or for Roo Code"))
+    add_import_flags(_action(actions, "import", "take over tasks of Roo Code, Zoo Code and Cline"))
+    deleted = _action(actions, "delete", "remove a task for good")
+    deleted.add_argument("id", metavar="ID", help="the id of a task, or the start of it")
+    deleted.add_argument("--with-subtasks", action="store_true", help="and the subtasks below it")
+    deleted.add_argument("-y", "--yes", action="store_true", help="do not ask")
     return parser
 
 

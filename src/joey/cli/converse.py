@@ -125,7 +125,7 @@ class Conversation:
         await self._task.cancel()
         again = ""
         if not self._arguments.ephemeral:
-            again = f" · to go on: joey -r {short_id(self._task.id, self._engine.history())}"
+            again = f" · to go on: joey -r {short_id(self._task.id, self._engine.ids())}"
         self._renderer.note(f"{total_cost(self._task.total_usage)}{again}")
 
     def hear_unasked(self, line: str | None) -> None:
@@ -139,13 +139,13 @@ class Conversation:
             self._renderer.note("(joey reads this before its next step)")
 
     def _greet(self, prompt: str) -> None:
-        tasks = self._engine.history()
-        earlier = earlier_task(tasks, self._arguments)
+        earlier = earlier_task(self._engine, self._arguments)
         options = options_for(self._arguments, earlier, None)
         self._renderer.note(introduction(options))
         if earlier is not None:
             title = one_line(earlier.title, 200)
-            self._renderer.note(f"going on with task {short_id(earlier.id, tasks)}: {title}")
+            short = short_id(earlier.id, self._engine.ids())
+            self._renderer.note(f"going on with task {short}: {title}")
             if words := last_words(read_rows(open_store(), earlier.id)):
                 self._renderer.note(f"it said last: {one_line(words, 400)}")
         if prompt:

@@ -35,7 +35,7 @@ async def launch(
     Raises:
         UserError
     """
-    earlier = earlier_task(engine.history(), arguments)
+    earlier = earlier_task(engine, arguments)
     options = options_for(arguments, earlier, policy)
     if earlier is None:
         return _introduce(await engine.start(prompt, images=images, options=options))
@@ -63,12 +63,13 @@ def notice(warnings: Sequence[str]) -> str | None:
     return f"joey: {one_line(warnings[0], 300)}{more}"
 
 
-def earlier_task(tasks: Sequence[TaskMetadata], arguments: Namespace) -> TaskMetadata | None:
+def earlier_task(engine: Engine, arguments: Namespace) -> TaskMetadata | None:
     """The task that --continue or --resume means; None without either."""
+    if not arguments.resume and not arguments.continue_:
+        return None
+    tasks = engine.history()
     if arguments.resume:
         return find_task(tasks, arguments.resume)
-    if not arguments.continue_:
-        return None
     workspace = workspace_of(arguments)
     known = {task.id for task in tasks}
     for task in tasks:
@@ -97,12 +98,12 @@ def find_task(tasks: Sequence[TaskMetadata], start: str) -> TaskMetadata:
             raise UsageError(f"{len(several)} tasks begin with {start!r}: {ids}")
 
 
-def short_id(task_id: str, tasks: Iterable[TaskMetadata]) -> str:
+def short_id(task_id: str, ids: Iterable[str]) -> str:
     """The beginning of an id that means this task and no other.
 
     Ids begin with the time, to the millisecond: what is unique now will be tomorrow.
     """
-    others = {task.id for task in tasks} - {task_id}
+    others = set(ids) - {task_id}
     size = SHORT
     while size < len(task_id) and any(other.startswith(task_id[:size]) for other in others):
         size += 1

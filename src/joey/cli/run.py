@@ -70,7 +70,7 @@ async def _run(
                 await task.cancel()
             run = await _result(task, policy, interruption)
             output.end(run)
-            short = short_id(task.id, engine.history())
+            short = short_id(task.id, engine.ids())
     if run.code == "needs_person":
         for line in tell_refusals(policy.refused, task.bench.settings):
             progress.line(line)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from joey.cli.launch import short_id
 from joey.cli.sanitise import one_line
 from joey.cli.wrapping import cells
 from joey.core.state import AT_REST, TaskState
+from joey.errors import TaskNotFoundError
 from joey.ports import Store, TaskMetadata
+from joey.ports.task_index import FoundTask, TaskIndex
 
 LONGEST_TITLE = 60
 LONGEST_MODEL = 24
@@ -20,16 +21,16 @@ _BELOW = "↳ "
 
 
 def task_table(
-    tasks: Sequence[TaskMetadata], store: Store, *, with_folder: bool, width: int | None
+    found: Sequence[FoundTask], store: Store, *, with_folder: bool, width: int | None
 ) -> list[str]:
     """A heading and one line for each task; titles are cut where a terminal of `width` ends."""
-    known = store.list()
     zone = datetime.now().astimezone().tzname()
     rows = [["id", f"changed ({zone})", "status", "model", "cost", *_folder(None, with_folder)]]
-    for task in tasks:
+    for each in found:
+        task = each.task
         cost = f"${task.total_cost:.2f}" if task.total_cost else ""
         model = one_line(task.model, LONGEST_MODEL)
-        facts = [short_id(task.id, known), _when(task), status_of(task, store), model, cost]
+        facts = [each.short_id, _when(task), status_of(task, store), model, cost]
         rows.append([*facts, *_folder(task, with_folder)])
     widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
     fronts = [
@@ -37,29 +38,33 @@ def task_table(
         for row in rows
     ]
     room = LONGEST_TITLE if width is None else max(LONGEST_TITLE // 3, width - cells(fronts[0]) - 2)
-    titles = ["task", *(one_line(_title(task), room) for task in tasks)]
+    titles = ["task", *(one_line(_title(each.task), room) for each in found)]
     return [f"{front}  {title}" for front, title in zip(fronts, titles, strict=True)]
 
 
-def subtask_tree(task: TaskMetadata, store: Store) -> list[str]:
+def subtask_tree(task: TaskMetadata, index: TaskIndex, store: Store) -> list[str]:
     """The subtasks of a task, and theirs, as lines of a Markdown list."""
-    known = {each.id: each for each in store.list()}
-    return list(_branches(task, known, store, 0, {task.id}))
+    family = {each.id: each for each in index.family(task.id)}
+    short = {task_id: index.short_id(task_id) for task_id in family}
+    return list(_branches(task, family, short, store, 0))
 
 
 def _branches(
-    task: TaskMetadata, known: Mapping[str, TaskMetadata], store: Store, level: int, seen: set[str]
+    task: TaskMetadata,
+    family: dict[str, TaskMetadata],
+    short: Mapping[str, str],
+    store: Store,
+    level: int,
 ) -> Iterator[str]:
     # What a process that is gone had not written into the parent, the child still says.
-    own = [each.id for each in known.values() if each.parent_id == task.id]
+    own = [each.id for each in family.values() if each.parent_id == task.id]
     for child_id in dict.fromkeys((*task.child_ids, *reversed(own))):
-        if child_id in seen or child_id not in known:
+        # Each is shown once, in whatever circle the files say they are.
+        if (child := family.pop(child_id, None)) is None:
             continue
-        seen.add(child_id)
-        child = known[child_id]
-        facts = f"{short_id(child_id, known.values())} · {status_of(child, store)} · {child.mode}"
+        facts = f"{short[child_id]} · {status_of(child, store)} · {child.mode}"
         yield f"{'  ' * level}- {facts} · {one_line(child.title, LONGEST_TITLE)}"
-        yield from _branches(child, known, store, level + 1, seen)
+        yield from _branches(child, family, short, store, level + 1)
 
 
 def _title(task: TaskMetadata) -> str:
@@ -73,10 +78,18 @@ def status_of(task: TaskMetadata, store: Store) -> str:
     except ValueError:
         return one_line(task.status, 12)
     if state not in AT_REST or state is TaskState.CREATED:
-        if not store.is_held(task.id):
+        if not _is_held(task, store):
             return "interrupted"
         return _AT_WORK.get(state, "running")
     return _STATUS.get(state, str(state))
+
+
+def _is_held(task: TaskMetadata, store: Store) -> bool:
+    try:
+        return store.is_held(task.id)
+    except TaskNotFoundError:
+        # Deleted a moment ago, or nothing but its metadata was ever there.
+        return False
 
 
 def _folder(task: TaskMetadata | None, wanted: bool) -> list[str]:

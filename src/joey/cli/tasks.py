@@ -1,81 +1,103 @@
-"""`joey tasks`: list, show and export what is kept of earlier tasks."""
+"""`joey tasks`: list, search, show, export and delete what is kept of earlier tasks."""
 
 from __future__ import annotations
 
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
 from joey.app import open_store
 from joey.cli.exit_codes import ExitCode, UsageError
+from joey.cli.export_tasks import export_task
 from joey.cli.launch import find_task, workspace_of
 from joey.cli.outputs import write_out
 from joey.cli.sanitise import sanitise
+from joey.cli.task_finding import opened_index, query_of
+from joey.cli.task_removal import delete_tasks
+from joey.cli.task_search import found_fields, found_lines, found_objects
 from joey.cli.task_table import subtask_tree, task_table
 from joey.cli.transcript import as_markdown, read_rows
 from joey.cli.wrapping import columns
-from joey.ports import Store, TaskMetadata
+from joey.ports import Store
+from joey.ports.task_index import TaskIndex, TaskPage
 
 
 def run_tasks(arguments: Namespace) -> ExitCode:
+    if arguments.action == "import":
+        from joey.cli.import_tasks import import_tasks
+
+        return import_tasks(arguments)
     store = open_store()
-    match arguments.action:
-        case "list":
-            _list(store, arguments)
-        case "show":
-            _show(store, arguments)
-        case "export":
-            _export(store, arguments)
+    with opened_index() as index:
+        match arguments.action:
+            case "list":
+                _list(store, index, arguments)
+            case "search":
+                _search(store, index, arguments)
+            case "show":
+                _show(store, index, arguments)
+            case "export":
+                export_task(store, index, arguments)
+            case "delete":
+                return delete_tasks(store, index, arguments)
     return ExitCode.DONE
 
 
-def _list(store: Store, arguments: Namespace) -> None:
-    known = store.list()
-    tasks: Sequence[TaskMetadata] = known
-    if not arguments.all:
-        workspace = workspace_of(arguments)
-        tasks = [task for task in tasks if task.workspace and Path(task.workspace) == workspace]
-    shown = tasks[: arguments.number]
+def _list(store: Store, index: TaskIndex, arguments: Namespace) -> None:
+    page = index.find(query_of(arguments, _place(arguments)), refresh=arguments.refresh)
     if arguments.json:
-        _write_json([msgspec.to_builtins(task) for task in shown])
+        _write_json([msgspec.to_builtins(each.task) for each in page.found])
         return
-    if not shown:
-        elsewhere = "" if arguments.all else " in this folder; --all lists those of all folders"
-        print(f"there are no tasks{elsewhere}", file=sys.stderr)
-        return
-    table = task_table(shown, store, with_folder=arguments.all, width=columns(sys.stdout))
-    _write("".join(f"{line}\n" for line in table))
-    if len(tasks) > len(shown):
-        print(f"and {len(tasks) - len(shown)} more (-n shows more of them)", file=sys.stderr)
+    if page.found:
+        width = columns(sys.stdout)
+        _write_lines(task_table(page.found, store, with_folder=arguments.all, width=width))
+    _tell_the_rest(page, arguments)
 
 
-def _show(store: Store, arguments: Namespace) -> None:
-    task = find_task(store.list(), arguments.id)
+def _search(store: Store, index: TaskIndex, arguments: Namespace) -> None:
+    words = " ".join(arguments.words)
+    if not any(char.isalnum() for char in words):
+        raise UsageError(f"there is no word in {words!r} to search for")
+    page = index.find(query_of(arguments, _place(arguments), words), refresh=arguments.refresh)
+    if arguments.json:
+        _write_json(found_objects(page.found))
+        return
+    if page.found:
+        width = columns(sys.stdout)
+        if width is None:
+            _write_lines(found_fields(page.found, store))
+        else:
+            _write_lines(found_lines(page.found, store, with_folder=arguments.all, width=width))
+    _tell_the_rest(page, arguments)
+
+
+def _place(arguments: Namespace) -> str | None:
+    return None if arguments.all else str(workspace_of(arguments))
+
+
+def _tell_the_rest(page: TaskPage, arguments: Namespace) -> None:
+    if not page.found:
+        narrowed = arguments.action == "search" or arguments.status or arguments.since is not None
+        such = "such tasks" if narrowed else "tasks"
+        elsewhere = "" if arguments.all else " in this folder; --all looks in all folders"
+        print(f"there are no {such}{elsewhere}", file=sys.stderr)
+    elif page.total > len(page.found):
+        print(f"and {page.total - len(page.found):,} more (-n shows more of them)", file=sys.stderr)
+
+
+def _show(store: Store, index: TaskIndex, arguments: Namespace) -> None:
+    task = find_task(index.starting(arguments.id), arguments.id)
     rows = read_rows(store, task.id)
     if arguments.json:
         _write_json({**msgspec.to_builtins(task), "messages": rows})
     else:
-        _write(sanitise(as_markdown(task, rows, subtask_tree(task, store))))
+        _write(sanitise(as_markdown(task, rows, subtask_tree(task, index, store))))
 
 
-def _export(store: Store, arguments: Namespace) -> None:
-    task = find_task(store.list(), arguments.id)
-    rows = read_rows(store, task.id)
-    if arguments.format == "json":
-        data = _json({**msgspec.to_builtins(task), "messages": rows})
-    else:
-        text = as_markdown(task, rows, subtask_tree(task, store))
-        data = text.encode("utf-8", "replace")
-    if arguments.output is None:
-        write_out(data)
-        return
-    try:
-        Path(arguments.output).write_bytes(data)
-    except OSError as error:
-        raise UsageError(f"{arguments.output} cannot be written: {error.strerror}") from error
+def _write_lines(lines: Sequence[str]) -> None:
+    _write("".join(f"{line}\n" for line in lines))
 
 
 def _write(text: str) -> None:

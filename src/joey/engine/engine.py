@@ -211,6 +211,10 @@ class Engine:
         """Tasks open in this process."""
         return list(self._tasks.values())
 
+    def ids(self) -> Sequence[str]:
+        """Of all tasks on disk; costs a look at the names of their folders."""
+        return self._store.ids()
+
     def history(self) -> Sequence[TaskMetadata]:
         """All tasks on disk, the most recently changed first."""
         return self._store.list()

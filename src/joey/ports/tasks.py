@@ -94,6 +94,10 @@ class Store(Protocol):
         """All tasks, the most recently changed first."""
         ...
 
+    def ids(self) -> Sequence[str]:
+        """Of all tasks, as their folders say; nothing else is looked at."""
+        ...
+
     def is_held(self, task_id: str) -> bool:
         """Whether a living process has the task open.
 

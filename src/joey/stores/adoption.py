@@ -16,23 +16,45 @@ from typing import Any
 from msgspec import Struct
 
 from joey.core.events import Record, TaskAdopted
-from joey.core.messages import Message
+from joey.core.messages import Message, TextBlock
 from joey.core.modes import DEFAULT_MODE
 from joey.core.protocol import ToolProtocol, detect_protocol
 from joey.errors import StoreError
 from joey.stores.journal import encode_record
-from joey.stores.layout import API, HISTORY_ITEM, JOURNAL, LEGACY_API, METADATA, UI
+from joey.stores.layout import API, HISTORY_ITEM, JOURNAL, LEGACY, METADATA, UI
 from joey.stores.private_files import keep_aside, read_regular, replace_files, storage_error
 from joey.stores.roo_calls import calls_as_text, pair_calls
 from joey.stores.roo_files import read_array, read_object, text_of
 from joey.stores.roo_messages import convert_messages, texts
-from joey.stores.roo_rows import Row, convert_rows, messages_from_rows, rows_from_messages
+from joey.stores.roo_rows import (
+    Row,
+    convert_rows,
+    messages_from_rows,
+    rows_from_messages,
+    take_deleted_range,
+)
 
 _log = logging.getLogger(__name__)
 _WORKSPACE = re.compile(r"^# Current Workspace Directory \((.+)\) Files$", re.MULTILINE)
 _MODE = re.compile(r"<slug>([A-Za-z0-9-]+)</slug>")
 _FORMAT = re.compile(r"<tool_format>(native|xml)</tool_format>")
+_NO_BEGINNING = "[The beginning of this conversation is lost.]"
 _XML_RESULT = re.compile(r"\[\w+[^\n]*\] Result:")
+
+
+class Histories(Struct, frozen=True):
+    rows: list[Row]
+    messages: list[Message]
+    lost: str | None = None
+    """The file that could not be used and was made up for from the other one."""
+    broken: tuple[str, ...] = ()
+    """Files of which only the beginning could be used."""
+
+    @property
+    def problem(self) -> str:
+        """What is missing, in words; empty when nothing is."""
+        lost = [f"{self.lost} cannot be used"] if self.lost else []
+        return "; ".join([*lost, *(f"{name} is cut off or damaged" for name in self.broken)])
 
 
 class Facts(Struct, frozen=True):
@@ -59,7 +81,11 @@ def adopt(folder: Path, task_id: str) -> Record:
 
 def record_of_histories(folder: Path, task_id: str) -> Record:
     """What the first record of the journal would be; changes nothing."""
-    rows, messages = read_histories(folder, task_id)
+    return adoption_record(folder, task_id, read_histories(folder, task_id))
+
+
+def adoption_record(folder: Path, task_id: str, histories: Histories) -> Record:
+    rows, messages = histories.rows, histories.messages
     facts = _find_facts(folder, messages)
     fix = pair_calls if facts.protocol is ToolProtocol.NATIVE else calls_as_text
     stamps = [row["ts"] for row in rows] + [m.ts for m in messages if isinstance(m.ts, int)]
@@ -70,37 +96,64 @@ def record_of_histories(folder: Path, task_id: str) -> Record:
         mode=facts.mode,
         protocol=facts.protocol,
         rows=tuple(rows),
-        messages=tuple(fix(messages)),
+        messages=tuple(fix(_begun_by_person(messages, rows))),
     )
     return Record(seq=1, event=event)
 
 
-def read_histories(folder: Path, task_id: str) -> tuple[list[Row], list[Message]]:
+def read_histories(folder: Path, task_id: str) -> Histories:
     """Both histories, the one made from the other where only one can be used."""
-    rows = convert_rows(read_array(folder, UI) or [])
-    messages = convert_messages(read_array(folder, API, LEGACY_API) or [])
+    ui, api, lost = read_array(folder, UI), read_array(folder, API), None
+    rows = convert_rows(ui.values)
+    messages = convert_messages(api.values, take_deleted_range(rows))
+    if not rows or not messages:
+        # Claude Dev called its UI history so; Roo looks for an API history under that name.
+        old = read_array(folder, LEGACY).values
+        rows = rows or convert_rows([row for row in old if not _is_message(row)])
+        messages = messages or convert_messages([row for row in old if _is_message(row)])
     if not messages and rows:
-        _log.warning("task %s: no usable %s; rebuilt from %s", task_id, API, UI)
+        lost = API
         messages = convert_messages(messages_from_rows(rows))
     if not rows and messages:
-        _log.warning("task %s: no usable %s; rebuilt from %s", task_id, UI, API)
+        lost = UI
         rows = rows_from_messages(messages)
     if not rows or not messages:
         raise StoreError(
             f"task {task_id} cannot be opened: neither {UI} nor {API} in {folder} can be used."
             " Put back a copy of one of them; nothing was changed."
         )
-    return rows, messages
+    if lost is not None:
+        other = UI if lost == API else API
+        _log.warning("task %s: no usable %s; rebuilt from %s", task_id, lost, other)
+    broken = tuple(name for name, array in ((UI, ui), (API, api)) if not array.whole)
+    return Histories(rows, messages, lost, broken)
+
+
+def _is_message(row: Any) -> bool:
+    return isinstance(row, dict) and "role" in row
+
+
+def _begun_by_person(messages: list[Message], rows: list[Row]) -> list[Message]:
+    """No provider takes a history that begins with a reply."""
+    if messages[0].role == "user":
+        return messages
+    text = text_of(rows[0], "text").strip() or _NO_BEGINNING
+    return [Message(role="user", content=(TextBlock(text),)), *messages]
 
 
 def _find_facts(folder: Path, messages: list[Message]) -> Facts:
     known = read_object(folder / METADATA) | read_object(folder / HISTORY_ITEM)
     said = list(texts(messages, "user"))
     return Facts(
-        workspace=text_of(known, "workspace") or _search(_WORKSPACE, said) or "",
+        workspace=workspace_of(known) or _search(_WORKSPACE, said) or "",
         mode=text_of(known, "mode") or _search(_MODE, reversed(said)) or DEFAULT_MODE,
         protocol=_find_protocol(known, messages, said),
     )
+
+
+def workspace_of(item: dict[str, Any]) -> str:
+    """Where a task worked, in the words of Roo's history item or of Cline's."""
+    return text_of(item, "workspace") or text_of(item, "cwdOnTaskInitialization")
 
 
 def _find_protocol(known: dict[str, Any], messages: list[Message], said: list[str]) -> ToolProtocol:
@@ -122,9 +175,9 @@ def _search(pattern: re.Pattern[str], said: Iterable[str]) -> str | None:
 
 def _back_up(folder: Path, name: str) -> None:
     """Keep a copy of an original; one kept earlier is never overwritten."""
+    stem = name.removesuffix(".json")
     try:
         original = read_regular(folder / name)
-        stem = name.removesuffix(".json")
         earlier = read_regular(folder / f"{stem}.roo.json")
     except OSError as error:
         raise storage_error(f"could not back up {name}", folder, error) from error

@@ -140,6 +140,15 @@ class Journal:
         except OSError as error:
             raise storage_error("could not open the journal", folder, error) from error
 
+    @classmethod
+    def of_record(cls, folder: Path, record: Record) -> Journal:
+        """Go on with a journal of which this record is known to be all."""
+        path = folder / JOURNAL
+        try:
+            return cls(path, [record], path.stat().st_size, fresh=False)
+        except OSError as error:
+            raise storage_error("could not open the journal", folder, error) from error
+
     @staticmethod
     def peek(folder: Path) -> list[Record]:
         """What can be read of the journal now, by somebody who does not own it."""

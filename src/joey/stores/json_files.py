@@ -18,6 +18,8 @@ from joey.stores.journal import Journal
 from joey.stores.layout import (
     API,
     COMMAND_OUTPUT,
+    IMPORTED,
+    INDEX,
     JOURNAL,
     METADATA,
     UI,
@@ -35,7 +37,7 @@ from joey.stores.private_files import (
     replace_files,
     storage_error,
 )
-from joey.stores.task_list import list_tasks
+from joey.stores.task_list import list_ids, list_tasks
 
 
 class JsonFileLog:
@@ -84,6 +86,7 @@ class JsonFileLog:
             files = {UI: _array(ui), API: _array(api), METADATA: msgspec.json.encode(metadata)}
             replace_files(self.folder, files)
             self._written = number
+            _note(self.folder, metadata)
 
 
 class JsonFileStore:
@@ -140,18 +143,22 @@ class JsonFileStore:
     def list(self) -> Sequence[TaskMetadata]:
         return list_tasks(self.tasks)
 
+    def ids(self) -> Sequence[str]:
+        return list_ids(self.tasks)
+
     def is_held(self, task_id: str) -> bool:
         _, folder = self._existing(task_id)
         return is_held(folder)
 
     def delete(self, task_id: str) -> None:
         bare, folder = self._existing(task_id)
-        if folder != new_folder(self.tasks, bare) or not (folder / JOURNAL).exists():
+        ours = (folder / JOURNAL).exists() or (folder / IMPORTED).exists()
+        if folder != new_folder(self.tasks, bare) or not ours:
             raise StoreError(f"{folder} was not written by joey, and stays as it is.")
         lock = _lock(folder, bare)
         try:
             # The journal goes first: without it nothing of the folder can be taken for a task.
-            (folder / JOURNAL).unlink()
+            (folder / JOURNAL).unlink(missing_ok=True)
             for name in (UI, API, METADATA):
                 (folder / name).unlink(missing_ok=True)
             shutil.rmtree(folder)
@@ -159,6 +166,10 @@ class JsonFileStore:
             raise storage_error(f"could not delete task {bare}", folder, error) from error
         finally:
             lock.release()
+        if _has_index(self.tasks):
+            from joey.stores.task_index import forget_task
+
+            forget_task(self.tasks.parent, folder.name)
 
     def _existing(self, task_id: str) -> tuple[str, Path]:
         bare = clean_id(task_id)
@@ -197,8 +208,21 @@ def _read(folder: Path, task_id: str) -> tuple[Journal, list[Record]]:
                 f"task {task_id} has nothing to resume: no record in {folder / JOURNAL} can be"
                 " read. Whatever was in it is kept beside it."
             )
-    adopt(folder, task_id)
-    return Journal.open(folder)
+    record = adopt(folder, task_id)
+    return Journal.of_record(folder, record), [record]
+
+
+def _note(folder: Path, metadata: TaskMetadata) -> None:
+    """Tell the index of tasks, where there is one."""
+    if _has_index(folder.parent):
+        # SQLite takes its time to load, and most runs never come here.
+        from joey.stores.task_index import note_task
+
+        note_task(folder.parent.parent, folder.name, metadata)
+
+
+def _has_index(tasks: Path) -> bool:
+    return (tasks.parent / INDEX).is_file()
 
 
 def _is_blank(folder: Path) -> bool:

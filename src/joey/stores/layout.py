@@ -17,14 +17,18 @@ from pathlib import Path
 JOURNAL = "journal.jsonl"
 UI = "ui_messages.json"
 API = "api_conversation_history.json"
-LEGACY_API = "claude_messages.json"
+LEGACY = "claude_messages.json"
 METADATA = "task_metadata.json"
 HISTORY_ITEM = "history_item.json"
+IMPORTED = "imported.json"
+"""Marks a copy that `joey tasks import` made of somebody else's task."""
 COMMAND_OUTPUT = "command-output"
 LOCK = "lock"
+INDEX = "index.sqlite"
+"""Beside `tasks/`."""
 
 PREFIX = "task_"
-_SNAPSHOTS = (UI, API, LEGACY_API)
+_SNAPSHOTS = (UI, API, LEGACY)
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
 
 

@@ -121,6 +121,9 @@ class MemoryStore:
             for task_id, task in self.tasks.items()
         )
 
+    def ids(self) -> Sequence[str]:
+        return tuple(self.tasks)
+
     def is_held(self, task_id: str) -> bool:
         bare = clean_id(task_id)
         if bare is None or bare not in self.tasks:

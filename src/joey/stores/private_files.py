@@ -21,11 +21,15 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 def storage_error(what: str, folder: Path, error: OSError) -> StoreError:
     """`error` in words for the person, with what to do about it."""
     reason = error.strerror or str(error)
-    if error.errno in _FULL:
+    if is_full(error):
         advice = "Free some space there and try again; what was recorded before is intact."
     else:
         advice = "Check that the folder is there and that you may read and write it."
     return StoreError(f"{what} in {folder}: {reason}. {advice}")
+
+
+def is_full(error: OSError) -> bool:
+    return error.errno in _FULL
 
 
 def make_folder(path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,11 @@ from joey.core.messages import Block, Message, TextBlock, ToolResultBlock, ToolU
 from joey.core.prompts.replies import interrupted, result_header
 from joey.stores.roo_messages import blocks_of
 
+_TAKEN_BY_ALL = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ODD = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST_STEM = 56
+"""With a number behind it, it must still fit where ids end at 64 characters."""
+
 
 def pair_calls(messages: list[Message]) -> list[Message]:
     """Give each call its one result; the last reply may stay unanswered."""
@@ -25,17 +31,39 @@ def pair_calls(messages: list[Message]) -> list[Message]:
     known: set[str] = set()
     waiting: dict[str, str] = {}
     for message in messages:
-        if isinstance(message.content, str) and not waiting:
-            paired.append(message)
-        elif message.role == "assistant":
+        if message.role == "assistant":
             waiting = _unique_ids(message, known)
-            blocks: Iterator[Block] = _rename(message, waiting)
-            paired.append(structs.replace(message, content=tuple(blocks)))
+            fits = _fits_calls(message, waiting)
         else:
-            blocks = _answer(message, waiting)
-            paired.append(structs.replace(message, content=tuple(blocks)))
-            waiting = {}
+            fits = _fits_results(message, waiting)
+        if fits:
+            paired.append(message)
+            continue
+        fix = _rename if message.role == "assistant" else _answer
+        paired.append(structs.replace(message, content=tuple(fix(message, waiting))))
     return paired
+
+
+def _fits_calls(message: Message, ids: dict[str, str]) -> bool:
+    """Whether a reply can stay as it is."""
+    calls = 0
+    for block in blocks_of(message):
+        if isinstance(block, ToolUseBlock):
+            calls += 1
+        elif isinstance(block, ToolResultBlock):
+            return False
+    return calls == len(ids) and all(stored == kept for stored, kept in ids.items())
+
+
+def _fits_results(message: Message, waiting: dict[str, str]) -> bool:
+    """Whether a message holds just the results that are waited for, in order, before all else."""
+    blocks = blocks_of(message)
+    results = [block.tool_use_id for block in blocks if isinstance(block, ToolResultBlock)]
+    if results != list(waiting) or any(stored != kept for stored, kept in waiting.items()):
+        return False
+    if any(isinstance(block, ToolUseBlock) for block in blocks):
+        return False
+    return all(isinstance(block, ToolResultBlock) for block in blocks[: len(results)])
 
 
 def calls_as_text(messages: list[Message]) -> list[Message]:
@@ -52,15 +80,22 @@ def calls_as_text(messages: list[Message]) -> list[Message]:
 
 
 def _unique_ids(message: Message, known: set[str]) -> dict[str, str]:
-    """The ids of a reply's calls, each with the one it gets: its own unless that was taken."""
+    """The ids of a reply's calls, each with the one it gets: its own unless that was taken, or is
+    one that not every provider takes."""
     ids: dict[str, str] = {}
     for block in blocks_of(message):
         if isinstance(block, ToolUseBlock) and block.id not in ids:
-            numbered = (f"{block.id}_{number}" for number in itertools.count(2))
-            candidates = itertools.chain((block.id,), numbered)
-            ids[block.id] = next(name for name in candidates if name and name not in known)
+            ids[block.id] = _free_id(block.id, known)
             known.add(ids[block.id])
     return ids
+
+
+def _free_id(stored: str, known: set[str]) -> str:
+    if stored and stored not in known and _TAKEN_BY_ALL.fullmatch(stored):
+        return stored
+    stem = _ODD.sub("_", stored)[:_LONGEST_STEM] or "call"
+    numbered = (f"{stem}_{number}" for number in itertools.count(2))
+    return next(name for name in itertools.chain((stem,), numbered) if name not in known)
 
 
 def _rename(message: Message, ids: dict[str, str]) -> Iterator[Block]:

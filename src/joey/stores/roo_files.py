@@ -8,36 +8,56 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator
+import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from joey.stores.private_files import read_regular
 
 _log = logging.getLogger(__name__)
 _MAX_SAFE = 2**53
+_SPACE = re.compile(r"[ \t\r\n]*")
 
 
-def read_array(folder: Path, *names: str) -> list[Any] | None:
-    """The first file of these that holds a JSON array with something in it.
+class Array(Struct, frozen=True):
+    values: list[Any] = []
+    whole: bool = True
+    """False: the file is broken, and these are the elements before the break."""
+
+
+def read_array(folder: Path, name: str) -> Array:
+    """The JSON array of that name; empty when there is nothing to be had.
 
     Roo saves by writing `.<name>.new_…`, moving the old file to `.<name>.bak_…` and the new one
-    into its place; when that was cut short, one of the two is the best there is.
+    into its place; when that was cut short, one of the two is the best there is. Without a whole
+    file, the elements at the beginning of a broken one are taken.
     """
-    for path in _candidates(folder, names):
-        value = _read_json(path)
+    paths = [folder / name, *leftovers(folder, name)]
+    for path in paths:
+        value = read_value(path)
         if isinstance(value, list) and value:
-            return value
+            return Array(value)
         if value is not None:
             _log.warning("%s holds no list of messages", path)
-    return None
+    for path in paths:
+        if whole := _whole_elements(path):
+            _log.warning("%s is broken; its first %s entries are used", path, len(whole))
+            return Array(whole, whole=False)
+    return Array()
+
+
+def leftovers(folder: Path, name: str) -> list[Path]:
+    """What interrupted saves of a file have left beside it, the newest first."""
+    paths = [*folder.glob(f".{name}.bak_*"), *folder.glob(f".{name}.new_*")]
+    return sorted(paths, key=os.path.getmtime, reverse=True)
 
 
 def read_object(path: Path) -> dict[str, Any]:
     """The JSON object in a file; an empty one when it is missing or something else."""
-    value = _read_json(path)
+    value = read_value(path)
     return value if isinstance(value, dict) else {}
 
 
@@ -68,14 +88,37 @@ def decode_loosely(data: bytes) -> Any:
         return msgspec.json.decode(valid)
 
 
-def _candidates(folder: Path, names: tuple[str, ...]) -> Iterator[Path]:
-    for name in names:
-        yield folder / name
-        leftovers = [*folder.glob(f".{name}.bak_*"), *folder.glob(f".{name}.new_*")]
-        yield from sorted(leftovers, key=os.path.getmtime, reverse=True)
+def _whole_elements(path: Path) -> list[Any]:
+    """The elements of a JSON array up to the first that is cut off or damaged."""
+    try:
+        data = read_regular(path)
+    except OSError:
+        return []  # told before, when the whole file was tried
+    text = (data or b"").decode("utf-8-sig", "replace")
+    place = _after_space(text, 0)
+    elements: list[Any] = []
+    decoder = json.JSONDecoder(parse_constant=lambda _: None)
+    while text.startswith("," if elements else "[", place):
+        try:
+            element, place = decoder.raw_decode(text, _after_space(text, place + 1))
+        except (ValueError, RecursionError):
+            break
+        elements.append(element)
+        place = _after_space(text, place)
+    try:
+        value = decode_loosely(json.dumps(elements).encode())
+    except (ValueError, RecursionError):
+        return []
+    return value if isinstance(value, list) else []
 
 
-def _read_json(path: Path) -> Any:
+def _after_space(text: str, place: int) -> int:
+    match = _SPACE.match(text, place)
+    return match.end() if match else place
+
+
+def read_value(path: Path) -> Any:
+    """The JSON in a file; None when it is missing or cannot be read."""
     try:
         data = read_regular(path)
         return None if data is None else decode_loosely(data)

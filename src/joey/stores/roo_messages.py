@@ -8,7 +8,7 @@ adopted can be sent as it is.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from msgspec import UNSET, structs
@@ -30,8 +30,13 @@ from joey.stores.roo_files import whole_number
 _log = logging.getLogger(__name__)
 
 
-def convert_messages(rows: list[Any]) -> list[Message]:
-    """The messages that the model would see, neighbours of the same role joined into one."""
+def convert_messages(rows: list[Any], deleted: range = range(0)) -> list[Message]:
+    """The messages that the model would see, neighbours of the same role joined into one.
+
+    `deleted` are the places of messages that Cline has taken out of sight.
+    """
+    if deleted:
+        rows = [row for place, row in enumerate(rows) if place not in deleted]
     joined: list[Message] = []
     for message in filter(None, map(_message, _visible(rows))):
         if joined and joined[-1].role == message.role:
@@ -53,10 +58,13 @@ def _visible(rows: list[Any]) -> Iterator[dict[str, Any]]:
         _log.warning("%s entries of the history are no messages", len(rows) - len(messages))
     hiding = {
         name
-        for row in messages
         for flag, key in (("isSummary", "condenseId"), ("isTruncationMarker", "truncationId"))
-        if row.get(flag) and isinstance(name := row.get(key), str)
+        for row in messages
+        if flag in row and row[flag] and isinstance(name := row.get(key), str)
     }
+    if not hiding:
+        yield from messages
+        return
     for row in messages:
         parents = (row.get("condenseParent"), row.get("truncationParent"))
         if not any(isinstance(parent, str) and parent in hiding for parent in parents):
@@ -71,7 +79,7 @@ def _message(row: dict[str, Any]) -> Message | None:
     if not isinstance(content, str):
         blocks = content if isinstance(content, list) else []
         content = tuple(filter(None, map(_block, blocks)))
-    if not content:
+    if not content or (isinstance(content, str) and not content.strip()):
         return None
     details, plain = row.get("reasoning_details"), row.get("reasoning_content")
     identity, ts = row.get("id"), whole_number(row.get("ts"))
@@ -86,37 +94,49 @@ def _message(row: dict[str, Any]) -> Message | None:
 
 
 def _block(raw: Any) -> Block | None:
-    match raw:
-        case {"type": "image"}:
-            return _image(raw)
-        case {"type": "thinking", "thinking": str(text), "signature": str(signature)} if signature:
-            return ThinkingBlock(thinking=text, signature=signature)
-        case {"type": "thinking", "thinking": str(text)}:
-            return ReasoningBlock(text=text)
-        case {"type": "redacted_thinking", "data": str(data)}:
-            return RedactedThinkingBlock(data)
-        case {"type": "reasoning"}:
-            return _reasoning(raw)
-        case {"type": "tool_use", "name": str(name)}:
-            given = raw.get("input")
-            arguments = given if isinstance(given, dict) else {}
-            return ToolUseBlock(id=str(raw.get("id") or ""), name=name, input=arguments)
-        case {"type": "tool_result"}:
-            return ToolResultBlock(
-                tool_use_id=str(raw.get("tool_use_id") or ""),
-                content=_result_content(raw.get("content")),
-                is_error=raw.get("is_error") is True,
-            )
-        case {"text": str(text)} | str(text):
-            return TextBlock(text) if text else None
-        case {"type": "thoughtSignature"}:
-            # Means something to the model that signed it and to nobody else.
-            return None
-        case {"type": str(kind)}:
-            _log.warning("a block of the kind %r was left out", kind)
-        case _:
-            _log.warning("a block without a kind was left out")
-    return None
+    if not isinstance(raw, dict):
+        return _text({"text": raw})
+    kind = raw.get("type")
+    if isinstance(kind, str) and (made := _KINDS.get(kind)) is not None:
+        return made(raw)
+    if (block := _text(raw)) is None and not isinstance(raw.get("text"), str):
+        _log.warning("a block of the kind %r was left out", kind)
+    return block
+
+
+def _text(raw: dict[str, Any]) -> TextBlock | None:
+    text = raw.get("text")
+    return TextBlock(text) if isinstance(text, str) and text.strip() else None
+
+
+def _thinking(raw: dict[str, Any]) -> Block | None:
+    text, signature = raw.get("thinking"), raw.get("signature")
+    if not isinstance(text, str):
+        return _text(raw)
+    if isinstance(signature, str) and signature:
+        return ThinkingBlock(thinking=text, signature=signature)
+    return ReasoningBlock(text=text)
+
+
+def _redacted(raw: dict[str, Any]) -> Block | None:
+    data = raw.get("data")
+    return RedactedThinkingBlock(data) if isinstance(data, str) else _text(raw)
+
+
+def _tool_use(raw: dict[str, Any]) -> Block | None:
+    name, given = raw.get("name"), raw.get("input")
+    if not isinstance(name, str):
+        return _text(raw)
+    arguments = given if isinstance(given, dict) else {}
+    return ToolUseBlock(id=str(raw.get("id") or ""), name=name, input=arguments)
+
+
+def _tool_result(raw: dict[str, Any]) -> Block:
+    return ToolResultBlock(
+        tool_use_id=str(raw.get("tool_use_id") or ""),
+        content=_result_content(raw.get("content")),
+        is_error=raw.get("is_error") is True,
+    )
 
 
 def _image(raw: dict[str, Any]) -> ImageBlock | TextBlock | None:
@@ -167,3 +187,16 @@ def texts(messages: Iterable[Message], role: str) -> Iterator[str]:
             for block in blocks_of(message):
                 if isinstance(block, TextBlock):
                     yield block.text
+
+
+_KINDS: dict[str, Callable[[dict[str, Any]], Block | None]] = {
+    "text": _text,
+    "image": _image,
+    "thinking": _thinking,
+    "redacted_thinking": _redacted,
+    "reasoning": _reasoning,
+    "tool_use": _tool_use,
+    "tool_result": _tool_result,
+    # Means something to the model that signed it and to nobody else.
+    "thoughtSignature": lambda raw: None,
+}

@@ -17,6 +17,7 @@ from joey.stores.roo_messages import blocks_of
 Row = dict[str, Any]
 
 _log = logging.getLogger(__name__)
+_DELETED = "conversationHistoryDeletedRange"
 _RESUME_ASKS = ("resume_task", "resume_completed_task")
 _WRAPPED = re.compile(r"\s*<(task|user_message|feedback|answer)>\n?(.*?)\n?</\1>\s*", re.DOTALL)
 _ENGINE_SPOKE = re.compile(r"\[[^\n]*\] Result:|\[TASK RESUMPTION\]|\[ERROR\]")
@@ -29,6 +30,22 @@ def convert_rows(raw: list[Any]) -> list[Row]:
     if len(rows) < len(raw):
         _log.warning("%s entries of the UI history are no rows", len(raw) - len(rows))
     return _number(_without_loose_ends(rows))
+
+
+def take_deleted_range(rows: list[Row]) -> range:
+    """The places of API messages that Cline no longer sends, after the latest row that tells.
+
+    The rows forget them: they are places in Cline's file, and mean nothing in any other.
+    """
+    deleted = range(0)
+    for place, row in enumerate(rows):
+        if _DELETED not in row:
+            continue
+        match row[_DELETED]:
+            case [int(first), int(last)] if 0 < first <= last:
+                deleted = range(first, last + 1)
+        rows[place] = {name: value for name, value in row.items() if name != _DELETED}
+    return deleted
 
 
 def messages_from_rows(rows: list[Row]) -> list[Any]:
@@ -75,8 +92,13 @@ def _number(rows: list[Row]) -> list[Row]:
     last = 0
     numbered: list[Row] = []
     for row in rows:
-        last = max(whole_number(row.get("ts")) or 0, last + 1)
-        numbered.append(row | {"ts": last} | ({"partial": False} if row.get("partial") else {}))
+        stamp = row.get("ts")
+        last = max(whole_number(stamp) or 0, last + 1)
+        if type(stamp) is int and stamp == last and not row.get("partial"):
+            numbered.append(row)
+        else:
+            whole = {"partial": False} if row.get("partial") else {}
+            numbered.append(row | {"ts": last} | whole)
     return numbered
 
 
@@ -87,7 +109,9 @@ def _spoken(row: Row) -> str:
     match row:
         case {"ask": "followup"}:
             return str(_json_text(row).get("question") or text).strip()
-        case {"say": "text" | "user_feedback" | "completion_result"}:
+        case {"ask": "plan_mode_respond"}:
+            return str(_json_text(row).get("response") or text).strip()
+        case {"say": "task" | "text" | "user_feedback" | "completion_result"}:
             return text.strip()
         case {"ask": "request_limit_reached"}:
             return text.strip()

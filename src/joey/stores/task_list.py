@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from joey.core.events import Record, TaskAdopted, TaskCreated, UserSaid
 from joey.core.state import TaskState
@@ -31,22 +31,38 @@ _metadata = msgspec.json.Decoder(TaskMetadata)
 _HEAD = 64 * 1024
 
 
+class Described(Struct, frozen=True):
+    metadata: TaskMetadata
+    own: bool
+    """It is what a joey wrote for the list, and not put together from other files."""
+
+
+def list_ids(tasks: Path) -> tuple[str, ...]:
+    """Ids by the names of the folders alone."""
+    named = (clean_id(name) for name in _folders(tasks))
+    return tuple(dict.fromkeys(task_id for task_id in named if task_id is not None))
+
+
 def list_tasks(tasks: Path) -> tuple[TaskMetadata, ...]:
     """Every task in the folder, the most recently changed first; whatever else is there is passed
     over."""
-    try:
-        with os.scandir(tasks) as entries:
-            folders = {entry.name: entry.path for entry in entries}
-    except FileNotFoundError:
-        return ()
-    except OSError as error:
-        raise StoreError(f"could not list the tasks in {tasks}: {error.strerror}") from error
+    folders = _folders(tasks)
     found: dict[str, TaskMetadata] = {}
     # Where both spellings of a folder exist, the prefixed one is the one that would be opened.
     for name in sorted(folders, key=lambda name: name.startswith(PREFIX)):
-        if (metadata := _describe(name, folders[name])) is not None:
-            found[metadata.id] = metadata
+        if (described := describe(name, folders[name])) is not None:
+            found[described.metadata.id] = described.metadata
     return newest_first(found.values())
+
+
+def _folders(tasks: Path) -> dict[str, str]:
+    try:
+        with os.scandir(tasks) as entries:
+            return {entry.name: entry.path for entry in entries}
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise StoreError(f"could not list the tasks in {tasks}: {error.strerror}") from error
 
 
 def newest_first(tasks: Iterable[TaskMetadata]) -> tuple[TaskMetadata, ...]:
@@ -86,19 +102,27 @@ def metadata_of_records(task_id: str, records: Iterable[Record]) -> TaskMetadata
     return metadata
 
 
-def _describe(name: str, path: str) -> TaskMetadata | None:
-    task_id = clean_id(name)
-    if task_id is None or name.startswith("_"):
+def id_of_folder(name: str) -> str | None:
+    """The id of the task in a folder of this name; None when there can be no task in it."""
+    return None if name.startswith("_") else clean_id(name)
+
+
+def describe(name: str, path: str) -> Described | None:
+    """What the folder tells about its task; None when it holds none."""
+    task_id = id_of_folder(name)
+    if task_id is None:
         return None
     folder = Path(path)
     try:
         data = read_regular(f"{path}/{METADATA}")
         if data is not None and (known := _decode_metadata(data)) is not None:
-            return known if known.id == task_id else structs.replace(known, id=task_id)
-        return _from_contents(folder, task_id) if has_history(folder) else None
+            own = known if known.id == task_id else structs.replace(known, id=task_id)
+            return Described(own, own=True)
+        metadata = _from_contents(folder, task_id) if has_history(folder) else None
     except OSError as error:
         _log.warning("the task folder %s cannot be read: %s", folder, error)
         return None
+    return None if metadata is None else Described(metadata, own=False)
 
 
 def _decode_metadata(data: bytes) -> TaskMetadata | None:
@@ -118,7 +142,7 @@ def _from_contents(folder: Path, task_id: str) -> TaskMetadata | None:
     changed = int(folder.stat().st_mtime * 1000)
     return TaskMetadata(
         id=task_id,
-        title=text_of(first, "text").strip(),
+        title=text_of(first, "text").strip().encode("utf-8", "replace").decode("utf-8"),
         status=TaskState.ABORTED.value,
         created=whole_number(first.get("ts")) or changed,
         updated=changed,

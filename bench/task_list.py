@@ -1,0 +1,117 @@
+"""The index of tasks: `python -m bench.task_list [COUNT]`.
+
+Small tasks are made, all alike but for their words. A page is what `joey tasks list` shows,
+measured from opening the index to the last row; beside it a plain look at all folders, which is
+what a list costs without an index. *a new folder*: another program has added a task, so the names
+of all folders are read. *refresh*: every folder is looked at. The first search reads all
+conversations.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from bench.tables import table, verdict
+from joey.ports.task_index import TaskQuery
+from joey.stores.task_index import SqliteTaskIndex, forget_task
+from joey.stores.task_list import list_tasks
+
+COUNT = 5_000
+ROUNDS = 5
+GOAL = 100.0
+"""Milliseconds."""
+SPACES = 50
+OLD = 1_700_000_000
+METADATA = (
+    '{{"id":"{id}","title":"Repair number {number}","workspace":"/home/ann/project{space}",'
+    '"mode":"code","model":"scripted","status":"completed","created":{ts},"updated":{ts}}}'
+)
+ROWS = (
+    '[{{"ts":1,"type":"say","say":"text","text":"repair the parser of part{number}"}},\n'
+    '{{"ts":2,"type":"say","say":"completion_result","text":"All tests pass again."}}]\n'
+)
+
+
+def main(count: int = COUNT) -> None:
+    with TemporaryDirectory(prefix="joey-bench-") as folder:
+        home = Path(folder)
+        make_tasks(home / "tasks", count)
+        run(home, count)
+
+
+def make_tasks(tasks: Path, count: int) -> None:
+    tasks.mkdir()
+    for number in range(count):
+        put(tasks, number)
+    # As if the last of them had been made long ago.
+    os.utime(tasks, (OLD, OLD))
+
+
+def put(tasks: Path, number: int) -> None:
+    facts = {"id": f"{number:013x}", "number": number, "space": number % SPACES}
+    folder = tasks / f"task_{facts['id']}"
+    folder.mkdir()
+    (folder / "task_metadata.json").write_text(METADATA.format(ts=OLD * 1000 + number, **facts))
+    (folder / "ui_messages.json").write_text(ROWS.format(number=number))
+
+
+def run(home: Path, count: int) -> None:
+    place, tasks = f"/home/ann/project{SPACES // 2}", home / "tasks"
+    rows = [["ms", "measured", "goal", ""]]
+
+    def row(what: str, work: Callable[[], object], goal: float | None = None) -> None:
+        rounds = 1 if goal is None else ROUNDS
+        figure = median(timed(work) for _ in range(rounds))
+        ends = ["", ""] if goal is None else [f"{goal:.0f}", verdict(figure, goal)]
+        rows.append([what, f"{figure:,.1f}", *ends])
+
+    row("plain scan of all folders", lambda: list_tasks(tasks))
+    row("building the index", lambda: find(home, TaskQuery()))
+    row("first page", lambda: find(home, TaskQuery()), GOAL)
+    row("first page of one folder", lambda: find(home, TaskQuery(workspace=place)), GOAL)
+    row("first page of completed tasks", lambda: find(home, TaskQuery(status="completed")), GOAL)
+    row("refresh", lambda: find(home, TaskQuery(), refresh=True))
+    row("first search", lambda: find(home, TaskQuery(words="part77")))
+    row("a rare word", lambda: find(home, TaskQuery(words="part77")), GOAL)
+    row("a word of every task", lambda: find(home, TaskQuery(words="parser")))
+    row("whole `joey tasks list`", lambda: command(home, "tasks", "list", "--all"))
+    row("whole `joey tasks --help`", lambda: command(home, "tasks", "--help"))
+    put(tasks, count)
+    row("first page after a new folder", lambda: find(home, TaskQuery()))
+    row("forgetting a deleted task", lambda: forget_task(home, f"task_{count // 2:013x}"))
+    size = (home / "index.sqlite").stat().st_size
+    table(f"{count:,} tasks, and an index of {size / 1e6:.1f} MB", rows)
+
+
+def find(home: Path, query: TaskQuery, *, refresh: bool = False) -> None:
+    with closing(SqliteTaskIndex(home)) as index:
+        page = index.find(query, refresh=refresh)
+    assert page.found
+
+
+def command(home: Path, *arguments: str) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "joey", *arguments],
+        env={**os.environ, "JOEY_HOME": str(home)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=True,
+    )
+
+
+def timed(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return (time.perf_counter() - started) * 1000
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,65 @@
+"""Tasks that come from other programs, and tasks that go to them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from joey.config.home import joey_home
+from joey.errors import StoreError
+from joey.stores.export import write_roo_folder
+from joey.stores.foreign_tasks import (
+    ForeignTask,
+    Sighting,
+    disk_is_full,
+    import_task,
+    look_at,
+    tasks_of,
+)
+from joey.stores.json_files import JsonFileStore
+from joey.stores.roo_storage import known_places, places_under
+
+__all__ = [
+    "Exchange",
+    "ForeignTask",
+    "Sighting",
+    "disk_is_full",
+    "write_roo_folder",
+]
+
+
+class Exchange:
+    """Where the others keep their tasks, and where joey does."""
+
+    def __init__(self, home: Path | None = None, env: Mapping[str, str] | None = None) -> None:
+        self._env = os.environ if env is None else env
+        self._own = JsonFileStore(home or joey_home(self._env)).tasks
+
+    def find(self, paths: Sequence[Path], *, everywhere: bool) -> list[ForeignTask]:
+        """The tasks under these paths, and with `everywhere` all that this machine has.
+
+        Raises:
+            StoreError: a path is not there, or has no task in it.
+        """
+        places = []
+        for path in paths:
+            under = places_under(path)
+            if not under:
+                raise StoreError(
+                    f"there is no task in {path}: a folder of a task holds ui_messages.json or"
+                    " api_conversation_history.json"
+                )
+            places += under
+        if everywhere:
+            home = Path(self._env.get("HOME") or Path.home())
+            places += known_places(home, self._env)
+        seen = dict.fromkeys(places)
+        return tasks_of(seen, self._own)
+
+    def look_at(self, task: ForeignTask) -> Sighting:
+        return look_at(task, self._own)
+
+    def take(self, task: ForeignTask) -> Path:
+        """Raises StoreError."""
+        return import_task(task, self._own)

@@ -1,0 +1,61 @@
+"""`joey tasks export`: a task as a document, as JSON, or as a folder for Roo Code."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+import msgspec
+
+from joey.cli.exit_codes import UsageError
+from joey.cli.launch import find_task
+from joey.cli.outputs import write_out
+from joey.cli.task_table import subtask_tree
+from joey.cli.transcript import as_markdown, read_rows
+from joey.core.secrets import without_secrets
+from joey.ports import Store, TaskMetadata
+from joey.ports.task_index import TaskIndex
+
+
+def export_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:
+    """Secrets are left out as they are where a configuration is shown.
+
+    Raises:
+        UsageError: it cannot be written there.
+    """
+    task = find_task(index.starting(arguments.id), arguments.id)
+    if arguments.format == "roo":
+        _export_folder(store, task, arguments)
+        return
+    data = _document(store, index, task, arguments.format)
+    if arguments.output is None:
+        write_out(data)
+        return
+    path = Path(arguments.output)
+    try:
+        with path.open("wb" if arguments.force else "xb") as file:
+            file.write(data)
+    except FileExistsError as error:
+        raise UsageError(f"{path} is there already; --force replaces it") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _document(store: Store, index: TaskIndex, task: TaskMetadata, form: str) -> bytes:
+    facts = without_secrets(msgspec.to_builtins(task))
+    rows = without_secrets(read_rows(store, task.id))
+    if form == "json":
+        whole = msgspec.json.encode({**facts, "messages": rows})
+        return msgspec.json.format(whole, indent=2) + b"\n"
+    shown = msgspec.convert(facts, TaskMetadata)
+    return as_markdown(shown, rows, subtask_tree(task, index, store)).encode("utf-8", "replace")
+
+
+def _export_folder(store: Store, task: TaskMetadata, arguments: Namespace) -> None:
+    from joey.app.exchange import write_roo_folder
+
+    if arguments.output is None:
+        raise UsageError("--format roo writes a folder; say with -o DIR where to put it")
+    records = store.read(task.id)
+    folder = write_roo_folder(task, records, Path(arguments.output), force=arguments.force)
+    write_out(f"{folder}\n".encode())

@@ -1,0 +1,277 @@
+"""Keeping the index of tasks true to the folders.
+
+A folder is read again when the time, size or inode of the files it was described from has
+changed. Those are taken before the reading, so a change during it is seen the next time. Looking
+at every folder costs some microseconds each: up to `FEW` tasks it is done for each answer. With
+more of them it is done when the last time is `MAX_AGE` ago; in between, a look at the folder of
+all tasks tells which have come and gone, joey's own processes report what they write, and
+whatever is about to be shown is looked at.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from joey.ports import TaskMetadata
+from joey.ports.task_index import Progress
+from joey.stores.index_file import is_busy
+from joey.stores.layout import HISTORY_ITEM, JOURNAL, METADATA, UI
+from joey.stores.task_list import describe, id_of_folder
+from joey.stores.task_words import conversation_text, storable
+
+FEW = 2_000
+MAX_AGE = 600
+"""Seconds."""
+_SETTLED = 2_000_000_000
+"""Nanoseconds after which a folder's time tells every later change from the one that set it."""
+_LARGEST = 2**63 - 1
+"""That SQLite can hold."""
+_BATCH = 500
+_TEXT_AT_ONCE = 2 * 1024 * 1024
+"""Characters."""
+
+_log = logging.getLogger(__name__)
+
+
+class Known(Struct, frozen=True, array_like=True):
+    """What the index remembers of a folder, to tell whether it has changed."""
+
+    number: int
+    folder: str
+    own: bool
+    mark: str
+    said: str
+
+
+KNOWN = "number, folder, own, mark, said"
+
+
+class Row(Struct, frozen=True):
+    """A task as it goes into the index."""
+
+    folder: str
+    metadata: TaskMetadata
+    own: bool
+    mark: str
+    said: str
+
+
+class Upkeep:
+    def __init__(
+        self, connection: sqlite3.Connection, tasks: Path, progress: Progress | None = None
+    ) -> None:
+        self._connection = connection
+        self._tasks = str(tasks)
+        self._progress = progress
+
+    def bring_up_to_date(self, *, refresh: bool = False) -> None:
+        """Raises sqlite3.Error, OSError."""
+        now = time.time_ns()
+        checked = self._fact("checked")
+        try:
+            if refresh or checked is None or self._is_due(now, checked):
+                self._look_at_all(now)
+            elif self._fact("listed") != (changed := self._changed()):
+                self._look_for_names(now, changed)
+        except sqlite3.OperationalError as error:
+            if checked is None or not is_busy(error):
+                raise
+            _log.info("another process is writing the index of tasks; it is read as it is")
+
+    def look_again(self, known: Iterable[Known]) -> bool:
+        """Whether one of these folders has changed; then the index has what is in it now."""
+        stale = [row.folder for row in known if not self._is_true(row)]
+        if stale:
+            self._read(stale)
+        return bool(stale)
+
+    def fill_words(self, where: str, values: Sequence[object]) -> None:
+        """Read the conversations of tasks whose words are not yet in the index."""
+        sql = f"SELECT number, folder, said FROM tasks WHERE searched IS NOT said AND {where}"
+        missing = self._connection.execute(sql, values).fetchall()
+        done = 0
+        while done < len(missing):
+            texts = self._texts(missing[done : done + _BATCH])
+            with transaction(self._connection):
+                for number, said, text in texts:
+                    self._put_words(number, said, text)
+            done += len(texts)
+            self._tell(done, len(missing))
+
+    def _texts(self, rows: Sequence[tuple[int, str, str]]) -> list[tuple[int, str, str]]:
+        """The conversations of the first of these tasks: as many as one transaction should hold,
+        so that others who want to write do not wait for long."""
+        texts: list[tuple[int, str, str]] = []
+        room = _TEXT_AT_ONCE
+        for number, folder, said in rows:
+            text = conversation_text(Path(self._tasks, folder))
+            texts.append((number, said, text))
+            room -= len(text)
+            if room <= 0:
+                break
+        return texts
+
+    def _put_words(self, number: int, said: str, text: str) -> None:
+        sql = "SELECT about FROM tasks WHERE number = ?"
+        about = self._connection.execute(sql, (number,)).fetchone()
+        if about is None:
+            return
+        title = msgspec.json.decode(about[0], type=TaskMetadata).title
+        self._connection.execute("DELETE FROM words WHERE rowid = ?", (number,))
+        self._connection.execute(
+            "INSERT INTO words (rowid, title, said) VALUES (?, ?, ?)",
+            (number, storable(title), text),
+        )
+        self._connection.execute("UPDATE tasks SET searched = ? WHERE number = ?", (said, number))
+
+    def _is_due(self, now: int, checked: int) -> bool:
+        if not 0 <= now - checked <= MAX_AGE * 1_000_000_000:
+            return True
+        (count,) = self._connection.execute("SELECT count(*) FROM tasks").fetchone()
+        return bool(count <= FEW)
+
+    def _look_at_all(self, now: int) -> None:
+        # What is known is read first: what is not in the listing after that is really gone.
+        known = {row.folder: row for row in self._known()}
+        changed, names = self._changed(), self._names()
+        gone = known.keys() - names
+        stale = (
+            name
+            for name in sorted(names)
+            if id_of_folder(name) and not (name in known and self._is_true(known[name]))
+        )
+        self._read(stale, len(names - known.keys()))
+        with transaction(self._connection):
+            forget(self._connection, gone)
+            self._remember(checked=now, listed=changed if now - changed > _SETTLED else 0)
+
+    def _look_for_names(self, now: int, changed: int) -> None:
+        known = {folder for (folder,) in self._connection.execute("SELECT folder FROM tasks")}
+        names = self._names()
+        self._read(name for name in names - known if id_of_folder(name))
+        with transaction(self._connection):
+            forget(self._connection, known - names)
+            self._remember(listed=changed if now - changed > _SETTLED else 0)
+
+    def _read(self, names: Iterable[str], expected: int = 0) -> None:
+        """Bring what these folders hold into the index."""
+        done = 0
+        names = iter(names)
+        while batch := list(islice(names, _BATCH)):
+            rows = {name: self._describe(name) for name in batch}
+            with transaction(self._connection):
+                forget(self._connection, (name for name, row in rows.items() if row is None))
+                for row in rows.values():
+                    if row is not None:
+                        put(self._connection, row)
+            done += len(batch)
+            self._tell(done, max(done, expected))
+
+    def _describe(self, name: str) -> Row | None:
+        path = f"{self._tasks}/{name}"
+        mark, said = stamp(f"{path}/{METADATA}"), stamp(f"{path}/{UI}")
+        described = describe(name, path) if mark else None
+        if described is None or not described.own:
+            mark = _mark(path)
+            described = describe(name, path)
+        if described is None:
+            return None
+        return Row(name, described.metadata, described.own, mark, said)
+
+    def _is_true(self, row: Known) -> bool:
+        path = f"{self._tasks}/{row.folder}"
+        mark = stamp(f"{path}/{METADATA}") if row.own else _mark(path)
+        return mark == row.mark and stamp(f"{path}/{UI}") == row.said
+
+    def _known(self) -> Iterator[Known]:
+        return (Known(*row) for row in self._connection.execute(f"SELECT {KNOWN} FROM tasks"))
+
+    def _names(self) -> set[str]:
+        try:
+            with os.scandir(self._tasks) as entries:
+                return {entry.name for entry in entries}
+        except FileNotFoundError:
+            return set()
+
+    def _changed(self) -> int:
+        try:
+            return Path(self._tasks).stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+    def _fact(self, name: str) -> int | None:
+        sql = "SELECT value FROM facts WHERE name = ?"
+        row = self._connection.execute(sql, (name,)).fetchone()
+        return None if row is None else int(row[0])
+
+    def _remember(self, **facts: int) -> None:
+        sql = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
+        self._connection.executemany(sql, facts.items())
+
+    def _tell(self, done: int, total: int) -> None:
+        if self._progress is not None:
+            self._progress(done, total)
+
+
+def put(connection: sqlite3.Connection, row: Row) -> None:
+    """Within a transaction. What the words of a task were is looked at again."""
+    task = row.metadata
+    place = str(Path(task.workspace)) if task.workspace else ""
+    updated = min(task.updated, _LARGEST)
+    values = (row.folder, task.id, place, task.parent_id, task.status, updated)
+    flags = (row.folder == task.id, row.own)
+    connection.execute(
+        "INSERT INTO tasks (folder, id, place, parent, status, updated, bare, own, mark, said,"
+        " about) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (folder) DO UPDATE SET (id, place, parent, status, updated, own, mark, said,"
+        " about, searched) = (excluded.id, excluded.place, excluded.parent, excluded.status,"
+        " excluded.updated, excluded.own, excluded.mark, excluded.said, excluded.about, NULL)",
+        (*values, *flags, row.mark, row.said, msgspec.json.encode(task)),
+    )
+
+
+def forget(connection: sqlite3.Connection, folders: Iterable[str]) -> None:
+    """Within a transaction."""
+    for folder in folders:
+        numbers = connection.execute("SELECT number FROM tasks WHERE folder = ?", (folder,))
+        for (number,) in numbers.fetchall():
+            connection.execute("DELETE FROM words WHERE rowid = ?", (number,))
+            connection.execute("DELETE FROM tasks WHERE number = ?", (number,))
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of what is done inside, or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.rollback()
+        raise
+    connection.execute("COMMIT")
+
+
+def stamp(path: str) -> str:
+    """What tells a file from what it was before: empty when there is none."""
+    try:
+        # Making a Path would take longer than the look.
+        found = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return ""
+    return f"{found.st_mtime_ns}:{found.st_size}:{found.st_ino}"
+
+
+def _mark(path: str) -> str:
+    """For a folder that is described by whatever there is in it."""
+    files = (METADATA, HISTORY_ITEM, JOURNAL, UI)
+    return " ".join([stamp(path), *(stamp(f"{path}/{name}") for name in files)])

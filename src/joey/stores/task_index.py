@@ -1,0 +1,267 @@
+"""The index of tasks: lists and full-text search among a hundred thousand, from one SQLite file.
+
+The folders are the truth. Every answer is brought up to date first (see `index_upkeep`), and what
+is on the page is compared with its folders before it is shown.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from joey.errors import StoreError
+from joey.ports import TaskMetadata
+from joey.ports.task_index import (
+    FoundTask,
+    Progress,
+    TaskIndex,
+    TaskPage,
+    TaskQuery,
+)
+from joey.stores.index_file import IndexFile, OtherLayoutError
+from joey.stores.index_upkeep import (
+    KNOWN,
+    Known,
+    Row,
+    Upkeep,
+    forget,
+    put,
+    stamp,
+    transaction,
+)
+from joey.stores.layout import METADATA, PREFIX, UI
+from joey.stores.lock import is_held
+from joey.stores.task_list import newest_first
+from joey.stores.task_words import match_expression, snippet_of
+
+SHORT = 13
+"""Characters of an id that are shown: of ours, those that hold the time."""
+_PATIENCE = 5.0
+_WRITERS_PATIENCE = 0.25
+"""Seconds that the snapshot of a task may take longer for the index."""
+_ROUNDS = 5
+"""Pages are looked at again until nothing on them has changed, but not for ever."""
+_MOST_STARTING = 1_000
+_UNSETTLED = "status IN ('created', 'running', 'waiting', 'delegated')"
+_OF_STATUS = {
+    "interrupted": f"(status = 'aborted' OR {_UNSETTLED} AND NOT held(folder))",
+    "running": "(status IN ('created', 'running') AND held(folder))",
+    "waiting": "(status = 'waiting' AND held(folder))",
+    "delegated": "(status = 'delegated' AND held(folder))",
+}
+# Where both spellings of a folder exist, the prefixed one is the one that would be opened.
+_OPENS = (
+    "NOT (bare AND EXISTS"
+    f" (SELECT 1 FROM tasks AS other WHERE other.folder = '{PREFIX}' || tasks.id))"
+)
+_ALL = "tasks"
+_MATCHING = "words CROSS JOIN tasks ON tasks.number = words.rowid"
+_about = msgspec.json.Decoder(TaskMetadata)
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class SqliteTaskIndex:
+    """One connection, for one thread at a time."""
+
+    def __init__(self, home: Path, progress: Progress | None = None) -> None:
+        self._tasks = home / "tasks"
+        self._file = IndexFile(home, _PATIENCE)
+        self._progress = progress
+
+    @property
+    def notices(self) -> Sequence[str]:
+        return self._file.notices
+
+    def close(self) -> None:
+        self._file.close()
+
+    def find(self, query: TaskQuery, *, refresh: bool = False) -> TaskPage:
+        expression = None if query.words is None else match_expression(query.words)
+        if query.words is not None and expression is None:
+            return TaskPage((), 0)
+        return self._try(lambda connection: self._find(connection, query, expression, refresh))
+
+    def starting(self, start: str) -> Sequence[TaskMetadata]:
+        start = start.removeprefix(PREFIX)
+        where = f"id >= ? AND substr(id, 1, ?) = ? AND {_OPENS} ORDER BY id LIMIT ?"
+        values = (start, len(start), start, _MOST_STARTING)
+        return self._try(lambda connection: self._current(connection, where, values))
+
+    def family(self, task_id: str) -> Sequence[TaskMetadata]:
+        return self._try(lambda connection: self._below(connection, task_id))
+
+    def short_id(self, task_id: str) -> str:
+        return self._try(lambda connection: _short_id(connection, task_id))
+
+    def _find(
+        self, connection: sqlite3.Connection, query: TaskQuery, match: str | None, refresh: bool
+    ) -> TaskPage:
+        upkeep = self._upkeep(connection)
+        upkeep.bring_up_to_date(refresh=refresh)
+        where, values = _conditions(query)
+        source, wanted = (
+            (_ALL, where) if match is None else (_MATCHING, f"words MATCH ? AND {where}")
+        )
+        bound = values if match is None else (match, *values)
+        columns = ", ".join(f"tasks.{name}" for name in KNOWN.split(", "))
+        page = (
+            f"SELECT {columns}, about FROM {source} WHERE {wanted}"
+            " ORDER BY updated DESC, id DESC LIMIT ?"
+        )
+        rows: list[tuple[int, str, bool, str, str, bytes]] = []
+        for _ in range(_ROUNDS):
+            if match is not None:
+                upkeep.fill_words(where, values)
+            rows = connection.execute(page, (*bound, query.limit)).fetchall()
+            if not upkeep.look_again(Known(*row[:5]) for row in rows):
+                break
+        count = f"SELECT count(*) FROM {source} WHERE {wanted}"
+        (total,) = connection.execute(count, bound).fetchone()
+        found: list[FoundTask] = []
+        for row in rows:
+            task = _about.decode(row[5])
+            snippet = _snippet(connection, row[0], query.words)
+            found.append(FoundTask(task, _short_id(connection, task.id), snippet))
+        return TaskPage(tuple(found), total)
+
+    def _current(
+        self, connection: sqlite3.Connection, where: str, values: Sequence[object]
+    ) -> list[TaskMetadata]:
+        """Tasks by a condition; every folder is looked at before nothing is found."""
+        upkeep = self._upkeep(connection)
+        for refresh in (False, True):
+            upkeep.bring_up_to_date(refresh=refresh)
+            if rows := self._verified(connection, upkeep, where, values):
+                return rows
+        return []
+
+    def _verified(
+        self, connection: sqlite3.Connection, upkeep: Upkeep, where: str, values: Sequence[object]
+    ) -> list[TaskMetadata]:
+        sql = f"SELECT {KNOWN}, about FROM tasks WHERE {where}"
+        rows: list[tuple[int, str, bool, str, str, bytes]] = []
+        for _ in range(_ROUNDS):
+            rows = connection.execute(sql, values).fetchall()
+            if not upkeep.look_again(Known(*row[:5]) for row in rows):
+                break
+        return [_about.decode(row[5]) for row in rows]
+
+    def _below(self, connection: sqlite3.Connection, task_id: str) -> Sequence[TaskMetadata]:
+        upkeep = self._upkeep(connection)
+        upkeep.bring_up_to_date()
+        found: dict[str, TaskMetadata] = {}
+        named: dict[str, None] = {task_id: None}
+        looked: set[str] = set()
+        while wanted := [each for each in named if each not in looked]:
+            for each in wanted:
+                looked.add(each)
+                where = f"(id = ? OR parent = ?) AND {_OPENS}"
+                for task in self._verified(connection, upkeep, where, (each, each)):
+                    found[task.id] = task
+                    named |= dict.fromkeys((task.id, *task.child_ids))
+        found.pop(task_id, None)
+        return newest_first(found.values())
+
+    def _upkeep(self, connection: sqlite3.Connection) -> Upkeep:
+        connection.create_function("held", 1, self._is_held)
+        return Upkeep(connection, self._tasks, self._progress)
+
+    def _is_held(self, folder: str) -> bool:
+        try:
+            return is_held(self._tasks / folder)
+        except StoreError as error:
+            _log.warning("%s", error)
+            return False
+
+    def _try(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do it again with another file when this one cannot be used."""
+        while True:
+            try:
+                return work(self._file.connection)
+            except (sqlite3.Error, OSError, OtherLayoutError) as error:
+                self._file.recover(error)
+
+
+def note_task(home: Path, folder: str, metadata: TaskMetadata) -> None:
+    """Report what was just written of a task. An index that cannot be written is left alone: it
+    finds out by itself, later."""
+    path = f"{home}/tasks/{folder}"
+    mark, said = stamp(f"{path}/{METADATA}"), stamp(f"{path}/{UI}")
+    row = Row(folder, metadata, own=True, mark=mark, said=said)
+
+    def write(connection: sqlite3.Connection) -> None:
+        with transaction(connection):
+            put(connection, row)
+
+    _report(home, write)
+
+
+def forget_task(home: Path, folder: str) -> None:
+    """Remove everything that the index knows of a task from the disk."""
+
+    def write(connection: sqlite3.Connection) -> None:
+        sql = "SELECT searched FROM tasks WHERE folder = ?"
+        known = connection.execute(sql, (folder,)).fetchone()
+        with transaction(connection):
+            forget(connection, (folder,))
+        if known is not None and known[0] is not None:
+            # Deleted words stay in the full-text table until its parts are merged.
+            connection.execute("INSERT INTO words (words) VALUES ('optimize')")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    _report(home, write, _PATIENCE)
+
+
+def _report(
+    home: Path, write: Callable[[sqlite3.Connection], None], patience: float = _WRITERS_PATIENCE
+) -> None:
+    file = IndexFile(home, patience)
+    try:
+        write(file.connection)
+    except (sqlite3.Error, OSError, OtherLayoutError) as error:
+        _log.info("the index of tasks was not told of a change: %s", error)
+    finally:
+        file.close()
+
+
+def _conditions(query: TaskQuery) -> tuple[str, tuple[object, ...]]:
+    wanted: list[tuple[str, tuple[object, ...]]] = [(_OPENS, ())]
+    if query.workspace is not None:
+        wanted.append(("place = ?", (str(Path(query.workspace)),)))
+    if query.status in _OF_STATUS:
+        wanted.append((_OF_STATUS[query.status], ()))
+    elif query.status is not None:
+        wanted.append(("status = ?", (query.status,)))
+    if query.since is not None:
+        wanted.append(("updated >= ?", (query.since,)))
+    values = tuple(value for _, some in wanted for value in some)
+    return " AND ".join(condition for condition, _ in wanted), values
+
+
+def _snippet(connection: sqlite3.Connection, number: int, words: str | None) -> str:
+    if words is None:
+        return ""
+    sql = "SELECT said FROM words WHERE rowid = ?"
+    row = connection.execute(sql, (number,)).fetchone()
+    return "" if row is None else snippet_of(row[0], words)
+
+
+def _short_id(connection: sqlite3.Connection, task_id: str) -> str:
+    """Only the ids next to it in the alphabet can begin like it for longer."""
+    before = "SELECT id FROM tasks WHERE id < ? ORDER BY id DESC LIMIT 1"
+    after = "SELECT id FROM tasks WHERE id > ? ORDER BY id LIMIT 1"
+    size = SHORT
+    for sql in (before, after):
+        for (other,) in connection.execute(sql, (task_id,)):
+            while size < len(task_id) and other.startswith(task_id[:size]):
+                size += 1
+    return task_id[:size]
+
+
+_fits: type[TaskIndex] = SqliteTaskIndex

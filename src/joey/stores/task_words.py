@@ -1,0 +1,199 @@
+"""The words of a conversation, and of those who look for them.
+
+Scripts that put no space between words (Chinese, Japanese) are taken apart at every character
+with an invisible mark, in texts and in queries alike, and a run of them is looked for as a phrase.
+Whatever a person types is a word, a phrase or the beginning of a word: each is quoted, so nothing
+of it is understood as the syntax of SQLite's queries.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from unicodedata import combining, normalize
+
+import msgspec
+from msgspec import Struct
+
+from joey.ports.task_index import HIGHLIGHT
+from joey.stores.layout import UI
+from joey.stores.private_files import read_regular
+from joey.stores.roo_files import decode_loosely, text_of
+
+LONGEST_TEXT = 1024 * 1024
+"""Characters of one conversation that can be searched."""
+_MOST_READ = 8 * 1024 * 1024
+"""Bytes of one conversation that are looked at for them."""
+_MOST_TERMS = 32
+_LONGEST_TERM = 200
+_BOOKKEEPING = frozenset({"api_req_started", "api_req_finished"})
+_MARK = "\u200b"
+_DENSE = "[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]"
+_SEAM = re.compile(rf"(?<={_DENSE})(?=\w)|(?<=\w)(?={_DENSE})")
+_TERM = re.compile(r'"([^"]*)"(\*?)|([^\s"]+)')
+
+_WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+")
+_MOST_HITS = 500
+_BEFORE, _AFTER = 40, 120
+"""Characters of a snippet before the first found word, and from it on."""
+_FREE_OF_HIGHLIGHTS = str.maketrans(dict.fromkeys((*HIGHLIGHT, "\0")))
+
+_log = logging.getLogger(__name__)
+
+
+class _Row(Struct, frozen=True):
+    """What is searched of a row."""
+
+    text: str | None = None
+    say: str | None = None
+    path: str | None = None
+
+
+_rows = msgspec.json.Decoder(list[_Row])
+
+
+def match_expression(words: str) -> str | None:
+    """What SQLite is to match, in its own syntax: all of the words; None when there is none."""
+    return " ".join(f'"{text}"{"*" if begins else ""}' for text, begins in _terms(words)) or None
+
+
+def _terms(words: str) -> list[tuple[str, bool]]:
+    """Each word and phrase, and whether it may be only the beginning of one."""
+    terms: list[tuple[str, bool]] = []
+    for phrase, star, word in _TERM.findall(words):
+        bare = (phrase or word.rstrip("*"))[:_LONGEST_TERM].replace("\0", " ")
+        if any(char.isalnum() for char in bare):
+            terms.append((taken_apart(bare), bool(star) or word.endswith("*")))
+    return terms[:_MOST_TERMS]
+
+
+def taken_apart(text: str) -> str:
+    return text if text.isascii() else _SEAM.sub(_MARK, text.replace(_MARK, ""))
+
+
+def snippet_of(text: str, words: str) -> str:
+    """The part of a text that shows the most of the words; empty when none is in it.
+
+    SQLite's own snippets take minutes where a word is said a hundred thousand times.
+    """
+    hits = list(islice(_hits(text, words), _MOST_HITS))
+    if not hits:
+        return ""
+
+    def shown(first: int) -> int:
+        near = (hit for hit in hits[first : first + 10] if hit.end <= hits[first].start + _AFTER)
+        return len({hit.word for hit in near})
+
+    best = hits[max(range(len(hits)), key=lambda number: (shown(number), -number))]
+    start, end = max(0, best.start - _BEFORE), max(best.end, best.start + _AFTER)
+    while best.start - 2 * _BEFORE < start and start and not text[start - 1].isspace():
+        start -= 1
+    pieces, at = ["…" if start else ""], start
+    for hit in hits:
+        if at <= hit.start and hit.end <= end:
+            pieces += [text[at : hit.start], HIGHLIGHT[0], text[hit.start : hit.end], HIGHLIGHT[1]]
+            at = hit.end
+    pieces += [text[at:end], "…" if end < len(text) else ""]
+    return "".join(pieces).replace(_MARK, "").replace(HIGHLIGHT[1] + HIGHLIGHT[0], "")
+
+
+class _Hit(Struct, frozen=True):
+    start: int
+    end: int
+    word: str
+
+
+def _hits(text: str, words: str) -> Iterator[_Hit]:
+    exact: set[str] = set()
+    beginnings: tuple[str, ...] = ()
+    for term, begins in _terms(words):
+        *whole, last = [_folded(word) for word in _WORD.findall(term)] or [""]
+        exact |= {*whole, last}
+        beginnings += (last,) if begins and last else ()
+    for match in _WORD.finditer(text):
+        word = _folded(match[0])
+        if word in exact or word.startswith(beginnings):
+            yield _Hit(match.start(), match.end(), word)
+
+
+def _folded(word: str) -> str:
+    """As SQLite compares words: without case and accents."""
+    if word.isascii():
+        return word.lower()
+    letters = (char for char in normalize("NFD", word) if not combining(char))
+    return "".join(letters).casefold()
+
+
+def conversation_text(folder: Path) -> str:
+    """The beginning of what was said in a task; empty when it cannot be read."""
+    try:
+        data = read_regular(folder / UI, _MOST_READ) or b""
+        rows = _decode(_whole_rows(data)) if data else ()
+    except (OSError, ValueError, RecursionError) as error:
+        _log.info("the conversation in %s cannot be searched: %s", folder, error)
+        return ""
+    pieces: list[str] = []
+    room = LONGEST_TEXT
+    for piece in _pieces(rows):
+        pieces.append(piece[:room])
+        room -= len(piece) + 1
+        if room <= 0:
+            break
+    return storable("\n".join(filter(None, pieces)))
+
+
+def storable(text: str) -> str:
+    """The text as it is kept: without what stands for highlights, and without half of a surrogate
+    pair, which is no UTF-8."""
+    clean = text.translate(_FREE_OF_HIGHLIGHTS)
+    return taken_apart(clean.encode("utf-8", "replace").decode("utf-8"))
+
+
+def _whole_rows(data: bytes) -> bytes:
+    """A JSON array of the rows that are there as a whole, when only its beginning was read."""
+    if len(data) < _MOST_READ:
+        return data
+    # Within a string the quotes would be escaped, so this is the start of a row.
+    return data[: data.rfind(b'{"ts":')].rstrip().removesuffix(b",") + b"]"
+
+
+def _decode(data: bytes) -> Iterable[_Row]:
+    try:
+        return _rows.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        value = decode_loosely(data)
+    rows = [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+    return [_Row(text_of(row, "text"), text_of(row, "say"), text_of(row, "path")) for row in rows]
+
+
+def _pieces(rows: Iterable[_Row]) -> Iterator[str]:
+    for row in rows:
+        if row.say in _BOOKKEEPING:
+            continue
+        yield from _strings(_unpacked(row.text or ""))
+        yield row.path or ""
+
+
+def _unpacked(text: str) -> Any:
+    """What a row of a tool says is JSON."""
+    try:
+        return msgspec.json.decode(text) if text.startswith("{") else text
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return text
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Every text within a value that was JSON."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for part in value.values():
+                yield from _strings(part)
+        case list():
+            for part in value:
+                yield from _strings(part)

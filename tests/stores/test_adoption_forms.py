@@ -1,0 +1,138 @@
+"""Every form of task folder opens, unaltered, as a history that a provider takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from joey.core.events import TaskAdopted
+from joey.core.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from joey.core.protocol import ToolProtocol
+from joey.stores.json_files import JsonFileStore
+from tests.stores import roo_folders
+from tests.stores.roo_folders import FORMS, XML_FORMS
+
+Seen = dict[str, tuple[bytes, int, int]]
+
+
+def look(folder: Path) -> Seen:
+    """Every file of a folder: its bytes, its time and its mode."""
+    seen: Seen = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            facts = path.stat()
+            name = str(path.relative_to(folder))
+            seen[name] = (path.read_bytes(), facts.st_mtime_ns, facts.st_mode)
+    return seen
+
+
+def adopted(home: Path, task_id: str) -> TaskAdopted:
+    (record,) = JsonFileStore(home).read(task_id)
+    assert isinstance(record.event, TaskAdopted)
+    return record.event
+
+
+def said(event: TaskAdopted) -> str:
+    return "\n".join(
+        message.content
+        if isinstance(message.content, str)
+        else "\n".join(block.text for block in message.content if isinstance(block, TextBlock))
+        for message in event.messages
+    )
+
+
+def check_messages(messages: tuple[Message, ...]) -> None:
+    """Anthropic's rules, but for calls of the last reply, which resuming answers."""
+    assert messages[0].role == "user"
+    waiting: list[str] = []
+    seen: set[str] = set()
+    for number, message in enumerate(messages):
+        assert message.role == ("user", "assistant")[number % 2]
+        assert message.content
+        blocks = message.content if isinstance(message.content, tuple) else ()
+        assert all(block.text.strip() for block in blocks if isinstance(block, TextBlock))
+        results = [block.tool_use_id for block in blocks if isinstance(block, ToolResultBlock)]
+        assert results == waiting
+        assert all(isinstance(block, ToolResultBlock) for block in blocks[: len(results)])
+        waiting = [block.id for block in blocks if isinstance(block, ToolUseBlock)]
+        assert message.role == "assistant" or not waiting
+        assert len(set(waiting)) == len(waiting) and not seen.intersection(waiting)
+        assert all(name.replace("-", "_").isidentifier() or name.isalnum() for name in waiting)
+        seen.update(waiting)
+
+
+@pytest.mark.requirement("adoption:forms", "adoption:unaltered")
+@pytest.mark.parametrize("form", FORMS)
+def test_a_folder_of_any_form_opens_and_stays_as_it_is(tmp_path: Path, form: str) -> None:
+    folder = tmp_path / "tasks" / form
+    FORMS[form](folder)
+    before = look(folder)
+    event = adopted(tmp_path, form)
+    (listed,) = JsonFileStore(tmp_path).list()
+    assert look(folder) == before
+    assert listed.id == form
+    check_messages(event.messages)
+    assert event.protocol is (ToolProtocol.XML if form in XML_FORMS else ToolProtocol.NATIVE)
+    stamps = [row["ts"] for row in event.rows]
+    assert stamps == sorted(set(stamps))
+    assert "shop" in str(event.rows[0]["text"])
+
+
+def form_of(tmp_path: Path, form: str) -> TaskAdopted:
+    FORMS[form](tmp_path / "tasks" / form)
+    return adopted(tmp_path, form)
+
+
+def test_old_names_are_told_apart_by_what_is_in_them(tmp_path: Path) -> None:
+    cline, roo = form_of(tmp_path, "old-cline-name"), form_of(tmp_path, "old-roo-name")
+    assert [row.get("say") for row in cline.rows[:3]] == ["text", "api_req_started", "reasoning"]
+    assert "<read_file>" in said(cline)
+    assert any(isinstance(block, ToolUseBlock) for block in roo.messages[1].content)
+
+
+def test_what_cline_has_taken_out_of_sight_stays_so(tmp_path: Path) -> None:
+    event = form_of(tmp_path, "cline")
+    assert "hidden" not in said(event)
+    assert len(event.messages) == 3
+
+
+def test_of_a_file_that_was_cut_off_the_beginning_is_kept(tmp_path: Path) -> None:
+    event = form_of(tmp_path, "cut-messages")
+    assert event.messages[0].content[1:2] != ()
+    assert "<user_message>" in said(event)
+    shorter = form_of(tmp_path, "cut-rows")
+    assert 1 < len(shorter.rows) < len(roo_folders.rows())
+
+
+def test_after_a_summary_the_model_sees_the_summary_alone(tmp_path: Path) -> None:
+    assert said(form_of(tmp_path, "condensed")) == "## Summary\nIt is mended."
+    january = form_of(tmp_path, "condensed-in-january")
+    assert [message.role for message in january.messages] == ["user", "assistant", "user"]
+    assert "I look at it." not in said(january)
+
+
+def test_a_history_that_begins_with_a_reply_gets_the_task_before_it(tmp_path: Path) -> None:
+    event = form_of(tmp_path, "starts-with-a-reply")
+    assert event.messages[0].content == (TextBlock("Mend the shop"),)
+
+
+@pytest.mark.requirement("adoption:large")
+def test_a_task_of_fifty_megabytes_opens_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "tasks" / "large"
+    roo_folders.long_task(folder, turns=1_000, padding=50_000)
+    assert (folder / roo_folders.API).stat().st_size > 48_000_000
+    before = (folder / roo_folders.API).stat().st_mtime_ns
+    event = adopted(tmp_path, "large")
+    assert (len(event.rows), len(event.messages)) == (1_999, 1_999)
+    check_messages(event.messages)
+    assert (folder / roo_folders.API).stat().st_mtime_ns == before
+
+
+def test_a_torn_file_is_salvaged_up_to_any_byte(tmp_path: Path) -> None:
+    folder = tmp_path / "tasks" / "torn"
+    data = json.dumps(roo_folders.native()).encode()
+    for size in range(0, len(data), 41):
+        roo_folders.write(folder, roo_folders.rows(), data[:size])
+        check_messages(adopted(tmp_path, "torn").messages)

@@ -1,0 +1,152 @@
+"""An exported task is one that Roo reads, and that an import brings back as it was."""
+
+from __future__ import annotations
+
+import json
+import string
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from joey.core.events import Record, TaskAdopted
+from joey.core.history.api import ApiHistory
+from joey.core.history.ui import UiHistory
+from joey.errors import StoreError
+from joey.ports import TaskMetadata
+from joey.stores.export import roo_files, write_roo_folder
+from joey.stores.foreign_tasks import import_task, tasks_of
+from joey.stores.json_files import JsonFileStore
+from joey.stores.roo_storage import places_under
+from tests.stores import roo_folders
+from tests.stores.roo_folders import FORMS, UI
+
+
+def read_back(folder: Path) -> tuple[Any, Any, str]:
+    (record,) = JsonFileStore(folder.parent.parent).read(folder.name)
+    return content([record])
+
+
+def content(records: Any) -> tuple[Any, Any, str]:
+    ui, api = UiHistory(), ApiHistory()
+    for record in records:
+        ui.apply(record.event)
+        api.apply(record.event)
+    rows, messages = msgspec.to_builtins(ui.rows), msgspec.to_builtins(api.rendered())
+    return rows, messages, str(api.protocol)
+
+
+@pytest.mark.requirement("export:round-trip")
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_exported_comes_back_the_same(tmp_path: Path, form: str) -> None:
+    FORMS[form](tmp_path / "a" / "tasks" / form)
+    store = JsonFileStore(tmp_path / "a")
+    (task,) = store.list()
+    (record,) = store.read(form)
+    assert isinstance(record.event, TaskAdopted)
+    task = msgspec.structs.replace(task, protocol=record.event.protocol.value)
+    write_roo_folder(task, [record], tmp_path / "out")
+    (found,) = tasks_of(places_under(tmp_path / "out"), tmp_path / "b" / "tasks")
+    import_task(found, tmp_path / "b" / "tasks")
+    assert content(JsonFileStore(tmp_path / "b").read(form)) == content([record])
+
+
+WORDS = st.text(string.ascii_letters + "äß€🙂 \n<>&\"'{}[]", min_size=1, max_size=20).filter(
+    str.strip
+)
+REPLY = st.lists(
+    st.one_of(
+        st.builds(roo_folders.text, WORDS),
+        st.builds(lambda words: {"type": "reasoning", "text": words}, WORDS),
+        st.builds(lambda a, b: {"type": "thinking", "thinking": a, "signature": b}, WORDS, WORDS),
+        st.builds(lambda a: roo_folders.call("x", path=a, lines=[1, {"n": None}]), WORDS),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@pytest.mark.requirement("export:round-trip")
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(turns=st.lists(st.tuples(WORDS, REPLY), min_size=1, max_size=4))
+def test_any_conversation_survives_export_and_import(
+    tmp_path: Path, turns: list[tuple[str, list[dict[str, Any]]]]
+) -> None:
+    api, ui = [], []
+    for place, (words, reply) in enumerate(turns):
+        api += [roo_folders.message("user", 2 * place, roo_folders.text(words))]
+        api += [roo_folders.message("assistant", 2 * place + 1, *reply)]
+        ui += [roo_folders.say(place, "user_feedback" if place else "text", words)]
+    source = tmp_path / "tasks" / "made"
+    roo_folders.write(source, ui, api)
+    records = JsonFileStore(tmp_path).read("made")
+    task = TaskMetadata(id="again", protocol="native")
+    folder = write_roo_folder(task, records, tmp_path / "tasks", force=True)
+    assert read_back(folder) == content(records)
+
+
+@pytest.mark.requirement("export:roo")
+def test_the_folder_has_the_files_and_facts_that_roo_lists(tmp_path: Path) -> None:
+    FORMS["april"](tmp_path / "tasks" / "april")
+    store = JsonFileStore(tmp_path)
+    (task,) = store.list()
+    folder = write_roo_folder(task, store.read("april"), tmp_path / "out")
+    names = {"ui_messages.json", "api_conversation_history.json", "task_metadata.json"}
+    assert {path.name for path in folder.iterdir()} == names | {"history_item.json"}
+    item = json.loads((folder / "history_item.json").read_bytes())
+    size = item.pop("size")
+    assert size == sum((folder / name).stat().st_size for name in names - {"task_metadata.json"})
+    used = {"tokensIn": 200, "tokensOut": 14, "cacheWrites": 0, "cacheReads": 0, "totalCost": 0.5}
+    assert item == {
+        "id": "april",
+        "number": 1,
+        "ts": roo_folders.START + 7000,
+        "task": "Mend the shop",
+        "workspace": "/home/ann/shop",
+        "mode": "code",
+        "apiConfigName": "default",
+        **used,
+    }
+    assert json.loads((folder / "task_metadata.json").read_bytes()) == {"files_in_context": []}
+
+
+@pytest.mark.requirement("export:force")
+def test_what_is_there_is_replaced_only_with_force(tmp_path: Path) -> None:
+    FORMS["april"](tmp_path / "tasks" / "april")
+    store = JsonFileStore(tmp_path)
+    (task,) = store.list()
+    (tmp_path / "out" / "april").mkdir(parents=True)
+    (tmp_path / "out" / "april" / UI).write_text("mine")
+    with pytest.raises(StoreError, match="--force"):
+        write_roo_folder(task, store.read("april"), tmp_path / "out")
+    assert (tmp_path / "out" / "april" / UI).read_text() == "mine"
+    write_roo_folder(task, store.read("april"), tmp_path / "out", force=True)
+    assert (tmp_path / "out" / "april" / UI).read_text() != "mine"
+
+
+@pytest.mark.requirement("export:secrets")
+def test_secrets_are_left_out_and_altered_thinking_is_no_longer_signed(tmp_path: Path) -> None:
+    address = "git clone https://ann:hunter2@example.org/shop"
+    thought = {"type": "thinking", "thinking": address, "signature": "c2ln"}
+    use = roo_folders.call("c1", "use_mcp_tool", api_key="hunter2", url=address, keep="this")
+    api = [
+        roo_folders.message("user", 0, roo_folders.text(address)),
+        roo_folders.message("assistant", 1, thought, use),
+    ]
+    roo_folders.write(tmp_path / "tasks" / "t1", [roo_folders.say(0, "text", address)], api)
+    store = JsonFileStore(tmp_path)
+    (task,) = store.list()
+    files = roo_files(task, store.read("t1"))
+    assert not any(b"hunter2" in data for data in files.values())
+    block, call = json.loads(files["api_conversation_history.json"])[1]["content"]
+    assert "signature" not in block
+    assert call["input"] == {"url": "git clone https://example.org/shop", "keep": "this"}
+
+
+def test_an_empty_task_is_not_exported() -> None:
+    records: list[Record] = []
+    with pytest.raises(StoreError, match="empty"):
+        roo_files(TaskMetadata(id="none"), records)
