@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import tomllib
 import warnings
 from collections.abc import Callable
 
@@ -63,6 +62,8 @@ def _json(path: str, data: bytes) -> list[Problem]:
 
 
 def _toml(path: str, data: bytes) -> list[Problem]:
+    import tomllib
+
     try:
         tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
