@@ -105,7 +105,7 @@ async def _run_and_kill(url: str, folder: Path, moment: float) -> list[dict[str,
 async def _check(url: str, folder: Path, acknowledged: list[dict[str, Any]]) -> None:
     home = folder / "home"
     tasks = list((home / "tasks").iterdir()) if (home / "tasks").exists() else []
-    if not tasks or not (tasks[0] / "journal.jsonl").read_bytes():
+    if not tasks or not _written(tasks[0] / "journal.jsonl"):
         assert not [row for row in acknowledged if row["type"] != "system"]
         return
     for name in ("ui_messages.json", "api_conversation_history.json"):
@@ -127,6 +127,11 @@ async def _check(url: str, folder: Path, acknowledged: list[dict[str, Any]]) -> 
         _check_pairs(list(task.messages))
     api = json.loads((tasks[0] / "api_conversation_history.json").read_bytes())
     assert len(api) == len(task.messages)
+
+
+def _written(journal: Path) -> bool:
+    """Whether the kill came after the first record, and not between the folder and the file."""
+    return journal.exists() and bool(journal.read_bytes())
 
 
 def _check_pairs(messages: list[Message]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from pathlib import PurePath
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
@@ -15,6 +15,7 @@ from joey.core.asks import Answer, AskKind
 from joey.core.modes import Group
 from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import Browser, BrowserLook, BrowserStep, Place, ToolContext
+from joey.ports.browser import Action
 from joey.tools.arguments import convert, missing
 from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
 
@@ -36,18 +37,7 @@ _NEEDS = {
 
 class BrowserActionParams(Struct, frozen=True):
     action: Annotated[
-        Literal[
-            "launch",
-            "click",
-            "hover",
-            "type",
-            "press",
-            "scroll_down",
-            "scroll_up",
-            "resize",
-            "screenshot",
-            "close",
-        ],
+        Action,
         Meta(description="What to do. Begin with launch, end with close."),
     ]
     url: Annotated[str | None, Meta(description="launch: the address to open.")] = None

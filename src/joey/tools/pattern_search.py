@@ -1,15 +1,8 @@
-"""Where an expression of a model matches in a text, found in a process of its own.
-
-One that backtracks for ever would hold the whole engine, since it cannot be interrupted inside a
-process; another process can be killed.
-"""
+"""Where an expression of a model matches in a text, found in a process that can be killed."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import sys
-from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
 import msgspec
@@ -18,6 +11,7 @@ from msgspec import Struct
 from joey.core.edits.flat_text import MOST_PLACES, Stretch, countable
 from joey.errors import ToolError
 from joey.tools.file_edit import computed, printable
+from joey.tools.script_process import ask_script
 
 SECONDS = 10.0
 _SCRIPT = Path(__file__).with_name("pattern_spans.py")
@@ -46,22 +40,14 @@ async def find_pattern(
         }
     ).encode()
     shown = printable(pattern)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-I", "-S", str(_SCRIPT), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}
-    )
     try:
-        async with asyncio.timeout(seconds):
-            printed, _ = await process.communicate(request)
+        printed = await ask_script(_SCRIPT, request, seconds)
     except TimeoutError as error:
         raise ToolError(
             f"Looking for `{shown}` took longer than {seconds:g} s and was stopped. Use a simpler"
             " expression."
         ) from error
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode != 0:
+    if printed is None:
         raise ToolError(f"Looking for `{shown}` failed. Use a simpler expression.")
     return await computed(len(printed), lambda: _stretches(printed, shown))
 

@@ -77,11 +77,6 @@ class Registry:
             raise ToolError(f'Unknown tool "{name}". Available tools: {", ".join(self.names)}.')
         return tool
 
-    def with_more(self, tools: Iterable[AnyTool]) -> Registry:
-        """These tools and others, which come last; a name that is taken stays taken."""
-        more = (tool for tool in tools if tool.name not in self._by_name)
-        return Registry((*self._tools.values(), *more))
-
     def specs(self, mode: Mode, offer: Offer) -> tuple[ToolSpec, ...]:
         """What the model is offered in this mode: the same tuple for the same tools, so that its
         bytes can be kept."""
