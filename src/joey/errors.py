@@ -12,6 +12,7 @@
     │   │   ├── TaskNotFoundError
     │   │   └── TaskLockedError
     │   └── ProviderError      the model's service; see `Trouble` for the kinds
+    ├── CheckpointError        files could not be kept or brought back; told, never fatal
     └── TaskStateError         the developer: the engine was asked for what its state forbids
 
 Foreign errors are translated once, at the edge that meets them, with ``raise ... from``.
@@ -54,6 +55,10 @@ class HiddenError(ToolError):
     def __init__(self, path: str) -> None:
         super().__init__(f"{path} is hidden by .rooignore and cannot be used.")
         self.path = path
+
+
+class CheckpointError(JoeyError):
+    """The files of the workspace could not be kept, compared or brought back."""
 
 
 class UserError(JoeyError):

@@ -4,6 +4,7 @@ import pytest
 
 from joey.cli.stream_json import Line, RunResult, StreamJson, init_line, result_line
 from joey.core.asks import Answer, AskKind, Response
+from joey.core.event_base import TokenUsage
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -18,7 +19,6 @@ from joey.core.events import (
     RowOpened,
     Said,
     TaskFinished,
-    TokenUsage,
     ToolAnnounced,
     ToolFinished,
     UsageChanged,

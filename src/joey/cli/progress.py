@@ -11,6 +11,7 @@ from joey.cli.sanitise import one_line
 from joey.cli.sentences import COMMAND_TOOL, command_end, mishap, trouble, waiting
 from joey.cli.wrapping import columns, wrap
 from joey.core.asks import APPROVALS, AskKind
+from joey.core.event_base import TokenUsage
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -24,7 +25,6 @@ from joey.core.events import (
     TaskFailed,
     TaskFinished,
     TaskPaused,
-    TokenUsage,
     ToolAnnounced,
     ToolFinished,
 )

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from joey.cli.sentences import COMMAND_TOOL
 from joey.core.asks import AskKind
+from joey.core.event_base import TokenUsage
 from joey.core.events import (
     AskOpened,
     CallGrew,
@@ -26,7 +27,6 @@ from joey.core.events import (
     RowGrew,
     RowOpened,
     Said,
-    TokenUsage,
     ToolAnnounced,
     ToolFinished,
     UserSaid,

@@ -11,6 +11,7 @@ import msgspec
 
 from joey.cli.answers import follow_up
 from joey.cli.sentences import mishap
+from joey.core.history.path import live_path
 from joey.core.history.ui import UiHistory
 from joey.ports import Store, TaskMetadata
 
@@ -34,7 +35,7 @@ def as_markdown(
 def read_rows(store: Store, task_id: str) -> list[dict[str, Any]]:
     """The UI history of a task, from its journal."""
     history = UiHistory()
-    for record in store.read(task_id):
+    for record in live_path(store.read(task_id)):
         history.apply(record.event)
     return [msgspec.to_builtins(row) for row in history.rows]
 

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from joey.client.reader import EventReader, RowData, ask_of
+from joey.core.event_base import TokenUsage
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -26,7 +27,6 @@ from joey.core.events import (
     TaskPaused,
     TaskStarted,
     TaskUnpaused,
-    TokenUsage,
     UsageChanged,
 )
 from joey.core.history.ui import STREAMED

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from joey.core.asks import Answer, AskKind, Response
+from joey.core.event_base import TokenUsage, ToolTally
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -41,11 +42,9 @@ from joey.core.events import (
     TaskStarted,
     TaskUnpaused,
     TodosChanged,
-    TokenUsage,
     ToolAnnounced,
     ToolFailed,
     ToolFinished,
-    ToolTally,
     UsageChanged,
     UserSaid,
 )

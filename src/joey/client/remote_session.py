@@ -15,7 +15,8 @@ from joey.client.following import ENDINGS, Following, is_passing, renamed
 from joey.client.reader import EventReader, RowData
 from joey.client.session import Session
 from joey.core.asks import Answer, Response
-from joey.core.events import AskOpened, Event, TokenUsage
+from joey.core.event_base import TokenUsage
+from joey.core.events import AskOpened, Event
 from joey.core.state import AT_REST
 from joey.core.wire import EventFrame
 from joey.core.wire_commands import TaskInfo, decode_data

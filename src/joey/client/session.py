@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
 
 from joey.core.asks import Answer
-from joey.core.events import AskOpened, Event, TokenUsage
+from joey.core.event_base import TokenUsage
+from joey.core.events import AskOpened, Event
 from joey.core.history.ui import Row
 
 

@@ -17,38 +17,19 @@ from typing import Any
 from msgspec import Struct
 
 from joey.core.asks import Answer, AskKind
+from joey.core.event_base import EventBase, TokenUsage, ToolTally
 from joey.core.messages import Message, Part, Usage, UserBlock
 from joey.core.protocol import ToolProtocol
+from joey.core.revisions import (
+    CheckpointSaved,
+    ContextCondensed,
+    ContextTruncated,
+    FilesRestored,
+    TaskForked,
+    TaskRewound,
+)
 from joey.core.settings import Route
 from joey.core.todos import Todo
-
-
-class TokenUsage(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Totals of a task, in the words of the WebSocket API."""
-
-    total_tokens_in: int = 0
-    total_tokens_out: int = 0
-    total_cache_writes: int = 0
-    total_cache_reads: int = 0
-    total_cost: float = 0.0
-    context_tokens: int = 0
-    """Tokens of the latest request and its reply: what the window holds now."""
-
-    def plus(self, other: TokenUsage) -> TokenUsage:
-        """Both together; the window is this task's own."""
-        return TokenUsage(
-            total_tokens_in=self.total_tokens_in + other.total_tokens_in,
-            total_tokens_out=self.total_tokens_out + other.total_tokens_out,
-            total_cache_writes=self.total_cache_writes + other.total_cache_writes,
-            total_cache_reads=self.total_cache_reads + other.total_cache_reads,
-            total_cost=self.total_cost + other.total_cost,
-            context_tokens=self.context_tokens,
-        )
-
-
-class ToolTally(Struct, frozen=True):
-    attempts: int = 0
-    failures: int = 0
 
 
 class Placed(Struct, frozen=True):
@@ -58,14 +39,10 @@ class Placed(Struct, frozen=True):
     part: Part
 
 
-class _Event(Struct, frozen=True, omit_defaults=True, tag_field="event", kw_only=True):
-    ts: int
-
-
 # Life of a task ------------------------------------------------------------------------------
 
 
-class TaskCreated(_Event, frozen=True, tag="taskCreated"):
+class TaskCreated(EventBase, frozen=True, tag="taskCreated"):
     """First event of every task that joey itself started."""
 
     task_id: str
@@ -80,7 +57,7 @@ class TaskCreated(_Event, frozen=True, tag="taskCreated"):
     """How many tasks stand above it."""
 
 
-class TaskAdopted(_Event, frozen=True, tag="taskAdopted"):
+class TaskAdopted(EventBase, frozen=True, tag="taskAdopted"):
     """First event of a task whose folder was written by somebody else."""
 
     task_id: str
@@ -91,7 +68,7 @@ class TaskAdopted(_Event, frozen=True, tag="taskAdopted"):
     messages: tuple[Message, ...]
 
 
-class TaskStarted(_Event, frozen=True, tag="taskStarted"):
+class TaskStarted(EventBase, frozen=True, tag="taskStarted"):
     """The loop begins to work, for the first time or again."""
 
     resumed: bool = False
@@ -99,7 +76,7 @@ class TaskStarted(_Event, frozen=True, tag="taskStarted"):
     """The model it works with from here on."""
 
 
-class TaskCompleted(_Event, frozen=True, tag="taskCompleted"):
+class TaskCompleted(EventBase, frozen=True, tag="taskCompleted"):
     """A result passed its checks and is presented; it may still be answered with feedback."""
 
     result: str
@@ -107,15 +84,15 @@ class TaskCompleted(_Event, frozen=True, tag="taskCompleted"):
     tool_usage: dict[str, ToolTally]
 
 
-class TaskFinished(_Event, frozen=True, tag="taskFinished"):
+class TaskFinished(EventBase, frozen=True, tag="taskFinished"):
     """The result was accepted; the loop has ended."""
 
 
-class TaskAborted(_Event, frozen=True, tag="taskAborted"):
+class TaskAborted(EventBase, frozen=True, tag="taskAborted"):
     reason: str = "user_cancelled"
 
 
-class TaskFailed(_Event, frozen=True, tag="taskFailed"):
+class TaskFailed(EventBase, frozen=True, tag="taskFailed"):
     """The task cannot go on by itself; it may be resumed."""
 
     code: str
@@ -126,7 +103,7 @@ class TaskFailed(_Event, frozen=True, tag="taskFailed"):
 # Requests and replies ------------------------------------------------------------------------
 
 
-class UserSaid(_Event, frozen=True, tag="userSaid"):
+class UserSaid(EventBase, frozen=True, tag="userSaid"):
     """Words of the person: the task itself (`first`), or feedback later on."""
 
     text: str
@@ -134,7 +111,7 @@ class UserSaid(_Event, frozen=True, tag="userSaid"):
     first: bool = False
 
 
-class RequestStarted(_Event, frozen=True, tag="requestStarted"):
+class RequestStarted(EventBase, frozen=True, tag="requestStarted"):
     """A request goes out. `content` is what it adds after the results of the turn before."""
 
     api_protocol: str
@@ -143,7 +120,7 @@ class RequestStarted(_Event, frozen=True, tag="requestStarted"):
     """Queued messages whose words are in `content`: from here on the model has them."""
 
 
-class RequestEnded(_Event, frozen=True, tag="requestEnded"):
+class RequestEnded(EventBase, frozen=True, tag="requestEnded"):
     request_ts: int
     usage: Usage | None = None
     cost: float | None = None
@@ -152,7 +129,7 @@ class RequestEnded(_Event, frozen=True, tag="requestEnded"):
     error: str | None = None
 
 
-class ReplyReceived(_Event, frozen=True, tag="replyReceived"):
+class ReplyReceived(EventBase, frozen=True, tag="replyReceived"):
     """The model's reply, committed before any of its calls runs."""
 
     parts: tuple[Placed, ...]
@@ -165,7 +142,7 @@ class ReplyReceived(_Event, frozen=True, tag="replyReceived"):
 # Tools and asks ------------------------------------------------------------------------------
 
 
-class ToolAnnounced(_Event, frozen=True, tag="toolAnnounced"):
+class ToolAnnounced(EventBase, frozen=True, tag="toolAnnounced"):
     """A call that the rules allow is about to run; `ts` is that of its row."""
 
     call_id: str
@@ -177,7 +154,7 @@ class ToolAnnounced(_Event, frozen=True, tag="toolAnnounced"):
     rule: str | None = None
 
 
-class AskOpened(_Event, frozen=True, tag="askOpened"):
+class AskOpened(EventBase, frozen=True, tag="askOpened"):
     """The task waits for a person. `ts` is the ask's identity."""
 
     ask: AskKind
@@ -191,7 +168,7 @@ class AskOpened(_Event, frozen=True, tag="askOpened"):
     """Which rule wants a person to look."""
 
 
-class AskAnswered(_Event, frozen=True, tag="taskAskResponded"):
+class AskAnswered(EventBase, frozen=True, tag="taskAskResponded"):
     ask_ts: int
     answer: Answer
 
@@ -201,13 +178,13 @@ class AskAnswered(_Event, frozen=True, tag="taskAskResponded"):
         return self.answer.by
 
 
-class AskWithdrawn(_Event, frozen=True, tag="askWithdrawn"):
+class AskWithdrawn(EventBase, frozen=True, tag="askWithdrawn"):
     """The task no longer waits for this ask (it was cancelled)."""
 
     ask_ts: int
 
 
-class ToolFinished(_Event, frozen=True, tag="toolFinished"):
+class ToolFinished(EventBase, frozen=True, tag="toolFinished"):
     """The outcome of a call; joins its turn in the API history."""
 
     call_id: str
@@ -224,12 +201,12 @@ class ToolFinished(_Event, frozen=True, tag="toolFinished"):
     """Of the subtask that did the work, its own subtasks included."""
 
 
-class ToolFailed(_Event, frozen=True, tag="taskToolFailed"):
+class ToolFailed(EventBase, frozen=True, tag="taskToolFailed"):
     tool: str
     error: str
 
 
-class Said(_Event, frozen=True, tag="said"):
+class Said(EventBase, frozen=True, tag="said"):
     """A row of any other kind: `error`, `completion_result`, `command_output`, `diff_error`…"""
 
     say: str
@@ -237,15 +214,15 @@ class Said(_Event, frozen=True, tag="said"):
     images: tuple[str, ...] = ()
 
 
-class TodosChanged(_Event, frozen=True, tag="todosChanged"):
+class TodosChanged(EventBase, frozen=True, tag="todosChanged"):
     todos: tuple[Todo, ...]
 
 
-class ModeSwitched(_Event, frozen=True, tag="taskModeSwitched"):
+class ModeSwitched(EventBase, frozen=True, tag="taskModeSwitched"):
     mode: str
 
 
-class MessageQueued(_Event, frozen=True, tag="messageQueued"):
+class MessageQueued(EventBase, frozen=True, tag="messageQueued"):
     """Words that arrived while the task was busy; the model sees them at its next turn."""
 
     id: str
@@ -253,14 +230,14 @@ class MessageQueued(_Event, frozen=True, tag="messageQueued"):
     images: tuple[str, ...] = ()
 
 
-class MessageUnqueued(_Event, frozen=True, tag="messageUnqueued"):
+class MessageUnqueued(EventBase, frozen=True, tag="messageUnqueued"):
     id: str
 
 
 # Subtasks ------------------------------------------------------------------------------------
 
 
-class ChildSpawned(_Event, frozen=True, tag="taskSpawned"):
+class ChildSpawned(EventBase, frozen=True, tag="taskSpawned"):
     """A subtask shall do the work of a call. It is named here before it exists: whatever dies, it
     can be found again, or made as it was meant to be."""
 
@@ -275,20 +252,20 @@ class ChildSpawned(_Event, frozen=True, tag="taskSpawned"):
     todos: tuple[Todo, ...] = ()
 
 
-class TaskPaused(_Event, frozen=True, tag="taskPaused"):
+class TaskPaused(EventBase, frozen=True, tag="taskPaused"):
     """The task sleeps until these subtasks return. They exist by now."""
 
     child_ids: tuple[str, ...] = ()
 
 
-class TaskUnpaused(_Event, frozen=True, tag="taskUnpaused"):
+class TaskUnpaused(EventBase, frozen=True, tag="taskUnpaused"):
     """Its subtasks have returned, or were stopped with it."""
 
 
 # Passing events ------------------------------------------------------------------------------
 
 
-class RowOpened(_Event, frozen=True, tag="rowOpened"):
+class RowOpened(EventBase, frozen=True, tag="rowOpened"):
     """A row begins to stream: `say` is `text`, `reasoning` or `tool`."""
 
     say: str
@@ -296,25 +273,25 @@ class RowOpened(_Event, frozen=True, tag="rowOpened"):
     call_id: str | None = None
 
 
-class RowGrew(_Event, frozen=True, tag="rowGrew"):
+class RowGrew(EventBase, frozen=True, tag="rowGrew"):
     """More text for the open row `ts`."""
 
     delta: str
 
 
-class CallGrew(_Event, frozen=True, tag="callGrew"):
+class CallGrew(EventBase, frozen=True, tag="callGrew"):
     """More raw arguments for the open call whose row is `ts`."""
 
     delta: str
 
 
-class CommandGrew(_Event, frozen=True, tag="commandGrew"):
+class CommandGrew(EventBase, frozen=True, tag="commandGrew"):
     """More output of the command whose row is `ts`."""
 
     output: str
 
 
-class Countdown(_Event, frozen=True, tag="countdown"):
+class Countdown(EventBase, frozen=True, tag="countdown"):
     """Seconds until a failed request is tried again; `seconds` 0 ends the wait."""
 
     seconds: int
@@ -324,7 +301,7 @@ class Countdown(_Event, frozen=True, tag="countdown"):
     """How many there will be at most; 0 when that is not known."""
 
 
-class UsageChanged(_Event, frozen=True, tag="taskTokenUsageUpdated"):
+class UsageChanged(EventBase, frozen=True, tag="taskTokenUsageUpdated"):
     usage: TokenUsage
 
 
@@ -355,9 +332,15 @@ Durable = (
     | ChildSpawned
     | TaskPaused
     | TaskUnpaused
+    | ContextCondensed
+    | ContextTruncated
+    | CheckpointSaved
+    | TaskRewound
+    | FilesRestored
+    | TaskForked
 )
 Event = Durable | Passing
-PASSING: frozenset[type[_Event]] = frozenset(
+PASSING: frozenset[type[EventBase]] = frozenset(
     {RowOpened, RowGrew, CallGrew, CommandGrew, Countdown, UsageChanged}
 )
 

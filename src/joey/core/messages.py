@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 
 
 class TextBlock(Struct, frozen=True, tag_field="type", tag="text"):
@@ -82,6 +82,18 @@ class Message(Struct, frozen=True, eq=False, weakref=True, omit_defaults=True):
     """OpenRouter's reasoning items, sent back as they came."""
     reasoning_content: str | UnsetType = UNSET
     """Reasoning that DeepSeek and Z.ai want back next to their tool calls."""
+    is_summary: bool = field(default=False, name="isSummary")
+    condense_id: str | UnsetType = field(default=UNSET, name="condenseId")
+    """The name of a summary."""
+    condense_parent: str | UnsetType = field(default=UNSET, name="condenseParent")
+    """The summary that hides the message."""
+    is_truncation_marker: bool = field(default=False, name="isTruncationMarker")
+    truncation_id: str | UnsetType = field(default=UNSET, name="truncationId")
+    """The name of a marker."""
+    truncation_parent: str | UnsetType = field(default=UNSET, name="truncationParent")
+    """The marker that hides the message."""
+    shown_length: int | UnsetType = field(default=UNSET, name="shownLength")
+    """The model is shown texts of this message cut to so many characters."""
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
@@ -153,6 +165,11 @@ class Reply(Struct, frozen=True, omit_defaults=True):
             isinstance(part, CallPart) or (isinstance(part, TextPart) and part.text.strip())
             for part in self.parts
         )
+
+
+def blocks_of(message: Message) -> tuple[Block, ...]:
+    content = message.content
+    return (TextBlock(content),) if isinstance(content, str) else content
 
 
 def image_block(data_uri: str) -> ImageBlock:

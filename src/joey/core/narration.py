@@ -171,7 +171,9 @@ class Narrator:
             case RequestEnded() if event.usage is not None:
                 yield (
                     "taskTokenUsageUpdated",
-                    UsagePayload(usage=totals(self.facts.usage), tool_usage=dict(self.facts.tools)),
+                    UsagePayload(
+                        usage=totals(self.facts.usage), tool_usage=dict(self.facts.ledger.tools)
+                    ),
                 )
             case _:
                 yield from self._life(event)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, structs
 
-from joey.core.events import TokenUsage, ToolTally
+from joey.core.event_base import TokenUsage, ToolTally
 from joey.core.todos import Todo
 
 

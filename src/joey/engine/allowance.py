@@ -55,7 +55,7 @@ class Allowance:
 
     def join(self, facts: TaskFacts) -> None:
         """What this task uses from here on counts."""
-        share = _Share(facts.requests, facts.usage.total_cost)
+        share = _Share(facts.ledger.requests, facts.ledger.usage.total_cost)
         self._shares.setdefault(facts, share)
 
     @property
@@ -103,8 +103,10 @@ class Allowance:
 
     @property
     def _requests(self) -> int:
-        return sum(facts.requests - share.requests for facts, share in self._shares.items())
+        return sum(facts.ledger.requests - share.requests for facts, share in self._shares.items())
 
     @property
     def _cost(self) -> float:
-        return sum(facts.usage.total_cost - share.cost for facts, share in self._shares.items())
+        return sum(
+            facts.ledger.usage.total_cost - share.cost for facts, share in self._shares.items()
+        )

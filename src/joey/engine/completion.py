@@ -35,7 +35,12 @@ async def accept_completion(
     facts = task.recorder.facts
     task.publish(Said(ts=placed.row_ts, say="completion_result", text=result))
     task.publish(
-        TaskCompleted(ts=task.now(), result=result, usage=facts.usage, tool_usage=dict(facts.tools))
+        TaskCompleted(
+            ts=task.now(),
+            result=result,
+            usage=facts.usage,
+            tool_usage=dict(facts.ledger.tools),
+        )
     )
     if task.is_awaited:
         return await _hand_over(task, placed)

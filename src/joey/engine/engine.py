@@ -18,6 +18,7 @@ from joey.core.events import (
     UserSaid,
 )
 from joey.core.history.facts import TaskFacts
+from joey.core.history.path import live_path
 from joey.core.messages import well_formed
 from joey.core.modes import usual_mode
 from joey.core.protocol import ToolProtocol, choose_protocol
@@ -180,8 +181,8 @@ class Engine:
         bench: Workbench | None = None
         try:
             facts = TaskFacts()
-            for record in records:
-                facts.apply(record.event)
+            for record in live_path(records):
+                facts.follow(record.event)
             workspace = options.workspace or (Path(facts.workspace) if facts.workspace else None)
             known = structs.replace(options, workspace=workspace, earlier=facts.route)
             bench = self._make_bench(known)

@@ -9,6 +9,7 @@ import msgspec
 from joey.core.events import PASSING, ChildSpawned, Durable, Record
 from joey.core.history.api import ApiHistory
 from joey.core.history.facts import TaskFacts
+from joey.core.history.path import Path
 from joey.core.history.ui import UiHistory
 from joey.engine.bus import Heard
 from joey.ports import TaskLog, TaskMetadata
@@ -23,11 +24,12 @@ class Recorder:
         self.api = ApiHistory()
         self.ui = UiHistory()
         self.facts = TaskFacts()
-        self._seq = 0
+        self._path = Path(records)
+        self._seq = records[-1].seq if records else 0
         self._saved_seq = 0
         for record in records:
-            self._fold(record.event)
-            self._seq = record.seq
+            self.facts.ledger.apply(record.event)
+        self._follow(self._path.records)
 
     def hear(self, heard: Heard) -> None:
         event = heard.event
@@ -36,15 +38,31 @@ class Recorder:
             return
         durable: Durable = event  # type: ignore[assignment]
         self.facts.check(durable)
-        self.log.append(Record(heard.seq, durable))
+        record = Record(heard.seq, durable)
+        self.log.append(record)
         self._seq = heard.seq
-        self._fold(durable)
+        self.facts.ledger.apply(durable)
+        if (path := self._path.add(record)) is None:
+            self._fold(durable)
+            return
+        self.facts.restart()
+        self.api, self.ui = ApiHistory(), UiHistory()
+        self._follow(path)
+
+    def _follow(self, path: Sequence[Record]) -> None:
+        for record in path:
+            self._fold(record.event)
 
     def _fold(self, event: Durable) -> None:
-        self.facts.apply(event)
+        self.facts.follow(event)
         self.api.protocol = self.facts.protocol
         self.api.apply(event)
         self.ui.apply(event)
+
+    @property
+    def path(self) -> Sequence[Record]:
+        """The records that the history is made of now."""
+        return self._path.records
 
     @property
     def delegated(self) -> Sequence[ChildSpawned]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from joey.core.asks import Answer
-from joey.core.events import Said, TokenUsage, ToolFailed, ToolFinished
+from joey.core.event_base import TokenUsage
+from joey.core.events import Said, ToolFailed, ToolFinished
 from joey.core.messages import ToolCall
 from joey.core.prompts import replies
 from joey.core.protocol import ToolProtocol

@@ -25,14 +25,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from joey.core.events import (
-    ChildSpawned,
-    MessageQueued,
-    TaskFinished,
-    TaskPaused,
-    TaskUnpaused,
-    TokenUsage,
-)
+from joey.core.event_base import TokenUsage
+from joey.core.events import ChildSpawned, MessageQueued, TaskFinished, TaskPaused, TaskUnpaused
 from joey.core.prompts import replies
 from joey.core.state import TaskState
 from joey.engine.calls import PlacedCall

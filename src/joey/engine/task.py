@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from joey.core.asks import Answer, AskKind, Response
+from joey.core.event_base import TokenUsage
 from joey.core.events import (
     AskOpened,
     Event,
@@ -19,7 +20,6 @@ from joey.core.events import (
     TaskFailed,
     TaskFinished,
     TaskStarted,
-    TokenUsage,
 )
 from joey.core.history.ui import Row
 from joey.core.messages import Message, well_formed
@@ -97,7 +97,7 @@ class Task:
     @property
     def total_usage(self) -> TokenUsage:
         """Its own and that of its subtasks: those that have returned, and those cut off here."""
-        return self.usage.plus(self.recorder.facts.subtask_usage).plus(self.subtasks.usage)
+        return self.usage.plus(self.recorder.facts.ledger.subtask_usage).plus(self.subtasks.usage)
 
     @property
     def seq(self) -> int:

@@ -8,6 +8,7 @@ from joey.core.mcp import McpAnswer, McpResource, McpServer, McpTool
 from joey.core.places import Place
 from joey.core.problems import Problem
 from joey.ports.browser import Browser, BrowserLook, BrowserStep
+from joey.ports.checkpoints import Checkpoints, FileChange, FileDiff
 from joey.ports.commands import CommandEnd, RunningCommand, Terminal
 from joey.ports.custom_tools import CustomToolInfo, CustomTools
 from joey.ports.customs import Customs
@@ -36,6 +37,7 @@ __all__ = [
     "Browser",
     "BrowserLook",
     "BrowserStep",
+    "Checkpoints",
     "Clock",
     "CodeAnswer",
     "CodeHit",
@@ -49,6 +51,8 @@ __all__ = [
     "Embedder",
     "Environment",
     "Extras",
+    "FileChange",
+    "FileDiff",
     "FileKind",
     "Files",
     "ImageMaker",

@@ -15,6 +15,7 @@ from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.todos import Todo
 from joey.ports.browser import Browser
+from joey.ports.checkpoints import Checkpoints
 from joey.ports.commands import Terminal
 from joey.ports.custom_tools import CustomTools
 from joey.ports.customs import Customs
@@ -40,6 +41,7 @@ class Extras(Struct, frozen=True, kw_only=True):
     images: ImageMaker | None = None
     repository: Repository | None = None
     pages: Pages | None = None
+    checkpoints: Checkpoints | None = None
 
 
 class Say(Protocol):

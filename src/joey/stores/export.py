@@ -14,6 +14,7 @@ import msgspec
 
 from joey.core.events import Record, TaskCreated
 from joey.core.history.api import ApiHistory
+from joey.core.history.path import live_path
 from joey.core.history.ui import UiHistory
 from joey.core.protocol import ToolProtocol
 from joey.core.secrets import without_secrets
@@ -65,7 +66,7 @@ def _histories(records: Sequence[Record]) -> tuple[list[dict[str, Any]], list[An
     first = records[0].event if records else None
     ui = UiHistory()
     api = ApiHistory(first.protocol if isinstance(first, TaskCreated) else ToolProtocol.NATIVE)
-    for record in records:
+    for record in live_path(records):
         ui.apply(record.event)
         api.apply(record.event)
     rows = convert_rows([without_secrets(msgspec.to_builtins(row)) for row in ui.rows])

@@ -15,9 +15,16 @@ from typing import Any
 
 from msgspec import structs
 
-from joey.core.messages import Block, Message, TextBlock, ToolResultBlock, ToolUseBlock, plain_text
+from joey.core.messages import (
+    Block,
+    Message,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    blocks_of,
+    plain_text,
+)
 from joey.core.prompts.replies import interrupted, result_header
-from joey.stores.roo_messages import blocks_of
 
 _TAKEN_BY_ALL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ODD = re.compile(r"[^A-Za-z0-9_-]")

@@ -24,6 +24,7 @@ from joey.core.messages import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    blocks_of,
 )
 from joey.stores.roo_files import whole_number
 
@@ -44,11 +45,6 @@ def convert_messages(rows: list[Any], deleted: range = range(0)) -> list[Message
         else:
             joined.append(message)
     return joined
-
-
-def blocks_of(message: Message) -> tuple[Block, ...]:
-    content = message.content
-    return (TextBlock(content),) if isinstance(content, str) else content
 
 
 def _visible(rows: list[Any]) -> Iterator[dict[str, Any]]:

@@ -9,10 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from joey.core.messages import Message, TextBlock, ToolUseBlock
+from joey.core.messages import Message, TextBlock, ToolUseBlock, blocks_of
 from joey.core.prompts.environment import strip_environment
 from joey.stores.roo_files import whole_number
-from joey.stores.roo_messages import blocks_of
 
 Row = dict[str, Any]
 

@@ -7,6 +7,8 @@ without an outcome reads as interrupted), then whatever the next request adds.
 
 One exception, after the seeds: a turn whose only open call is a completion ends the history with
 the assistant's message. Its result is written when the task is continued.
+
+Nothing is ever taken out: a summary or a marker hides what came before it (see `effective`).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from joey.core.events import (
     Durable,
@@ -24,6 +27,7 @@ from joey.core.events import (
     TaskAdopted,
     ToolFinished,
 )
+from joey.core.history.effective import effective, show, visible_places
 from joey.core.messages import (
     Block,
     CallPart,
@@ -38,11 +42,18 @@ from joey.core.messages import (
     ToolResultBlock,
     ToolUseBlock,
     UserBlock,
+    blocks_of,
     image_block,
 )
 from joey.core.prompts.environment import strip_environment
-from joey.core.prompts.replies import empty_result, interrupted, result_header
+from joey.core.prompts.replies import (
+    empty_result,
+    interrupted,
+    messages_hidden,
+    result_header,
+)
 from joey.core.protocol import ToolProtocol
+from joey.core.revisions import ContextCondensed, ContextTruncated
 
 COMPLETION = "attempt_completion"
 CUT_OFF = "[Response interrupted by the user]"
@@ -66,6 +77,10 @@ class ApiHistory:
     def __init__(self, protocol: ToolProtocol = ToolProtocol.NATIVE) -> None:
         self.protocol = protocol
         self._closed: list[Message] = []
+        self._visible: list[int] = []
+        """Places of the closed messages that nothing hides."""
+        self._shown: list[Message] = []
+        """What `effective` makes of them."""
         self._turn: Turn | None = None
         self._call_ids: set[str] = set()
 
@@ -77,6 +92,10 @@ class ApiHistory:
                 self._open_turn(event)
             case ToolFinished() if self._turn is not None:
                 self._turn.outcomes.setdefault(event.call_id, event)
+            case ContextCondensed():
+                self._condense(event)
+            case ContextTruncated():
+                self._truncate(event)
             case TaskAdopted():
                 self._adopt(event)
 
@@ -93,16 +112,29 @@ class ApiHistory:
 
     @property
     def messages(self) -> Sequence[Message]:
-        """What the next request carries: all that is closed."""
-        return self._closed
+        """What the next request carries: all that is closed and not hidden."""
+        return self._shown
+
+    @property
+    def visible(self) -> Sequence[Message]:
+        """The closed messages that nothing hides, each for itself."""
+        return [self._closed[place] for place in self._visible]
 
     def rendered(self) -> list[Message]:
-        """The history as it would be found if the process ended now."""
-        messages = list(self._closed)
+        """The history as it would be found if the process ended now, hidden messages included."""
+        return [*self._closed, *self._open_results()]
+
+    def so_far(self) -> list[Message]:
+        """What the model would be shown of all that has happened until now."""
+        shown = list(self._shown)
+        for message in self._open_results():
+            show(shown, message)
+        return shown
+
+    def _open_results(self) -> Iterator[Message]:
         turn = self._turn
         if turn is not None and turn.calls and not turn.awaits_only_completion:
-            messages.append(_message("user", tuple(self._results(turn)), turn.ts))
-        return messages
+            yield _message("user", tuple(self._results(turn)), turn.ts)
 
     def _open_turn(self, event: ReplyReceived) -> None:
         calls = tuple(p.part.call for p in event.parts if isinstance(p.part, CallPart))
@@ -115,7 +147,7 @@ class ApiHistory:
             if isinstance(placed.part, ReasoningPart)
             for item in placed.part.details
         )
-        self._closed.append(
+        self._add(
             Message(
                 role="assistant",
                 content=content,
@@ -145,15 +177,77 @@ class ApiHistory:
         turn, self._turn = self._turn, None
         blocks: list[Block] = list(self._results(turn)) if turn is not None else []
         last = self._closed[-1] if self._closed else None
-        if last is not None and last.role == "user" and content:
+        if last is not None and last.role == "user" and not last.is_summary and content:
             # The model never answered the message before: say both at once.
             self._closed.pop()
+            self._visible.pop()
             fresh = len(strip_environment(content)) < len(content)
-            before = _blocks(last)
+            before = blocks_of(last)
             blocks = [*(strip_environment(before) if fresh else before), *blocks]
+            blocks.extend(content)
+            self._add(_message("user", tuple(blocks), ts), anew=True)
+            return
         blocks.extend(content)
         if blocks:
-            self._closed.append(_message("user", tuple(blocks), ts))
+            self._add(_message("user", tuple(blocks), ts))
+
+    def _add(self, message: Message, *, anew: bool = False) -> None:
+        self._visible.append(len(self._closed))
+        self._closed.append(message)
+        if anew:
+            self._shown = effective(self.visible)
+        else:
+            show(self._shown, message)
+
+    def _condense(self, event: ContextCondensed) -> None:
+        """All that is closed, and the open turn with it, is hidden by the summary."""
+        self._close_turn(event.ts, ())
+        for place in self._visible:
+            hidden = replace(self._closed[place], condense_parent=event.condense_id)
+            self._closed[place] = hidden
+        self._visible.clear()
+        self._shown.clear()
+        self._add(
+            Message(
+                role="user",
+                content=event.content,
+                ts=event.ts,
+                is_summary=True,
+                condense_id=event.condense_id,
+            )
+        )
+
+    def _truncate(self, event: ContextTruncated) -> None:
+        """The oldest after the first are hidden, earlier markers too; a new marker says so."""
+        first, *others = self._visible
+        markers = [place for place in others if self._closed[place].is_truncation_marker]
+        turns = [place for place in others if place not in markers]
+        gone, kept = turns[: event.messages], turns[event.messages :]
+        for place in (*gone, *markers):
+            hidden = replace(self._closed[place], truncation_parent=event.truncation_id)
+            self._closed[place] = hidden
+        if event.longest is not None:
+            for place in (first, *kept):
+                self._closed[place] = replace(self._closed[place], shown_length=event.longest)
+        if gone:
+            self._insert_marker(event, kept[0] if kept else len(self._closed))
+            kept = [place + 1 for place in kept]
+            first_kept = kept[0] - 1 if kept else len(self._closed) - 1
+            self._visible = [first, first_kept, *kept]
+        else:
+            self._visible = [first, *kept]
+        self._shown = effective(self.visible)
+
+    def _insert_marker(self, event: ContextTruncated, place: int) -> None:
+        before = self._closed[place].ts if place < len(self._closed) else event.ts
+        marker = Message(
+            role="user",
+            content=messages_hidden(event.messages),
+            ts=before - 1 if isinstance(before, int) else UNSET,
+            is_truncation_marker=True,
+            truncation_id=event.truncation_id,
+        )
+        self._closed.insert(place, marker)
 
     def _results(self, turn: Turn) -> Iterator[Block]:
         """One result for each call, in the order of the calls; then their images."""
@@ -176,15 +270,18 @@ class ApiHistory:
         """Take over a history written by somebody else: its last reply may still be open."""
         self.protocol = event.protocol
         self._closed = list(event.messages)
+        shown = visible_places(self._closed)
+        self._visible = list(shown)
+        self._shown = effective(self.visible)
         for message in self._closed:
             self._call_ids.update(
-                block.id for block in _blocks(message) if isinstance(block, ToolUseBlock)
+                block.id for block in blocks_of(message) if isinstance(block, ToolUseBlock)
             )
-        last = self._closed[-1] if self._closed else None
+        last = self._shown[-1] if self._shown else None
         if last is not None and last.role == "assistant":
             calls = tuple(
                 ToolCall(id=block.id, name=block.name, input=block.input)
-                for block in _blocks(last)
+                for block in blocks_of(last)
                 if isinstance(block, ToolUseBlock)
             )
             self._turn = Turn(event.ts, calls, {})
@@ -220,11 +317,6 @@ def _reasoning_blocks(part: ReasoningPart) -> Iterator[Block]:
         yield ThinkingBlock(thinking=part.text, signature=part.signature)
     elif part.text and not part.details:
         yield ReasoningBlock(text=part.text)
-
-
-def _blocks(message: Message) -> tuple[Block, ...]:
-    content = message.content
-    return (TextBlock(content),) if isinstance(content, str) else content
 
 
 def _message(role: str, content: tuple[Block, ...], ts: int) -> Message:

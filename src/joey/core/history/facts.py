@@ -1,10 +1,11 @@
-"""Everything else a task remembers, folded from the same events as its histories."""
+"""Everything else a task remembers, folded from the same records as its histories."""
 
 from __future__ import annotations
 
 from msgspec import Struct, structs
 
 from joey.core.asks import APPROVALS, Answer, AskKind
+from joey.core.event_base import TokenUsage
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -12,9 +13,7 @@ from joey.core.events import (
     ChildSpawned,
     Durable,
     MessageQueued,
-    MessageUnqueued,
     ModeSwitched,
-    ReplyReceived,
     RequestEnded,
     RequestStarted,
     TaskAborted,
@@ -27,19 +26,26 @@ from joey.core.events import (
     TaskStarted,
     TaskUnpaused,
     TodosChanged,
-    TokenUsage,
     ToolAnnounced,
-    ToolFailed,
     ToolFinished,
-    ToolTally,
     UserSaid,
 )
 from joey.core.history.api import COMPLETION
+from joey.core.history.ledger import Ledger
 from joey.core.messages import Usage
 from joey.core.protocol import ToolProtocol
+from joey.core.revisions import (
+    CheckpointSaved,
+    ContextCondensed,
+    ContextTruncated,
+    FilesRestored,
+    TaskForked,
+    TaskRewound,
+)
 from joey.core.settings import Route
 from joey.core.state import AT_REST, TaskState, check_transition
 from joey.core.todos import Todo
+from joey.errors import TaskStateError
 
 STATE_AFTER: dict[type[object], TaskState] = {
     TaskStarted: TaskState.RUNNING,
@@ -64,9 +70,14 @@ class Unheard(Struct, frozen=True):
 
 
 class TaskFacts:
-    """Who the task is, where it stands, and what it has used."""
+    """Who the task is, where it stands, and (`ledger`) what it has used."""
 
     def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget all but the ledger: another path is about to be followed."""
         self.task_id = ""
         self.prompt: UserSaid | None = None
         self.workspace = ""
@@ -81,7 +92,6 @@ class TaskFacts:
         self.waits_for: tuple[str, ...] = ()
         """Those that it waits for."""
         self.created = 0
-        self.updated = 0
         self.state = TaskState.CREATED
         self.pending: AskOpened | None = None
         self.unheard: tuple[Unheard, ...] = ()
@@ -92,18 +102,22 @@ class TaskFacts:
         self.result: str | None = None
         self.failure: TaskFailed | None = None
         self.todos: tuple[Todo, ...] = ()
-        self.queue: dict[str, MessageQueued] = {}
-        self.usage = TokenUsage()
-        self.subtask_usage = TokenUsage()
-        """Of the subtasks that have returned."""
-        self.tools: dict[str, ToolTally] = {}
+        self.context_tokens = 0
+        """How full the model's window is, by its own count or, after a change, by ours."""
+        self.checkpoints: tuple[CheckpointSaved, ...] = ()
+        self.restoring: TaskRewound | None = None
+        """The files are yet to be brought back."""
         self.refused: tuple[str, ...] = ()
         """What a policy refused in this run because nobody was there to allow it."""
         self.requests = 0
-        self.replies = 0
 
     def apply(self, event: Durable) -> None:
-        self.updated = max(self.updated, event.ts)
+        """Take in the next record of a journal."""
+        self.ledger.apply(event)
+        self.follow(event)
+
+    def follow(self, event: Durable) -> None:
+        """Take in a record of the path."""
         match event:
             case TaskCreated() | TaskAdopted():
                 self._identify(event)
@@ -113,27 +127,21 @@ class TaskFacts:
                 self.todos = event.todos
             case ModeSwitched():
                 self.mode = event.mode
-            case MessageQueued():
-                self.queue[event.id] = event
-            case MessageUnqueued():
-                self.queue.pop(event.id, None)
             case RequestStarted():
                 self.requests += 1
                 self.unheard = ()
                 self.accepted = False
                 self.result, self.failure = None, None
-                for message_id in event.dequeued:
-                    self.queue.pop(message_id, None)
-            case ReplyReceived():
-                self.replies += 1
             case RequestEnded(usage=Usage() as usage):
-                self._add_usage(usage, event.cost or 0.0)
+                self.context_tokens = (usage.input + usage.output) or self.context_tokens
+            case ContextCondensed() | ContextTruncated():
+                self.context_tokens = event.tokens_after
             case ToolFinished():
                 self.unheard = tuple(u for u in self.unheard if u.about != event.call_id)
-                self.subtask_usage = self.subtask_usage.plus(event.usage or TokenUsage())
-                self._tally(event.tool, failed=False)
-            case ToolFailed():
-                self._tally(event.tool, failed=True)
+            case CheckpointSaved():
+                self.checkpoints += (event,)
+            case TaskRewound() | FilesRestored() | TaskForked():
+                self._revise(event)
             case _:
                 self._move(event)
 
@@ -152,6 +160,31 @@ class TaskFacts:
                 self.accepted = bool(rows) and rows[-1].get("ask") == AskKind.COMPLETION_RESULT
                 self.state = TaskState.COMPLETED if self.accepted else TaskState.ABORTED
 
+    def _revise(self, event: TaskRewound | FilesRestored | TaskForked) -> None:
+        """Whatever was going on at that moment is not going on now."""
+        match event:
+            case TaskRewound():
+                self.restoring = event if event.files is not None else None
+            case FilesRestored():
+                self.restoring = None
+                return
+            case TaskForked():
+                self.children, self.restoring = {}, None
+        self.state = TaskState.ABORTED
+        self.pending, self.failure, self.waits_for = None, None, ()
+
+    @property
+    def usage(self) -> TokenUsage:
+        return structs.replace(self.ledger.usage, context_tokens=self.context_tokens)
+
+    @property
+    def queue(self) -> dict[str, MessageQueued]:
+        return self.ledger.queue
+
+    @property
+    def updated(self) -> int:
+        return self.ledger.updated
+
     @property
     def title(self) -> str:
         return self.prompt.text.strip() if self.prompt is not None else ""
@@ -165,6 +198,8 @@ class TaskFacts:
 
     def check(self, event: Durable) -> None:
         """Raise unless the task's state allows this event now."""
+        if isinstance(event, TaskRewound) and self.state not in AT_REST:
+            raise TaskStateError("a task has to rest before it is rewound")
         if (state := STATE_AFTER.get(type(event))) is not None:
             check_transition(self.state, state)
 
@@ -204,22 +239,3 @@ class TaskFacts:
             self.unheard += (Unheard(event.ts, asked.call_id, event.answer),)
         if asked.ask is AskKind.COMPLETION_RESULT or asked.tool == COMPLETION:
             self.accepted = event.answer.approves
-
-    def _add_usage(self, usage: Usage, cost: float) -> None:
-        total = self.usage
-        self.usage = TokenUsage(
-            total_tokens_in=total.total_tokens_in + usage.input,
-            total_tokens_out=total.total_tokens_out + usage.output,
-            total_cache_writes=total.total_cache_writes + usage.cache_writes,
-            total_cache_reads=total.total_cache_reads + usage.cache_reads,
-            total_cost=total.total_cost + cost,
-            context_tokens=(usage.input + usage.output) or total.context_tokens,
-        )
-
-    def _tally(self, tool: str, *, failed: bool) -> None:
-        tally = self.tools.get(tool, ToolTally())
-        self.tools[tool] = (
-            structs.replace(tally, failures=tally.failures + 1)
-            if failed
-            else structs.replace(tally, attempts=tally.attempts + 1)
-        )

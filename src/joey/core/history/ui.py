@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from joey.core.asks import APPROVALS
 from joey.core.events import (
@@ -39,6 +39,7 @@ from joey.core.events import (
 )
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.parsing.json_stream import JsonStream
+from joey.core.revisions import CheckpointSaved, ContextCondensed, ContextTruncated
 
 Approval = Literal["pending", "approved", "rejected"]
 
@@ -48,6 +49,33 @@ GROWING = frozenset(
 """Rows of the engine's own words that are shown while they grow."""
 STREAMED = frozenset({"text", "reasoning", "tool"})
 """Rows that a reply is made of."""
+
+
+class CondenseInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Of a `condense_context` row."""
+
+    cost: float
+    prev_context_tokens: int
+    new_context_tokens: int
+    summary: str
+    condense_id: str
+
+
+class TruncationInfo(Struct, frozen=True, rename="camel"):
+    """Of a `sliding_window_truncation` row."""
+
+    truncation_id: str
+    messages_removed: int
+    prev_context_tokens: int
+    new_context_tokens: int
+
+
+class CheckpointInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Of a `checkpoint_saved` row."""
+
+    to: str
+    from_: str | None = field(default=None, name="from")
+    suppress_message: bool = False
 
 
 class Row(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -67,6 +95,9 @@ class Row(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True)
     result: str | None = None
     is_answered: bool | None = None
     is_protected: bool | None = None
+    context_condense: CondenseInfo | None = None
+    context_truncation: TruncationInfo | None = None
+    checkpoint: CheckpointInfo | None = None
 
 
 class RequestInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -267,6 +298,8 @@ def _new_row(event: Event) -> Row | None:
             return _streamed(event.ts, say, event.text)
         case Said():
             return _say(event.ts, event.say, event.text, event.images)
+        case ContextCondensed() | ContextTruncated() | CheckpointSaved():
+            return _revision_row(event)
         case ToolAnnounced():
             return Row(
                 ts=event.ts,
@@ -294,6 +327,32 @@ def _new_row(event: Event) -> Row | None:
             )
         case _:
             return None
+
+
+def _revision_row(event: ContextCondensed | ContextTruncated | CheckpointSaved) -> Row:
+    match event:
+        case ContextCondensed():
+            condensed = CondenseInfo(
+                cost=event.cost or 0.0,
+                prev_context_tokens=event.tokens_before,
+                new_context_tokens=event.tokens_after,
+                summary=event.summary,
+                condense_id=event.condense_id,
+            )
+            return Row(ts=event.ts, type="say", say="condense_context", context_condense=condensed)
+        case ContextTruncated():
+            truncated = TruncationInfo(
+                truncation_id=event.truncation_id,
+                messages_removed=event.messages,
+                prev_context_tokens=event.tokens_before,
+                new_context_tokens=event.tokens_after,
+            )
+            say = "sliding_window_truncation"
+            return Row(ts=event.ts, type="say", say=say, context_truncation=truncated)
+        case CheckpointSaved():
+            saved = CheckpointInfo(to=event.id, from_=event.before, suppress_message=event.own)
+            say = "checkpoint_saved"
+            return Row(ts=event.ts, type="say", say=say, text=event.id, checkpoint=saved)
 
 
 def _say(ts: int, say: str, text: str, images: tuple[str, ...] = ()) -> Row:

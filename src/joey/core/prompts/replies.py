@@ -266,3 +266,11 @@ def _age(minutes: int) -> str:
 
 def _count(number: int, unit: str) -> str:
     return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
+
+
+def messages_hidden(count: int) -> str:
+    """What stands where the oldest turns of a long conversation were."""
+    return (
+        f"[{count} earlier messages of this conversation are hidden, because it is longer than"
+        " your context window. Read files again rather than rely on what you no longer see.]"
+    )

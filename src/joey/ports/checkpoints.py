@@ -1,0 +1,66 @@
+"""The files of the workspace as they were at earlier moments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+
+class FileChange(Struct, frozen=True):
+    """How one file differs between two moments."""
+
+    path: str
+    """Relative to the workspace, with `/`."""
+    kind: Literal["added", "changed", "removed"]
+
+
+class FileDiff(Struct, frozen=True, rename="camel"):
+    """A changed file with both of its texts; None where there was no file, or no text to show."""
+
+    path: str
+    kind: Literal["added", "changed", "removed"]
+    before: str | None
+    after: str | None
+
+
+class Checkpoints(Protocol):
+    """Of one workspace, shared by all tasks that work in it. Never touches the user's own
+    repository."""
+
+    def begin(self) -> None:
+        """Start the first checkpoint of the workspace in the background, if there is none yet."""
+        ...
+
+    async def save(self, task_id: str) -> str:
+        """Keep the files as they are now; the id of the checkpoint.
+
+        Costs what has changed. The same files give the same id as the task's last one.
+
+        Raises:
+            CheckpointError: the text says why, and what to do.
+        """
+        ...
+
+    async def changes(self, since: str, until: str | None = None) -> Sequence[FileChange]:
+        """What differs between two checkpoints, or between one and the files as they are now.
+
+        Raises CheckpointError."""
+        ...
+
+    async def diff(self, since: str, until: str | None = None) -> Sequence[FileDiff]:
+        """The same with texts, bounded in size. Raises CheckpointError."""
+        ...
+
+    async def restore(self, to: str) -> Sequence[FileChange]:
+        """Make the files as they were; what was changed to get there. May be done twice.
+
+        Raises CheckpointError: nothing, or only a part, was restored; the text says which."""
+        ...
+
+    async def forget(self, task_id: str) -> None:
+        """The task is deleted: what only its checkpoints hold may go."""
+        ...
+
+    async def close(self) -> None: ...
