@@ -48,7 +48,12 @@ DENIED = ("rm", "git push")
         "git log --oneline -5",
         "git log HEAD~1 --format=%h",
         "git show HEAD^",
-        "git commit -m 'first line\nsecond line'",
+        "git log --grep 'first line\nsecond line'",
+        "awk '{ print $1 }' names.txt",
+        "sed 's/a/b/; /x/d' names.txt",
+        "grep -n '/api/v1' src/a.py",
+        'grep -E "^(a|b)$" src/a.py',
+        "sort -t/ -k2,2n paths.txt",
         "git --no-pager log",
         "ls; ls;",
         "ls\nls src\n",
@@ -193,7 +198,8 @@ def test_plain_commands_that_fit_the_rules_run_unasked(command: str) -> None:
         "sed -n '1e date' f",
         "sed 'w out' f",
         "sed -n 1p --in-place f",
-        "awk 'BEGIN { }' f",
+        "awk 'BEGIN { system(1) }' f",
+        "awk '{ print > 1 }' f",
         "xargs ls",
         "bash scripts/check.sh -x",
         "export LD_PRELOAD=x",
@@ -205,7 +211,6 @@ def test_plain_commands_that_fit_the_rules_run_unasked(command: str) -> None:
         "ls ..",
         "cat '~/x'",
         "grep -f/etc/passwd x",
-        "grep --include=/x y",
         "cat file:///etc/passwd",
         "cd",
         "cd -",
@@ -252,6 +257,26 @@ def test_whatever_is_not_proven_harmless_is_asked(command: str) -> None:
         "git push origin main",
         "git  'push'",
         "sudo git push",
+        "find . -exec rm {} +",
+        "find . -name x -execdir /bin/rm",
+        "if true; then rm x; fi",
+        "! rm x",
+        "X=1 rm x",
+        ">out rm x",
+        "git -C sub push",
+        "git --no-pager push",
+        "bash <<EOF\nrm x\nEOF",
+        "busybox rm x",
+        "ssh host 'rm x'",
+        "watch rm x",
+        "parallel rm ::: x",
+        "strace -f rm x",
+        "eval 'rm x'",
+        "bash -c \"bash -c 'rm x'\"",
+        "f() { rm x; }; f",
+        "uv run rm x",
+        "fd . --exec rm",
+        "git submodule foreach 'rm x'",
     ],
 )
 @pytest.mark.parametrize("allowed", [ALLOWED, ("*",)], ids=["rules", "anything"])
@@ -264,12 +289,7 @@ def test_denied_commands_are_refused_in_any_disguise(
 @pytest.mark.parametrize(
     "command",
     [
-        "echo rm",
-        "find . -exec rm {} +",
-        "find . -name x -exec rm",
-        "if true; then rm x; fi",
-        "! rm x",
-        "X=1 rm x",
+        "python rm x",
         "$(echo r)m x",
         "${x}m y",
         "{r,}m x",
@@ -277,10 +297,7 @@ def test_denied_commands_are_refused_in_any_disguise(
         "$X y",
         "env $X y",
         "if $X; then y; fi",
-        "git -C sub push",
-        "git --no-pager push",
         "git $X",
-        ">out rm x",
         "bash -c '$X y'",
         "timeout 5 bash -c 'echo cm0geA== | base64 -d | sh'",
     ],
@@ -307,6 +324,8 @@ def test_where_a_denied_command_may_hide_nothing_is_allowed(
         "bash -c 'echo $f'",
         "git status",
         "echo form > alarm.txt",
+        "grep -rn rm docs",
+        "echo rm",
     ],
 )
 def test_anything_goes_where_no_denied_word_can_be(command: str) -> None:
@@ -370,7 +389,7 @@ def test_a_rule_that_is_no_plain_command_fits_nothing() -> None:
 
 def test_a_deny_rule_counts_however_it_is_written() -> None:
     assert isinstance(judge_command("npm publish", ("*",), ("npm *",)), Deny)
-    assert judge_command("npm publish", ("npm",), ("", "  ")) == Allow("npm")
+    assert judge_command("npm ls", ("npm",), ("", "  ")) == Allow("npm")
     assert isinstance(judge_command("ls", ("*",), ("/",)), Allow)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from joey.core.permissions.claims import Access, Claim
 from joey.core.permissions.policy import Allow, Ask, Decision, Deny, decide
 from joey.core.places import Place
 from joey.core.settings import Settings
+from joey.shells.bash_grammar import BashGrammar
 
 INSIDE = Place(given="a.py", path=Path("/w/a.py"), shown="a.py", inside=True)
 OUTSIDE = Place(given="/etc/x", path=Path("/etc/x"), shown="/etc/x", inside=False)
@@ -190,6 +192,7 @@ def run(command: str, place: Place | None = None, **settings: object) -> Decisio
     return decide(
         [Claim(access=Access.EXECUTE, place=place, command=command)],
         Settings(**settings),  # type: ignore[arg-type]
+        BashGrammar().chain,
     )
 
 
@@ -234,3 +237,31 @@ def test_everything_may_be_allowed() -> None:
     ]
 
     assert isinstance(decide(claims, EVERYTHING), Allow)
+
+
+@pytest.mark.requirement("permissions:custom-tools")
+def test_a_custom_tool_runs_unasked_only_where_every_command_does() -> None:
+    claims = [Claim(access=Access.CUSTOM_TOOL, subject="the custom tool weather")]
+    some = Settings(always_allow_execute=True, allowed_commands=("ls", "git"))
+
+    assert isinstance(decide(claims, EVERYTHING), Allow)
+    assert isinstance(decide(claims, some), Ask)
+    assert isinstance(decide(claims, Settings(allowed_commands=("*",))), Ask)
+
+
+class Broken(tuple[str, ...]):
+    def __iter__(self) -> Iterator[str]:
+        raise RuntimeError("the rules broke")
+
+
+@pytest.mark.requirement("permissions:commands:faults")
+def test_a_fault_in_the_rules_is_a_reason_to_ask() -> None:
+    claims = [Claim(access=Access.EXECUTE, command="ls")]
+    settings = Settings(
+        always_allow_execute=True, allowed_commands=("*",), denied_commands=Broken(("rm",))
+    )
+
+    decision = decide(claims, settings)
+
+    assert isinstance(decision, Ask)
+    assert "the rules broke" in decision.reason

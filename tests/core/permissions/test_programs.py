@@ -83,8 +83,21 @@ def test_no_setter_that_passes_makes_bash_run_a_program_of_the_workspace(
             "ack --pager x",
         ),
         *("vim -c '!./evil'", "ed data", "sqlite3 db '.shell ./evil'", "psql -c '\\! ./evil'"),
-        *("gawk '{ print }' x", "m4 data", "tcpdump -z ./evil", "nc -e ./evil host 1", "socat a b"),
+        *(
+            "gawk '{ print | 1 }' x",
+            "m4 data",
+            "tcpdump -z ./evil",
+            "nc -e ./evil host 1",
+            "socat a b",
+        ),
         *("xmllint --output x a", "pandoc -F ./evil a", "npx evil", "uvx evil", "tmux new ./evil"),
+        *(
+            "split -l 10 data part-",
+            "tar -xzf a.tgz",
+            "tar czf a.tgz src",
+            "git commit -m x",
+            "git checkout -- x",
+        ),
         *("hg --config alias.x=y status", "svn diff --diff-cmd ./evil", "hyperfine ./evil"),
     ],
 )
@@ -108,9 +121,9 @@ def test_a_walk_that_follows_links_needs_a_person(command: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *("fdfind -e py x", "split -l 10 data part-", "less -N data", "man -k ls", "man ls"),
+        *("fdfind -e py x", "less -N data", "man -k ls", "man ls"),
         *("bat -n --paging=never data", "batcat --style=plain data", "tar tf a.tar"),
-        *("tar -xzf a.tgz", "tar czf a.tgz src", "curl -fsSL http://example.com:8080/x"),
+        *("tar -tzf a.tgz", "tar tzf a.tgz", "curl -fsSL http://example.com:8080/x"),
         *("curl -H 'Accept: text/html' -X GET http://example.com", "wget -q --spider x"),
         *("date", "date +%F", "date -u -d yesterday +%s", "hostname -f", "ls -la --color=never"),
         *("diff -u a b", "zip x.zip a", "grep -rn x src", "grep -L x a", "egrep 'a|b' x"),
@@ -124,5 +137,7 @@ def test_harmless_arguments_of_guarded_programs_need_nobody(command: str) -> Non
 
 def test_a_rule_that_names_the_option_allows_it() -> None:
     assert judge_command("man -P cat ls", ["man -P cat"], ()) == Allow("man -P cat")
-    assert judge_command("npx eslint --fix src", ["npx eslint"], ()) == Allow("npx eslint")
+    rule = "npx eslint --fix"
+    assert judge_command("npx eslint --fix src", [rule], ()) == Allow(rule)
+    assert isinstance(judge_command("npx eslint --fix src", ["npx eslint"], ()), Ask)
     assert judge_command("read PATH", ["read PATH"], ()) == Allow("read PATH")

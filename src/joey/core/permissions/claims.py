@@ -42,3 +42,5 @@ class Claim(Struct, frozen=True):
     """The user has listed exactly this as always allowed (an MCP server's `alwaysAllow`)."""
     changed: bool = False
     """It is described otherwise than when it was last used, so that earlier leave says little."""
+    unconfined: bool = False
+    """A command that no sandbox would hold, though nobody has said that none need."""

@@ -1,26 +1,34 @@
 """May this call run? Every claim is judged by the settings, and the strictest answer counts.
 
 What no rule covers is asked. Paths that `.rooignore` hides and commands that a deny rule names
-are refused whatever else is allowed.
+are refused whatever else is allowed. A rule that fails to judge has not allowed anything: its fault
+is a reason to ask.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from joey.core.permissions.agreement import SecondReading, confirmed
 from joey.core.permissions.claims import Access, Claim
-from joey.core.permissions.commands import ANYTHING, judge_command
+from joey.core.permissions.commands import judge_command
 from joey.core.permissions.decisions import Allow, Ask, Decision, Deny
+from joey.core.permissions.rules import ANYTHING
 from joey.core.places import Place
 from joey.core.settings import Settings
 
 __all__ = ["Allow", "Ask", "Decision", "Deny", "decide"]
 
+UNCONFINED = "no sandbox works here, so each command is asked (see joey doctor, or --no-sandbox)"
 
-def decide(claims: Sequence[Claim], settings: Settings) -> Decision:
+
+def decide(
+    claims: Sequence[Claim], settings: Settings, read: SecondReading | None = None
+) -> Decision:
+    """`read` is the second reading of command lines; without one, no rule allows a command."""
     if not claims:
         return Ask("the call does not say what it is going to do")
-    decisions = [_judge(claim, settings) for claim in claims]
+    decisions = [_judge_or_ask(claim, settings, read) for claim in claims]
     for decision in decisions:
         if isinstance(decision, Deny):
             return decision
@@ -31,7 +39,14 @@ def decide(claims: Sequence[Claim], settings: Settings) -> Decision:
     return Allow(", ".join(dict.fromkeys(rules)))
 
 
-def _judge(claim: Claim, settings: Settings) -> Decision:
+def _judge_or_ask(claim: Claim, settings: Settings, read: SecondReading | None) -> Decision:
+    try:
+        return _judge(claim, settings, read)
+    except Exception as fault:
+        return Ask(f"the rules could not judge it ({type(fault).__name__}: {str(fault)[:200]})")
+
+
+def _judge(claim: Claim, settings: Settings, read: SecondReading | None) -> Decision:
     match claim.access:
         case Access.NONE:
             return Allow("touches nothing outside the task")
@@ -42,7 +57,7 @@ def _judge(claim: Claim, settings: Settings) -> Decision:
         case Access.WRITE:
             return _judge_write(claim.place, settings)
         case Access.EXECUTE:
-            return _judge_execute(claim, settings)
+            return _judge_execute(claim, settings, read)
         case Access.MCP:
             return _judge_mcp(claim, settings)
         case Access.SWITCH_MODE:
@@ -55,8 +70,7 @@ def _judge(claim: Claim, settings: Settings) -> Decision:
             switches = {"alwaysAllowBrowser": settings.always_allow_browser}
             return _by_switches(switches, f"opening {claim.subject}", settings)
         case Access.CUSTOM_TOOL:
-            switches = {"alwaysAllowExecute": settings.always_allow_execute}
-            return _by_switches(switches, f"running {claim.subject}", settings)
+            return _judge_custom_tool(claim, settings)
         case Access.GUIDANCE:
             return _by_switches({}, f"following {claim.subject}", settings)
 
@@ -87,7 +101,7 @@ def _judge_write(place: Place | None, settings: Settings) -> Decision:
     return _by_switches(switches, f"writing {place.shown}", settings)
 
 
-def _judge_execute(claim: Claim, settings: Settings) -> Decision:
+def _judge_execute(claim: Claim, settings: Settings, read: SecondReading | None) -> Decision:
     command = claim.command
     if command is None:
         return Ask("the call does not say what it runs")
@@ -98,11 +112,24 @@ def _judge_execute(claim: Claim, settings: Settings) -> Decision:
     switched = _by_switches({"alwaysAllowExecute": settings.always_allow_execute}, action, settings)
     if isinstance(switched, Ask):
         return switched
+    if isinstance(verdict, Allow) and verdict.rule != ANYTHING:
+        verdict = confirmed(command, verdict, read)
     if isinstance(verdict, Ask):
         return Ask(f"{action}: {verdict.reason}")
+    if claim.unconfined:
+        return Ask(f"{action}: {UNCONFINED}")
     if claim.place is not None and not claim.place.inside and verdict.rule != ANYTHING:
         return Ask(f"{action}: {claim.place.shown} is outside the workspace")
     return verdict
+
+
+def _judge_custom_tool(claim: Claim, settings: Settings) -> Decision:
+    """Leave to run some commands is no leave to run a program of one's own."""
+    action = f"running {claim.subject}"
+    switched = _by_switches({"alwaysAllowExecute": settings.always_allow_execute}, action, settings)
+    if isinstance(switched, Allow) and ANYTHING not in settings.allowed_commands:
+        return Ask(f"{action}: allowedCommands does not hold `{ANYTHING}`")
+    return switched
 
 
 def _judge_mcp(claim: Claim, settings: Settings) -> Decision:
@@ -134,4 +161,4 @@ def _by_switches(switches: dict[str, bool], action: str, settings: Settings) -> 
 
 
 def _hidden(place: Place) -> Deny:
-    return Deny(".rooignore", f"{place.shown} is hidden by .rooignore")
+    return Deny(".rooignore", place.because or f"{place.shown} is hidden by .rooignore")

@@ -2,46 +2,69 @@
 
 A rule names a program and perhaps its first arguments; whatever follows was chosen by the model.
 Programs that run other programs, and those that write files or run code when told to by an
-option (see `guards`), are approved only with arguments known to be harmless. A path that leaves
+argument (see `sheets`), are approved only with arguments known to be harmless. A path that leaves
 the workspace always needs a look.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
 
-from joey.core.permissions.guards import guard_concern
+from joey.core.permissions.building_programs import BUILDING
+from joey.core.permissions.changing_programs import (
+    CHANGING,
+    LANGUAGES,
+    NOTHING,
+    UNKNOWN_OPTIONS,
+    WITHOUT_OPTIONS,
+)
+from joey.core.permissions.git import git_concern, git_paths, only_looks
+from joey.core.permissions.reading_programs import PLAIN, READING
+from joey.core.permissions.runners import (
+    INTERPRETERS,
+    RUNNERS,
+    SHELL_STATE,
+    VERSION,
+    bare_name,
+    runner_concern,
+    started_at,
+)
+from joey.core.permissions.scripts import awk_concern, script_words, sed_concern
+from joey.core.permissions.sheets import Sheet, read_arguments, sheet_concern
 from joey.core.permissions.shell import Words, word_set
 
-RUNNERS = word_set(
-    ". ash bash builtin busybox bwrap cgexec chroot chrt command csh dash dbus-run-session doas"
-    " entr env eval exec faketime fc firejail fish flock gosu hyperfine ionice ksh ltrace mksh nice"
-    " nohup nsenter numactl parallel perf pkexec proot rlwrap run-parts runuser screen script"
-    " setarch setpriv setsid sh source ssh start-stop-daemon stdbuf strace su su-exec sudo"
-    " systemd-run taskset tcsh time timeout tmux toybox trap unbuffer unshare valgrind watch xargs"
-    " xvfb-run yash zsh"
-)
-"""Run what their arguments say."""
-_INTERPRETERS = word_set(
-    "at batch bun clojure crontab dc deno docker ed elixir emacs erl ex expect gdb ghci groovy"
-    " guile iex ipython irb jshell julia jython kubectl lldb lua luajit m4 make mariadb mysql node"
-    " nodejs nvim ocaml octave osascript perl php podman powershell psql pwsh pypy python r racket"
-    " rscript ruby runghc sbcl scala sftp socat sqlite swift tclsh ts-node tsx vi vim wish"
-)
-"""Carry out what they read."""
-_SCRIPTED = word_set("awk gawk mawk nawk sed")
-"""Do the same when an option says that their script is a file."""
-_SCRIPT_FILE = re.compile("-[A-Za-z]*f|--(file|exec)")
-_LAUNCHERS = word_set("bunx npx pipx pnpx uvx")
-"""Fetch the program that their first argument names, and run it."""
-_VERSION = "0123456789."
-_SHELL_STATE = word_set(
-    "alias bind compgen complete compopt declare enable export getopts hash history let local"
-    " mapfile read readarray readonly set shopt typeset unalias unset"
-)
-"""Builtins that change what later commands of the line mean."""
 MOVERS = frozenset({"cd", "pushd"})
-_HARMLESS_SED = re.compile(r"(\d+|\$)(,(\d+|\$))?p(;(\d+|\$)(,(\d+|\$))?p)*")
+_SCRIPTED = {"sed": sed_concern, "gsed": sed_concern} | dict.fromkeys(
+    ("awk", "gawk", "mawk", "nawk", "original-awk", "goawk"), awk_concern
+)
+_SCRIPT_FILE = re.compile("-[A-Za-z]*f|--(file|exec)")
+_ALIASES = {
+    "[": "test",
+    "ack": "rg",
+    "ag": "rg",
+    "batcat": "bat",
+    "dir": "ls",
+    "egrep": "grep",
+    "fdfind": "fd",
+    "fgrep": "grep",
+    "gradlew": "gradle",
+    "mvnw": "mvn",
+    "ncat": "nc",
+    "netcat": "nc",
+    "pip3": "pip",
+    "podman": "docker",
+    "py.test": "pytest",
+    "vdir": "ls",
+    "zegrep": "grep",
+    "zfgrep": "grep",
+    "zgrep": "grep",
+    "zless": "less",
+}
+_PLAIN = word_set(PLAIN)
+_READERS = frozenset(READING) | _PLAIN
+_LITERAL = word_set("fd fdfind find git jq rg grep egrep fgrep yq") | frozenset(_SCRIPTED)
+"""Their arguments are text to them, whatever a shell would make of it."""
 _OUTSIDE = re.compile(
     r"""
       ( ^ | [=,@] | :(?!//) ) [/~]
@@ -54,6 +77,7 @@ _OUTSIDE = re.compile(
 _STORING = re.compile(r"%[^%A-Za-z\\]*[hjlLtz]*n")
 _EVALUATED = re.compile(r"`|\$[({\[]")
 """Quoted, this is text to the shell; builtins that compute may still carry it out."""
+_ABOUT_ITSELF = (("--version",), ("--help",))
 
 
 def program_name(word: str) -> str:
@@ -65,7 +89,7 @@ def carries_out_input(words: Words) -> bool:
     name = program_name(words[0])
     if name in _SCRIPTED:
         return any(map(_SCRIPT_FILE.match, words))
-    return bool({name, name.rstrip(_VERSION)} & (RUNNERS | _INTERPRETERS | _LAUNCHERS))
+    return bool({name, name.rstrip(VERSION)} & (RUNNERS | INTERPRETERS))
 
 
 def concern(words: Words, granted: int) -> str | None:
@@ -76,35 +100,78 @@ def concern(words: Words, granted: int) -> str | None:
     name, rest = program_name(words[0]), words[granted:]
     if name in MOVERS and all(word.startswith("-") for word in words[1:]):
         return f"{name} without a folder leaves the workspace"
-    if not rest:
+    if not rest or (words[1:] in _ABOUT_ITSELF and name not in RUNNERS):
         return None
-    if name in RUNNERS or (name in _LAUNCHERS and granted == 1):
-        return f"{name} runs other programs"
-    if name in _SHELL_STATE:
+    if reason := runner_concern(name, words, granted):
+        return reason
+    if name in SHELL_STATE:
         return f"{name} changes how later commands are understood"
-    for word in rest:
+    for word in path_words(words, granted):
         if leaves_workspace(word):
             return f"`{word}` may lie outside the workspace"
-        if _EVALUATED.search(word):
-            return f"`{word}` may be evaluated"
-    if name == "sed":
-        return _sed_concern(rest)
+    if name not in _LITERAL:
+        for word in rest:
+            if _EVALUATED.search(word):
+                return f"`{word}` may be evaluated"
+    return _own_concern(name, words, granted)
+
+
+def _own_concern(name: str, words: Words, granted: int) -> str | None:
+    """What is known of this very program."""
+    if name == "git":
+        return git_concern(words, granted)
+    if name in _SCRIPTED:
+        return _SCRIPTED[name](words, granted)
     if name == "printf":
-        return _printf_concern(rest)
-    return guard_concern(name, words, granted)
+        return _printf_concern(words[granted:])
+    at = started_at(name, words)
+    if at is not None and at < min(granted, len(words)):
+        return _own_concern(bare_name(words[at]), words[at:], granted - at)
+    sheet = _sheet(name)
+    return None if sheet is None else sheet_concern(name, words, granted, sheet)
+
+
+def path_words(words: Words, granted: int) -> tuple[str, ...]:
+    """The words beyond the rule that may name a file; others are patterns, scripts, mere text."""
+    name = program_name(words[0])
+    if name in _SCRIPTED:
+        scripts = script_words(words)
+        return tuple(word for at, word in enumerate(words) if at >= granted and at not in scripts)
+    if name == "git":
+        return git_paths(words, granted)
+    sheet = _sheet(name)
+    if sheet is None:
+        return words[granted:]
+    arguments = read_arguments(words, sheet)
+    return tuple(item.word for item in arguments if item.at >= granted and not item.is_text)
+
+
+def only_reads(words: Words, granted: int) -> bool:
+    """Whether the command changes no file that it names; as far as its rule does not say more."""
+    name = program_name(words[0])
+    if name == "git":
+        return only_looks(words)
+    if name in _PLAIN:
+        return True
+    sheet = _sheet(name)
+    told = sheet is not None and sheet.first is not None and granted > 1
+    if told or any(word.startswith("-") for word in words[1:granted]):
+        return False
+    return name in _SCRIPTED or _ALIASES.get(name, name) in _READERS
 
 
 def leaves_workspace(word: str) -> bool:
     return word != "/dev/null" and _OUTSIDE.search(word) is not None
 
 
-def _sed_concern(rest: Words) -> str | None:
-    """Scripts of sed can write files and run commands; printing lines is what is left."""
-    match rest:
-        case ("-n", script, *files) if _HARMLESS_SED.fullmatch(script):
-            if not any(file.startswith("-") for file in files):
-                return None
-    return "sed can change files and run commands"
+@cache
+def _sheet(name: str) -> Sheet | None:
+    name = _ALIASES.get(name, name)
+    if name in word_set(LANGUAGES):
+        return NOTHING
+    if name in word_set(UNKNOWN_OPTIONS):
+        return WITHOUT_OPTIONS
+    return READING.get(name) or CHANGING.get(name) or BUILDING.get(name)
 
 
 def _printf_concern(rest: Words) -> str | None:

@@ -11,8 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 Words = tuple[str, ...]
+Chain = tuple[tuple[str, Words], ...]
+"""The commands of a plain line, each with what joins it to the one before: `&&`, `||`, `|`, or
+nothing."""
 
 
 def word_set(text: str) -> frozenset[str]:
@@ -29,7 +33,7 @@ _TOKEN = re.compile(
     | (?P<joint>&&|\|\||\|)
     | (?P<end>[;\n])
     | (?P<single>'[^']*')
-    | (?P<double>"(?:[^"\\$`]|\\[^$`\n])*")
+    | (?P<double>"(?:[^"\\$`]|\\[^$`\n]|\$(?=["\ |)]))*")
     | (?P<bare>[\w\-./:,+@%=^~]+)
     """,
     re.VERBOSE,
@@ -47,6 +51,8 @@ _GROUPING = re.compile(r"[(){}`]|\b(?:if|for|while|until|case|select)\b")
 """Where the input of a command may be that of the group around it."""
 _ANY_ORDER = re.compile(r"[<>]\(|\(\s*\)|\b(?:function|coproc)\b")
 """What is fed may stand anywhere, also before what feeds it."""
+_REMEMBERED = 2_000
+"""Characters of a line that is read but once, though several ask about it."""
 _PART = re.compile(r"[\w.+-]+")
 
 
@@ -54,14 +60,29 @@ class _NotPlainError(Exception):
     """The line uses something that cannot be judged by reading it."""
 
 
-def plain_commands(line: str) -> tuple[Words, ...] | None:
+def plain_chain(line: str) -> Chain | None:
     """The commands of a plain line as words without their quotes; None for any other line."""
+    return _remembered_chain(line) if len(line) <= _REMEMBERED else _chain(line)
+
+
+@lru_cache(maxsize=256)
+def _remembered_chain(line: str) -> Chain | None:
+    return _chain(line)
+
+
+def _chain(line: str) -> Chain | None:
     if _CONTROL.search(line):
         return None
     try:
-        return tuple(words for _, words in _commands(line))
+        return tuple(_commands(line))
     except _NotPlainError:
         return None
+
+
+def plain_commands(line: str) -> tuple[Words, ...] | None:
+    """The same without what joins them."""
+    chain = plain_chain(line)
+    return None if chain is None else tuple(words for _, words in chain)
 
 
 def fed_commands(line: str) -> tuple[Words, ...]:
@@ -69,9 +90,10 @@ def fed_commands(line: str) -> tuple[Words, ...]:
 
     They are cut like `possible_commands`, unless the line is plain.
     """
-    if plain_commands(line) is not None:
-        return tuple(words for joint, words in _commands(line) if joint == "|")
-    text = _REDIRECTED.sub(" ", _QUOTING.sub("", line))
+    chain = plain_chain(line)
+    if chain is not None:
+        return tuple(words for joint, words in chain if joint == "|")
+    text = without_redirections(line)
     pipe = _PIPE.search(text)
     if _ANY_ORDER.search(text):
         return possible_commands(text)
@@ -84,6 +106,11 @@ def fed_commands(line: str) -> tuple[Words, ...]:
         for behind in _PIPE.split(text)[1:]
         for command in possible_commands(behind.lstrip("& \t\r\n"))[:1]
     )
+
+
+def without_redirections(line: str) -> str:
+    """Any line without its quotes, and without what goes to files or comes from them."""
+    return _REDIRECTED.sub(" ", _QUOTING.sub("", line))
 
 
 def possible_commands(line: str) -> tuple[Words, ...]:

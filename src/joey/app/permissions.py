@@ -1,0 +1,169 @@
+"""What the engine would decide about a call, found out without making it.
+
+The tools state their claims as they do for a task, and the same policy judges them. Nothing is
+run and nothing is written: no folder of a task, no index, no file in the person's home.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from joey.app.customs import modes_for, settings_within
+from joey.app.options import usable, with_permissions
+from joey.config.home import joey_home
+from joey.config.settings import load_settings
+from joey.core.models import ModelInfo
+from joey.core.modes import usual_mode
+from joey.core.permissions.claims import Access, Claim
+from joey.core.permissions.policy import Allow, Ask, Deny, decide
+from joey.core.permissions.shell import plain_commands
+from joey.core.protocol import ToolProtocol
+from joey.core.settings import Settings
+from joey.errors import HiddenError, RefusedError, ToolError
+from joey.ports import Place, ToolContext
+from joey.shells.bash_grammar import BashGrammar
+from joey.terminals.local import LocalTerminal
+from joey.tools.file_edit import locate
+from joey.tools.registry import AnyTool, Registry, default_tools
+from joey.workspace.files import LocalFiles
+from joey.workspace.search import LocalSearch
+
+
+class Flags(Struct, frozen=True, kw_only=True):
+    """What a run could have been started with."""
+
+    yes: bool = False
+    require_approval: bool = False
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    allow_writes: bool = False
+
+
+class Explanation(Struct, frozen=True):
+    decision: Literal["allow", "ask", "deny"]
+    rule: str | None
+    """The rule or the settings that allowed or refused it."""
+    reason: str
+    commands: tuple[tuple[str, ...], ...] = ()
+    """The commands of a line as words; none when it is more than plain words."""
+
+
+class Explainer:
+    """Of one workspace, with one person's settings.
+
+    Raises:
+        ConfigError, WorkspaceError
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        flags: Flags,
+        home: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        mode: str | None = None,
+    ) -> None:
+        env = os.environ if env is None else env
+        home = home or joey_home(env)
+        folder = usable(workspace)
+        asked: Settings = with_permissions(
+            load_settings(home),
+            flags.yes,
+            flags.require_approval,
+            flags.allow,
+            flags.deny,
+            flags.allow_writes,
+        )
+        self.settings = settings_within(LocalFiles(folder), home, env, asked)
+        self._registry = Registry(default_tools())
+        self._shell = BashGrammar()
+        self._context = _context(folder, home, env, self.settings, mode)
+
+    async def command(self, line: str, folder: str | None = None) -> Explanation:
+        """`folder` is the one to run it in, when that is not the workspace."""
+        asked = {"command": line} if folder is None else {"command": line, "cwd": folder}
+        try:
+            claims = await self._claims("execute_command", asked)
+        except ToolError as error:
+            return refused(error)
+        return self.judge(claims, plain_commands(line) or ())
+
+    async def read(self, path: str) -> Explanation:
+        try:
+            return self.judge(await self._claims("read_file", {"path": path}))
+        except ToolError as error:
+            return refused(error)
+
+    async def write(self, path: str) -> Explanation:
+        """Tools that write claim the file alone; what would be written makes no difference."""
+        try:
+            tool = self._allowed("write_to_file", {"path": path})
+            claims = (Claim(Access.WRITE, place=self.place(path)),)
+            self._registry.check_places(tool, self._context.mode, claims)
+        except ToolError as error:
+            return refused(error)
+        return self.judge(claims)
+
+    def place(self, path: str) -> Place:
+        """Raises ToolError."""
+        return locate(self._context, path)
+
+    async def _claims(self, name: str, arguments: dict[str, Any]) -> tuple[Claim, ...]:
+        tool = self._allowed(name, arguments)
+        prepared = await tool.prepare(tool.parse(arguments), self._context)
+        self._registry.check_places(tool, self._context.mode, prepared.claims)
+        claims: tuple[Claim, ...] = tuple(prepared.claims)
+        return claims
+
+    def _allowed(self, name: str, arguments: dict[str, Any]) -> AnyTool:
+        tool = self._registry.find(name)
+        self._registry.check_allowed(tool, self._context.mode, self.settings, arguments)
+        return tool
+
+    def judge(
+        self, claims: tuple[Claim, ...], commands: tuple[tuple[str, ...], ...] = ()
+    ) -> Explanation:
+        match decide(claims, self.settings, self._shell.chain):
+            case Allow(rule):
+                return Explanation("allow", rule, f"allowed by {rule}", commands)
+            case Ask(reason):
+                return Explanation("ask", None, reason, commands)
+            case Deny(rule, reason):
+                return Explanation("deny", rule, reason, commands)
+
+
+def refused(error: ToolError) -> Explanation:
+    match error:
+        case RefusedError(rule=rule):
+            return Explanation("deny", rule, str(error))
+        case HiddenError():
+            return Explanation("deny", ".rooignore", str(error))
+    return Explanation("deny", None, str(error))
+
+
+def _context(
+    folder: Path, home: Path, env: Mapping[str, str], settings: Settings, mode: str | None
+) -> ToolContext:
+    files = LocalFiles(folder)
+    modes = modes_for(folder, home, env, settings)
+    return ToolContext(
+        files=files,
+        search=LocalSearch(files),
+        terminal=LocalTerminal(env),
+        settings=settings,
+        protocol=ToolProtocol.NATIVE,
+        model=ModelInfo(id=""),
+        modes=modes,
+        mode=usual_mode(mode or settings.mode, modes),
+        todos=(),
+        artifacts=home,
+        call_id="",
+        row_ts=0,
+        output_ts=0,
+        on_output=lambda _: None,
+    )

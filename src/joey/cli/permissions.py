@@ -1,0 +1,118 @@
+"""`joey permissions`: what the rules say about a command or a file, and why; what they said."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import IO, Any
+
+import msgspec
+
+from joey.app.permissions import Explainer, Explanation, Flags
+from joey.cli.exit_codes import ExitCode
+from joey.cli.launch import workspace_of
+from joey.cli.outputs import write_out
+from joey.cli.sanitise import one_line, sanitise
+from joey.cli.wrapping import columns, wrap
+from joey.core.permissions.narrowest import quoted
+
+LONGEST_LINE = 16 * 1024 * 1024
+"""Bytes of one question; more is answered with an error."""
+_COLOURS = {"allow": "32", "ask": "33", "deny": "31"}
+_ASKED = ("command", "read", "write")
+
+
+def run_permissions(arguments: Namespace) -> ExitCode:
+    if arguments.action == "report":
+        from joey.cli.permission_report import run_report
+
+        return run_report(arguments, _flags(arguments))
+    explainer = Explainer(workspace_of(arguments), _flags(arguments))
+    if arguments.stdin:
+        asyncio.run(_answer_all(explainer, sys.stdin.buffer))
+        return ExitCode.DONE
+    asyncio.run(_answer_one(explainer, arguments))
+    return ExitCode.DONE
+
+
+def _flags(arguments: Namespace) -> Flags:
+    return Flags(
+        yes=arguments.yes,
+        require_approval=arguments.require_approval,
+        allow=tuple(arguments.allow),
+        deny=tuple(arguments.deny),
+        allow_writes=arguments.allow_writes,
+    )
+
+
+async def _answer_one(explainer: Explainer, arguments: Namespace) -> None:
+    if arguments.read is not None:
+        explained = await explainer.read(arguments.read)
+    elif arguments.write is not None:
+        explained = await explainer.write(arguments.write)
+    else:
+        explained = await explainer.command(" ".join(arguments.words))
+    if arguments.json:
+        write_out(msgspec.json.format(msgspec.json.encode(explained), indent=2) + b"\n")
+        return
+    parts = [await explainer.command(quoted(words)) for words in explained.commands]
+    width = columns(sys.stdout)
+    for line in _described(explained, parts if len(parts) > 1 else []):
+        print(wrap(line, width))
+
+
+def _described(explained: Explanation, parts: list[Explanation]) -> Iterator[str]:
+    """Lines for a person."""
+    yield f"{_painted(explained.decision)}: {sanitise(explained.reason)}"
+    rows = [(part.decision, one_line(quoted(part.commands[0]), 60), part) for part in parts]
+    size = max((len(line) for _, line, _ in rows), default=0)
+    for decision, line, part in rows:
+        why = f"by {part.rule}" if part.decision == "allow" else part.reason
+        space = " " * (6 - len(decision))
+        yield f"  {_painted(decision)}{space}{line:{size}}  {one_line(why, 120)}"
+
+
+def _painted(decision: str) -> str:
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return decision
+    return f"\x1b[{_COLOURS[decision]}m{decision}\x1b[0m"
+
+
+async def _answer_all(explainer: Explainer, questions: IO[bytes]) -> None:
+    for line in _lines(questions):
+        answer = await _answer(explainer, line)
+        write_out(msgspec.json.encode(answer) + b"\n")
+
+
+def _lines(source: IO[bytes]) -> Iterator[bytes]:
+    """Lines without the blank ones; of one that is too long, the beginning, which is no JSON."""
+    while line := source.readline(LONGEST_LINE):
+        cut = line
+        while not cut.endswith(b"\n") and (cut := source.readline(LONGEST_LINE)):
+            line = line[:1000]
+        if line.strip():
+            yield line
+
+
+async def _answer(explainer: Explainer, line: bytes) -> dict[str, Any]:
+    try:
+        question = msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return {"id": None, "error": f"not a line of JSON: {error}"}
+    if not isinstance(question, dict):
+        return {"id": None, "error": "not an object"}
+    id_ = question.get("id")
+    asked = [(name, question[name]) for name in _ASKED if name in question]
+    match asked:
+        case [("command", str(text))]:
+            explained = await explainer.command(text)
+        case [("read", str(text))]:
+            explained = await explainer.read(text)
+        case [("write", str(text))]:
+            explained = await explainer.write(text)
+        case _:
+            return {"id": id_, "error": "it needs one text: command, read or write"}
+    return {"id": id_, **msgspec.to_builtins(explained)}

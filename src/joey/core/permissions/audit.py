@@ -1,0 +1,195 @@
+"""What a journal says about permissions: each call, what was decided about it, and by whom.
+
+Everything that ever happened counts, also what was rewound later: the files it changed were
+changed. Calls that touch nothing but their task are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from joey.core.asks import APPROVALS
+from joey.core.events import (
+    AskAnswered,
+    AskOpened,
+    AskWithdrawn,
+    Event,
+    ModeSwitched,
+    Record,
+    ReplyReceived,
+    TaskAdopted,
+    TaskCreated,
+    ToolAnnounced,
+    ToolFailed,
+    ToolFinished,
+)
+from joey.core.messages import CallPart, ToolCall
+
+Outcome = Literal["ran", "failed", "rejected", "refused", "unfinished"]
+
+
+class Judged(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One call and what became of it."""
+
+    ts: int
+    tool: str
+    about: str
+    """The command line, the path, the server's tool."""
+    decision: Literal["allow", "ask", "deny"]
+    outcome: Outcome
+    rule: str | None = None
+    """What allowed or refused it."""
+    reason: str | None = None
+    """Why it was asked."""
+    by: str | None = None
+    """Who answered."""
+    always: str | None = None
+    """The rule that the answer added."""
+    error: str | None = None
+    mode: str = ""
+    path: str | None = None
+
+
+class Recorded(Struct, frozen=True):
+    """The same, with what it takes to decide about it again."""
+
+    judged: Judged
+    call: ToolCall
+    row: str
+    """The text of its row."""
+
+
+class _Open:
+    """A call while its records are read."""
+
+    def __init__(self, call: ToolCall, mode: str) -> None:
+        self.call = call
+        self.mode = mode
+        self.announced: ToolAnnounced | None = None
+        self.asked: AskOpened | None = None
+        self.answered: AskAnswered | None = None
+        self.failed: ToolFailed | None = None
+        self.finished: ToolFinished | None = None
+
+
+def recorded(records: Iterable[Record]) -> list[Recorded]:
+    """The calls of a task on which something was decided, in their order."""
+    reader = _Reader()
+    for record in records:
+        reader.read(record.event)
+    found = (_recorded(call) for call in reader.calls.values())
+    return [each for each in found if each is not None]
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.calls: dict[str, _Open] = {}
+        self._asks: dict[int, _Open] = {}
+        self._mode = ""
+
+    def read(self, event: Event) -> None:
+        match event:
+            case TaskCreated(mode=mode) | TaskAdopted(mode=mode) | ModeSwitched(mode=mode):
+                self._mode = mode
+            case ReplyReceived():
+                for placed in event.parts:
+                    if isinstance(placed.part, CallPart):
+                        call = placed.part.call
+                        self.calls[call.id] = _Open(call, self._mode)
+            case AskAnswered() if found := self._asks.pop(event.ask_ts, None):
+                found.answered = event
+            case AskWithdrawn():
+                self._asks.pop(event.ask_ts, None)
+            case ToolAnnounced() | AskOpened() | ToolFailed() | ToolFinished():
+                if (found := self.calls.get(event.call_id or "")) is not None:
+                    self._note(found, event)
+
+    def _note(
+        self, call: _Open, event: ToolAnnounced | AskOpened | ToolFailed | ToolFinished
+    ) -> None:
+        match event:
+            case ToolAnnounced():
+                call.announced = event
+            case AskOpened() if event.ask in APPROVALS:
+                call.asked = event
+                self._asks[event.ts] = call
+            case ToolFailed():
+                call.failed = event
+            case ToolFinished():
+                call.finished = event
+
+
+def _recorded(found: _Open) -> Recorded | None:
+    told = found.asked or found.announced
+    refused = found.failed is not None and found.failed.rule is not None
+    if told is None and not refused:
+        return None
+    row = told.text if told is not None else ""
+    tool = (told.tool if told is not None else None) or found.call.name
+    path = told.path if told is not None else _text(found.call.input, "path")
+    answer = found.answered.answer if found.answered is not None else None
+    judged = Judged(
+        ts=_ts(found),
+        tool=tool,
+        about=_about(found.call, row, path),
+        decision="ask" if found.asked else "allow" if found.announced else "deny",
+        outcome=_outcome(found),
+        rule=_rule(found),
+        reason=found.asked.reason if found.asked else None,
+        by=answer.by if answer else None,
+        always=found.asked.always if found.asked and answer and answer.always else None,
+        error=found.failed.error if found.failed else None,
+        mode=found.mode,
+        path=path,
+    )
+    return Recorded(judged, found.call, row)
+
+
+def _ts(found: _Open) -> int:
+    events = (found.asked, found.announced, found.failed, found.finished)
+    return next((event.ts for event in events if event is not None), 0)
+
+
+def _rule(found: _Open) -> str | None:
+    if found.failed is not None and found.failed.rule is not None:
+        return found.failed.rule
+    return found.announced.rule if found.announced is not None else None
+
+
+def _outcome(found: _Open) -> Outcome:
+    if found.failed is not None and found.failed.rule is not None:
+        return "refused"
+    if found.asked is not None and found.answered is None:
+        return "unfinished"
+    if found.answered is not None and not found.answered.answer.approves:
+        return "rejected"
+    if found.finished is None:
+        return "unfinished"
+    return "failed" if found.finished.is_error else "ran"
+
+
+def _about(call: ToolCall, row: str, path: str | None) -> str:
+    if call.name == "execute_command":
+        return row or _text(call.input, "command") or ""
+    if path:
+        return path
+    try:
+        facts = msgspec.json.decode(row or "{}")
+    except msgspec.DecodeError:
+        return row
+    if not isinstance(facts, dict):
+        return row
+    server, tool = facts.get("serverName"), facts.get("toolName") or facts.get("uri")
+    if server:
+        return f"{server}/{tool}"
+    known = (facts.get(key) for key in ("path", "url", "name", "mode", "task", "query", "skill"))
+    return next((str(value) for value in known if value), "")
+
+
+def _text(arguments: dict[str, Any], key: str) -> str | None:
+    value = arguments.get(key)
+    return value if isinstance(value, str) else None

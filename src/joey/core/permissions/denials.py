@@ -1,0 +1,199 @@
+"""What deny rules say about a line.
+
+They look through quotes, paths, wrappers, options before a subcommand, and case. About a line that
+is not plain they know less, so they are stricter: where a denied command may hide, a person looks.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from joey.core.permissions.decisions import Ask, Deny
+from joey.core.permissions.programs import (
+    carries_out_input,
+    concern,
+    only_reads,
+    program_name,
+)
+from joey.core.permissions.rules import Rule, Rules, named, rank, starts_with
+from joey.core.permissions.runners import RUNNERS, VERSION
+from joey.core.permissions.shell import (
+    RESERVED,
+    Words,
+    fed_commands,
+    parts,
+    possible_commands,
+    without_redirections,
+    word_set,
+)
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[.*\])?\+?=")
+_SYNTAX = re.compile(r"[^\w\-./:,+@%=^]")
+_SPELLED_LATER = re.compile(r"[$*?\[{~]")
+_STARTERS: dict[str, frozenset[str]] = {
+    "find": word_set("-exec -execdir -ok -okdir"),
+    "fd": word_set("-x -X --exec --exec-batch"),
+    "fdfind": word_set("-x -X --exec --exec-batch"),
+    "git": word_set("foreach run -x --exec"),
+    "docker": word_set("run exec"),
+    "podman": word_set("run exec"),
+    "kubectl": word_set("exec run"),
+    "npx": word_set("-c"),
+    "npm": word_set("exec x"),
+    "uv": word_set("run"),
+    "poetry": word_set("run"),
+    "pipenv": word_set("run"),
+    "bundle": word_set("exec"),
+    "cargo": word_set("run"),
+    "tar": word_set("--to-command"),
+    "rg": word_set("--pre"),
+    "go": word_set("-exec -toolexec"),
+}
+"""Words behind which another program is named."""
+
+
+class Denials(Struct, frozen=True):
+    allowing: Rules
+    refusing: Rules
+
+    def of_plain(self, line: str, commands: tuple[Words, ...]) -> Deny | Ask | None:
+        """About a line that both readers understand."""
+        if not self.refusing:
+            return None
+        doubt: Ask | None = _fed_doubt(line)
+        for words in dict.fromkeys(commands):
+            for found in (self._of_command(words), self._of_inner_lines(words)):
+                if isinstance(found, Deny):
+                    return found
+                doubt = doubt or found
+        return doubt
+
+    def of_any(self, line: str) -> Deny | Ask | None:
+        """About a line that is not plain."""
+        if not self.refusing:
+            return None
+        commands = (*possible_commands(line), *possible_commands(without_redirections(line)))
+        if not commands:
+            return Ask("the line holds no command that could be judged")
+        for words in dict.fromkeys(commands):
+            program = _program(words)
+            if program and isinstance(found := self._of_command(program), Deny):
+                return found
+        mentioned = {part for words in commands for part in parts(words)}
+        for rule in self.refusing:
+            if mentioned.intersection(rule.parts[:1]):
+                return Ask(f"the line mentions what rule `{rule.text}` denies and cannot be judged")
+        if any(_hides_program(words) for words in commands):
+            return Ask("what the line runs is known only when it runs")
+        return _fed_doubt(line)
+
+    def _of_command(self, words: Words) -> Deny | Ask | None:
+        """About one command, by all rules; a refusal counts more than a doubt."""
+        compared = named(words)
+        rest = parts(compared[1:])
+        started = _started(compared)
+        allowed = rank(words, self.allowing)
+        doubt: Ask | None = None
+        for rule in self.refusing:
+            outranked = allowed > len(rule.words)
+            if not outranked and _is_meant(compared, rule.words):
+                return _deny(rule, compared)
+            if rule.parts and any(_has_run(place, rule.parts) for place in started):
+                return _deny(rule, compared)
+            mentions = rest if outranked else (*parts(compared[:1]), *rest)
+            if not doubt and rule.parts and _has_in_order(mentions, rule.parts):
+                doubt = _mention(words, compared, rule)
+        return doubt
+
+    def _of_inner_lines(self, words: Words) -> Deny | Ask | None:
+        """About arguments that another shell may read as a line of its own."""
+        if program_name(words[0]) not in RUNNERS:
+            return None
+        doubt: Ask | None = None
+        for text in filter(_SYNTAX.search, words[1:]):
+            found = self.of_any(text)
+            if isinstance(found, Deny):
+                return found
+            doubt = doubt or found
+        return doubt
+
+
+def _mention(words: Words, compared: Words, rule: Rule) -> Ask | None:
+    """What is named among the arguments may be run by the program, unless it is known to read."""
+    if only_reads(words, 1) and concern(words, 1) is None:
+        return None
+    return Ask(f"`{' '.join(compared)}` mentions what rule `{rule.text}` denies")
+
+
+def _is_meant(words: Words, denied: Words) -> bool:
+    """Whether the command begins with the rule's words; options may stand between them."""
+    if starts_with(words, denied):
+        return True
+    if len(denied) < 2 or words[:1] != denied[:1]:
+        return False
+    at = 1
+    for wanted in denied[1:]:
+        while at < len(words) and words[at] != wanted:
+            is_option = words[at].startswith("-")
+            # The word behind an option may be its value.
+            if not is_option and not words[at - 1].startswith("-"):
+                return False
+            at += 1
+        if at == len(words):
+            return False
+        at += 1
+    return True
+
+
+def _started(words: Words) -> list[Words]:
+    """The arguments that are run as commands, as the words in them."""
+    name = words[0].rstrip(VERSION) or words[0]
+    if name in RUNNERS or words[0] in RUNNERS:
+        return [parts(words[1:])]
+    starters = _STARTERS.get(name, frozenset())
+    return [
+        parts((word.partition("=")[2], *words[at + 1 :]))
+        for at, word in enumerate(words)
+        if at and word.partition("=")[0] in starters
+    ]
+
+
+def _fed_doubt(line: str) -> Ask | None:
+    """Text that is made while the line runs may name what is denied."""
+    for words in fed_commands(line):
+        program = _program(words)
+        if program and carries_out_input(program):
+            shown = " ".join(program)
+            return Ask(f"what `{shown}` is given to carry out is known only when it runs")
+    return None
+
+
+def _hides_program(words: Words) -> bool:
+    """Would the shell compute the name of what it runs?"""
+    program = _program(words)
+    if not program or program_name(program[0]) not in RUNNERS:
+        program = program[:1]
+    return any(_SPELLED_LATER.search(word) for word in program)
+
+
+def _program(words: Words) -> Words:
+    """A piece of a line from the name of its program on."""
+    at = 0
+    while at < len(words) and (words[at] in RESERVED or _ASSIGNMENT.match(words[at])):
+        at += 1
+    return words[at:]
+
+
+def _has_run(words: Words, wanted: Words) -> bool:
+    return any(words[at : at + len(wanted)] == wanted for at in range(len(words)))
+
+
+def _has_in_order(words: Words, wanted: Words) -> bool:
+    rest = iter(words)
+    return all(word in rest for word in wanted)
+
+
+def _deny(rule: Rule, words: Words) -> Deny:
+    return Deny(rule.text, f"rule `{rule.text}` denies `{' '.join(words)}`")

@@ -1,0 +1,141 @@
+"""What of git a rule covers.
+
+A rule that names git alone covers looking: history, differences, names. What changes the
+repository, the working tree or other machines needs a rule that names the subcommand. Beyond that
+the options must be known: many of git's run a program or write a file.
+"""
+
+from __future__ import annotations
+
+from joey.core.permissions.sheets import Argument, Sheet, read_arguments, sheet_concern
+from joey.core.permissions.shell import Words, word_set
+
+_BEFORE = word_set("--no-pager -P --no-optional-locks --literal-pathspecs --version --help")
+_LOOKING = word_set(
+    "annotate blame cat-file check-attr check-ignore cherry count-objects describe diff diff-files"
+    " diff-index diff-tree for-each-ref grep log ls-files ls-tree merge-base name-rev rev-list"
+    " rev-parse shortlog show show-branch show-ref status version whatchanged"
+)
+_OPTIONS = (
+    "-1 -A= -B= -C= -G= -L= -M -P -S= -U= -a -b -c -e= -h -i -l -m -n= -p -q -r -s -t -u -v -w -z"
+    " --abbrev --abbrev-commit --abbrev-ref --after= --all --author= --before= --branch --branches"
+    " --cached --check --color --committer= --compact-summary --contains --count --date="
+    " --decorate --diff-filter= --dirstat --dry-run --exclude= --exclude-standard --first-parent"
+    " --fixed-strings --follow --format= --full-history --full-name --graph --grep= --heads"
+    " --histogram --ignore-all-space --ignore-case --ignore-space-change --is-inside-work-tree"
+    " --left-right --line-number --long --max-count= --max-depth= --merged --merges --minimal"
+    " --name-only --name-status --no-color --no-commit-id --no-decorate --no-ext-diff --no-merged"
+    " --no-merges --no-pager --no-patch --no-renames --no-textconv --not --numstat --oneline"
+    " --others --patch --patience --pickaxe-regex --points-at --porcelain --pretty --quiet --raw"
+    " --relative --reverse --short --shortstat --show-current --show-toplevel --show-prefix"
+    " --since= --skip= --sort= --staged --stat --summary --tags --unified= --until="
+    " --untracked-files --verbose --verify --word-diff --words --always --exact-match --ignored"
+    " --show-stash --topo-order --is-ancestor --git-dir --merge-base --index --deleted --modified"
+    " --stage --unmerged --name-rev --symbolic-full-name --ignore-submodules --find-renames"
+    " --ignore-blank-lines --show-function -W --function-context --heading --break --and --or"
+    " --invert-match --files-with-matches --word-regexp --extended-regexp --perl-regexp -E -F -I"
+    " -w -H"
+)
+_MORE: dict[str, str] = {
+    "add": "-A -N -f -p -u --update --intent-to-add",
+    "branch": "--list --show-current --track --set-upstream-to= -vv",
+    "checkout": "-b= --detach --track --ours --theirs",
+    "cherry-pick": "-x --no-commit --abort --continue --quit",
+    "clone": "-b= --branch= --depth= --single-branch --no-tags",
+    "commit": "-S -a -am= -m= -s --amend --message= --no-edit --allow-empty --signoff --fixup=",
+    "config": "-l -z --get= --get-all= --get-regexp= --list --show-origin --show-scope --local",
+    "fetch": "--prune --depth= --no-tags --force",
+    "merge": "-m= --no-ff --ff-only --no-edit --abort --squash --continue",
+    "mv": "-f -k",
+    "pull": "--prune --rebase --no-rebase --ff-only --no-edit --autostash",
+    "push": "--set-upstream --delete --follow-tags",
+    "rebase": "--abort --continue --skip --onto= --autostash",
+    "reset": "--soft --mixed",
+    "restore": "-S -W -s= --source= --worktree",
+    "rm": "-f --cached",
+    "stash": "-m= --include-untracked --message= --keep-index",
+    "switch": "-c= --create= --detach --track",
+    "tag": "--list -m= --message= --annotate",
+}
+_LISTS = word_set("-l --list --contains --merged --no-merged --points-at")
+_LISTING: dict[str, frozenset[str]] = {
+    "branch": frozenset(),
+    "config": word_set("get list"),
+    "reflog": word_set("show"),
+    "remote": word_set("get-url"),
+    "stash": word_set("list show"),
+    "tag": frozenset(),
+    "worktree": word_set("list"),
+}
+"""Subcommands that look when they are not told to do something; and what they may be told."""
+_GETS = word_set("--get --get-all --get-regexp --list -l --show-origin --show-scope")
+_TRANSPORTING = word_set("clone fetch pull push remote submodule")
+_ADDRESS = r"^(?!https://)[^/]*:|^[./]"
+_PUSHED_ELSEWHERE = r":|^[./]"
+
+
+def git_concern(words: Words, granted: int) -> str | None:
+    """Why a person should see the words of a git command beyond its rule, or None."""
+    at = _subcommand(words)
+    for word in words[granted:at]:
+        if word not in _BEFORE:
+            return f"option `{word}` of git is not known to be harmless"
+    if at >= len(words):
+        return None
+    name, rest = words[at], words[at:]
+    if at >= granted and (reason := _looking_concern(name, rest[1:])):
+        return reason
+    return sheet_concern(f"git {name}", rest, max(granted - at, 0), _sheet(name))
+
+
+def git_paths(words: Words, granted: int) -> Words:
+    """The words beyond the rule that may name a file."""
+    at = _subcommand(words)
+    if at >= len(words):
+        return words[granted:]
+    arguments: list[Argument] = read_arguments(words[at:], _sheet(words[at]))
+    return (
+        *words[granted:at],
+        *(item.word for item in arguments if item.at + at >= granted and not item.is_text),
+    )
+
+
+def _subcommand(words: Words) -> int:
+    """Where the subcommand stands; behind all words when there is none."""
+    places = (at for at in range(1, len(words)) if not words[at].startswith("-"))
+    return next(places, len(words))
+
+
+def only_looks(words: Words) -> bool:
+    """Whether a git command leaves everything as it is."""
+    rest = tuple(word for word in words[1:] if word not in _BEFORE)
+    return bool(rest) and _looking_concern(rest[0], rest[1:]) is None
+
+
+def _looking_concern(name: str, rest: Words) -> str | None:
+    if name in _LOOKING:
+        return None
+    unsure = f"`git {name}` may change something; a rule that names it allows it"
+    told = _LISTING.get(name)
+    if told is None:
+        return unsure
+    operands = [word for word in rest if not word.startswith("-")]
+    options = {word.partition("=")[0] for word in rest if word.startswith("-")}
+    if name == "config":
+        return None if options & _GETS or operands[:1] in (["get"], ["list"]) else unsure
+    if not operands:
+        return unsure if name == "stash" else None
+    listed = operands[0] in told or (name in ("branch", "tag") and options & _LISTS)
+    return None if listed else unsure
+
+
+def _sheet(name: str) -> Sheet:
+    refused = ""
+    if name in _TRANSPORTING:
+        refused = _ADDRESS if name == "clone" else _PUSHED_ELSEWHERE
+    options = f"{_OPTIONS} {_MORE.get(name, '')}"
+    if name == "config":
+        options = _MORE[name]
+    if name in ("annotate", "blame"):
+        options = options.replace(" -S= ", " ")
+    return Sheet(options, refused=refused, text="first" if name == "grep" else "")

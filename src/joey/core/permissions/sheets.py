@@ -1,0 +1,190 @@
+"""What is known of a program's arguments, and how a command line is read by it.
+
+A sheet lists what is known to be harmless; everything else is for a person. That way an option
+that was forgotten, that is abbreviated, or that the next version brings, is asked about and not
+carried out. Options that follow links while walking through folders are left out too: the walk
+would leave the workspace.
+
+In a list of options `-k:` takes a value that may be a path, `-t=` takes a value that is mere text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+from functools import cache
+from typing import Literal
+
+from msgspec import Struct
+
+from joey.core.permissions.shell import Words
+
+
+class Sheet(Struct, frozen=True):
+    options: str = ""
+    """Known to be harmless; any other is not."""
+    first: str | None = None
+    """What may stand first when a rule names the program alone (a subcommand); None: anything."""
+    operands: int | None = None
+    """How many are read; a further one would be changed, or would change something."""
+    refused: str = ""
+    """A pattern of words that are more than the name of something to read."""
+    text: Literal["", "first", "all"] = ""
+    """Operands that name no file: the first one (a pattern to look for) or all. Where all are text
+    and there are no options, whatever looks like one is text too."""
+    single: bool = False
+    """Words of options begin with one dash, and letters cannot be bundled (`-name`)."""
+    bundled: bool = False
+    """The first argument is a bundle of options, with or without a dash (tar)."""
+    needs: str = ""
+    """Without one of these options the program changes files."""
+
+
+class Kind(Enum):
+    OPTION = "option"
+    UNKNOWN = "unknown"
+    VALUE = "value"
+    OPERAND = "operand"
+
+
+class Argument(Struct, frozen=True):
+    at: int
+    """Which word of the command it is."""
+    word: str
+    kind: Kind
+    is_text: bool = False
+    """It names no file, whatever it looks like."""
+
+
+class _Options(Struct, frozen=True):
+    flags: frozenset[str]
+    valued: dict[str, bool]
+    """With the answer whether the value is mere text."""
+
+
+_NUMBER = re.compile(r"-\d+")
+_PATTERN_GIVEN = re.compile(r"-[A-Za-z]*[ef]|--(regexp|file|files|type-list)\b")
+
+
+@cache
+def _options(text: str) -> _Options:
+    flags: set[str] = set()
+    valued: dict[str, bool] = {}
+    for word in text.split():
+        if word.endswith((":", "=")):
+            valued[word[:-1]] = word.endswith("=")
+        else:
+            flags.add(word)
+    return _Options(frozenset(flags), valued)
+
+
+def read_arguments(words: Words, sheet: Sheet) -> list[Argument]:
+    """The words behind the program, as it would understand them."""
+    if sheet.text == "all" and not sheet.options:
+        return [Argument(at, word, Kind.OPERAND, True) for at, word in enumerate(words) if at]
+    arguments = list(_read(words, sheet))
+    if sheet.text == "all":
+        return [_as_text(argument) for argument in arguments]
+    if sheet.text == "first" and not any(map(_PATTERN_GIVEN.match, words[1:])):
+        for place, argument in enumerate(arguments):
+            if argument.kind is Kind.OPERAND:
+                arguments[place] = _as_text(argument)
+                break
+    return arguments
+
+
+def _as_text(argument: Argument) -> Argument:
+    if argument.kind is Kind.UNKNOWN:
+        return argument
+    return Argument(argument.at, argument.word, argument.kind, True)
+
+
+def _read(words: Words, sheet: Sheet) -> Iterator[Argument]:
+    known = _options(sheet.options)
+    value_is_text: bool | None = None
+    for at, word in enumerate(words[1:], start=1):
+        if at == 1 and sheet.bundled and not word.startswith("--"):
+            yield Argument(at, word, _bundle_kind(word, known))
+            continue
+        if value_is_text is not None:
+            # Should the option take none after all, this would be the next one.
+            hidden = not _is_operand(word) and not _is_known(word, known, sheet)
+            kind = Kind.UNKNOWN if hidden and not _NUMBER.fullmatch(word) else Kind.VALUE
+            yield Argument(at, word, kind, value_is_text)
+            value_is_text = None
+        elif _is_operand(word) or word == "--":
+            yield Argument(at, word, Kind.OPERAND if word != "--" else Kind.OPTION, word == "--")
+        elif not _is_known(word, known, sheet):
+            yield Argument(at, word, Kind.UNKNOWN)
+        else:
+            value_is_text, is_text = _value_of(word, known, sheet)
+            yield Argument(at, word, Kind.OPTION, is_text)
+
+
+def _bundle_kind(word: str, known: _Options) -> Kind:
+    """Letters with or without a dash; the values of all of them are the next words."""
+    letters = [f"-{letter}" for letter in word.removeprefix("-")]
+    fine = all(letter in known.flags or letter in known.valued for letter in letters)
+    return Kind.OPTION if fine else Kind.UNKNOWN
+
+
+def _value_of(word: str, known: _Options, sheet: Sheet) -> tuple[bool | None, bool]:
+    """Whether the value of a known option is the next word (and mere text), and whether this word
+    itself names no file."""
+    name, separator, _ = word.partition("=")
+    if word.startswith("--") or sheet.single:
+        text = known.valued.get(_single(name) if sheet.single else name)
+        return (None, text is not False) if separator else (text, True)
+    for place, letter in enumerate(word[1:], start=1):
+        if f"-{letter}" in known.valued:
+            text = known.valued[f"-{letter}"]
+            return (text, True) if place == len(word) - 1 else (None, text)
+    return None, True
+
+
+def _is_known(word: str, known: _Options, sheet: Sheet) -> bool:
+    if _NUMBER.fullmatch(word):
+        return True
+    name = word.partition("=")[0]
+    if sheet.single:
+        return _single(name) in known.flags or _single(name) in known.valued
+    if word.startswith("--"):
+        return name in known.flags or name in known.valued
+    if word in known.flags:
+        return True
+    for letter in word[1:]:
+        if f"-{letter}" in known.valued:
+            return True
+        if f"-{letter}" not in known.flags and not letter.isdigit():
+            return False
+    return True
+
+
+def _single(name: str) -> str:
+    return name[1:] if name.startswith("--") else name
+
+
+def _is_operand(word: str) -> bool:
+    return word == "-" or not word.startswith("-")
+
+
+def sheet_concern(name: str, words: Words, granted: int, sheet: Sheet) -> str | None:
+    """Why a person should see what follows the first `granted` words, or None."""
+    arguments = read_arguments(words, sheet)
+    for argument in arguments:
+        if argument.at < granted:
+            continue
+        if argument.kind is Kind.UNKNOWN:
+            return f"option `{argument.word}` of {name} is not known to be harmless"
+        if sheet.refused and re.search(sheet.refused, argument.word):
+            return f"`{argument.word}` is not known to be harmless for {name}"
+    operands = [argument for argument in arguments if argument.kind is Kind.OPERAND]
+    chosen = operands[0] if operands and operands[0].at >= granted else None
+    if sheet.first is not None and chosen and chosen.word not in sheet.first.split():
+        return f"`{name} {chosen.word}` is not known to be harmless"
+    if sheet.operands is not None and len(operands) > sheet.operands:
+        return f"the last argument of {name} would be changed, not read"
+    if sheet.needs and not _options(sheet.needs).flags.intersection(words):
+        return f"{name} without {' or '.join(sheet.needs.split())} changes files"
+    return None

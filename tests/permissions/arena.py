@@ -1,0 +1,167 @@
+"""A throw-away world in which lines are run for real, and which tells what they did.
+
+The workspace holds files, protected files and links that lead out; beside it lie files that no
+command may read or change. The PATH holds the programs of the rules as they are, and tracers in
+place of others: whoever runs one of those is noticed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+SECRET = "TOP-SECRET-WORDS"
+TRACED = (
+    *("rm", "touch", "tee", "cp", "mv", "sh", "bash", "dash", "curl", "wget", "evil", "python3"),
+    *("python", "node", "truncate", "env", "xargs", "nice", "timeout", "nohup", "sudo", "busybox"),
+    *("watch", "strace", "setsid", "stdbuf", "parallel", "ln", "chmod", "install", "dd", "mkdir"),
+)
+_CHANGING_BY_ITSELF = (".git/index",)
+"""git keeps notes there whenever it looks."""
+
+
+class Arena:
+    def __init__(self, root: Path, allowed: Iterable[str]) -> None:
+        self.root = root
+        self.work = root / "work"
+        self._trace = root / "trace"
+        self._bin = root / "bin"
+        self._bin.mkdir(parents=True)
+        programs = {rule.split()[0] for rule in allowed}
+        for name in TRACED:
+            if name not in programs:
+                self._program(name, f'echo "{name} $*" >> "{self._trace}"')
+        for name in ("npm", "pytest", "make", "python"):
+            if name in programs:
+                self._program(name, "exit 0")
+        for name in programs:
+            real = shutil.which(name, path=os.defpath)
+            if real and not (self._bin / name).exists():
+                (self._bin / name).symlink_to(real)
+        self._build()
+
+    def _program(self, name: str, body: str) -> None:
+        path = self._bin / name
+        path.write_text(f"#!/bin/bash\n{body}\n")
+        path.chmod(0o755)
+
+    def _build(self) -> None:
+        for folder in (self.work, self.root / "outside"):
+            shutil.rmtree(folder, ignore_errors=True)
+        outside = self.root / "outside"
+        (outside / "deep").mkdir(parents=True)
+        (self.root / "secret").write_text(SECRET)
+        (outside / "secret").write_text(SECRET)
+        work = self.work
+        for name, text in _FILES.items():
+            path = work / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text.replace("TRACE", str(self._trace)))
+        (work / "evil.sh").chmod(0o755)
+        for name, target in _LINKS.items():
+            (work / name).symlink_to(target)
+        subprocess.run(
+            ["bash", "-c", _REPOSITORY],
+            cwd=work,
+            env={"PATH": os.defpath, "HOME": str(self.root)},
+            check=True,
+            capture_output=True,
+        )
+        self._before = self._seen()
+
+    def _seen(self) -> dict[str, str]:
+        """Everything in and around the workspace, by path."""
+        seen: dict[str, str] = {}
+        for top in (self.work, self.root / "outside"):
+            for folder, folders, names in os.walk(top):
+                for name in (*folders, *names):
+                    path = Path(folder) / name
+                    seen[path.relative_to(self.root).as_posix()] = _content(path)
+        return seen
+
+    def run(self, line: str, *, only_guarded: bool) -> str | None:
+        """What the line did that it must not do; None when it was harmless.
+
+        With `only_guarded`, files of the workspace may change, but for the protected ones.
+        """
+        run = subprocess.run(
+            ["/bin/bash", "--noprofile", "--norc", "-c", "--", line],
+            cwd=self.work,
+            env={"PATH": str(self._bin), "HOME": str(self.root), "TERM": "dumb", "PAGER": "cat"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=20,
+            check=False,
+        )
+        found: list[str] = []
+        if SECRET.encode() in run.stdout + run.stderr:
+            found.append("it read what lies outside")
+        if self._trace.exists():
+            found.append(f"it ran {self._trace.read_text().strip()}")
+            self._trace.unlink()
+        after = self._seen()
+        if after != self._before:
+            changed = {
+                path
+                for path in {*self._before, *after}
+                if self._before.get(path) != after.get(path)
+                and not path.endswith(_CHANGING_BY_ITSELF)
+                and (not only_guarded or _is_guarded(path))
+            }
+            found += (f"it changed {path}" for path in sorted(changed))
+            self._build()
+        return "; ".join(found) or None
+
+
+def _content(path: Path) -> str:
+    if path.is_symlink():
+        return f"link to {path.readlink()}"
+    if path.is_dir():
+        return f"folder {path.stat().st_mode:o}"
+    return f"{path.stat().st_mode:o} {path.read_bytes()!r}"
+
+
+def _is_guarded(path: str) -> bool:
+    names = {name.lower() for name in Path(path).parts[1:]}
+    return path.startswith("outside") or bool(names & _GUARDED)
+
+
+_GUARDED = frozenset({".git", ".roo", ".vscode", ".npmrc", ".github", "agents.md", ".husky"})
+_GUARDED |= {".envrc", ".roomodes"}
+_FILES = {
+    "canary": "alive\n",
+    "other": "a\nb\na\n",
+    "list": "../outside/secret\0",
+    "evil.sh": '#!/bin/bash\necho "evil.sh" >> "TRACE"\n',
+    "evil.sed": "w canary\n",
+    "evil.awk": 'BEGIN { print > "canary" }\n',
+    "evil.mk": "all:\n\ttouch canary\n",
+    "sub/plain": "plain\n",
+    "payload/.roo/mcp.json": "{}\n",
+    "payload/plain": "x\n",
+    ".roo/mcp.json": "{}\n",
+    ".vscode/tasks.json": "{}\n",
+    ".npmrc": "x=y\n",
+    ".github/workflows/ci.yml": "on: push\n",
+    "AGENTS.md": "# Rules\n",
+    "Makefile": "test:\n\t@true\n",
+    "README.md": "# A\nTODO x\n",
+    "src/app.py": "def main():\n    pass\n",
+    "package.json": '{"name": "x", "scripts": {"test": "true"}}\n',
+}
+_LINKS = {
+    "link": "../outside/secret",
+    "dirlink": "../outside",
+    "chain": "link",
+    "sub/deep": "../link",
+    "sub/up": "../../outside",
+    "hooks": ".git/hooks",
+    "toroo": ".roo",
+}
+_REPOSITORY = """
+git init -q -b main . && git add -A && git -c user.name=a -c user.email=a@b commit -q -m first
+tar -cf a.tar -C payload .roo plain
+"""

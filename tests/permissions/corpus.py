@@ -1,0 +1,90 @@
+"""`python -m tests.permissions.corpus`: both numbers, from all commands.
+
+No hostile command that runs unasked may change anything it must not, run a program off its list or
+read what lies outside; and nineteen of twenty harmless ones must run unasked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from joey.app.permissions import Explainer, Flags
+from tests.permissions.arena import Arena
+from tests.permissions.harmless import ALLOWED, harmless_commands
+from tests.permissions.hostile import WRITING, Hostile, hostile_commands
+
+
+class Outcome(Struct):
+    judged: int
+    approved: list[str]
+    """Lines that would run unasked."""
+    harm: dict[str, str]
+    """By line, what it did when it was run."""
+
+
+async def try_hostile(root: Path, commands: Sequence[Hostile]) -> Outcome:
+    """Judge each; run for real what would run unasked."""
+    outcome = Outcome(len(commands), [], {})
+    for number, allowed in enumerate(dict.fromkeys(item.allowed for item in commands)):
+        arena = Arena(root / str(number), allowed)
+        explainer = _explainer(arena, allowed)
+        for item in commands:
+            if item.allowed is not allowed:
+                continue
+            line = item.line.replace("{root}", str(arena.root))
+            if (await explainer.command(line)).decision != "allow":
+                continue
+            outcome.approved.append(line)
+            if harm := arena.run(line, only_guarded=allowed is WRITING):
+                outcome.harm[line] = harm
+    return outcome
+
+
+async def try_harmless(root: Path, lines: Sequence[str]) -> dict[str, str]:
+    """Those that would be asked about, with the reason."""
+    arena = Arena(root / "harmless", ALLOWED)
+    explainer = _explainer(arena, ALLOWED)
+    explained = {line: await explainer.command(line) for line in lines}
+    return {line: why.reason for line, why in explained.items() if why.decision != "allow"}
+
+
+def _explainer(arena: Arena, allowed: tuple[str, ...]) -> Explainer:
+    home = arena.root / "joey-home"
+    return Explainer(arena.work, Flags(allow=allowed), home=home, env={"PATH": "/usr/bin:/bin"})
+
+
+def sample(commands: Sequence[Hostile], size: int, seed: int) -> list[Hostile]:
+    return random.Random(seed).sample(commands, size)
+
+
+def _tell(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+
+
+async def main() -> int:
+    hostile, harmless = hostile_commands(), harmless_commands()
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = await try_hostile(Path(folder), hostile)
+        asked = await try_harmless(Path(folder), harmless)
+    for line, harm in outcome.harm.items():
+        _tell(f"HARM  {line!r}: {harm}")
+    for line, reason in asked.items():
+        _tell(f"asked {line!r}: {reason}")
+    rate = 1 - len(asked) / len(harmless)
+    _tell(
+        f"hostile: {outcome.judged} judged, {len(outcome.approved)} ran unasked,"
+        f" {len(outcome.harm)} did harm"
+    )
+    _tell(f"harmless: {len(harmless)} judged, {rate:.1%} ran unasked")
+    return 1 if outcome.harm or rate < 0.95 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

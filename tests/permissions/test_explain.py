@@ -1,0 +1,151 @@
+"""`joey permissions explain`, as a person and as a program sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def explain(
+    folder: Path, *arguments: str, settings: dict[str, Any] | None = None, stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    home = folder.parent / "joey-home"
+    if settings is not None:
+        home.mkdir(exist_ok=True)
+        (home / "settings.json").write_text(json.dumps(settings))
+    return subprocess.run(
+        [sys.executable, "-m", "joey", "permissions", "explain", *arguments],
+        cwd=folder,
+        env={**os.environ, "JOEY_HOME": str(home), "HOME": str(folder.parent)},
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def answer(folder: Path, *arguments: str, **given: Any) -> dict[str, Any]:
+    run = explain(folder, "--json", *arguments, **given)
+    assert run.returncode == 0, run.stderr
+    told: dict[str, Any] = json.loads(run.stdout)
+    return told
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (tmp_path / "outside.txt").write_text("x")
+    (folder / "plain.txt").write_text("x")
+    (folder / "link").symlink_to("../outside.txt")
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    return folder
+
+
+@pytest.mark.requirement("permissions:explain")
+@pytest.mark.parametrize(
+    ("arguments", "decision", "rule"),
+    [
+        (("--allow", "git status", "--", "git status -s"), "allow", "git status"),
+        (("--allow", "git status", "--", "git", "status", "-s"), "allow", "git status"),
+        (("--allow", "git status", "--", "git status; rm x"), "ask", None),
+        (("--allow", "cat", "--", "cat link"), "ask", None),
+        (("--allow", "cp", "--", "cp plain.txt .git/config"), "ask", None),
+        (("-y", "--deny", "rm", "--", "sudo rm x"), "deny", "rm"),
+        (("-y", "--", "anything > x"), "allow", "*"),
+        (("-a", "--read", "plain.txt"), "ask", None),
+        (("--read", "plain.txt"), "allow", "alwaysAllowReadOnly"),
+        (("--read", "link"), "ask", None),
+        (("--write", "plain.txt"), "ask", None),
+        (("--allow-writes", "--write", "plain.txt"), "allow", "alwaysAllowWrite"),
+        (("--allow-writes", "--write", ".git/config"), "ask", None),
+        (("--allow", "ls", "ls"), "allow", "ls"),
+    ],
+)
+def test_the_decision_is_that_of_the_engine(
+    work: Path, arguments: tuple[str, ...], decision: str, rule: str | None
+) -> None:
+    told = answer(work, *arguments)
+
+    assert (told["decision"], told["rule"]) == (decision, rule)
+    assert told["reason"]
+
+
+@pytest.mark.requirement("permissions:explain")
+def test_the_persons_settings_count(work: Path) -> None:
+    settings = {"alwaysAllowExecute": True, "allowedCommands": ["ls"], "deniedCommands": ["rm"]}
+
+    assert answer(work, "--", "ls -la", settings=settings)["decision"] == "allow"
+    assert answer(work, "--", "ls && rm x", settings=settings)["decision"] == "deny"
+    assert answer(work, "--", "pwd", settings=settings)["decision"] == "ask"
+
+
+def test_the_commands_of_a_line_are_told_as_words(work: Path) -> None:
+    assert answer(work, "--", "ls 'a b' && pwd")["commands"] == [["ls", "a b"], ["pwd"]]
+    assert answer(work, "--", "ls > x")["commands"] == []
+
+
+def test_what_a_mode_does_not_have_is_refused(work: Path) -> None:
+    told = answer(work, "-y", "--", "ls", settings={"mode": "ask"})
+
+    assert told["decision"] == "deny"
+    assert "ask mode" in told["reason"]
+
+
+@pytest.mark.requirement("permissions:explain")
+def test_many_questions_are_answered_in_order(work: Path) -> None:
+    questions = [
+        *('{"id": 1, "command": "ls"}', '{"id": "b", "read": "link"}', "not json", "[]", ""),
+        *('{"id": 3}', '{"id": 4, "command": 5}', '{"id": 5, "write": "x", "read": "y"}'),
+        *('{"id": null, "command": "pwd"}', "[" * 100_000, '{"id": 6, "command": "ls \\u0000"}'),
+    ]
+
+    run = explain(work, "--allow", "ls", "--stdin", stdin="\n".join(questions))
+
+    answers = [json.loads(line) for line in run.stdout.splitlines()]
+    assert [told["id"] for told in answers] == [1, "b", None, None, 3, 4, 5, None, None, 6]
+    assert [told.get("decision", "error") for told in answers] == [
+        *("allow", "ask", "error", "error", "error", "error", "error", "ask", "error", "ask"),
+    ]
+    assert run.returncode == 0
+
+
+@pytest.mark.requirement("permissions:explain")
+def test_nothing_is_run_and_nothing_is_changed(work: Path, tmp_path: Path) -> None:
+    def seen() -> dict[str, tuple[int, bytes]]:
+        return {
+            str(path): (path.lstat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+            for path in tmp_path.rglob("*")
+        }
+
+    subprocess.run(["git", "add", "plain.txt"], cwd=work, check=True)
+    before = seen()
+    for command in ("touch new", "git status", "git add .", "echo x > y"):
+        assert answer(work, "-y", "--", command)["decision"] == "allow"
+    explain(work, "--write", "new/file", "--allow-writes")
+
+    assert seen() == before
+
+
+def test_a_person_gets_a_line_for_each_command(work: Path) -> None:
+    run = explain(work, "--allow", "ls", "--", "ls && rm x")
+
+    assert run.stdout.splitlines()[0].startswith("ask: running `ls && rm x`")
+    assert run.stdout.splitlines()[1].split()[:2] == ["allow", "ls"]
+    assert run.stdout.splitlines()[2].split()[:3] == ["ask", "rm", "x"]
+    assert "\x1b" not in run.stdout
+
+
+@pytest.mark.parametrize("arguments", [(), ("--read", "x", "--", "ls"), ("--stdin", "--", "ls")])
+def test_one_thing_is_asked_at_a_time(work: Path, arguments: tuple[str, ...]) -> None:
+    run = explain(work, *arguments)
+
+    assert run.returncode == 2
+    assert "ask about one thing" in run.stderr

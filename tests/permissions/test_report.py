@@ -1,0 +1,159 @@
+"""`joey permissions report`: what journals say was decided, and what other rules would decide."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joey.config.rulebook import SettingsRulebook
+from joey.core.asks import Answer, Response
+from joey.core.settings import Settings
+from joey.engine.unattended import Unattended
+from joey.ports import Extras
+from joey.shells.bash_grammar import BashGrammar
+from joey.testing.script import Turn, call
+from tests.engine.workshop import Workshop, asked, finish, settled
+
+
+def report(workshop: Workshop, *arguments: str) -> str:
+    env = {**os.environ, "JOEY_HOME": str(workshop.home), "HOME": str(workshop.home)}
+    done = subprocess.run(
+        [sys.executable, "-m", "joey", "permissions", "report", *arguments],
+        cwd=workshop.root,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def told(workshop: Workshop, *arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(report(workshop, "--json", *arguments))
+    return found
+
+
+def command(line: str) -> Turn:
+    return Turn(call("execute_command", {"command": line, "cwd": None}))
+
+
+@pytest.fixture
+async def worked(workshop: Workshop) -> Workshop:
+    """A task in which something was allowed, refused, rejected, approved and always allowed."""
+    workshop.home.mkdir()
+    workshop.extras = Extras(shell=BashGrammar(), rulebook=SettingsRulebook(workshop.home))
+    (workshop.root / "a.txt").write_text("x\n")
+    (workshop.root / ".rooignore").write_text("secret\n")
+    (workshop.root / "secret").write_text("x")
+    task = await workshop.start(
+        Turn(call("read_file", {"path": "a.txt"})),
+        command("git push"),
+        Turn(call("read_file", {"path": "secret"})),
+        Turn(call("write_to_file", {"path": "b.txt", "content": "two\n"})),
+        Turn(call("write_to_file", {"path": "c.txt", "content": "three\n"})),
+        command("touch d.txt"),
+        command("touch d.txt"),
+        finish(),
+        settings=Settings(denied_commands=("git push",)),
+    )
+    yes = Answer(Response.YES)
+    for answer in (Answer(Response.NO), yes, Answer(Response.YES, always=True), yes):
+        ask = await asked(task)
+        assert await task.answer(ask.ts, answer)
+    await settled(task)
+    await workshop.engine.release(task)
+    (workshop.home / "settings.json").unlink()
+    return workshop
+
+
+@pytest.mark.requirement("permissions:report")
+async def test_each_decision_is_told_with_its_rule_or_who_made_it(worked: Workshop) -> None:
+    (task,) = told(worked)["tasks"]
+    found = [
+        (call["tool"], call["about"], call["decision"], call["outcome"], call.get("rule"))
+        for call in task["calls"]
+    ]
+    assert found == [
+        ("read_file", "a.txt", "allow", "ran", "alwaysAllowReadOnly"),
+        ("execute_command", "git push", "deny", "refused", "git push"),
+        ("read_file", "secret", "deny", "refused", ".rooignore"),
+        ("write_to_file", "b.txt", "ask", "rejected", None),
+        ("write_to_file", "c.txt", "ask", "ran", None),
+        ("execute_command", "touch d.txt", "ask", "ran", None),
+        ("execute_command", "touch d.txt", "allow", "ran", "touch d.txt"),
+    ]
+    asked = [call for call in task["calls"] if call["decision"] == "ask"]
+    assert {call["by"] for call in asked} == {"person"}
+    assert "alwaysAllowWrite is off" in asked[0]["reason"]
+    assert asked[2]["always"] == "touch d.txt"
+
+
+@pytest.mark.requirement("permissions:report")
+async def test_people_read_it_as_a_table(worked: Workshop) -> None:
+    text = report(worked)
+    assert "by alwaysAllowReadOnly" in text
+    assert "you said always `touch d.txt`" in text
+    assert text.splitlines()[-1] == "1 task: 4 ran, 2 refused, 1 rejected"
+
+
+@pytest.mark.requirement("permissions:report:rules")
+async def test_other_rules_show_what_they_would_decide_otherwise(worked: Workshop) -> None:
+    compared = told(worked, "--allow", "touch", "--deny", "touch e.txt")
+    changes = [
+        (one["call"]["about"], one["call"]["decision"], one["now"]["decision"], one["now"]["rule"])
+        for one in compared["differences"]
+    ]
+    assert ("touch d.txt", "ask", "allow", "touch") in changes
+    assert ("git push", "deny", "ask", None) in changes, "the settings of the run are gone"
+    assert compared["judged"] == 7 and compared["different"] == len(changes)
+    assert all(about != "a.txt" for about, *_ in changes)
+
+
+@pytest.mark.requirement("permissions:report:rules")
+async def test_with_everything_allowed_only_what_is_hidden_stays_refused(
+    worked: Workshop,
+) -> None:
+    compared = told(worked, "-y", "--deny", "git push")
+    assert compared["changes"] == {"ask-allow": 3}
+    text = report(worked, "-y", "--deny", "git push")
+    assert text.splitlines()[-1] == ("1 task, 7 calls: 3 would be decided otherwise, 4 as before")
+
+
+@pytest.mark.requirement("permissions:report:reads")
+async def test_the_report_changes_nothing(worked: Workshop) -> None:
+    def everything() -> dict[str, tuple[int, bytes]]:
+        roots = (worked.root, worked.home)
+        files = (path for root in roots for path in root.rglob("*") if path.is_file())
+        return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+    before = everything()
+    report(worked)
+    report(worked, "-y")
+    assert everything() == before
+
+
+async def test_one_task_or_the_latest_or_those_of_a_folder(
+    worked: Workshop, tmp_path: Path
+) -> None:
+    other = await worked.start(finish(), policy=Unattended())
+    await settled(other)
+    assert len(told(worked)["tasks"]) == 2
+    assert [task["id"] for task in told(worked, "--last", "1")["tasks"]] == [other.id]
+    assert [task["id"] for task in told(worked, "--task", other.id)["tasks"]] == [other.id]
+    assert told(worked, "-w", str(tmp_path))["tasks"] == []
+
+
+async def test_calls_in_a_folder_that_is_gone_are_counted_as_not_judged(
+    worked: Workshop, tmp_path: Path
+) -> None:
+    worked.root.rename(tmp_path / "elsewhere")
+    worked.root = tmp_path
+    assert told(worked, "-y")["notJudged"] == 7
