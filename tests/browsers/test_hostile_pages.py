@@ -10,12 +10,14 @@ from typing import Any
 import psutil
 import pytest
 
+from joey.app.page_files import page_files
 from joey.browsers import chromium
 from joey.browsers.chromium import Chromium
 from joey.core.modes import find_mode
 from joey.errors import ArgumentError, ToolError
 from joey.ports import BrowserLook, BrowserStep, Extras
 from joey.tools.browser_action import BrowserAction, PreparedStep
+from joey.workspace.files import LocalFiles
 from tests.browsers.test_chromium import EXECUTABLE, Opened, needs_chromium, use
 from tests.tools.shell_context import make_context
 
@@ -26,10 +28,7 @@ class Pages:
         self.folder.mkdir()
         (root / "secret.html").write_text("<script>console.log('the secret')</script>")
         self.secret = (root / "secret.html").as_uri()
-        self.browser = Chromium(EXECUTABLE or "", shows=self._shows)
-
-    def _shows(self, path: str) -> bool:
-        return Path(path).is_relative_to(self.folder)
+        self.browser = Chromium(EXECUTABLE or "", gives=page_files(LocalFiles(self.folder)))
 
     async def open(self, html: str, name: str = "page.html") -> BrowserLook:
         (self.folder / name).write_text(html)

@@ -3,11 +3,21 @@ from __future__ import annotations
 import os
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from joey.core.protected import is_protected
+from joey.errors import ToolError
+from joey.tools.base import Tool
+from joey.tools.list_files import ListFiles
+from joey.tools.read_file import ReadFile
+from joey.tools.search_files import SearchFiles
+from joey.tools.write_to_file import WriteToFile
 from joey.workspace.files import LocalFiles
-from joey.workspace.ignore import IgnoreRules, is_protected
+from joey.workspace.ignore import IgnoreRules
+from joey.workspace.search import LocalSearch
+from tests.tools.shell_context import make_context
 
 
 def ignored(root: Path, *paths: str) -> list[str]:
@@ -72,6 +82,60 @@ def test_rules_that_are_a_link_to_nowhere_hide_everything(tmp_path: Path) -> Non
 def test_rules_that_are_no_file_hide_everything(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".rooignore")
     assert ignored(tmp_path, "a") == ["a"]
+    (tmp_path / ".rooignore").unlink()
+    (tmp_path / ".rooignore").symlink_to("/dev/zero")
+    assert ignored(tmp_path, "a") == ["a"]
+
+
+def test_rules_that_change_again_within_a_moment_are_read_again(tmp_path: Path) -> None:
+    rules = IgnoreRules(tmp_path)
+    file = tmp_path / ".rooignore"
+    for name in "abcdefgh" * 20:
+        file.write_text(f"{name}\n")
+        os.utime(file, ns=(0, 0))
+        assert rules.hides(name)
+
+
+def test_a_disk_without_case_hides_every_spelling(tmp_path: Path) -> None:
+    file = tmp_path / ".rooignore"
+    file.write_text("secret.txt\nPrivate/\n！kept\n")
+    assert ignored(tmp_path, "SECRET.txt", "private/a") == []
+    # Such a disk finds the rules by this name too; here they have both.
+    (tmp_path / ".ROOIGNORE").hardlink_to(file)
+    hidden = ["SECRET.txt", "Secret.TXT.", "sub/ſecret.txt", "private/a", ".RooIgnore", "!kept"]
+    assert ignored(tmp_path, *hidden, "kept", "public/a") == hidden
+
+
+async def test_when_rules_cannot_be_used_everybody_is_told_why(tmp_path: Path) -> None:
+    context = make_context(tmp_path)
+    (context.files.root / "a.txt").write_text("x")
+    (context.files.root / ".rooignore").write_text("[z-a]\n")
+    assert context.files.resolve("a.txt").because.startswith(".rooignore cannot be used")
+    calls: list[tuple[Tool[Any, Any], dict[str, Any]]] = [
+        (ReadFile(), {"path": "a.txt"}),
+        (ListFiles(), {"path": "."}),
+        (SearchFiles(), {"path": ".", "regex": "x"}),
+        (WriteToFile(), {"path": "a.txt", "content": "y"}),
+    ]
+    for tool, arguments in calls:
+        with pytest.raises(ToolError, match=r"\.rooignore cannot be used, so every file is hidden"):
+            await tool.prepare(tool.parse(arguments), context)
+
+
+async def test_another_name_of_a_hidden_file_is_not_listed(tmp_path: Path) -> None:
+    (tmp_path / ".rooignore").write_text("secret.txt\nprivate/\n")
+    (tmp_path / "secret.txt").write_text("s")
+    (tmp_path / "private").mkdir()
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "plain.txt").write_text("s")
+    (tmp_path / "alias").symlink_to("secret.txt")
+    (tmp_path / "sub" / "alias").symlink_to("../alias")
+    (tmp_path / "folder").symlink_to("private")
+    (tmp_path / "other").symlink_to("sub")
+    files = LocalFiles(tmp_path)
+    for recursive in (False, True):
+        listing = await LocalSearch(files).list(files.resolve("."), recursive, 100)
+        assert [entry for entry in listing.entries if entry != "sub/plain.txt"] == ["other", "sub/"]
 
 
 @pytest.mark.requirement("permissions:paths:protected")
@@ -142,3 +206,26 @@ def test_protection_sees_through_links_and_reaches_outside(tmp_path: Path) -> No
     assert files.resolve("innocent/pre-commit").protected
     assert files.resolve("../.bashrc").protected
     assert not files.resolve("../notes").protected
+
+
+@pytest.mark.requirement("permissions:paths:protected")
+def test_where_a_protected_name_leads_is_protected_too(tmp_path: Path) -> None:
+    for folder in (
+        "settings/roo",
+        "repository/objects",
+        "repository/refs",
+        "elsewhere",
+        "src/hooks",
+    ):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "repository" / "HEAD").write_text("ref: refs/heads/main\n")
+    (tmp_path / ".git").write_text("gitdir: elsewhere\n")
+    (tmp_path / ".roo").symlink_to("settings/roo")
+    (tmp_path / "CLAUDE.md").symlink_to("notes.md")
+    files = LocalFiles(tmp_path)
+    inside = ("settings/roo/rules.md", "notes.md", "repository/hooks/any", "repository/CONFIG")
+    assert all(files.resolve(path).protected for path in (*inside, "elsewhere/hooks/any"))
+    others = ("settings/x", "repository/readme", "src/hooks/a.ts", "src/config", "other.md")
+    assert not any(files.resolve(path).protected for path in others)
+    (tmp_path / ".roo").unlink()
+    assert not files.resolve("settings/roo/rules.md").protected

@@ -13,13 +13,14 @@ import re
 import shutil
 import signal
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from joey.core.secrets import may_hold_secret
 from joey.errors import ToolError
 from joey.ports import Browser, BrowserLook, BrowserStep
 
@@ -31,6 +32,7 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable
 _QUIET = ("--disable-background-networking", "--disable-component-update", "--disable-sync")
 _PASSED_ON = ("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "DISPLAY", "WAYLAND_DISPLAY")
 _PREFIXES = ("LC_", "XDG_", "FONTCONFIG_")
+_DRIVERS_OWN = ("PW_", "PLAYWRIGHT_")
 _LOADING_MS = 15_000
 _SETTLING_MS = 3_000
 STEP_SECONDS = 45
@@ -44,8 +46,8 @@ _KEYS = {"ctrl": "Control", "cmd": "Meta", "esc": "Escape", "return": "Enter", "
 _FILES = re.compile("^file:", re.IGNORECASE)
 
 DEFAULT_VIEWPORT = (900, 600)
-Shows = Callable[[str], bool]
-"""Whether pages may show the file at a path."""
+Gives = Callable[[str, bool], Awaitable[bytes | None]]
+"""The file at a path, if pages may show it; true for the one that was asked for itself."""
 
 
 def viewport_size(text: str) -> tuple[int, int]:
@@ -70,11 +72,11 @@ class Chromium:
         self,
         executable: str,
         viewport: tuple[int, int] = DEFAULT_VIEWPORT,
-        shows: Shows = lambda path: False,
+        gives: Gives | None = None,
     ) -> None:
         self._executable = executable
         self._viewport = viewport
-        self._shows = shows
+        self._gives = gives
         self._engine: asyncio.Task[_Engine] | None = None
         self._context: BrowserContext | None = None
         self._page: Page | None = None
@@ -147,11 +149,16 @@ class Chromium:
         return (await asyncio.shield(self._engine)).process
 
     async def _give_file(self, route: Route) -> None:
-        """Pages get the file that was asked for, and otherwise only what may be read anyway."""
+        """Pages get the file that was asked for, and otherwise only what may be read anyway.
+
+        The browser would open it by its name, under which there may be another one by then.
+        """
         path = _file_of(route.request.url)
-        if path is not None and (path == self._opened_file or self._shows(path)):
-            await route.continue_()
-            return
+        if path is not None and self._gives is not None:
+            data = await self._gives(path, path == self._opened_file)
+            if data is not None:
+                await route.fulfill(body=data, content_type=_content_type(path))
+                return
         self._console.append(f"[refused] {route.request.url}"[:_LONGEST_LINE])
         await route.abort("accessdenied")
 
@@ -259,13 +266,14 @@ class _Engine:
 async def _start(executable: str) -> _Engine:
     from playwright.async_api import async_playwright
 
-    playwright = await async_playwright().start()
-    root = ("--no-sandbox",) if os.geteuid() == 0 else ()
     env = {
         name: value
         for name, value in os.environ.items()
-        if name in _PASSED_ON or name.startswith(_PREFIXES)
+        if name in _PASSED_ON or (name.startswith(_PREFIXES) and not may_hold_secret(name))
     }
+    _keep_from_driver(env)
+    playwright = await async_playwright().start()
+    root = ("--no-sandbox",) if os.geteuid() == 0 else ()
     try:
         process = await playwright.chromium.launch(
             executable_path=executable, args=[*_QUIET, *root], env=dict(env)
@@ -277,6 +285,18 @@ async def _start(executable: str) -> _Engine:
         raise
     number = next(each["id"] for each in facts["processInfo"] if each["type"] == "browser")
     return _Engine(playwright, process, number)
+
+
+def _keep_from_driver(env: Mapping[str, str]) -> None:
+    """Playwright gives the process that steers the browser our whole environment, keys and all,
+    and has no option for another."""
+    from playwright._impl import transport
+
+    given = getattr(transport, "get_driver_env", None)
+    if given is None:
+        raise ToolError("This version of Playwright cannot be used: install 1.65.")
+    own = {name: value for name, value in given().items() if name.startswith(_DRIVERS_OWN)}
+    vars(transport)["get_driver_env"] = lambda: {**env, **own}
 
 
 async def _end(starting: asyncio.Task[_Engine]) -> None:
@@ -306,6 +326,12 @@ def _is_alive(starting: asyncio.Task[_Engine]) -> bool:
 def _file_of(url: str) -> str | None:
     parts = urlsplit(url)
     return unquote(parts.path) if parts.scheme == "file" else None
+
+
+def _content_type(path: str) -> str:
+    import mimetypes  # looks through files of the system
+
+    return mimetypes.guess_type(path)[0] or "text/plain"
 
 
 async def _settled(page: Page) -> str:

@@ -2,8 +2,9 @@
 
 A rule file may turn out to be a pipe, a device, ten megabytes or a link to a private key. So only
 regular files are opened, never more than a limit of them is read, and a link in a project is
-followed only to places that the project itself could hold. Whatever cannot be used becomes a
-warning for the person; nothing here raises.
+followed only to places that the project itself could hold. What is opened then is that place,
+without following a link that was put there meanwhile. Whatever cannot be used becomes a warning
+for the person; nothing here raises.
 
 Everything that was looked at is remembered with what the system said about it: `unchanged` asks
 again, which costs one call for each file and reads none of them.
@@ -16,6 +17,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
@@ -30,6 +32,7 @@ MOST_WARNINGS = 100
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_WALK = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 
 Signature = tuple[int, ...]
 
@@ -42,12 +45,15 @@ class Fence(Struct, frozen=True):
     hides: Callable[[Path], bool]
     """What the project keeps from the model (`.rooignore`)."""
 
-    def holds(self, path: Path) -> bool:
-        """Whether a path may be read, wherever links on the way lead."""
-        real = Path(os.path.realpath(path))
+    def reached(self, path: Path) -> Path | None:
+        """Where a path leads, if that may be read."""
+        try:
+            real = Path(os.path.realpath(path))
+        except OSError:
+            return None  # it is being changed at the moment
         if not any(real.is_relative_to(root) for root in self.roots):
-            return False
-        return real == path or not self.hides(real)
+            return None
+        return real if real == path or not self.hides(real) else None
 
 
 class Text(Struct, frozen=True):
@@ -89,7 +95,7 @@ class Sightings:
         if not self.is_folder(folder) or not self._passes(folder, label, fence):
             return []
         try:
-            with os.scandir(folder) as entries:
+            with _opened(folder, fence) as descriptor, os.scandir(descriptor) as entries:
                 names = sorted(entry.name for entry in islice(entries, MOST_ENTRIES + 1))
         except OSError as error:
             self.warn(f"{label}/ cannot be read: {_reason(error)}.")
@@ -125,7 +131,7 @@ class Sightings:
         if not self._passes(path, label, fence):
             return None
         try:
-            data, size = _read(path, limit)
+            data, size = _read(path, fence, limit)
         except OSError as error:
             self.warn(f"{label} cannot be read: {_reason(error)}.")
             return None
@@ -138,7 +144,7 @@ class Sightings:
         return Text(data[:limit].decode("utf-8-sig", "replace").rstrip("\ufffd"), size, is_cut=True)
 
     def _passes(self, path: Path, label: str, fence: Fence | None) -> bool:
-        if fence is None or fence.holds(path):
+        if fence is None or fence.reached(path) is not None:
             return True
         self.warn(f"{label} is not read: it is a link that leads out of the workspace.")
         return False
@@ -192,14 +198,40 @@ def _signature(facts: os.stat_result) -> Signature:
     return (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino, facts.st_mode)
 
 
-def _read(path: Path, limit: int) -> tuple[bytes, int]:
+def _read(path: Path, fence: Fence | None, limit: int) -> tuple[bytes, int]:
     """Up to one byte more than the limit, and the size of the whole."""
-    descriptor = os.open(path, _READ)
-    with os.fdopen(descriptor, "rb") as file:
+    with _opened(path, fence) as descriptor, os.fdopen(descriptor, "rb", closefd=False) as file:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file")
         return file.read(limit + 1), facts.st_size
+
+
+@contextmanager
+def _opened(path: Path, fence: Fence | None) -> Iterator[int]:
+    """Raises OSError, also when it leads over the fence."""
+    if fence is None:
+        descriptor = os.open(path, _READ)
+    elif (real := fence.reached(path)) is not None:
+        descriptor = _open_without_links(real)
+    else:
+        raise OSError(errno.ELOOP, "it leads out of the workspace")
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _open_without_links(path: Path) -> int:
+    current = os.open(path.anchor, _WALK)
+    try:
+        for name in path.parts[1:-1]:
+            below = os.open(name, _WALK, dir_fd=current)
+            os.close(current)
+            current = below
+        return os.open(path.name or ".", _READ | os.O_NOFOLLOW, dir_fd=current)
+    finally:
+        os.close(current)
 
 
 def _reason(error: OSError) -> str:

@@ -7,6 +7,16 @@ from pathlib import Path
 from msgspec import Struct
 
 
+class Footing(Struct, frozen=True):
+    """The folder in which a file is, or the nearest one above it that exists: known again by what
+    it is, not by its name."""
+
+    depth: int
+    """How many parts of the path lead to it."""
+    device: int
+    inode: int
+
+
 class Place(Struct, frozen=True):
     """A path that a model named, resolved once; every reader and writer goes through one."""
 
@@ -21,3 +31,7 @@ class Place(Struct, frozen=True):
     """Hidden from the model by `.rooignore`."""
     protected: bool = False
     """Configures the agent or its host: writes always need a person."""
+    because: str = ""
+    """Why it is hidden, when no rule says so but the rules cannot be used."""
+    footing: Footing | None = None
+    """What is written goes there and nowhere else; None: as far as can be told."""

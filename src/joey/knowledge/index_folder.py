@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
+from joey.private_folders import make_folder
+
 DATABASE = "code.sqlite"
 BUILDING, EMBEDDING = "build.lock", "embed.lock"
 
@@ -36,8 +38,7 @@ class IndexFolder:
         return self.path / DATABASE
 
     def make(self) -> None:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.path.mkdir(mode=0o700, exist_ok=True)
+        make_folder(self.path)
 
     @contextmanager
     def locked(self, name: str) -> Iterator[bool]:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
@@ -35,16 +36,19 @@ class _Checker(Struct, frozen=True):
     source: str
     command: tuple[str, ...]
     """With the file's path after it, or in place of `{file}`."""
+    alone: bool = False
+    """Looks at the file and nothing around it. It gets a copy: by its name, it would open what
+    has that name by then, and complain about lines of it."""
 
 
 _PARSERS: tuple[_Checker, ...] = (
-    _Checker("*.sh", "bash", ("bash", "-n")),
+    _Checker("*.sh", "bash", ("bash", "-n"), alone=True),
     _Checker("*.js", "node", ("node", "--check")),
     _Checker("*.mjs", "node", ("node", "--check")),
     _Checker("*.cjs", "node", ("node", "--check")),
-    _Checker("*.php", "php", ("php", "-l")),
-    _Checker("*.go", "gofmt", ("gofmt", "-e", "-l")),
-    _Checker("*.rb", "ruby", ("ruby", "-c")),
+    _Checker("*.php", "php", ("php", "-l"), alone=True),
+    _Checker("*.go", "gofmt", ("gofmt", "-e", "-l"), alone=True),
+    _Checker("*.rb", "ruby", ("ruby", "-c"), alone=True),
 )
 
 
@@ -96,12 +100,25 @@ class LocalProblems:
             for checker in self._checkers
             if fnmatch(place.shown, checker.pattern) or fnmatch(name, checker.pattern)
         ]
-        for problems in await asyncio.gather(*(self._run(each, place) for each in fitting)):
+        for problems in await asyncio.gather(*(self._ask(each, place) for each in fitting)):
             found += problems
         return tuple(found)
 
-    async def _run(self, checker: _Checker, place: Place) -> list[Problem]:
-        file = str(place.path)
+    async def _ask(self, checker: _Checker, place: Place) -> list[Problem]:
+        if not checker.alone:
+            return await self._run(checker, place, str(place.path))
+        try:
+            data = await self._files.read(place, _MOST_BYTES + 1)
+        except ToolError:
+            return []
+        if len(data) > _MOST_BYTES:
+            return []
+        with TemporaryDirectory(prefix="joey-") as folder:
+            copy = Path(folder, place.path.name)
+            await asyncio.to_thread(copy.write_bytes, data)
+            return await self._run(checker, place, str(copy))
+
+    async def _run(self, checker: _Checker, place: Place, file: str) -> list[Problem]:
         command = [part.replace("{file}", file) for part in checker.command]
         if command == list(checker.command):
             command.append(file)

@@ -1,8 +1,11 @@
 """The workspace's files: one gate for every reader and writer.
 
 A path is resolved once, links and all, and what is decided about it is decided about the result.
-Opening it walks down from `/` folder by folder without following links, so that a link put there
-after the decision is an error and not a way out.
+Opening it follows no link (see `descent`), so that a link put there after the decision is an error
+and not a way out. What is written goes into the folder that was decided about, even if another one
+has its name by then, and as a new file: another name of the old one (a hard link) keeps the old
+content. That a file which is read has another name outside cannot be told: nothing on a disk says
+which of the names came first.
 """
 
 from __future__ import annotations
@@ -18,17 +21,25 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from joey.core.protected import is_protected
 from joey.errors import ToolError, WorkspaceError
 from joey.ports import FileKind, Files, Place
-from joey.workspace.ignore import IgnoreRules, is_protected
+from joey.workspace.aliases import Aliases
+from joey.workspace.descent import (
+    check_regular,
+    facts_of,
+    footing_of,
+    open_folder,
+    open_regular,
+    real_path,
+)
+from joey.workspace.ignore import IgnoreRules
 
 LARGEST_READ = 64 * 1024 * 1024
 _LONGEST_PATH = 4096
 _SMALL = 256 * 1024
 """Up to here, moving work to a thread costs more than the work."""
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_WALK = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 T = TypeVar("T")
@@ -47,28 +58,43 @@ class LocalFiles:
         if printable(str(self.root)) != str(self.root):
             raise WorkspaceError(f"{root!r} cannot be used as a workspace: its name is not UTF-8.")
         self.rules = IgnoreRules(self.root)
+        self._aliases = Aliases(self.root)
 
     def resolve(self, path: str) -> Place:
         """Where a path leads. Relative ones start at the workspace; `~` is a name like others.
 
         Raises:
-            ToolError: no file could have this name.
+            ToolError: no file could have this name, or what is on the way keeps changing.
         """
         _check_usable(path)
         named = Path(os.path.normpath(self.root / path))
-        real = Path(os.path.realpath(self.root / path))
+        try:
+            real = real_path(self.root / path)
+        except OSError as error:
+            raise ToolError(f"{path} cannot be found: {error.strerror}.") from error
         _check_usable(str(real))
         relative = self.relative(real)
         shown = relative if relative is not None else str(real)
         within = {name for name in (self.relative(named), relative) if name is not None}
+        ignored = any(self.rules.hides_place(name, real) for name in within)
         return Place(
             given=path,
             path=real,
             shown=shown,
             inside=relative is not None,
-            ignored=any(self.rules.hides_place(name, real) for name in within),
-            protected=any(is_protected(name) for name in {*within, shown}),
+            ignored=ignored,
+            protected=self._is_protected(named, real),
+            because=self.rules.trouble if ignored else "",
+            footing=footing_of(real.parent),
         )
+
+    def _is_protected(self, named: Path, real: Path) -> bool:
+        """By its name, or by the one that was given: but how one comes into the root from
+        outside does not count."""
+        name, alias = self.relative(real), self.relative(named)
+        if is_protected(name or str(real)) or self._aliases.cover(real):
+            return True
+        return (name is None or alias is not None) and is_protected(alias or str(named))
 
     def relative(self, path: Path) -> str | None:
         """A resolved path as seen from the root, or None when it is outside."""
@@ -97,11 +123,11 @@ class LocalFiles:
     async def write(self, place: Place, data: bytes, like: Place | None = None) -> None:
         with _translated("write", place):
             mode = None if like is None else _mode(like.path)
-            await _run(len(data), lambda: _replace(place.path, data, mode))
+            await _run(len(data), lambda: _replace(place, data, mode))
 
     async def remove(self, place: Place) -> None:
         with _translated("delete", place):
-            _remove(place.path)
+            _remove(place)
 
 
 def printable(path: str) -> str:
@@ -125,7 +151,7 @@ def is_too_wide(path: Path) -> bool:
 
 def _kind(place: Place) -> FileKind:
     try:
-        facts = place.path.lstat()
+        facts = facts_of(place.path)
     except (FileNotFoundError, NotADirectoryError):
         return FileKind(exists=False)
     return FileKind(
@@ -180,66 +206,29 @@ def _refusal(verb: str, place: Place, error: OSError | ValueError) -> ToolError:
     return ToolError(f"Cannot {verb} {place.shown}: {reason}.")
 
 
-@contextmanager
-def _folder(path: Path, *, create: bool = False) -> Iterator[int]:
-    """A handle on a folder, reached from `/` without following a link."""
-    current = os.open(path.anchor, _WALK)
-    try:
-        for name in path.parts[1:]:
-            below = _enter(name, current, create)
-            os.close(current)
-            current = below
-        yield current
-    finally:
-        os.close(current)
-
-
-def _enter(name: str, folder: int, create: bool) -> int:
-    try:
-        return os.open(name, _WALK, dir_fd=folder)
-    except FileNotFoundError:
-        if not create:
-            raise
-    with suppress(FileExistsError):
-        os.mkdir(name, dir_fd=folder)
-    return os.open(name, _WALK, dir_fd=folder)
-
-
 def _read(path: Path, most: int, offset: int) -> bytes:
-    with _folder(path.parent) as folder:
-        descriptor = os.open(path.name or ".", _READ, dir_fd=folder)
-    try:
-        _check_regular(os.fstat(descriptor))
-        pieces: list[bytes] = []
+    pieces: list[bytes] = []
+    with open_regular(path) as descriptor:
         while most > 0 and (piece := os.pread(descriptor, min(most, 1024 * 1024), offset)):
             pieces.append(piece)
             most -= len(piece)
             offset += len(piece)
-    finally:
-        os.close(descriptor)
     return b"".join(pieces)
-
-
-def _check_regular(facts: os.stat_result) -> None:
-    if stat.S_ISDIR(facts.st_mode):
-        raise IsADirectoryError(errno.EISDIR, "it is a directory")
-    if not stat.S_ISREG(facts.st_mode):
-        raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def _mode(path: Path) -> int:
     """Who may do what with a file, without the bits that lend rights."""
-    with _folder(path.parent) as folder:
-        return os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode & 0o777
+    return facts_of(path).st_mode & 0o777
 
 
-def _replace(path: Path, data: bytes, mode: int | None) -> None:
+def _replace(place: Place, data: bytes, mode: int | None) -> None:
     """Write a new file beside the old one, then put it in its place in one step.
 
     `mode` is for a file that is not there yet.
     """
-    with _folder(path.parent, create=True) as folder:
-        before = _facts(path.name, folder)
+    name = place.path.name or "."
+    with open_folder(place.path.parent, create=True, footing=place.footing) as folder:
+        before = _facts(name, folder)
         temporary = f".joey-{secrets.token_hex(8)}.tmp"
         descriptor = os.open(temporary, _CREATE, 0o666, dir_fd=folder)
         try:
@@ -250,18 +239,19 @@ def _replace(path: Path, data: bytes, mode: int | None) -> None:
                     mode = stat.S_IMODE(before.st_mode)
                 if mode is not None:
                     os.fchmod(descriptor, mode)
-            os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             os.unlink(temporary, dir_fd=folder)
             raise
 
 
-def _remove(path: Path) -> None:
+def _remove(place: Place) -> None:
     """Take the name out of its folder; a link that is put there meanwhile is not followed."""
-    with _folder(path.parent) as folder:
-        if _facts(path.name or ".", folder) is None:
+    name = place.path.name or "."
+    with open_folder(place.path.parent, footing=place.footing) as folder:
+        if _facts(name, folder) is None:
             raise FileNotFoundError(errno.ENOENT, "there is no such file")
-        os.unlink(path.name, dir_fd=folder)
+        os.unlink(name, dir_fd=folder)
 
 
 def _facts(name: str, folder: int) -> os.stat_result | None:
@@ -270,7 +260,7 @@ def _facts(name: str, folder: int) -> os.stat_result | None:
         facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    _check_regular(facts)
+    check_regular(facts)
     if not os.access(name, os.W_OK, dir_fd=folder):
         raise PermissionError(errno.EACCES, "it is read-only")
     return facts

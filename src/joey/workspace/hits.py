@@ -2,7 +2,7 @@
 
 Its JSON is not used: that has a whole line for every match and an entry for each occurrence in
 it, so one line of a hundred megabytes becomes gigabytes. As text, lines come cut to a length.
-What stands between path, number and text is a mark that nobody can guess, so neither names nor
+What stands between path, numbers and text is a mark that nobody can guess, so neither names nor
 contents can look like the end of something.
 """
 
@@ -11,15 +11,42 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from joey.ports import SearchHit
+from joey.workspace.witness import Piece
 
 LONGEST_LINE = 2_000
+_MOST_KEPT = 4 * LONGEST_LINE
 _CUT = b" [... omitted end of long line]"
 _WARNING = b": WARNING: "
 _MOST_UNREAD = 4096
 """As many line breaks as a path can have."""
 
-Line = tuple[int, str, bool]
+
+class Line(Struct, frozen=True):
+    number: int
+    start: int
+    """Where it begins in the file."""
+    text: bytes
+    matched: bool
+
+
+class Found(Struct, frozen=True):
+    """A run of adjacent lines, as ripgrep tells it."""
+
+    path: bytes
+    shown: str
+    lines: tuple[Line, ...]
+
+    @property
+    def pieces(self) -> list[Piece]:
+        return [(line.start, line.text) for line in self.lines]
+
+    @property
+    def hit(self) -> SearchHit:
+        lines = ((line.number, _decoded(line.text), line.matched) for line in self.lines)
+        return SearchHit(self.shown, tuple(lines))
 
 
 class HitReader:
@@ -30,7 +57,7 @@ class HitReader:
         self._mark = f"\x1f{secrets.token_hex(8)}"
         self._separator = self._mark.encode()
         self._lines_left = most_lines
-        self._hits: list[tuple[bytes, SearchHit]] = []
+        self._found: list[Found] = []
         self._path = b""
         self._shown: str | None = None
         self._run: list[Line] = []
@@ -40,7 +67,8 @@ class HitReader:
     def arguments(self) -> list[str]:
         """How ripgrep must print."""
         return [
-            *("--no-heading", "--with-filename", "--line-number", "--no-context-separator"),
+            *("--no-heading", "--with-filename", "--line-number", "--byte-offset"),
+            "--no-context-separator",
             f"--field-match-separator={self._mark}:",
             f"--field-context-separator={self._mark}-",
             *(f"--max-columns={LONGEST_LINE}", "--max-columns-preview"),
@@ -51,25 +79,25 @@ class HitReader:
         return self._lines_left < 0
 
     def feed(self, line: bytes) -> None:
-        parts = line.split(self._separator, 2)
-        if len(parts) < 3:
+        parts = line.split(self._separator, 3)
+        if len(parts) < 4:
             # Part of a name that has line breaks, or a word about a binary file.
             if len(self._unread) < _MOST_UNREAD:
                 self._unread.append(line)
             return
-        path, number, text = parts
+        path, number, start, text = parts
         if self._unread:
             path = self._whole_path(path)
         if path != self._path:
             self._open(path)
         if self._shown is not None:
-            self._add((int(number[1:]), _decoded(text[1:]), text[:1] == b":"))
+            self._add(Line(int(number[1:]), int(start[1:]), _kept(text[1:]), text[:1] == b":"))
 
-    def done(self) -> list[SearchHit]:
+    def done(self) -> list[Found]:
         """All hits, in the order of their paths, name by name."""
         self._close_run()
-        self._hits.sort(key=lambda hit: (hit[0].split(b"/"), hit[1].lines[0][0]))
-        return [hit for _, hit in self._hits]
+        self._found.sort(key=lambda found: (found.path.split(b"/"), found.lines[0].number))
+        return self._found
 
     def _whole_path(self, end: bytes) -> bytes:
         path = b"\n".join([*self._unread, end])
@@ -84,27 +112,30 @@ class HitReader:
         self._shown = self._show(path)
 
     def _add(self, line: Line) -> None:
-        if self._run and line[0] > self._run[-1][0] + 1:
+        if self._run and line.number > self._run[-1].number + 1:
             self._close_run()
         self._run.append(line)
         self._lines_left -= 1
 
     def _close_run(self) -> None:
         if self._shown is not None and self._run:
-            self._hits.append((self._path, SearchHit(self._shown, tuple(self._run))))
+            self._found.append(Found(self._path, self._shown, tuple(self._run)))
         self._run = []
 
 
+def _kept(text: bytes) -> bytes:
+    """A line, or as much of it as can be shown."""
+    return (text.removesuffix(_CUT) if len(text) > LONGEST_LINE else text)[:_MOST_KEPT]
+
+
 def _decoded(text: bytes) -> str:
-    if len(text) > LONGEST_LINE:
-        text = text.removesuffix(_CUT)
     return text.decode(errors="replace")[:LONGEST_LINE]
 
 
-def first_hits(hits: list[SearchHit], limit: int, lines: int) -> tuple[SearchHit, ...]:
-    """As many as are wanted, and not more lines in all of them together."""
+def first_hits(hits: list[SearchHit], lines: int) -> tuple[SearchHit, ...]:
+    """Not more lines in all of them together than are wanted."""
     kept: list[SearchHit] = []
-    for hit in hits[:limit]:
+    for hit in hits:
         if lines <= 0:
             break
         kept.append(hit if len(hit.lines) <= lines else SearchHit(hit.path, hit.lines[:lines]))

@@ -1,19 +1,23 @@
-"""What the model must not see (`.rooignore`) and what it must not change unasked (protected).
+"""What the model must not see: `.rooignore`.
 
-`.rooignore` has gitignore's syntax, stands in the root of the workspace and is read again when it
-changes. When it is there but cannot be understood, everything counts as ignored: a rule that
-cannot be read must not become no rule.
+It has gitignore's syntax, stands in the root of the workspace and is read again when it changes.
+When it is there but cannot be understood, everything counts as ignored: a rule that cannot be read
+must not become no rule.
 """
 
 from __future__ import annotations
 
 import logging
-import re
+import os
 import stat
+import time
 import unicodedata
-from fnmatch import translate
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from joey.core.protected import folded_name
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -24,63 +28,18 @@ NAME = ".rooignore"
 _LARGEST = 1024 * 1024
 _LONGEST_NAME = 255
 """No disk has a longer one, and matching takes time."""
-
-# A name in a path that is one of these protects everything below it too.
-_PROTECTED = """
-    .rooignore .rooprotected .roomodes .roorules* .clinerules* .clineignore .roo
-    agents.md agent.md agents.local.md agents.override.md
-    .vscode* *.code-workspace .idea .fleet .run .vs .zed .nova .theia .editorconfig
-    *.sublime-project *.sublime-workspace *.sublime-settings *.sublime-build
-    .devcontainer .devcontainer.json .gitpod.y*ml .gitpod.dockerfile .idx .replit
-    .vim .vimrc .gvimrc .nvimrc .lvimrc .local.vimrc .exrc .nvim.lua .nanorc
-    .emacs .emacs.d .dir-locals.el .dir-locals-2.el
-    .git .gitmodules .gitattributes .gitconfig .git-credentials .hg .hgrc .svn .jj
-    .githooks .husky .huskyrc* husky.config.* .lintstagedrc* lint-staged.config.*
-    lefthook.* .lefthook* lefthook-local.* .pre-commit-config.y*ml .pre-commit-hooks.y*ml
-    .overcommit.yml .simple-git-hooks.* simple-git-hooks.*
-    .github .gitlab .gitlab-ci* .gitea .forgejo .circleci circle.yml .travis.y*ml .buildkite
-    azure-pipelines* .azure-pipelines* .azuredevops jenkinsfile* bitbucket-pipelines.y*ml
-    .drone.* .woodpecker* .appveyor.y*ml appveyor.y*ml .cirrus.* .semaphore .teamcity .tekton
-    cloudbuild.y*ml buildspec.y*ml .builds .build.yml wercker.yml
-    .claude* claude*.md .mcp .mcp.json mcp.json mcp_config.json .cursor* .windsurf* .codeium*
-    .codex .copilot copilot-instructions.md .gemini* gemini.md .aider* .continue* .kilocode*
-    .cline .qwen qwen.md .opencode opencode.json* .agents .agent .kiro .junie .amazonq .trae
-    .goose* .crush* crush.json crush.md .warp warp.md .augment* .tabnine* .sourcegraph .cody
-    .openhands* .devin .zencoder .factory .qodo .rules .iflow iflow.md .codebuddy
-    .bash* .profile .zsh* .zprofile .zlogin .zlogout .login .logout .cshrc .tcshrc .kshrc .mkshrc
-    .shrc .fishrc config.fish .envrc .direnv .direnvrc .inputrc .config .pam_environment
-    .xprofile .xinitrc .xsession .xsessionrc .xserverrc .tmux.conf .screenrc .crontab
-    .npmrc .yarnrc* .yarn .pnp.* .pnpmfile.* .bunfig.toml bunfig.toml .pypirc pip.conf pip.ini
-    .pip .pydistutils.cfg .condarc .cargo rust-toolchain rust-toolchain.toml .gemrc .bundle
-    .mvn .m2 .gradle init.gradle* gradle-wrapper.* .sbtopts .jvmopts .bazelrc *.bazelrc
-    .bazeliskrc .buckconfig* nuget.config .mise .mise.* mise.toml mise.*.toml .rtx.toml .asdfrc
-    .curlrc .wgetrc .ripgreprc .ackrc .ctags .ctags.d .lesskey .lessfilter
-    .pythonrc* .pythonstartup .ipython .jupyter .pdbrc .irbrc .pryrc .rdbgrc .byebugrc .rspec
-    .rprofile .renviron .juliarc.jl .octaverc .ghci .ocamlinit .iex.exs .erlang .user.ini
-    .htaccess .gdbinit .gdbearlyinit .lldbinit .my.cnf .psqlrc .sqliterc .mongorc.js .mongoshrc.js
-    sitecustomize.py usercustomize.py *.pth pyvenv.cfg
-    .ssh .gnupg .aws .azure .kube .boto .netrc _netrc .pgpass .terraformrc .terraform.d
-    .password-store authorized_keys
-""".split()  # noqa: SIM905 (a table is easier to read than hundreds of lines of one name)
-_PROTECTED_NAMES = frozenset(name for name in _PROTECTED if "*" not in name)
-_PROTECTED_NAME = re.compile("|".join(translate(name) for name in _PROTECTED if "*" in name))
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_SETTLING = 100_000_000
+"""Nanoseconds in which a file may change again without looking different."""
 
 
-def is_protected(path: str) -> bool:
-    """Whether a path (parts joined by `/`) configures the agent, its host or its tools."""
-    return any(_is_protected_name(_folded(name)) for name in path.split("/") if name)
-
-
-def _is_protected_name(name: str) -> bool:
-    return name in _PROTECTED_NAMES or _PROTECTED_NAME.match(name) is not None
-
-
-def _folded(name: str) -> str:
-    """A name as a file system that ignores case and composition may see it."""
-    if name.isascii():
-        return name.lower()
-    composed = unicodedata.normalize("NFKC", name).casefold()
-    return "".join(char for char in composed if unicodedata.category(char) != "Cf")
+class _Rules(Struct, frozen=True):
+    text: bytes | None = None
+    spec: GitIgnoreSpec | None = None
+    folded: GitIgnoreSpec | None = None
+    """The same without regard to case, where the disk has none."""
+    trouble: str = ""
+    """Why they cannot be used."""
 
 
 class IgnoreRules:
@@ -89,62 +48,110 @@ class IgnoreRules:
     def __init__(self, root: Path) -> None:
         self._file = root / NAME
         self._seen: tuple[int, ...] | None = None
-        self._spec: GitIgnoreSpec | None = None
-        self._unreadable = False
+        self._rules = _Rules()  # replaced as a whole: threads ask too
+
+    @property
+    def trouble(self) -> str:
+        """Why every file is hidden, in a sentence; empty when rules decide."""
+        trouble = self._current().trouble
+        return f"{NAME} cannot be used, so every file is hidden: {trouble}." if trouble else ""
 
     def hides(self, path: str, *, is_dir: bool = False) -> bool:
         """Whether a path relative to the root (with `/`) is hidden; the root itself never is."""
-        self._refresh()
+        rules = self._current()
         if path in ("", "."):
             return False
-        if self._unreadable:
+        if rules.trouble:
             return True
-        spec = self._spec  # threads ask too, and rules may go meanwhile
-        if spec is None:
+        if rules.spec is None:
             return False
-        if path == NAME or any(len(name) > _LONGEST_NAME for name in path.split("/")):
+        names = path.split("/")
+        if folded_name(path) == NAME or any(len(name) > _LONGEST_NAME for name in names):
             return True
-        return spec.match_file(f"{path}/" if is_dir else path)
+        end = "/" if is_dir else ""
+        if rules.spec.match_file(f"{path}{end}"):
+            return True
+        if rules.folded is None:
+            return False
+        return rules.folded.match_file(f"{'/'.join(map(folded_name, names))}{end}")
 
     def hides_place(self, path: str, place: Path) -> bool:
         """Like `hides`, for a path that may name a folder."""
         if self.hides(path):
             return True
-        return self._spec is not None and self.hides(path, is_dir=True) and _may_be_dir(place)
+        return self._rules.spec is not None and self.hides(path, is_dir=True) and _may_be_dir(place)
 
-    def _refresh(self) -> None:
+    def _current(self) -> _Rules:
         try:
-            facts = self._file.stat()
+            seen = _signature(self._file.stat())
         except OSError as error:
             absent = isinstance(error, FileNotFoundError | NotADirectoryError)
             if absent and not self._file.is_symlink():
-                self._seen, self._spec, self._unreadable = None, None, False
-            elif not self._unreadable:
-                self._close(error)
-            return
-        seen = (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino)
-        if seen == self._seen:
-            return
-        try:
-            if not stat.S_ISREG(facts.st_mode) or facts.st_size > _LARGEST:
-                raise ValueError("not a regular file of reasonable size")
-            self._spec = _parse(self._file.read_text(encoding="utf-8-sig"))
-            self._unreadable = False
-        except (OSError, ValueError) as error:
-            self._close(error)
-        self._seen = seen
+                self._seen, self._rules = None, _Rules()
+            else:
+                self._close(error, None)
+            return self._rules
+        if seen != self._seen:
+            try:
+                self._take(seen)
+            except (OSError, ValueError) as error:
+                self._close(error, seen)
+        return self._rules
 
-    def _close(self, error: Exception) -> None:
-        log.warning("%s cannot be used, so every file is hidden: %s", self._file, error)
-        self._unreadable, self._seen, self._spec = True, None, None
+    def _take(self, seen: tuple[int, ...]) -> None:
+        """Raises OSError, ValueError: it cannot be read or understood."""
+        text, facts = _read(self._file)
+        if self._rules.text != text:
+            lines = text.decode("utf-8-sig").splitlines()
+            lenient = _ignores_case(self._file, facts)
+            folded = _parse([_folded_rule(line) for line in lines]) if lenient else None
+            self._rules = _Rules(text, _parse(lines), folded)
+        is_settled = time.time_ns() - facts.st_ctime_ns > _SETTLING
+        self._seen = seen if is_settled and seen == _signature(facts) else None
+
+    def _close(self, error: Exception, seen: tuple[int, ...] | None) -> None:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        if self._rules.trouble != reason:
+            log.warning("%s cannot be used, so every file is hidden: %s", self._file, reason)
+        self._rules, self._seen = _Rules(trouble=reason), seen
 
 
-def _parse(text: str) -> GitIgnoreSpec | None:
+def _signature(facts: os.stat_result) -> tuple[int, ...]:
+    return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino, facts.st_dev
+
+
+def _read(path: Path) -> tuple[bytes, os.stat_result]:
+    """Never waits, as for a pipe, and never takes more than is reasonable."""
+    with os.fdopen(os.open(path, _READ), "rb") as file:
+        facts = os.fstat(file.fileno())
+        if not stat.S_ISREG(facts.st_mode):
+            raise ValueError("it is not a regular file")
+        text = file.read(_LARGEST + 1)
+    if len(text) > _LARGEST:
+        raise ValueError(f"it is larger than {_LARGEST // 1024} KB")
+    return text, facts
+
+
+def _ignores_case(path: Path, facts: os.stat_result) -> bool:
+    """Whether the disk finds the same file by another spelling of its name."""
+    try:
+        return os.path.samestat(path.with_name(NAME.upper()).stat(), facts)
+    except OSError:
+        return False
+
+
+def _folded_rule(line: str) -> str:
+    """A rule for folded names. No other character becomes one that gives the line a meaning."""
+    folded = unicodedata.normalize("NFKC", line.casefold())
+    return f"\\{folded}" if folded[:1] in ("!", "#") and folded[:1] != line[:1] else folded
+
+
+def _parse(lines: list[str]) -> GitIgnoreSpec | None:
     """The rules of a file, or None when it has none."""
     # Imported on need: most workspaces have no rules, and loading the library takes a while.
     from joey.workspace.patterns import compile_rules
 
-    return compile_rules(text.splitlines())
+    return compile_rules(lines)
 
 
 def _may_be_dir(place: Path) -> bool:

@@ -3,6 +3,9 @@
 A recursive listing is ripgrep's list of files, which knows gitignore, plus what ripgrep does not
 report: empty folders, links, pipes and the like, and hidden folders, which are named but not
 entered. When there is too much, what lies deep goes first.
+
+Folders are opened without following a link, and what ripgrep lists is looked at again that way:
+while it walks, a folder may become a link to anywhere.
 """
 
 from __future__ import annotations
@@ -10,13 +13,15 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import aclosing, suppress
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 
 from joey.errors import ToolError
 from joey.ports import FileKind, Listing, Place
+from joey.workspace.descent import open_folder, scan
 from joey.workspace.files import LocalFiles, is_too_wide, printable_name
 from joey.workspace.ripgrep import RipgrepError, records
 
@@ -67,7 +72,7 @@ class _Folder:
     """One folder that is being listed. Entries are relative to it; folders end with `/`."""
 
     def __init__(self, files: LocalFiles, path: Path) -> None:
-        self._rules = files.rules
+        self._files = files
         self._path = path
         relative = files.relative(path)
         self._from_root = "" if relative in (None, ".") else f"{relative}/"
@@ -83,8 +88,9 @@ class _Folder:
         return entries, len(entries) > _MOST_FILES
 
     async def below(self, top_level: set[str]) -> tuple[set[str], bool]:
-        found: set[str] = set()
-        cut = await self._find_files(found)
+        listed: set[str] = set()
+        cut = await self._find_files(listed)
+        found = await asyncio.to_thread(lambda: set(self._confirmed(listed)))
         folders = {f"{parent}/" for path in found for parent in _parents(path)}
         if cut:
             return found | folders | top_level, True
@@ -115,6 +121,12 @@ class _Folder:
             raise ToolError(f"ripgrep could not list the files:\n{error}") from error
         return False
 
+    def _confirmed(self, paths: set[str]) -> Iterator[str]:
+        """Those that really are files of this folder."""
+        for folder, group in groupby(sorted(paths, key=_folder_of), key=_folder_of):
+            with suppress(OSError), open_folder(self._path / folder) as descriptor:
+                yield from (path for path in group if _is_file(path, descriptor))
+
     def _unreported(self, folders: set[str]) -> Iterator[str]:
         """Hidden and empty folders, links and special files beside the files that were found."""
         entries = chain.from_iterable(
@@ -138,12 +150,13 @@ class _Folder:
 
     def _entries(self, folder: str) -> Iterator[tuple[str, bool]]:
         """What a folder holds, and whether it is a regular file."""
-        with os.scandir(self._path / folder) as entries:
+        with scan(self._path / folder) as entries:
             for entry in entries:
                 is_dir = entry.is_dir(follow_symlinks=False)
                 name = f"{folder}{entry.name}"
                 skipped = entry.name in _SKIPPED or name.endswith(_SKIPPED_PATHS)
-                if not ((is_dir and skipped) or self._hides(name, is_dir=is_dir)):
+                hidden = self._hides_link(name) if entry.is_symlink() else False
+                if not (hidden or (is_dir and skipped) or self._hides(name, is_dir=is_dir)):
                     is_file = entry.is_file(follow_symlinks=False)
                     yield (f"{name}/" if is_dir else name), is_file
 
@@ -151,7 +164,14 @@ class _Folder:
         if not path.startswith(self._above_root):
             return False  # outside of the workspace
         inside = path.removeprefix(self._above_root)
-        return self._rules.hides(f"{self._from_root}{inside}", is_dir=is_dir)
+        return self._files.rules.hides(f"{self._from_root}{inside}", is_dir=is_dir)
+
+    def _hides_link(self, path: str) -> bool:
+        """Another name of what is hidden is hidden too."""
+        try:
+            return self._files.resolve(str(self._path / path)).ignored
+        except ToolError:  # it leads to a name that cannot be used
+            return False
 
 
 def _what_it_is(kind: FileKind) -> str:
@@ -162,15 +182,27 @@ def _what_it_is(kind: FileKind) -> str:
     return "It is neither a file nor a folder."
 
 
+def _folder_of(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
 def _parents(path: str) -> Iterable[str]:
     parts = path.split("/")
     return ("/".join(parts[:count]) for count in range(1, len(parts)))
 
 
+def _is_file(path: str, folder: int) -> bool:
+    try:
+        name = path.rpartition("/")[2]
+        return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
+
+
 def _is_empty(path: Path) -> bool:
     """A folder that cannot be looked into is as good as one."""
     try:
-        with os.scandir(path) as entries:
+        with scan(path) as entries:
             return next(entries, None) is None
     except OSError:
         return True

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
 
 from msgspec import Struct
 
 from joey.errors import ToolError
-from joey.ports import Listing, Place, Search, SearchResult
+from joey.ports import Listing, Place, Search, SearchHit, SearchResult
 from joey.workspace.file_pattern import FilePattern
 from joey.workspace.files import LocalFiles, printable_name
-from joey.workspace.hits import HitReader, first_hits
+from joey.workspace.hits import Found, HitReader, first_hits
 from joey.workspace.listing import list_folder
 from joey.workspace.ripgrep import OutOfMemoryError, RipgrepError, records
+from joey.workspace.witness import confirms
 
 _SECONDS = 30
 _CONTEXT = 1
@@ -50,6 +52,7 @@ class LocalSearch:
     async def grep(
         self, place: Place, regex: str, file_pattern: str | None, limit: int
     ) -> SearchResult:
+        self._check_rules(place)
         kind = await self._files.stat(place)
         if not (kind.is_dir or kind.is_file):
             what = "is neither a file nor a folder" if kind.exists else "does not exist"
@@ -75,7 +78,13 @@ class LocalSearch:
             raise ToolError(f"ripgrep refused the search:\n{error}") from error
 
     async def list(self, place: Place, recursive: bool, limit: int) -> Listing:
+        self._check_rules(place)
         return await list_folder(self._files, place, recursive, limit)
+
+    def _check_rules(self, place: Place) -> None:
+        """Where all is hidden, "nothing found" would be no answer."""
+        if place.inside and (trouble := self._files.rules.trouble):
+            raise ToolError(f"Cannot look into {place.shown}: {trouble}")
 
     async def _answer(self, question: _Question, limit: int) -> SearchResult:
         reader = self._reader(question, question.lines * _SLACK)
@@ -84,15 +93,15 @@ class LocalSearch:
             ordered = self._reader(question, question.lines)
             if await self._read(question, ordered, "--sort=path"):
                 reader = ordered
-        hits = reader.done()
-        if question.is_file and not hits and await self._is_binary(question.place):
+        found = reader.done()
+        if question.is_file and not found and await self._is_binary(question.place):
             raise ToolError(
                 f"{question.place.shown} is a binary file, which is not searched. A command such as"
                 " `grep -a` can look into it."
             )
-        found = first_hits(hits, limit, question.lines)
-        more = len(hits) > limit or sum(len(hit.lines) for hit in hits) > question.lines
-        return SearchResult(found, truncated=cut or reader.full or more)
+        more = len(found) > limit or sum(len(each.lines) for each in found) > question.lines
+        hits = await asyncio.to_thread(_confirmed, found[:limit])
+        return SearchResult(first_hits(hits, question.lines), truncated=cut or reader.full or more)
 
     async def _answer_without_large_files(
         self, question: _Question, limit: int, error: OutOfMemoryError
@@ -145,6 +154,10 @@ class LocalSearch:
         if relative is not None and self._files.rules.hides(relative):
             return None
         return printable_name(relative or path)
+
+
+def _confirmed(found: Sequence[Found]) -> list[SearchHit]:
+    return [each.hit for each in found if confirms(each.path, each.pieces)]
 
 
 def _covers(question: _Question, path: str, relative: str | None) -> bool:

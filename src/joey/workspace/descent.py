@@ -1,0 +1,163 @@
+"""Going down to a file, folder by folder, without following a link.
+
+What is decided about a path is decided after its links were resolved. Who opened the result by its
+name would trust that nobody has put a link in since. Here each folder is opened from the one above
+it and a link is an error, so that the file is the one that was decided about or none. The links in
+`/proc` that lead past the names of files are links like others.
+
+`openat2` could do the same in one call, but not everywhere, not make folders on the way, and not
+say which folder is another one than before.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+from joey.core.places import Footing
+
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_WALK = _FOLDER | getattr(os, "O_PATH", os.O_RDONLY)
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
+_KERNEL = ("/proc", "/sys")
+_TRIES = 20
+
+
+def real_path(path: Path) -> Path:
+    """Where a path leads, or would if it existed.
+
+    Raises:
+        OSError: what is on the way keeps changing.
+    """
+    for _ in range(_TRIES):
+        # A link that is none any more when it is read; as likely as not, it is over by now.
+        with suppress(OSError):
+            return Path(os.path.realpath(path))
+    raise OSError(errno.EAGAIN, "its folders are being changed at the moment")
+
+
+def footing_of(folder: Path) -> Footing | None:
+    """The folder, or the one above it that exists; None when that cannot be seen."""
+    parts = folder.parts
+    for depth in range(len(parts), 0, -1):
+        try:
+            facts = os.stat(os.path.join(*parts[:depth]))  # noqa: PTH116, PTH118 (asked often)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            return None  # going there will fail for the same reason
+        return Footing(depth, facts.st_dev, facts.st_ino)
+    return None
+
+
+@contextmanager
+def open_folder(
+    path: Path, *, create: bool = False, footing: Footing | None = None
+) -> Iterator[int]:
+    """A handle by which files of a folder can be named (`dir_fd`).
+
+    Raises:
+        OSError: a part of the path is missing, a link or no folder; or the folder at the
+            `footing` is not the one that it was.
+    """
+    current = os.open(path.anchor, _WALK)
+    try:
+        for depth, name in enumerate(path.parts, start=1):
+            if depth > 1:
+                below = _enter(name, current, create)
+                os.close(current)
+                current = below
+            if footing is not None and depth == footing.depth:
+                _check_same(current, footing)
+        yield current
+    finally:
+        os.close(current)
+
+
+@contextmanager
+def open_regular(path: Path) -> Iterator[int]:
+    """A descriptor to read a regular file; what else there may be is not even opened, since
+    opening some devices does something.
+
+    Raises:
+        OSError: there is none, or it is a file of the kernel's own.
+    """
+    with open_folder(path.parent) as folder:
+        check_regular(os.stat(path.name or ".", dir_fd=folder, follow_symlinks=False))
+        descriptor = os.open(path.name or ".", _READ, dir_fd=folder)
+    try:
+        facts = os.fstat(descriptor)
+        check_regular(facts)
+        if is_of_kernel(path) or facts.st_dev in _kernel_devices():
+            raise OSError(errno.EINVAL, "it is not on a disk, but made up by the system")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def scan(path: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
+    """What is in a folder. Raises OSError."""
+    with open_folder(path.parent) as above:
+        descriptor = os.open(path.name or ".", _FOLDER | os.O_RDONLY, dir_fd=above)
+    try:
+        with os.scandir(descriptor) as entries:
+            yield entries
+    finally:
+        os.close(descriptor)
+
+
+def facts_of(path: Path) -> os.stat_result:
+    """What is at a path, which may be a link itself. Raises OSError."""
+    with open_folder(path.parent) as folder:
+        return os.stat(path.name or ".", dir_fd=folder, follow_symlinks=False)
+
+
+def check_regular(facts: os.stat_result) -> None:
+    """Raises OSError."""
+    if stat.S_ISDIR(facts.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a directory")
+    if stat.S_ISLNK(facts.st_mode):
+        raise OSError(errno.ELOOP, "it leads through too many symbolic links, or is a new one")
+    if not stat.S_ISREG(facts.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+
+
+def is_of_kernel(path: Path) -> bool:
+    """Whether a resolved path leads to where the system shows its own insides, such as the
+    environment of processes."""
+    return os.path.join(*path.parts[:2]) in _KERNEL  # noqa: PTH118
+
+
+@cache
+def _kernel_devices() -> frozenset[int]:
+    """By which these files are known where they are mounted elsewhere too."""
+    found = set()
+    for path in _KERNEL:
+        with suppress(OSError):
+            found.add(os.stat(path).st_dev)  # noqa: PTH116
+    return frozenset(found - {os.stat("/").st_dev})  # noqa: PTH116
+
+
+def _enter(name: str, folder: int, create: bool) -> int:
+    try:
+        return os.open(name, _WALK, dir_fd=folder)
+    except FileNotFoundError:
+        if not create:
+            raise
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=folder)
+    return os.open(name, _WALK, dir_fd=folder)
+
+
+def _check_same(descriptor: int, footing: Footing) -> None:
+    facts = os.fstat(descriptor)
+    if (facts.st_dev, facts.st_ino) != (footing.device, footing.inode):
+        raise OSError(
+            errno.ESTALE, "its folder was replaced by another one meanwhile; make the call again"
+        )

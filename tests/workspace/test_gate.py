@@ -1,0 +1,338 @@
+"""Every tool that takes a path, tried with every kind of path that leads astray."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from joey.app.page_files import page_files
+from joey.core.permissions.decisions import Allow
+from joey.core.permissions.policy import decide
+from joey.core.settings import Settings
+from joey.errors import ToolError
+from joey.knowledge.outlines import LocalOutlines
+from joey.ports import Extras, ToolContext
+from joey.tools.apply_diff import ApplyDiff
+from joey.tools.apply_patch import ApplyPatch
+from joey.tools.base import Tool
+from joey.tools.edit import Edit
+from joey.tools.edit_file import EditFile
+from joey.tools.generate_image import GenerateImage
+from joey.tools.insert_content import InsertContent
+from joey.tools.list_code_definition_names import ListCodeDefinitionNames
+from joey.tools.list_files import ListFiles
+from joey.tools.read_file import ReadFile
+from joey.tools.search_files import SearchFiles
+from joey.tools.search_replace import SearchReplace
+from joey.tools.write_to_file import WriteToFile
+from tests.tools.hostile import make_special_files
+from tests.tools.shell_context import make_context
+from tests.tools.tool_world import Painter
+
+SECRET = "SECRET-BYTES"
+TEXT = f"class {SECRET.replace('-', '')}:\n    a = 1\n    b = 2\n    c = 3\n{SECRET}\n"
+EASY = Settings(auto_approval_enabled=True, always_allow_read_only=True, always_allow_write=True)
+"""Everything in the workspace that is not protected may be done unasked."""
+SECONDS = 20
+
+Arguments = Callable[[str], dict[str, Any]]
+
+
+def _diff(path: str) -> dict[str, Any]:
+    block = f"<<<<<<< SEARCH\n{SECRET}\n=======\ngone\n>>>>>>> REPLACE"
+    return {"path": path, "diff": block}
+
+
+def _exchange(path: str) -> dict[str, Any]:
+    return {"file_path": path, "old_string": SECRET, "new_string": "gone"}
+
+
+def _patch(*lines: str) -> dict[str, Any]:
+    return {"patch": "\n".join(["*** Begin Patch", *lines, "*** End Patch"])}
+
+
+READERS: dict[str, tuple[Callable[[], Tool[Any, Any]], Arguments]] = {
+    "read_file": (ReadFile, lambda path: {"path": path}),
+    "list_files": (ListFiles, lambda path: {"path": path, "recursive": True}),
+    "search_files": (SearchFiles, lambda path: {"path": path, "regex": "."}),
+    "definitions": (ListCodeDefinitionNames, lambda path: {"path": path}),
+    "picture": (GenerateImage, lambda path: {"prompt": "p", "path": "new.png", "image": path}),
+}
+WRITERS: dict[str, tuple[Callable[[], Tool[Any, Any]], Arguments]] = {
+    "write_to_file": (WriteToFile, lambda path: {"path": path, "content": "gone\n"}),
+    "apply_diff": (ApplyDiff, _diff),
+    "insert_content": (InsertContent, lambda path: {"path": path, "line": 1, "content": "gone"}),
+    "edit": (Edit, _exchange),
+    "search_replace": (SearchReplace, _exchange),
+    "edit_file": (EditFile, _exchange),
+    "add": (ApplyPatch, lambda path: _patch(f"*** Add File: {path}", "+gone")),
+    "update": (ApplyPatch, lambda path: _patch(f"*** Update File: {path}", "@@", f"-{SECRET}")),
+    "delete": (ApplyPatch, lambda path: _patch(f"*** Delete File: {path}")),
+    "move": (
+        ApplyPatch,
+        lambda path: _patch("*** Update File: a.py", f"*** Move to: {path}", "@@", "-a = 1"),
+    ),
+    "paint": (GenerateImage, lambda path: {"prompt": "p", "path": path}),
+}
+
+
+class Scene:
+    """`work` is the workspace; what is beside it is nobody's business."""
+
+    def __init__(self, root: Path) -> None:
+        self.work, self.outside = root / "work", root / "outside"
+        for folder in (self.work / "sub", self.outside, root / "work-too"):
+            folder.mkdir(parents=True)
+            (folder / "secret.py").write_text(TEXT)
+        (self.work / "sub" / "secret.py").unlink()
+        (self.work / "a.py").write_text("a = 1\n")
+        self.context = make_context(
+            root, settings=EASY, extras=Extras(outlines=LocalOutlines(), images=Painter())
+        )
+
+    def plant(self, name: str, target: Path | str) -> None:
+        (self.work / name).symlink_to(target)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def state_of(folder: Path) -> dict[str, bytes | None]:
+    """Everything below it, without following links."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        if path.is_file() and not path.is_symlink()
+        else None
+        for path in folder.rglob("*")
+    }
+
+
+async def attempt(tool: Tool[Any, Any], arguments: dict[str, Any], ctx: ToolContext) -> str:
+    """All that comes of a call which runs only if nobody needs to be asked."""
+    try:
+        async with asyncio.timeout(SECONDS):
+            prepared = await tool.prepare(tool.parse(arguments), ctx)
+            # What is looked up before the answer may be shown to the person, never to the model.
+            if not isinstance(decide(prepared.claims, ctx.settings), Allow):
+                return "asked"
+            outcome = await tool.run(prepared, ctx, None)
+    except ToolError as error:
+        return f"failed: {error}"
+    done = "failed" if outcome.is_error else "ran"
+    return f"{done}: {outcome.text} {msgspec.json.encode(prepared.row).decode()}"
+
+
+def ways_out(scene: Scene) -> Iterator[str]:
+    """Paths that lead to a file outside, each in another manner."""
+    secret = scene.outside / "secret.py"
+    scene.plant("link.py", "../outside/secret.py")
+    scene.plant("absolute.py", secret)
+    scene.plant("chain.py", "sub/next")
+    (scene.work / "sub" / "next").symlink_to("../absolute.py")
+    scene.plant("folder", "../outside")
+    scene.plant("inner", "sub")
+    scene.plant("root", "/")
+    scene.plant("magic", "/proc/self/root")
+    scene.plant("here", "/proc/self/cwd")
+    scene.plant("threads", "/proc/thread-self/root")
+    yield from ("link.py", "absolute.py", "chain.py", "folder/secret.py", "./folder//secret.py")
+    yield from ("../outside/secret.py", "sub/../../outside/secret.py", "../work-too/secret.py")
+    yield from ("inner/../../outside/secret.py", "inner/../folder/secret.py", "folder/./secret.py/")
+    yield f"root{secret}"
+    yield f"magic{secret}"
+    yield f"threads{secret}"
+    yield f"here/{os.path.relpath(secret, Path.cwd())}"
+    yield str(secret)
+    yield f"/proc/self/root{secret}"
+    yield f"/proc/{os.getpid()}/root{secret}"
+    yield f"/proc/self/task/{os.getpid()}/root{secret}"
+    yield f"/proc/self/cwd/{os.path.relpath(secret, Path.cwd())}"
+    yield f"{scene.work}-too/secret.py"
+    yield f"/..{secret}"
+
+
+@pytest.mark.requirement("permissions:paths:outside")
+@pytest.mark.parametrize("name", [*READERS, *WRITERS])
+async def test_no_way_out_is_taken_unasked(scene: Scene, name: str) -> None:
+    make, arguments = (READERS | WRITERS)[name]
+    folders = (scene.outside, scene.work.parent / "work-too")
+    before = [state_of(folder) for folder in folders]
+    for path in ways_out(scene):
+        if name == "move":
+            (scene.work / "a.py").write_text("a = 1\n")
+        result = await attempt(make(), arguments(path), scene.context)
+        assert result == "asked" or result.startswith("failed"), path
+        assert SECRET not in result, path
+    assert [state_of(folder) for folder in folders] == before
+
+
+@pytest.mark.parametrize("name", [*READERS, *WRITERS])
+async def test_a_path_inside_is_taken_unasked(scene: Scene, name: str) -> None:
+    """Or the test above would prove nothing."""
+    make, arguments = (READERS | WRITERS)[name]
+    path = "new.py" if name in ("add", "move", "paint") else "sub/own.py"
+    path = "sub/own.png" if name == "picture" else path
+    (scene.work / "sub" / "own.py").write_text(f"{TEXT}\n")
+    (scene.work / "sub" / "own.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
+    target = "sub" if name == "list_files" else path
+    assert (await attempt(make(), arguments(target), scene.context)).startswith("ran: ")
+
+
+@pytest.mark.requirement("permissions:paths:special")
+@pytest.mark.parametrize("name", [*READERS, *WRITERS])
+async def test_special_files_are_refused_and_never_waited_for(scene: Scene, name: str) -> None:
+    make, arguments = (READERS | WRITERS)[name]
+    names = make_special_files(scene.work)
+    scene.plant("device", "/dev/zero")
+    scene.plant("terminal", "/dev/tty")
+    before = state_of(scene.work)
+    for path in (*names, "device", "terminal", "pipe/x", "loop/x", "/dev/stdin"):
+        result = await attempt(make(), arguments(path), scene.context)
+        # A picture gets an ending, and so another name.
+        assert not result.startswith("ran") or (name == "paint" and ".png" in result), path
+    assert {path: data for path, data in state_of(scene.work).items() if path in before} == before
+
+
+@pytest.mark.requirement("permissions:paths:special")
+@pytest.mark.parametrize("name", ["read_file", "search_files", "definitions", "picture"])
+async def test_files_of_the_kernel_are_not_read_even_with_leave(scene: Scene, name: str) -> None:
+    """They show the environment of processes, with the keys in it."""
+    make, arguments = READERS[name]
+    leave = msgspec.structs.replace(EASY, always_allow_read_only_outside_workspace=True)
+    context = msgspec.structs.replace(scene.context, settings=leave)
+    scene.plant("innocent.py", "/proc/self/environ")
+    os.environ["JOEY_TEST_KEY"] = SECRET
+    try:
+        for path in ("/proc/self/environ", "innocent.py", f"/proc/{os.getpid()}/environ"):
+            assert SECRET not in await attempt(make(), arguments(path), context)
+    finally:
+        del os.environ["JOEY_TEST_KEY"]
+
+
+@pytest.mark.parametrize("name", [*READERS, *WRITERS])
+@pytest.mark.parametrize("path", ["a\0b", "x" * 300, "x/" * 3000, "\ud800", "a.py/x", "", "sub/"])
+async def test_names_that_no_file_has_are_an_error_and_no_crash(
+    scene: Scene, name: str, path: str
+) -> None:
+    make, arguments = (READERS | WRITERS)[name]
+    before = state_of(scene.work)
+    await attempt(make(), arguments(path), scene.context)
+    if name != "move":
+        assert {path: data for path, data in state_of(scene.work).items() if path in before} == (
+            before
+        )
+
+
+@pytest.mark.requirement("permissions:paths:protected")
+@pytest.mark.parametrize("name", [*WRITERS])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(".roo/mcp.json", ".ROO/mcp.json", ".Roo/Mcp.json", ".roo./mcp.json", ".roo /mcp.json"),
+        *(".ro\u200bo/mcp.json", "．roo/mcp.json", "sub/../.roo/mcp.json", "alias/mcp.json"),
+        *("store/mcp.json", "second/mcp.json", ".roo//./mcp.json", "gitstore/hooks/any", ".roo"),
+    ],
+)
+async def test_protected_files_are_changed_by_no_writer_unasked(
+    scene: Scene, name: str, path: str
+) -> None:
+    make, arguments = WRITERS[name]
+    (scene.work / "store").mkdir()
+    (scene.work / "store" / "mcp.json").write_text(f"{SECRET}\n")
+    scene.plant(".roo", "store")
+    scene.plant("alias", ".roo")
+    scene.plant("second", "alias")
+    for folder in ("objects", "refs", "hooks"):
+        (scene.work / "gitstore" / folder).mkdir(parents=True)
+    (scene.work / "gitstore" / "HEAD").write_text("ref: refs/heads/main\n")
+    before = state_of(scene.work)
+    result = await attempt(make(), arguments(path), scene.context)
+    assert result == "asked" or result.startswith("failed")
+    assert state_of(scene.work) == before
+
+
+@pytest.mark.requirement("permissions:paths:protected")
+async def test_protected_files_are_changed_where_the_user_allows_it(scene: Scene) -> None:
+    leave = msgspec.structs.replace(EASY, always_allow_write_protected=True)
+    context = msgspec.structs.replace(scene.context, settings=leave)
+    result = await attempt(WriteToFile(), {"path": ".roo/x", "content": "gone\n"}, context)
+    assert result.startswith("ran: ")
+
+
+@pytest.mark.requirement("permissions:paths:approved")
+@pytest.mark.parametrize("path", ["sub/new.py", "sub/deep/new.py"])
+async def test_a_folder_that_was_exchanged_after_the_approval_is_not_written_to(
+    scene: Scene, path: str
+) -> None:
+    tool = WriteToFile()
+    (scene.work / ".git").mkdir()
+    prepared = await tool.prepare(tool.parse({"path": path, "content": "x\n"}), scene.context)
+    (scene.work / "sub").rename(scene.work / "away")
+    (scene.work / ".git").rename(scene.work / "sub")
+    with pytest.raises(ToolError, match="replaced by another one"):
+        await tool.run(prepared, scene.context, None)
+    assert state_of(scene.work / "sub") == {}
+
+
+@pytest.mark.requirement("permissions:paths:approved")
+async def test_a_new_folder_may_be_made_by_another_write_meanwhile(scene: Scene) -> None:
+    files = scene.context.files
+    places = [files.resolve(f"new/deep/{name}") for name in "ab"]
+    for place in places:
+        await files.write(place, b"x")
+    assert sorted(state_of(scene.work / "new" / "deep")) == ["a", "b"]
+
+
+@pytest.mark.requirement("permissions:paths:outside")
+async def test_writing_leaves_the_other_name_of_a_file_as_it_is(scene: Scene) -> None:
+    (scene.work / "hard.py").hardlink_to(scene.outside / "secret.py")
+    files = scene.context.files
+    await files.write(files.resolve("hard.py"), b"new")
+    assert (scene.outside / "secret.py").read_text() == TEXT
+    assert (scene.work / "hard.py").read_bytes() == b"new"
+
+
+async def test_a_picture_replaces_no_file_that_nobody_was_asked_about(scene: Scene) -> None:
+    (scene.work / "ship.png").write_text("mine")
+    result = await attempt(GenerateImage(), {"prompt": "p", "path": "ship"}, scene.context)
+    assert "The picture is in ship." in result
+    assert (scene.work / "ship.png").read_text() == "mine"
+
+
+@pytest.mark.requirement("permissions:paths:approved")
+async def test_a_page_that_became_a_link_after_the_approval_is_not_shown(scene: Scene) -> None:
+    give = page_files(scene.context.files)
+    page = scene.work / "page.html"
+    page.write_text("mine")
+    assert await give(str(page), True) == b"mine"
+    assert await give(str(scene.outside / "secret.py"), True) == TEXT.encode()
+    page.unlink()
+    page.symlink_to(scene.outside / "secret.py")
+    for approved in (True, False):
+        assert await give(str(page), approved) is None
+    assert await give(str(scene.outside / "secret.py"), False) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "first\nneedle é\r\nlast".encode(),
+        "\ufeffneedle\nneedle é".encode(),
+        "first\nneedle é\nlast\n".encode("utf-16"),
+        b"\xff\xfeneedle"[2:] + b" \xff\xfe\n",
+        b"x" * 5000 + b"\nneedle" + "é".encode() * 5000,
+    ],
+)
+async def test_what_a_search_finds_is_found_in_the_file_again(scene: Scene, data: bytes) -> None:
+    (scene.work / "sub" / "text").write_bytes(data)
+    place = scene.context.files.resolve("sub")
+    result = await scene.context.search.grep(place, "needle", None, 10)
+    assert "needle" in "".join(line[1] for hit in result.hits for line in hit.lines)

@@ -1,0 +1,174 @@
+"""Somebody swaps files, folders and links while they are read, written, searched and listed."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from joey.config.sightings import Fence, Sightings
+from joey.errors import ToolError
+from joey.workspace.files import LocalFiles
+from joey.workspace.search import LocalSearch
+
+SWAPS = int(os.environ.get("JOEY_SWAPS", "10000"))
+LEAST = SWAPS // 50
+"""Times that something is tried meanwhile."""
+SECONDS = 120
+SECRET = "SECRET-BYTES"
+
+SWAPPER = """
+import ctypes, os, sys
+path, target, swaps = sys.argv[1], sys.argv[2], int(sys.argv[3])
+exchange = ctypes.CDLL(None, use_errno=True).renameat2
+link = path + ".link"
+os.symlink(target, link)
+here, one, other, done = -100, os.fsencode(path), os.fsencode(link), 0
+while True:
+    for _ in range(2):
+        if exchange(here, one, here, other, 2):
+            sys.exit(os.strerror(ctypes.get_errno()))
+    done += 1
+    if done == swaps:
+        print("enough", flush=True)
+"""
+"""In one step, so that there is never nothing."""
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None), "renameat2"), reason="names cannot be exchanged here"
+)
+
+
+class Scene:
+    def __init__(self, root: Path) -> None:
+        self.work, self.outside = root / "work", root / "outside"
+        self.config = self.work / ".roo"
+        for folder in (self.work / "d", self.outside, self.config):
+            folder.mkdir(parents=True)
+        (self.work / "d" / "f.txt").write_text("inside\n")
+        (self.work / "f.txt").write_text("inside\n")
+        for folder in (self.outside, self.config):
+            for name in ("f.txt", "only-there.txt"):
+                (folder / name).write_text(f"{SECRET}\n")
+        self.files = LocalFiles(self.work)
+        self.search = LocalSearch(self.files)
+
+    def check_untouched(self) -> None:
+        for folder in (self.outside, self.config):
+            assert sorted(file.name for file in folder.iterdir()) == ["f.txt", "only-there.txt"]
+            assert {file.read_text() for file in folder.iterdir()} == {f"{SECRET}\n"}
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+@contextmanager
+def swapping(path: Path, target: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process puts a link to the target where the path is, and takes it away again."""
+    arguments = [sys.executable, "-c", SWAPPER, str(path), str(target), str(SWAPS)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def enough(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it has done what it was told; it goes on until it is ended."""
+    assert process.poll() is None, "the other process failed"
+    assert process.stdout is not None
+    os.set_blocking(process.stdout.fileno(), False)
+    return bool(process.stdout.read())
+
+
+async def read_and_write(scene: Scene, path: str, process: subprocess.Popen[bytes]) -> None:
+    """As tools do it, with leave for everything in the workspace that is not protected."""
+    tried = read = written = 0
+    is_enough = False
+    while tried < LEAST or not is_enough:
+        tried += 1
+        is_enough = is_enough or enough(process)
+        place = scene.files.resolve(path)
+        if not place.inside or place.protected:
+            continue
+        with suppress(ToolError):
+            assert SECRET.encode() not in await scene.files.read(place)
+            read += 1
+        with suppress(ToolError):
+            await scene.files.write(place, b"written\n")
+            written += 1
+        with suppress(ToolError):
+            other = scene.files.resolve(f"{path}-beside")
+            if other.inside and not other.protected:
+                await scene.files.write(other, b"new\n")
+                await scene.files.remove(other)
+    assert read
+    assert written
+
+
+@pytest.mark.requirement("permissions:paths:race")
+@pytest.mark.parametrize("target", ["outside", "work/.roo"])
+async def test_a_folder_that_is_swapped_lets_nothing_in_or_out(scene: Scene, target: str) -> None:
+    with swapping(scene.work / "d", scene.work.parent / target) as process:
+        async with asyncio.timeout(SECONDS):
+            await read_and_write(scene, "d/f.txt", process)
+    scene.check_untouched()
+
+
+@pytest.mark.requirement("permissions:paths:race")
+@pytest.mark.parametrize("target", ["outside/f.txt", "work/.roo/f.txt"])
+async def test_a_file_that_is_swapped_lets_nothing_in_or_out(scene: Scene, target: str) -> None:
+    with swapping(scene.work / "f.txt", scene.work.parent / target) as process:
+        async with asyncio.timeout(SECONDS):
+            await read_and_write(scene, "f.txt", process)
+    scene.check_untouched()
+
+
+@pytest.mark.requirement("permissions:paths:race")
+@pytest.mark.parametrize(("path", "target"), [("d", "outside"), ("f.txt", "outside/f.txt")])
+async def test_searching_and_listing_show_nothing_of_what_is_swapped_in(
+    scene: Scene, path: str, target: str
+) -> None:
+    shown: set[str] = set()
+    with swapping(scene.work / path, scene.work.parent / target) as process:
+        async with asyncio.timeout(SECONDS):
+            tried = 0
+            while tried < LEAST // 8 or not enough(process):
+                tried += 1
+                for folder in (".", "d"):
+                    place = scene.files.resolve(folder)
+                    if not place.inside:
+                        continue
+                    with suppress(ToolError):
+                        result = await scene.search.grep(place, "SECRET|inside", None, 100)
+                        shown |= {line[1] for hit in result.hits for line in hit.lines}
+                    with suppress(ToolError):
+                        listing = await scene.search.list(place, True, 100)
+                        shown |= {entry.rpartition("/")[2] for entry in listing.entries}
+    assert "inside" in shown
+    assert not {text for text in shown if SECRET in text or "only-there" in text}
+
+
+@pytest.mark.requirement("permissions:paths:race")
+def test_rules_are_not_read_from_what_is_swapped_in(scene: Scene) -> None:
+    fence = Fence((scene.work,), lambda path: False)
+    read = set()
+    with swapping(scene.work / "d", scene.outside) as process:
+        tried = 0
+        while tried < LEAST or not enough(process):
+            tried += 1
+            text = Sightings().read(scene.work / "d" / "f.txt", "d/f.txt", fence)
+            read.add(text.text if text is not None else "")
+            names = Sightings().names(scene.work / "d", "d", fence)
+            assert "only-there.txt" not in names
+    assert "inside\n" in read
+    assert f"{SECRET}\n" not in read
