@@ -3,26 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
-from msgspec import Struct
-
-
-class FileChange(Struct, frozen=True):
-    """How one file differs between two moments."""
-
-    path: str
-    """Relative to the workspace, with `/`."""
-    kind: Literal["added", "changed", "removed"]
-
-
-class FileDiff(Struct, frozen=True, rename="camel"):
-    """A changed file with both of its texts; None where there was no file, or no text to show."""
-
-    path: str
-    kind: Literal["added", "changed", "removed"]
-    before: str | None
-    after: str | None
+from joey.core.file_changes import FileChange, FileDiff
 
 
 class Checkpoints(Protocol):
@@ -53,8 +36,11 @@ class Checkpoints(Protocol):
         """The same with texts, bounded in size. Raises CheckpointError."""
         ...
 
-    async def restore(self, to: str) -> Sequence[FileChange]:
+    async def restore(self, to: str, before: str | None = None) -> Sequence[FileChange]:
         """Make the files as they were; what was changed to get there. May be done twice.
+
+        With `before`, nothing is done when a file that would be changed is neither as it was then
+        nor as it shall be: somebody else is at work.
 
         Raises CheckpointError: nothing, or only a part, was restored; the text says which."""
         ...

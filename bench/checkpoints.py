@@ -1,0 +1,121 @@
+"""Checkpoints of a tree of 100,000 files, beside git's own look at an equal repository.
+
+`python -m bench.checkpoints [FILES]`. The first checkpoint is made in the background, at low
+priority; every later one has to look at all files, as `git status` does. Both take turns, and the
+middle of each counts. The shadow is measured in blocks on disk, the tree in bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from subprocess import DEVNULL
+from tempfile import TemporaryDirectory
+
+from bench.crowd import Pulse
+from bench.tables import table, verdict
+from bench.trees import make_tree
+from joey.workspace.checkpoints.stores import CheckpointStores, TaskCheckpoints
+
+FILES = 100_000
+ROUNDS = 7
+GOAL = 2.0
+"""Times as long as `git status`."""
+
+
+def main(files: int = FILES) -> None:
+    with TemporaryDirectory(prefix="joey-bench-") as name:
+        folder = Path(name).resolve()
+        for root in (folder / "work", folder / "equal"):
+            root.mkdir()
+            make_tree(root, files)
+        git(folder / "equal", "init", "-q")
+        git(folder / "equal", "add", "-A")
+        git(folder / "equal", "commit", "-q", "-m", "first")
+        asyncio.run(run(folder, files))
+
+
+async def run(folder: Path, files: int) -> None:
+    root = folder / "work"
+    checkpoints = CheckpointStores(folder / "home").lease(root)
+    pulse = Pulse()
+    started = time.perf_counter()
+    first = await checkpoints.save("bench")
+    seconds = time.perf_counter() - started
+    pulse.stop()
+    size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
+    disk = await checkpoints.size()
+    rows = [["seconds", "git status", "joey", "ratio", "goal", ""]]
+    for count in (0, 1, 100):
+        rows.append(await saves(folder, checkpoints, count))
+    table(f"Checkpoints of {files:,} files", rows)
+    changed = some_files(root, 100)
+    await checkpoints.restore(first)
+    for path in changed:
+        touch(path)
+    started = time.perf_counter()
+    restored = await checkpoints.restore(first)
+    restoring = time.perf_counter() - started
+    assert len(restored) == len(changed)
+    started = time.perf_counter()
+    await checkpoints.collect()
+    collecting = time.perf_counter() - started
+    print(
+        f"  first checkpoint: {seconds:.1f} s; restoring {len(restored)} files: {restoring:.2f} s"
+    )
+    print(f"  longest silence of the event loop meanwhile: {pulse.longest * 1000:.0f} ms")
+    print(f"  on disk: {disk / 1e6:.0f} MB for {size / 1e6:.0f} MB of files", end="")
+    print(f", {await checkpoints.size() / 1e6:.0f} MB once collected ({collecting:.1f} s)")
+    await checkpoints.close()
+
+
+async def saves(folder: Path, checkpoints: TaskCheckpoints, count: int) -> list[str]:
+    """How long it takes after so many files have changed."""
+    ours, theirs = [], []
+    for _ in range(ROUNDS):
+        for root in ("work", "equal"):
+            for path in some_files(folder / root, count):
+                touch(path)
+        theirs.append(elapsed(lambda: git(folder / "equal", "status", "--short")))
+        started = time.perf_counter()
+        await checkpoints.save("bench")
+        ours.append(time.perf_counter() - started)
+    base, measured = median(theirs), median(ours)
+    ratio = measured / base
+    name = f"save, {count} files changed"
+    told = [name, f"{base:.3f}", f"{measured:.3f}", f"{ratio:.2f}x"]
+    return [*told, f"{GOAL:g}x", verdict(ratio, GOAL)]
+
+
+def some_files(root: Path, count: int) -> list[Path]:
+    return sorted((root / "00" / "00").iterdir())[:count]
+
+
+def touch(path: Path) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f"# {time.perf_counter_ns()}\n")
+
+
+def elapsed(work: Callable[[], None]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def git(folder: Path, *arguments: str) -> None:
+    name = {f"GIT_{who}_NAME": "bench" for who in ("AUTHOR", "COMMITTER")}
+    mail = {f"GIT_{who}_EMAIL": "bench@localhost" for who in ("AUTHOR", "COMMITTER")}
+    env = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, **name, **mail}
+    subprocess.run(
+        ["git", "-c", "gc.auto=0", *arguments], cwd=folder, env=env, stdout=DEVNULL, check=True
+    )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else FILES)

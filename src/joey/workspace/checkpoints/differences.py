@@ -1,0 +1,144 @@
+"""How two moments differ, and what files held."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from joey.errors import CheckpointError
+from joey.ports import FileChange, FileDiff
+from joey.workspace.checkpoints.look import Sight
+from joey.workspace.checkpoints.shadow import GitRefusal, Shadow
+from joey.workspace.files import printable_name
+
+_MOST_FILES = 200
+_MOST_BYTES = 256 * 1024
+_MOST_TEXT = 16 * 1024 * 1024
+"""Bytes of all texts of a comparison together."""
+_AT_ONCE = 32 * 1024 * 1024
+_ABSENT = "000000"
+
+
+class Difference(Struct, frozen=True):
+    """One path, before and after; a mode of zeros where there is no file."""
+
+    path: bytes
+    old_mode: str
+    mode: str
+    old_blob: str
+    blob: str
+
+    @property
+    def kind(self) -> Literal["added", "changed", "removed"]:
+        if self.old_mode == _ABSENT:
+            return "added"
+        return "removed" if self.mode == _ABSENT else "changed"
+
+    @property
+    def change(self) -> FileChange:
+        return FileChange(_shown(self.path), self.kind)
+
+
+async def differences(git: Shadow, since: Sight, until: Sight) -> list[Difference]:
+    """Between two moments, but for files of which one of them knows nothing."""
+    if since.tree == until.tree:
+        return []
+    command = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev")
+    try:
+        fields = (await git.run(*command, since.tree, until.tree)).split(b"\0")
+    except GitRefusal as refusal:
+        raise _damaged(str(refusal)) from refusal
+    unknown = since.left_out | until.left_out
+    found = []
+    for facts, path in zip(fields[0::2], fields[1::2], strict=False):
+        if path not in unknown:
+            old_mode, mode, old_blob, blob, _ = facts.decode().removeprefix(":").split(" ")
+            found.append(Difference(path, old_mode, mode, old_blob, blob))
+    return found
+
+
+async def texts(git: Shadow, found: Sequence[Difference]) -> list[FileDiff]:
+    """With what the first of the files held, as far as it is text, and not too much of it."""
+    wanted = found[:_MOST_FILES]
+    sizes = await blob_sizes(git, _blobs(wanted))
+    small = {blob: size for blob, size in sizes.items() if size <= _MOST_BYTES}
+    shown: dict[str, int] = {}
+    for blob, size in small.items():
+        if sum(shown.values()) + size <= _MOST_TEXT:
+            shown[blob] = size
+    held = {blob: _text(data) async for blob, data in blobs(git, shown)}
+    return [
+        FileDiff(_shown(one.path), one.kind, held.get(one.old_blob), held.get(one.blob))
+        for one in found
+    ]
+
+
+async def blob_sizes(git: Shadow, wanted: Iterable[str]) -> dict[str, int]:
+    """Raises CheckpointError: one of them is missing."""
+    asked = "".join(f"{blob}\n" for blob in dict.fromkeys(wanted))
+    if not asked:
+        return {}
+    try:
+        lines = (await git.run("cat-file", "--batch-check", given=asked.encode())).decode()
+    except GitRefusal as refusal:
+        raise _damaged(str(refusal)) from refusal
+    sizes = {}
+    for line in lines.splitlines():
+        blob, kind, *size = line.split(" ")
+        if kind != "blob":
+            raise _damaged(f"{blob} is {kind}")
+        sizes[blob] = int(size[0])
+    return sizes
+
+
+async def blobs(git: Shadow, sizes: Mapping[str, int]) -> AsyncIterator[tuple[str, bytes]]:
+    """What they hold, not too much at a time. Raises CheckpointError."""
+    for batch in _batches(sizes):
+        asked = "".join(f"{blob}\n" for blob in batch).encode()
+        try:
+            printed = await git.run("cat-file", "--batch", given=asked)
+        except GitRefusal as refusal:
+            raise _damaged(str(refusal)) from refusal
+        at = 0
+        for blob in batch:
+            # "<blob> blob <size>\n", the bytes, and another line end
+            start = printed.index(b"\n", at) + 1
+            end = start + sizes[blob]
+            yield blob, printed[start:end]
+            at = end + 1
+
+
+def _batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    room = _AT_ONCE
+    for blob, size in sizes.items():
+        if batch and size > room:
+            yield batch
+            batch, room = [], _AT_ONCE
+        batch.append(blob)
+        room -= size
+    if batch:
+        yield batch
+
+
+def _blobs(found: Iterable[Difference]) -> Iterator[str]:
+    for one in found:
+        if one.old_mode != _ABSENT:
+            yield one.old_blob
+        if one.mode != _ABSENT:
+            yield one.blob
+
+
+def _text(data: bytes) -> str | None:
+    return None if b"\0" in data else data.decode(errors="replace")
+
+
+def _shown(path: bytes) -> str:
+    return printable_name(os.fsdecode(path))
+
+
+def _damaged(reason: str) -> CheckpointError:
+    return CheckpointError(f"what was kept is damaged, and cannot be read: {reason}.")

@@ -1,0 +1,277 @@
+"""Making the shadow's index say what the files of the workspace are.
+
+git's index remembers of each file what it looked like on disk when it was last read, so that
+only files that have changed since are read. Two questions find them, side by side: which of the
+known files have changed, and which files are not known. Both look at every file, as `git status`
+does.
+
+Repositories inside the workspace need care: git names such a folder and stays out of it, unless
+its index has a file of it. So for a new one it is asked again, with an index that has one. From
+then on its files are known like any others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import stat
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+
+from msgspec import Struct
+
+from joey.errors import CheckpointError, ToolError
+from joey.workspace.checkpoints.folder import write_private
+from joey.workspace.checkpoints.rules import LARGEST_FILE, own_folder, rules_text
+from joey.workspace.checkpoints.shadow import GitRefusal, Shadow
+from joey.workspace.git import Git
+from joey.workspace.git_process import repository_top
+
+log = logging.getLogger(__name__)
+
+_ROUNDS = 3
+"""Looks at a workspace that is changed while one looks."""
+_BATCH = 5_000
+_MANY = 200
+"""Files that are better kept in one pack than each on its own."""
+_PACKS_AS_IT_READS = (2, 38)
+"""The first git that writes one pack of many files."""
+_BATCH_SECONDS = 900.0
+_MEGABYTE = 1024 * 1024
+_MOST_TRACKED = 16 * 1024 * 1024
+_NESTED_AT_ONCE = 100
+_MOST_REFUSED = 20
+_GAVE_UP = re.compile(r"^fatal: Unable to process path (.*)$", re.MULTILINE)
+_EMPTY_BLOB = b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+
+
+class Sight(Struct, frozen=True):
+    """The files of the workspace at one moment."""
+
+    tree: str
+    left_out: frozenset[bytes] = frozenset()
+    """Files that are there, but too large or not to be read."""
+
+
+class _UnsettledError(CheckpointError):
+    """Too many files went while they were read."""
+
+
+class _Plan(Struct, frozen=True):
+    keep: list[bytes]
+    drop: list[bytes]
+    left_out: frozenset[bytes]
+    size: int
+    """Bytes of what is to be kept."""
+
+
+class Looker:
+    """Remembers what it has seen, to be quicker the next time."""
+
+    def __init__(self, root: Path, home: Path, most: int) -> None:
+        """`most` bytes are read at once; more is no project, but data."""
+        self._root = root
+        self._most = most
+        self._rules = ("--exclude-standard", *own_folder(root, home))
+        self._tree: tuple[tuple[int, ...], str] | None = None
+        self._knows_forced = False
+
+    async def look(self, git: Shadow) -> Sight:
+        """Raises CheckpointError; a GitRefusal when the repository may be damaged."""
+        self._write_rules(git)
+        for last in (False,) * (_ROUNDS - 1) + (True,):
+            try:
+                return await self._look(git)
+            except _UnsettledError as error:
+                if last:
+                    raise
+                log.info("looking at %s again: %s", self._root, error)
+        raise AssertionError
+
+    async def ignored(self, git: Shadow) -> set[bytes]:
+        """Files that are known, but by now ignored."""
+        listed = await git.run("ls-files", "--cached", "--ignored", "-z", *self._rules)
+        return set(listed.split(b"\0"))
+
+    def forget(self) -> None:
+        """The index is not what it was."""
+        self._tree = None
+        self._knows_forced = False
+
+    async def _look(self, git: Shadow) -> Sight:
+        changed, others = await asyncio.gather(self._changed(git), self._others(git))
+        nested = [path for path in others if path.endswith(b"/")]
+        if nested:
+            others = [path for path in others if not path.endswith(b"/")]
+            others += await self._inside(git, nested)
+        others += await self._forced((*(path for _, path in changed), *others))
+        plan = await asyncio.to_thread(_sort_out, self._root, changed, others)
+        if plan.size > self._most:
+            raise CheckpointError(
+                f"{plan.size // _MEGABYTE:,} MB of files in {self._root} are new, and checkpoints"
+                f" may take {self._most // _MEGABYTE:,} MB. Name what need not be kept in"
+                " .gitignore, or set checkpointMaxMegabytes to more."
+            )
+        if plan.drop:
+            await git.run(*_UPDATE, "--force-remove", "--stdin", given=_joined(plan.drop))
+        left_out = plan.left_out | await _keep(git, plan.keep)
+        return Sight(await self._written(git, bool(plan.keep or plan.drop)), left_out)
+
+    async def _changed(self, git: Shadow) -> list[tuple[bytes, bytes]]:
+        """Known files that are not as they were, each after the letter of its change."""
+        fields = (await git.run("diff-files", "-z", "--name-status", "--no-renames")).split(b"\0")
+        return list(zip(fields[0::2], fields[1::2], strict=False))
+
+    async def _others(self, git: Shadow, *below: bytes, index: Path | None = None) -> list[bytes]:
+        """Files that are neither known nor ignored, and folders of repositories as `name/`."""
+        paths = ("--", *map(os.fsdecode, below)) if below else ()
+        listed = await git.run("ls-files", "--others", "-z", *self._rules, *paths, index=index)
+        return listed.split(b"\0")[:-1]
+
+    async def _inside(self, git: Shadow, nested: list[bytes]) -> list[bytes]:
+        """The files of repositories of which none is known yet."""
+        index = git.path / "nested.index"
+        found: list[bytes] = []
+        try:
+            while batch := nested[:_NESTED_AT_ONCE]:
+                index.unlink(missing_ok=True)
+                entries = (b"100644 %s\t%s.joey" % (_EMPTY_BLOB, folder) for folder in batch)
+                await git.run(*_UPDATE, "--index-info", given=_joined(entries), index=index)
+                listed = await self._others(git, *batch, index=index)
+                found += (path for path in listed if not path.endswith(b"/"))
+                nested = nested[len(batch) :] + [path for path in listed if path.endswith(b"/")]
+        finally:
+            index.unlink(missing_ok=True)
+        return found
+
+    async def _forced(self, seen: Iterable[bytes]) -> list[bytes]:
+        """Files that are ignored, but in the user's repository all the same.
+
+        Asked for at first, and when what is ignored has changed."""
+        if repository_top(self._root) is None:
+            return []
+        ignore = (path for path in seen if path.rpartition(b"/")[2] == b".gitignore")
+        if self._knows_forced and next(ignore, None) is None:
+            return []
+        question = ("ls-files", "-z", "--cached", "--ignored", "--exclude-per-directory=.gitignore")
+        try:
+            theirs = await Git.of(self._root)
+            listed = await theirs.ask_bytes(*question, most=_MOST_TRACKED)
+        except ToolError as error:
+            log.info("files that are ignored are not kept: %s", error)
+            listed = b""
+        self._knows_forced = True
+        return listed.split(b"\0")[:-1]
+
+    async def _written(self, git: Shadow, is_new: bool) -> str:
+        """The tree of the index."""
+        if not is_new and self._tree is not None and self._tree[0] == _signature(git.index):
+            return self._tree[1]
+        tree = (await git.run("write-tree")).decode().strip()
+        self._tree = (_signature(git.index), tree)
+        return tree
+
+    def _write_rules(self, git: Shadow) -> None:
+        path = git.path / "info" / "exclude"
+        rules = rules_text(self._root)
+        if not path.exists() or path.read_bytes() != rules:
+            write_private(path, rules)
+
+
+_UPDATE = ("update-index", "-z")
+
+
+async def _keep(git: Shadow, paths: Sequence[bytes]) -> frozenset[bytes]:
+    """Batch by batch: what is done stays done when the rest is broken off.
+
+    Which of them could not be kept: they went meanwhile, or the disk does not give them."""
+    settings = {"core.bigFileThreshold": "0"} if await _may_pack(git, len(paths)) else {}
+    remaining = iter(paths)
+    refused: set[bytes] = set()
+    while batch := list(islice(remaining, _BATCH)):
+        while batch:
+            try:
+                await git.run(
+                    *(*_UPDATE, "--add", "--replace", "--stdin"),
+                    given=_joined(batch),
+                    settings=settings,
+                    seconds=_BATCH_SECONDS,
+                )
+                break
+            except GitRefusal as refusal:
+                culprit = _culprit(refusal, batch)
+                if culprit is None or len(refused) == _MOST_REFUSED:
+                    raise _UnsettledError(
+                        f"files change while they are kept: {refusal}"
+                    ) from refusal
+                log.info("%r is not kept: %s", culprit, refusal)
+                refused.add(culprit)
+                batch.remove(culprit)
+    return frozenset(refused)
+
+
+def _culprit(refusal: GitRefusal, batch: Sequence[bytes]) -> bytes | None:
+    """The file at which git gave up, if its name can be told. Raises what was no file's fault."""
+    named = _GAVE_UP.search(refusal.said)
+    if named is None:
+        raise refusal
+    return next((path for path in batch if path.decode(errors="replace") == named[1]), None)
+
+
+async def _may_pack(git: Shadow, count: int) -> bool:
+    if count < _MANY:
+        return False
+    version = re.search(rb"(\d+)\.(\d+)", await git.run("version"))
+    return version is not None and (int(version[1]), int(version[2])) >= _PACKS_AS_IT_READS
+
+
+def _sort_out(root: Path, changed: Iterable[tuple[bytes, bytes]], others: Iterable[bytes]) -> _Plan:
+    keep: list[bytes] = []
+    drop: list[bytes] = []
+    left_out: set[bytes] = set()
+    size = 0
+    place = os.fsencode(root) + b"/"
+    for letter, path in [*changed, *((b"", path) for path in others)]:
+        facts = None if letter == b"D" else _facts(place, path)
+        if facts is not None and _is_fit(facts, place, path):
+            keep.append(path)
+            size += facts.st_size
+            continue
+        if facts is not None:
+            left_out.add(path)
+        if letter:
+            drop.append(path)
+    return _Plan(keep, drop, frozenset(left_out), size)
+
+
+def _facts(place: bytes, path: bytes) -> os.stat_result | None:
+    """Of a file or link that may have that name in git."""
+    if b".git" in path.lower().split(b"/"):
+        return None
+    try:
+        facts = os.lstat(place + path)
+    except OSError:
+        return None
+    return facts if stat.S_ISREG(facts.st_mode) or stat.S_ISLNK(facts.st_mode) else None
+
+
+def _is_fit(facts: os.stat_result, place: bytes, path: bytes) -> bool:
+    if stat.S_ISLNK(facts.st_mode):
+        return not path.lower().endswith(b".gitmodules")  # which git refuses
+    return facts.st_size <= LARGEST_FILE and os.access(place + path, os.R_OK)
+
+
+def _joined(paths: Iterable[bytes]) -> bytes:
+    return b"".join(path + b"\0" for path in paths)
+
+
+def _signature(path: Path) -> tuple[int, ...]:
+    """Nothing where git has made no index: there was nothing to put into it."""
+    try:
+        facts = path.stat()
+    except FileNotFoundError:
+        return ()
+    return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino

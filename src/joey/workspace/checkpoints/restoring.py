@@ -1,0 +1,171 @@
+"""Writing files back into a workspace, and never anywhere else.
+
+Each folder on the way is opened from the one above it and must not be a link, so a link that
+appears meanwhile leads nowhere. A file is replaced as a whole or not at all. What is in the way
+and was never kept (a large file, a pipe, a folder with ignored files in it) stays.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+from joey.workspace.checkpoints.folder import write_private
+from joey.workspace.checkpoints.rules import LARGEST_FILE
+
+_LINK, _PROGRAM = "120000", "100755"
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_EXECUTABLE = 0o111
+
+
+class Restoration:
+    """Blocks while it works. Only one file at a time is half written, under a name that `note`
+    tells: should the process be killed, `clean_up` finds it."""
+
+    def __init__(self, root: Path, note: Path) -> None:
+        self._root = root
+        self._note = note
+        self._temporary = f".joey-{secrets.token_hex(8)}.tmp"
+        self._emptied: set[bytes] = set()
+
+    def begin(self, paths: Sequence[bytes]) -> None:
+        folders = sorted({path.rpartition(b"/")[0] for path in paths})
+        lines = [self._temporary, *map(quote_from_bytes, folders), ""]
+        write_private(self._note, "\n".join(lines).encode("ascii"))
+
+    def end(self) -> None:
+        """Folders that were left empty go too."""
+        for path in sorted(self._emptied, key=len, reverse=True):
+            self._prune(path)
+        self._note.unlink(missing_ok=True)
+
+    def remove(self, path: bytes) -> bool:
+        """Whether it was there to be removed. Raises OSError."""
+        *above, name = _parts(path)
+        try:
+            with self._folder(above) as folder:
+                facts = os.lstat(name, dir_fd=folder)
+                if not _is_kept(facts):
+                    return False
+                os.unlink(name, dir_fd=folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        self._emptied.add(path.rpartition(b"/")[0])
+        return True
+
+    def write(self, path: bytes, mode: str, data: bytes) -> bool:
+        """Whether it was written; not when a file is in the way that is not ours. Raises
+        OSError."""
+        *above, name = _parts(path)
+        with self._folder(above, make=True) as folder:
+            earlier = _facts(name, folder)
+            if earlier is not None and stat.S_ISDIR(earlier.st_mode):
+                _remove_hollow(name, folder)
+                earlier = None
+            if earlier is not None and not _is_kept(earlier):
+                return False
+            try:
+                self._fill(folder, mode, data, earlier)
+                os.rename(self._temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    os.unlink(self._temporary, dir_fd=folder)
+                raise
+        return True
+
+    def _fill(self, folder: int, mode: str, data: bytes, earlier: os.stat_result | None) -> None:
+        if mode == _LINK:
+            os.symlink(data, self._temporary, dir_fd=folder)
+            return
+        is_program = mode == _PROGRAM
+        is_replaced = earlier is not None and stat.S_ISREG(earlier.st_mode)
+        fresh = 0o600 if is_replaced else 0o777 if is_program else 0o666
+        descriptor = os.open(self._temporary, _NEW, fresh, dir_fd=folder)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            if earlier is not None and is_replaced:
+                os.fchmod(descriptor, _permissions(earlier, is_program=is_program))
+
+    @contextmanager
+    def _folder(self, parts: Sequence[bytes], *, make: bool = False) -> Iterator[int]:
+        current = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for name in parts:
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(name, dir_fd=current)
+                below = os.open(name, _FOLDER, dir_fd=current)
+                os.close(current)
+                current = below
+            yield current
+        finally:
+            os.close(current)
+
+    def _prune(self, path: bytes) -> None:
+        """Remove a folder and those above it, as long as they are empty."""
+        while path:
+            *above, name = _parts(path)
+            try:
+                with self._folder(above) as folder:
+                    os.rmdir(name, dir_fd=folder)
+            except OSError:
+                return  # something is in it, or it has gone already
+            path = path.rpartition(b"/")[0]
+
+
+def clean_up(root: Path, note: Path) -> None:
+    """Remove what a restoration has left behind that was killed."""
+    try:
+        temporary, *folders = note.read_text(encoding="ascii").split("\n")[:-1] or [""]
+    except FileNotFoundError:
+        return
+    remains = Restoration(root, note)
+    for folder in folders if temporary else ():
+        with suppress(OSError):  # the folder may have gone, or the file was never there
+            remains.remove(b"/".join(filter(None, (unquote_to_bytes(folder), temporary.encode()))))
+    note.unlink(missing_ok=True)
+
+
+def _parts(path: bytes) -> list[bytes]:
+    parts = path.split(b"/")
+    if any(part in (b"", b".", b"..") or part.lower() == b".git" for part in parts):
+        raise OSError(f"{path!r} is no path of a workspace")
+    return parts
+
+
+def _facts(name: bytes, folder: int) -> os.stat_result | None:
+    try:
+        return os.lstat(name, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+
+
+def _remove_hollow(name: bytes, parent: int) -> None:
+    """Remove a folder that holds nothing but empty folders. Raises OSError: it holds more."""
+    for _, _, files, _ in os.fwalk(name, dir_fd=parent):
+        if files:
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
+    for _, folders, _, folder in os.fwalk(name, topdown=False, dir_fd=parent):
+        for below in folders:
+            os.rmdir(below, dir_fd=folder)
+    os.rmdir(name, dir_fd=parent)
+
+
+def _is_kept(facts: os.stat_result) -> bool:
+    """Whether a file is of the kind that checkpoints hold."""
+    if stat.S_ISREG(facts.st_mode):
+        return facts.st_size <= LARGEST_FILE
+    return stat.S_ISLNK(facts.st_mode)
+
+
+def _permissions(earlier: os.stat_result, *, is_program: bool) -> int:
+    """Those of the file before, with the executable bits that are wanted: for whom may read."""
+    plain = stat.S_IMODE(earlier.st_mode) & ~_EXECUTABLE & 0o777
+    return plain | (plain & 0o444) >> 2 if is_program else plain

@@ -1,0 +1,254 @@
+"""The checkpoints of one workspace, for all tasks that work in it.
+
+`save` brings the shadow's index up to date (`look.py`) and makes a commit of it (`history.py`);
+`changes` and `diff` compare two commits (`differences.py`); `restore` writes back the files in
+which the workspace differs from one (`restoring.py`). One of these at a time, in this process and
+among all: whoever is at work holds the lock of the folder (`folder.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from joey.errors import CheckpointError
+from joey.ports import Checkpoints, FileChange, FileDiff
+from joey.workspace.checkpoints.collection import Collection, Limits
+from joey.workspace.checkpoints.differences import (
+    Difference,
+    blob_sizes,
+    blobs,
+    differences,
+    texts,
+)
+from joey.workspace.checkpoints.folder import ShadowFolder
+from joey.workspace.checkpoints.history import Moment, drop, keep, last_of, moment, refs
+from joey.workspace.checkpoints.look import Looker, Sight
+from joey.workspace.checkpoints.restoring import Restoration, clean_up
+from joey.workspace.checkpoints.rules import check_folder
+from joey.workspace.checkpoints.shadow import GitRefusal, Shadow
+
+log = logging.getLogger(__name__)
+
+_MOST_NAMED = 5
+
+
+class WorkspaceCheckpoints:
+    """Belongs to one event loop."""
+
+    def __init__(self, root: Path, home: Path, folder: ShadowFolder, limits: Limits) -> None:
+        """`root` and `home` are resolved."""
+        self._root = root
+        self._home = home
+        self._folder = folder
+        self._looker = Looker(root, home, limits.bytes)
+        self._collection = Collection(folder, root, self._opened, limits)
+        self._turn = asyncio.Lock()
+        self._first: asyncio.Task[None] | None = None
+        self._collecting: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        if self._first is None:
+            self._first = asyncio.create_task(self._begin())
+
+    async def save(self, task_id: str) -> str:
+        check_folder(self._root, self._home)
+        await self._begun()
+        async with self._opened() as git:
+            sight = await self._look(git)
+            last = await self._last(git, task_id)
+            if last is not None and last.sight == sight:
+                return last.id
+            saved = await keep(git, task_id, sight)
+        self._collect_soon()
+        return saved
+
+    async def changes(self, since: str, until: str | None = None) -> Sequence[FileChange]:
+        check_folder(self._root, self._home)
+        async with self._opened() as git:
+            return [one.change for one in await self._compare(git, since, until)]
+
+    async def diff(self, since: str, until: str | None = None) -> Sequence[FileDiff]:
+        check_folder(self._root, self._home)
+        async with self._opened() as git:
+            return await texts(git, await self._compare(git, since, until))
+
+    async def restore(self, to: str, before: str | None = None) -> Sequence[FileChange]:
+        check_folder(self._root, self._home)
+        async with self._opened() as git:
+            wanted, now = (await moment(git, to)).sight, await self._look(git)
+            found = await differences(git, now, wanted)
+            if not found:
+                return []
+            if before is not None:
+                since = await differences(git, (await moment(git, before)).sight, now)
+                _refuse_changed(found, {one.path for one in since})
+            gone = [one for one in found if one.kind == "removed"]
+            if gone:  # but for files that git was told to ignore after they were first kept
+                ignored = await self._looker.ignored(git)
+                gone = [one for one in gone if one.path not in ignored]
+            back = [one for one in found if one.kind != "removed"]
+            # Before anything is touched: all of it must be there.
+            sizes = await blob_sizes(git, (one.blob for one in back))
+            return await self._bring_back(git, gone, back, sizes)
+
+    async def forget(self, task_id: str) -> None:
+        if not self._folder.repository.exists():
+            return
+        async with self._opened() as git:
+            await drop(git, await refs(git, task_id))
+            if not await refs(git):
+                await asyncio.to_thread(self._folder.clear)
+                self._looker.forget()
+                return
+        self._collect_soon(at_once=True)
+
+    async def size(self) -> int:
+        """Bytes on disk that the checkpoints of this workspace take."""
+        return await asyncio.to_thread(self._folder.size)
+
+    async def collect(self) -> None:
+        """Drop checkpoints that are too old or too many, and what only they held."""
+        if self._collecting is not None:
+            await asyncio.shield(self._collecting)
+        if self._folder.repository.exists():
+            await self._collection.run()
+
+    async def close(self) -> None:
+        """What is at work in the background is broken off; the next process goes on with it."""
+        at_work = [task for task in (self._first, self._collecting) if task is not None]
+        for task in at_work:
+            task.cancel()
+        await asyncio.gather(*at_work, return_exceptions=True)
+
+    async def _begin(self) -> None:
+        try:
+            check_folder(self._root, self._home)
+            async with self._opened(gentle=True) as git:
+                await self._look(git)
+        except CheckpointError as error:
+            # Whoever saves meets it again.
+            log.info("no first checkpoint of %s: %s", self._root, error)
+
+    async def _begun(self) -> None:
+        """Have looked at the files once: that goes on when who waits for it has no more time."""
+        self.begin()
+        assert self._first is not None
+        await asyncio.shield(self._first)
+
+    @asynccontextmanager
+    async def _opened(self, *, gentle: bool = False) -> AsyncIterator[Shadow]:
+        try:
+            async with self._turn, self._folder.locked() as hold:
+                if hold.was_broken_off:
+                    await asyncio.to_thread(self._folder.remove_locks)
+                    await asyncio.to_thread(clean_up, self._root, self._folder.restoring)
+                git = Shadow(self._folder, self._root, hold, gentle=gentle)
+                git.make()
+                yield git
+        except OSError as error:
+            raise CheckpointError(
+                f"the checkpoints in {self._folder.path} cannot be used: {error}."
+            ) from error
+
+    async def _look(self, git: Shadow) -> Sight:
+        """The files as they are now. Where the shadow is damaged, as much of it is made anew as
+        has to be: its index, which costs only time, else all of it."""
+        try:
+            return await self._looker.look(git)
+        except GitRefusal as refusal:
+            log.warning("the index of the checkpoints of %s is made anew: %s", self._root, refusal)
+        self._looker.forget()
+        git.index.unlink(missing_ok=True)
+        self._folder.remove_locks()
+        try:
+            return await self._looker.look(git)
+        except GitRefusal as refusal:
+            aside = self._folder.put_aside()
+            log.warning("checkpoints of %s are now in %s: %s", self._root, aside, refusal)
+        self._looker.forget()
+        git.make()
+        return await self._looker.look(git)
+
+    async def _last(self, git: Shadow, task_id: str) -> Moment | None:
+        try:
+            return await last_of(git, task_id)
+        except CheckpointError as error:
+            log.warning("the last checkpoint of task %s cannot be read: %s", task_id, error)
+            return None
+
+    async def _compare(self, git: Shadow, since: str, until: str | None) -> list[Difference]:
+        earlier = (await moment(git, since)).sight
+        later = await self._look(git) if until is None else (await moment(git, until)).sight
+        return await differences(git, earlier, later)
+
+    async def _bring_back(
+        self,
+        git: Shadow,
+        gone: Sequence[Difference],
+        back: Sequence[Difference],
+        sizes: dict[str, int],
+    ) -> list[FileChange]:
+        work = Restoration(self._root, self._folder.restoring)
+        done: list[FileChange] = []
+        failed: list[str] = []
+
+        def attempt(one: Difference, data: bytes | None) -> None:
+            try:
+                if data is None:
+                    is_done = work.remove(one.path)
+                else:
+                    is_done = work.write(one.path, one.mode, data)
+            except OSError as error:
+                failed.append(f"{one.change.path} ({error.strerror or error})")
+            else:
+                done.extend([one.change] if is_done else [])
+
+        work.begin([one.path for one in (*gone, *back)])
+        for one in gone:
+            await asyncio.to_thread(attempt, one, None)
+        holders: dict[str, list[Difference]] = {}
+        for one in back:
+            holders.setdefault(one.blob, []).append(one)
+        async for blob, data in blobs(git, sizes):
+            for one in holders[blob]:
+                await asyncio.to_thread(attempt, one, data)
+        await asyncio.to_thread(work.end)
+        if failed:
+            raise CheckpointError(_partly(len(done), failed))
+        return sorted(done, key=lambda change: change.path)
+
+    def _collect_soon(self, *, at_once: bool = False) -> None:
+        if self._collecting is None or self._collecting.done():
+            self._collecting = asyncio.create_task(self._collect_if_due(at_once))
+
+    async def _collect_if_due(self, at_once: bool) -> None:
+        try:
+            if at_once or await asyncio.to_thread(self._collection.is_due):
+                await self._collection.run()
+        except (CheckpointError, OSError) as error:
+            log.warning("old checkpoints of %s are not collected: %s", self._root, error)
+
+
+def _refuse_changed(found: Sequence[Difference], changed: set[bytes]) -> None:
+    """Raises CheckpointError."""
+    if paths := [one.change.path for one in found if one.path in changed]:
+        raise CheckpointError(f"somebody else has changed files meanwhile: {_named(paths)}.")
+
+
+def _partly(count: int, failed: Sequence[str]) -> str:
+    return (
+        f"{count} files were restored, but not {_named(failed)}. Move what is in the way and try"
+        " again."
+    )
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+_fits: type[Checkpoints] = WorkspaceCheckpoints

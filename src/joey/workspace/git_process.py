@@ -1,0 +1,168 @@
+"""A run of git that runs nothing else.
+
+A repository's configuration can name programs: a file-system monitor, filters, external diffs,
+hooks, ways to fetch what is missing. All of it may have come with the workspace, so all of it is
+switched off, for each run anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+_DYING_SECONDS = 5
+_LOW_PRIORITY = 10
+_CHUNK = 64 * 1024
+HARMLESS = {
+    "color.branch": "false",
+    "color.status": "false",
+    "color.ui": "false",
+    "core.attributesFile": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.pager": "cat",
+    "diff.external": "",
+    "diff.orderFile": "/dev/null",
+    "diff.submodule": "short",
+    "log.showSignature": "false",
+    "safe.bareRepository": "explicit",
+    "status.submoduleSummary": "false",
+}
+
+
+class GitTrouble(Exception):
+    """Why git gave no answer, for people to read."""
+
+
+class GitRun(Struct, frozen=True, kw_only=True):
+    """How git is to be run."""
+
+    arguments: Sequence[str]
+    folder: Path
+    environment: Mapping[str, str]
+    """Beside what every run has; nothing is inherited."""
+    given: bytes | None = None
+    """What it reads."""
+    most: int = 2 * 1024 * 1024
+    """Bytes of its output that are kept."""
+    seconds: float = 20
+    gentle: bool = False
+    """Let everybody else go first."""
+    held: Iterable[int] = ()
+    """Descriptors that it keeps open for as long as it lives."""
+
+
+class GitAnswer(Struct, frozen=True):
+    code: int
+    out: bytes
+    said: str
+    is_cut: bool
+    """Whether it printed more than was kept."""
+
+
+async def run_git(run: GitRun) -> GitAnswer:
+    """Raises GitTrouble: there is no git, it cannot be run, or it takes too long."""
+    process = await _start(run)
+    assert process.stdout is not None and process.stderr is not None
+    try:
+        async with asyncio.timeout(run.seconds):
+            (out, is_cut), (said, _), _ = await asyncio.gather(
+                _bounded(process.stdout, run.most),
+                _bounded(process.stderr, _CHUNK),
+                _feed(process, run.given),
+            )
+            code = await process.wait()
+    except TimeoutError as error:
+        raise GitTrouble(f"git took longer than {run.seconds:g} seconds") from error
+    finally:
+        await _end(process)
+    return GitAnswer(code, out, said.decode(errors="replace"), is_cut)
+
+
+async def _start(run: GitRun) -> Process:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(_program(), *run.arguments),
+            cwd=run.folder,
+            env={
+                **run.environment,
+                "PATH": _path(),
+                "GIT_ALLOW_PROTOCOL": "none",
+                "GIT_NO_LAZY_FETCH": "1",
+                "GIT_TERMINAL_PROMPT": "0",
+            },
+            stdin=DEVNULL if run.given is None else PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            start_new_session=True,
+            pass_fds=tuple(run.held),
+            umask=0o077,
+        )
+    except OSError as error:
+        raise GitTrouble(f"git cannot be run: {error.strerror or error}") from error
+    if run.gentle:
+        with suppress(OSError):  # it has ended already
+            os.setpriority(os.PRIO_PGRP, process.pid, _LOW_PRIORITY)
+    return process
+
+
+def options(settings: Mapping[str, str]) -> list[str]:
+    return [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+
+
+def repository_top(folder: Path) -> Path | None:
+    """The nearest folder with `.git` in it, from here upwards."""
+    upwards = (folder, *folder.parents)
+    return next((path for path in upwards if os.path.lexists(path / ".git")), None)
+
+
+def _program() -> str:
+    found = shutil.which("git", path=_path())
+    if found is None:
+        raise GitTrouble("git is not installed")
+    return found
+
+
+def _path() -> str:
+    """Where programs are looked for: never in folders that the workspace decides about."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(folder for folder in folders if Path(folder).is_absolute())
+
+
+async def _feed(process: Process, given: bytes | None) -> None:
+    if given is None:
+        return
+    assert process.stdin is not None
+    with suppress(BrokenPipeError, ConnectionResetError):  # its code will tell why
+        process.stdin.write(given)
+        await process.stdin.drain()
+    process.stdin.close()
+    with suppress(BrokenPipeError, ConnectionResetError):
+        await process.stdin.wait_closed()
+
+
+async def _bounded(stream: asyncio.StreamReader, most: int) -> tuple[bytes, bool]:
+    """The beginning of what a stream says; the rest is read and dropped."""
+    kept, is_cut = bytearray(), False
+    while data := await stream.read(_CHUNK):
+        room = most - len(kept)
+        kept += data[:room]
+        is_cut = is_cut or len(data) > room
+    return bytes(kept), is_cut
+
+
+async def _end(process: Process) -> None:
+    """The whole group: git works with processes of its own."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(TimeoutError):  # somebody may still hold its output open
+        async with asyncio.timeout(_DYING_SECONDS):
+            await process.wait()

@@ -1,0 +1,78 @@
+"""A workspace whose files can be compared with what they were, and a git of the user's own."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from joey.workspace.checkpoints.stores import CheckpointStores, TaskCheckpoints
+
+Held = tuple[str, bytes, bool]
+"""Kind, what it holds, whether it is executable."""
+
+IDENTITY = {
+    f"GIT_{who}_{what}": "a" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+}
+
+
+def git(folder: Path, *arguments: str) -> str:
+    env = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": "/dev/null", **IDENTITY}
+    done = subprocess.run(["git", *arguments], cwd=folder, env=env, check=True, capture_output=True)
+    return done.stdout.decode()
+
+
+def commit_all(folder: Path) -> None:
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "--allow-empty", "-m", "first")
+
+
+def snapshot(root: Path) -> dict[str, Held]:
+    """All files and links of a folder, but for those of git."""
+    found = {str(path.relative_to(root)): path for path in _files(root)}
+    return {name: held(path) for name, path in found.items() if ".git" not in name.split("/")}
+
+
+def metadata(root: Path) -> dict[Path, tuple[Held, int]]:
+    """All files of git in a folder, with the times of their changes."""
+    found = [path for path in _files(root) if ".git" in path.parts]
+    return {path: (held(path), path.lstat().st_mtime_ns) for path in found}
+
+
+def held(path: Path) -> Held:
+    facts = path.lstat()
+    if stat.S_ISLNK(facts.st_mode):
+        return "link", os.fsencode(path.readlink()), False
+    if not stat.S_ISREG(facts.st_mode):
+        return "other", b"", False
+    return "file", path.read_bytes(), bool(facts.st_mode & stat.S_IXUSR)
+
+
+def _files(root: Path) -> Iterator[Path]:
+    return (path for path in root.rglob("*") if path.is_symlink() or not path.is_dir())
+
+
+@asynccontextmanager
+async def checkpoints_of(
+    root: Path, home: Path, *, max_age_days: float = 30, max_megabytes: float = 2048
+) -> AsyncIterator[TaskCheckpoints]:
+    stores = CheckpointStores(home)
+    lease = stores.lease(root, max_age_days=max_age_days, max_megabytes=max_megabytes)
+    try:
+        yield lease
+    finally:
+        await lease.close()
+
+
+def shadow_of(home: Path) -> Path:
+    """The only folder of checkpoints there is."""
+    (folder,) = (home / "checkpoints").iterdir()
+    return folder
+
+
+def is_there(path: Path) -> bool:
+    return path.exists()

@@ -1,0 +1,171 @@
+"""Old checkpoints go, and what only they held."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from joey.errors import CheckpointError
+from tests.workspace.checkpoint_folder import checkpoints_of, is_there, shadow_of
+
+DAY = 24 * 60 * 60
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path.resolve() / "work"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def fill(root: Path, seed: int) -> None:
+    (root / "data.bin").write_bytes(Random(seed).randbytes(500_000))
+
+
+def make_older(home: Path, days: float) -> None:
+    """As if all checkpoints so far had been made so many days earlier."""
+    refs = shadow_of(home) / "repository/refs/joey"
+    for ref in list(refs.glob("*/*")):
+        ref.rename(ref.with_name(f"{int(ref.name) - int(days * DAY * 1e9):020}"))
+
+
+@pytest.mark.requirement("checkpoints:limits")
+async def test_old_checkpoints_go(root: Path, home: Path) -> None:
+    async with checkpoints_of(root, home, max_age_days=30) as checkpoints:
+        fill(root, 1)
+        old = await checkpoints.save("t")
+        make_older(home, 31)
+        fill(root, 2)
+        young = await checkpoints.save("t")
+        make_older(home, 1)
+        fill(root, 3)
+        before = await checkpoints.size()
+        await checkpoints.collect()
+        assert await checkpoints.size() < before - 400_000
+        with pytest.raises(CheckpointError, match="any more"):
+            await checkpoints.restore(old)
+        await checkpoints.restore(young)
+        assert await checkpoints.changes(young) == []
+
+
+@pytest.mark.requirement("checkpoints:limits")
+async def test_too_many_checkpoints_go_the_oldest_first(root: Path, home: Path) -> None:
+    async with checkpoints_of(root, home, max_megabytes=3) as checkpoints:
+        saved = []
+        for number in range(10):
+            fill(root, number)
+            saved.append(await checkpoints.save("t" if number % 2 else "other"))
+        assert await checkpoints.size() > 3 * 1024 * 1024
+        await checkpoints.collect()
+        assert await checkpoints.size() <= 3 * 1024 * 1024
+        with pytest.raises(CheckpointError, match="any more"):
+            await checkpoints.restore(saved[0])
+        for checkpoint in saved[-3:]:
+            await checkpoints.restore(checkpoint)
+            assert await checkpoints.changes(checkpoint) == []
+
+
+@pytest.mark.requirement("checkpoints:refused")
+async def test_more_files_than_there_is_room_for_are_refused(root: Path, home: Path) -> None:
+    async with checkpoints_of(root, home, max_megabytes=0.4) as checkpoints:
+        fill(root, 1)
+        with pytest.raises(CheckpointError, match="checkpointMaxMegabytes"):
+            await checkpoints.save("t")
+        (root / ".gitignore").write_text("*.bin\n")
+        await checkpoints.save("t")
+        assert await checkpoints.size() < 100_000
+
+
+async def test_the_last_checkpoint_stays_however_small_the_limit(root: Path, home: Path) -> None:
+    async with checkpoints_of(root, home, max_megabytes=0.6) as checkpoints:
+        fill(root, 1)
+        await checkpoints.save("t")
+        fill(root, 2)
+        last = await checkpoints.save("t")
+        await checkpoints.collect()
+        fill(root, 3)
+        await checkpoints.restore(last)
+        assert await checkpoints.save("t") == last
+
+
+@pytest.mark.requirement("checkpoints:forget")
+async def test_a_forgotten_task_leaves_nothing_behind(root: Path, home: Path) -> None:
+    async with checkpoints_of(root, home) as checkpoints:
+        fill(root, 1)
+        gone = await checkpoints.save("gone")
+        fill(root, 2)
+        kept = await checkpoints.save("kept")
+        await checkpoints.forget("gone")
+        await checkpoints.collect()
+        with pytest.raises(CheckpointError, match="any more"):
+            await checkpoints.restore(gone)
+        await checkpoints.restore(kept)
+        await checkpoints.forget("kept")
+        assert await checkpoints.size() < 50_000
+        with pytest.raises(CheckpointError, match="any more"):
+            await checkpoints.restore(kept)
+        again = await checkpoints.save("kept")
+        assert await checkpoints.changes(again) == []
+
+
+async def test_forgetting_where_nothing_was_kept_makes_nothing(root: Path, home: Path) -> None:
+    async with checkpoints_of(root, home) as checkpoints:
+        await checkpoints.forget("t")
+    assert not is_there(home)
+
+
+@pytest.mark.requirement("checkpoints:limits")
+async def test_workspaces_without_a_young_checkpoint_are_forgotten(
+    root: Path, home: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    async with checkpoints_of(other, home) as checkpoints:
+        await checkpoints.save("t")
+    forsaken = shadow_of(home)
+    async with checkpoints_of(root, home) as checkpoints:
+        await checkpoints.save("t")
+        await checkpoints.collect()
+        assert is_there(forsaken)
+        then = time.time() - 31 * DAY
+        os.utime(forsaken / "lock", (then, then))
+        await checkpoints.collect()
+    assert not is_there(forsaken)
+
+
+async def test_it_is_collected_by_itself_once_a_day(root: Path, home: Path) -> None:
+    async with checkpoints_of(root, home) as checkpoints:
+        fill(root, 1)
+        await checkpoints.save("t")
+    async with checkpoints_of(root, home) as checkpoints:
+        fill(root, 2)
+        await checkpoints.save("t")
+        store = checkpoints._store
+        assert store._collecting is not None
+        await store._collecting
+        stamp = shadow_of(home) / "collected"
+        then = time.time() - 2 * DAY
+        os.utime(stamp, (then, then))
+        fill(root, 3)
+        await checkpoints.save("t")
+        await store._collecting
+        assert time.time() - stamp.stat().st_mtime < DAY
+
+
+@pytest.mark.parametrize("task", ["a/b", "..", "x.lock", "-d", "ü", "a b", "x" * 300])
+async def test_a_task_may_have_any_name(root: Path, home: Path, task: str) -> None:
+    async with checkpoints_of(root, home) as checkpoints:
+        first = await checkpoints.save(task)
+        assert await checkpoints.save(task) == first
+        other = await checkpoints.save("plain")
+        await checkpoints.forget(task)
+        assert await checkpoints.changes(other) == []
