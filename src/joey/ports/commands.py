@@ -8,6 +8,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from joey.ports.sandbox import SandboxReport
+
 
 class CommandEnd(Struct, frozen=True):
     exit_code: int | None
@@ -63,6 +65,10 @@ class Terminal(Protocol):
     @property
     def running(self) -> Sequence[RunningCommand]:
         """Commands of this task that were left in the background, finished or not."""
+        ...
+
+    async def confinement(self) -> SandboxReport | None:
+        """How far commands are confined here; None when the person has switched that off."""
         ...
 
     async def close(self) -> None:

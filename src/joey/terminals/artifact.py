@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
+from joey.private_folders import make_folder
+
 log = logging.getLogger(__name__)
 
 CAP = 256 * 1024 * 1024
@@ -53,6 +55,6 @@ class Artifact:
 
 
 def _create(path: Path) -> BinaryIO:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(path.parent)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.fdopen(os.open(path, flags, 0o600), "wb")

@@ -18,10 +18,16 @@ from pathlib import Path
 from msgspec import structs
 
 from joey.core.terminal_text import as_shown
-from joey.ports import CommandEnd, RunningCommand
+from joey.ports import CommandEnd, Leash, RunningCommand
 from joey.terminals.artifact import Artifact
 from joey.terminals.output import OutputBuffer
-from joey.terminals.processes import end_processes, find_processes, group_exists, send_signal
+from joey.terminals.processes import (
+    end_leashed,
+    end_processes,
+    find_processes,
+    group_exists,
+    send_signal,
+)
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +82,8 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self.command = command
         self.cwd = cwd
         self.in_background = False
+        self.leash: Leash | None = None
+        """What holds it, when it is confined: its keeper lives as long as anything inside does."""
         self._mark = mark
         self._intake = Intake(artifact, on_output)
         self._kill_grace = kill_grace
@@ -124,7 +132,10 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self._killed = self._killed or self._returncode is None
         self._kills += 1
         try:
-            await end_processes(self._find, self._kill_grace)
+            if self.leash is None:
+                await end_processes(self._find, self._kill_grace)
+            else:
+                await end_leashed(self.leash, self.pid, self._kill_grace)
         finally:
             self._kills -= 1
             self._settle()
@@ -151,11 +162,26 @@ class LocalCommand(asyncio.SubprocessProtocol):
         """Nothing is left to drain, to kill or to tell."""
         if self._end is None or not self._closed.is_set() or self.is_listed:
             return False
-        return not self._end.left_running or not group_exists(self.pid)
+        return not self._end.left_running or self._is_alone
 
     def abandon(self) -> None:
         """End at once what could not be started properly."""
-        send_signal(find_processes(self._mark, self.pid or None), signal.SIGKILL)
+        if self.leash is None:
+            send_signal(find_processes(self._mark, self.pid or None), signal.SIGKILL)
+            return
+        self.leash.kill()
+        if self.pid:
+            # The keeper ends by itself, and tidies up before.
+            asyncio.get_running_loop().call_later(_REAP, self._end_keeper)
+
+    def release(self) -> None:
+        """Let go of what held it; nothing is left inside."""
+        if self.leash is not None:
+            self.leash.close()
+
+    def _end_keeper(self) -> None:
+        if self._returncode is None:
+            send_signal([-self.pid], signal.SIGKILL)
 
     # What asyncio tells
 
@@ -183,6 +209,11 @@ class LocalCommand(asyncio.SubprocessProtocol):
 
     # How it ends
 
+    @property
+    def _is_alone(self) -> bool:
+        """The shell has left nothing behind."""
+        return not group_exists(self.pid) if self.leash is None else self.leash.is_slack()
+
     def _find(self) -> list[int]:
         return find_processes(self._mark, self.pid, reaped=self._returncode is not None)
 
@@ -190,13 +221,13 @@ class LocalCommand(asyncio.SubprocessProtocol):
         """The shell or its output has ended; see whether that was all."""
         if self._end is not None or self._returncode is None or self._kills:
             return
-        if not self._intake.is_open and not group_exists(self.pid):
+        if not self._intake.is_open and self._is_alone:
             self._finish(left_running=False)
             return
         loop = asyncio.get_running_loop()
         waited = loop.time() - self._exit_time
         if waited >= self._exit_grace:
-            left = bool(self._find())
+            left = bool(self._find()) if self.leash is None else not self._is_alone
             if left or not self._intake.is_open or waited >= _LINGER * self._exit_grace:
                 self._finish(left_running=left or self._intake.is_open)
                 return
@@ -207,6 +238,8 @@ class LocalCommand(asyncio.SubprocessProtocol):
             self.in_background = self.in_background or left_running
             self._end = _end(self._returncode, self._killed, left_running)
             self._over.set()
+            if not left_running:
+                self.release()
         return self._end
 
 

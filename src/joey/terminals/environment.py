@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from joey.core.secrets import may_hold_secret
+
 _NAMES = frozenset(
     """
     PATH HOME USER LOGNAME SHELL LANG LANGUAGE TERM COLUMNS LINES TZ TMPDIR TMP TEMP HOSTNAME
@@ -29,7 +31,6 @@ _NAMES = frozenset(
     """.split()  # noqa: SIM905 (easier to read and to extend than a literal)
 )
 _PREFIXES = ("LC_", "XDG_")
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
 _ADDRESS_WITH_USER = re.compile(r"(?:^|//)[^/\s]+@")
 
 _ALWAYS = {
@@ -48,5 +49,7 @@ def command_environment(source: Mapping[str, str]) -> dict[str, str]:
 
 
 def _harmless(name: str, value: str) -> bool:
+    if name.lower().endswith("_proxy") and "@" in value:
+        return False  # a login, be it ever so badly written
     listed = name in _NAMES or name.startswith(_PREFIXES)
-    return listed and not _SECRET_NAME.search(name) and not _ADDRESS_WITH_USER.search(value)
+    return listed and not may_hold_secret(name) and not _ADDRESS_WITH_USER.search(value)

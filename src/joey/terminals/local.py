@@ -11,7 +11,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from joey.errors import ToolError
-from joey.ports import RunningCommand, Terminal
+from joey.ports import Leash, RunningCommand, Sandbox, SandboxReport, Terminal
 from joey.terminals.command import LocalCommand
 from joey.terminals.environment import command_environment
 from joey.terminals.processes import MARK, end_processes, find_processes
@@ -29,14 +29,16 @@ class LocalTerminal:
         self,
         env: Mapping[str, str] | None = None,
         *,
+        sandbox: Sandbox | None = None,
         kill_grace: float = KILL_GRACE,
         exit_grace: float = EXIT_GRACE,
     ) -> None:
         source = os.environ if env is None else env
         self._env = command_environment(source)
+        self._sandbox = sandbox
         self._outer_marks = source.get(MARK, "")
         self._mark = f"{token_hex(16)}."
-        self._shell = _find_shell(self._env.get("PATH"))
+        self._shell = find_shell(self._env.get("PATH"))
         self._kill_grace = kill_grace
         self._exit_grace = exit_grace
         self._started = 0
@@ -63,6 +65,9 @@ class LocalTerminal:
         self._commands.append(running)
         return running
 
+    async def confinement(self) -> SandboxReport | None:
+        return None if self._sandbox is None else await self._sandbox.probe()
+
     async def close(self) -> None:
         if not self._started:
             return
@@ -73,32 +78,49 @@ class LocalTerminal:
         finally:
             # Children that were sent to the background with their output elsewhere.
             await end_processes(lambda: find_processes(self._mark), self._kill_grace)
+            if self._sandbox is not None:
+                await asyncio.to_thread(self._sandbox.close)
         self._forget()
 
     def _forget(self) -> None:
+        for command in self._commands:
+            if command.is_forgettable:
+                command.release()
         self._commands = [command for command in self._commands if not command.is_forgettable]
 
     async def _spawn(self, running: LocalCommand, mark: str) -> None:
+        env = {**self._env, MARK: f"{self._outer_marks}:{mark}".lstrip(":")}
+        shell = (*self._shell, running.command)
         try:
+            leash = await self._leash(shell, running.cwd, env)
+            running.leash = leash
             await asyncio.get_running_loop().subprocess_exec(
                 lambda: running,
-                *self._shell,
-                running.command,
+                *(shell if leash is None else leash.argv),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 cwd=running.cwd,
-                env={**self._env, MARK: f"{self._outer_marks}:{mark}".lstrip(":")},
+                env=env if leash is None else leash.env,
+                pass_fds=() if leash is None else leash.fds,
                 start_new_session=True,
             )
+            if leash is not None:
+                await leash.started(running.pid)
         except (OSError, ValueError) as error:
+            running.abandon()
             raise ToolError(_why_not(running, error)) from error
         except BaseException:
             running.abandon()
             raise
 
+    async def _leash(self, shell: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Leash | None:
+        if self._sandbox is None:
+            return None
+        return await self._sandbox.confine(shell, cwd, env)
 
-def _find_shell(path: str | None) -> tuple[str, ...]:
+
+def find_shell(path: str | None) -> tuple[str, ...]:
     """The shell and its options; `--` keeps a command that begins with `-` a command."""
     found = next((str(place) for place in BASHES if place.exists()), None)
     bash = found or shutil.which("bash", path=path)

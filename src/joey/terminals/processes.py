@@ -18,6 +18,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from joey.ports import Leash
+
 MARK = "JOEY_COMMAND"
 """Environment variable: the marks of all commands that a process belongs to, `:` between them."""
 
@@ -95,6 +97,21 @@ async def end_processes(find: Callable[[], list[int]], grace: float) -> None:
     finally:
         send_signal(find(), signal.SIGKILL)
     await _until_none(find, _KILL_DEADLINE, insist=True)
+
+
+async def end_leashed(leash: Leash, leader: int, grace: float) -> None:
+    """The same for a confined command, whose keeper knows all that is inside."""
+
+    def find() -> list[int]:
+        return [] if leash.is_slack() else [-leader]
+
+    try:
+        leash.terminate()
+        await _until_none(find, grace)
+    finally:
+        leash.kill()
+    await _until_none(find, _KILL_DEADLINE)
+    send_signal(find(), signal.SIGKILL)
 
 
 async def _until_none(find: Callable[[], list[int]], seconds: float, insist: bool = False) -> None:

@@ -14,9 +14,10 @@ from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.text import unescape_entities
 from joey.errors import ToolError
-from joey.ports import ToolContext
+from joey.ports import Level, ToolContext
 from joey.tools.arguments import convert, missing
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
+from joey.tools.command_confinement import explained
 from joey.tools.command_reach import hidden_reads, reached_outside
 from joey.tools.command_report import CommandReport, ended_or_running, killed_by_limit
 from joey.tools.live_output import LiveOutput
@@ -63,7 +64,12 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
             raise ToolError(f"Working directory '{place.path}' does not exist.")
         return PreparedCommand(
             claims=(
-                Claim(Access.EXECUTE, place=place, command=command),
+                Claim(
+                    Access.EXECUTE,
+                    place=place,
+                    command=command,
+                    unconfined=await _is_unconfined(ctx),
+                ),
                 *await hidden_reads(command, place.path, ctx.files),
                 *await reached_outside(command, place, ctx.settings.allowed_commands, ctx.files),
             ),
@@ -91,7 +97,13 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
             return killed_by_limit(CommandReport(running, artifact, ctx.settings), ctx.settings)
         finally:
             live.close()
-        return ended_or_running(CommandReport(running, artifact, ctx.settings), end)
+        outcome = ended_or_running(CommandReport(running, artifact, ctx.settings), end)
+        return explained(outcome, await ctx.terminal.confinement(), ctx.settings)
+
+
+async def _is_unconfined(ctx: ToolContext) -> bool:
+    report = await ctx.terminal.confinement()
+    return report is not None and report.level is Level.NONE
 
 
 def time_limit(command: str, settings: Settings) -> float | None:

@@ -1,0 +1,65 @@
+"""The sandbox for commands: found out once in a process, made for each task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from joey.core.protected import is_protected
+from joey.core.settings import Settings
+from joey.errors import ConfigError
+from joey.ports import Level, Sandbox, SandboxReport
+from joey.sandboxes.local import LocalSandbox, Prober, why_none
+from joey.sandboxes.session import Session
+
+
+def sandbox_for(
+    workspace: Path, home: Path, env: Mapping[str, str], settings: Settings
+) -> Sandbox | None:
+    """None when the person wants none."""
+    if settings.sandbox == "off":
+        return None
+    session = Session(
+        workspace=workspace,
+        joey_home=home,
+        env=env,
+        protects=is_protected,
+        readable=settings.sandbox_readable,
+        writable=settings.sandbox_writable,
+    )
+    return LocalSandbox(session, settings, prober)
+
+
+def sandbox_report() -> SandboxReport:
+    """What works on this machine; takes a moment when it is first asked."""
+    return prober().find().report
+
+
+async def check_unattended(settings: Settings) -> None:
+    """Everything shall be allowed without asking: something has to hold it, or a person has to
+    say that nothing need.
+
+    Raises:
+        ConfigError
+    """
+    if settings.sandbox == "off" or prober().expects_one():
+        return  # Before the first command it is tried all the same.
+    report = await asyncio.to_thread(sandbox_report)
+    if report.level is Level.NONE:
+        raise ConfigError(
+            "-y lets the model run every command without asking, and nothing would keep these from"
+            f" your files, keys and network: {why_none(report)} Install bubblewrap, or add"
+            " --no-sandbox if this machine may be at the model's disposal."
+        )
+
+
+@cache
+def prober() -> Prober:
+    # Only who runs a command, or asks what works, needs all this.
+    from joey.sandboxes.bubblewrap import Bubblewrap
+    from joey.sandboxes.canary import CanaryProber
+    from joey.sandboxes.landlock import Landlock
+
+    return CanaryProber((Bubblewrap(), Landlock()))

@@ -1,0 +1,168 @@
+"""The level `full`: namespaces made by bubblewrap, in which the rest of the machine is missing."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from joey.ports.sandbox import Level
+from joey.sandboxes import seccomp
+from joey.sandboxes.held import Held
+from joey.sandboxes.layout import Layout, View
+
+_BINARIES = (
+    *("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"),
+    "/run/current-system/sw/bin/bwrap",
+)
+"""Never looked for on the PATH: whatever confines commands is not to be found by accident."""
+FIRST = r"""
+echo ready >&9
+exec 2>/dev/null
+"$@" 2>&1 9>&-
+echo $? >&9
+exec >/dev/null 9>&-
+while kill -s 0 -- -1; do sleep 0.1; done
+"""
+"""The first process inside. It lives as long as anything does that the command has started: when it
+ends, or whoever watches over it, the kernel ends all the others."""
+EMPTY = ("--perms", "0555", "--tmpfs")
+"""In front of a place: nothing is to be seen there, and nothing can be made."""
+TEMP_INSIDE = "/tmp"
+
+
+class Bubblewrap:
+    level = Level.FULL
+    is_dependable = False
+    """Systems and containers have many ways to forbid namespaces."""
+
+    def __init__(self, binaries: Sequence[str] = _BINARIES) -> None:
+        self._binaries = binaries
+
+    def obstacle(self) -> str | None:
+        """Why it need not even be tried."""
+        if self._find() is None:
+            return "bubblewrap is not installed (look for a package called bubblewrap)"
+        if not seccomp.is_known():
+            return f"the system calls of this processor ({os.uname().machine}) are not known"
+        return None
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        binary = self._find()
+        if binary is None or self._binds_descriptors(binary):
+            return ()
+        return (
+            "This version of bubblewrap knows places by their names only: a command in the"
+            " background can exchange names in the workspace while the next one is set up.",
+        )
+
+    def plan(
+        self, layout: Layout, held: Held, shell: Sequence[bytes], cwd: Path, network: str
+    ) -> dict[str, Any]:
+        """What the keeper needs to know."""
+        binary = self._find()
+        assert binary is not None
+        shared = network == "all"
+        return {
+            "level": "full",
+            "program": [binary, *_namespaces(layout, shared)],
+            "views": [*_mounts(layout)],
+            "kept": list(held.pinned),
+            "held": list(held.present),
+            "again": _hidden_again(layout),
+            "by_descriptor": self._binds_descriptors(binary),
+            "rest": ["--chdir", str(cwd), "--", shell[0], *_quiet(shell), "-c", FIRST, "joey"],
+            "shell": list(shell),
+            "seccomp": _refused_calls(local_sockets=not shared),
+            "absent": list(held.absent),
+            "empty": list(EMPTY),
+            "guarded": list(held.undone),
+            "pinned": [],
+        }
+
+    def environment(self, layout: Layout) -> dict[str, str]:
+        return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), TEMP_INSIDE)
+
+    @cache  # noqa: B019 (there is one for the whole process)
+    def _binds_descriptors(self, binary: str) -> bool:
+        told = subprocess.run(
+            [binary, "--help"], capture_output=True, check=False, timeout=10, env={}
+        )
+        return b"--ro-bind-fd" in told.stdout + told.stderr
+
+    def _find(self) -> str | None:
+        for each in self._binaries:
+            try:
+                found = Path(each).stat()
+            except OSError:
+                continue
+            if stat.S_ISREG(found.st_mode) and found.st_uid == 0 and not found.st_mode & 0o022:
+                return os.path.realpath(each)
+        return None
+
+
+@cache
+def _refused_calls(*, local_sockets: bool) -> bytes:
+    return seccomp.program(
+        seccomp.refusals(internet=True, local_sockets=local_sockets, shared_memory=True)
+    )
+
+
+def _quiet(shell: Sequence[bytes]) -> list[str]:
+    return ["--noprofile", "--norc"] if b"--norc" in shell else []
+
+
+def _namespaces(layout: Layout, shared: bool) -> list[str]:
+    options = ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
+    if not _is_foreign(layout.workspace):
+        options.append("--unshare-user")
+    if not shared:
+        options.append("--unshare-net")
+    options += ["--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"]
+    if _is_foreign(layout.workspace):
+        for capability in ("CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_CHOWN"):
+            options += ["--cap-add", capability]
+    return options
+
+
+def _is_foreign(workspace: Path) -> bool:
+    """Root works on somebody else's files: in a user namespace of its own it could not."""
+    return os.geteuid() == 0 and workspace.stat().st_uid != 0
+
+
+@lru_cache(8)
+def _mounts(layout: Layout) -> tuple[str, ...]:
+    options: list[str] = []
+    for path, view in layout.views.items():
+        options += _mount(path, view, layout)
+        if path == Path("/"):
+            options += ["--dev", "/dev", "--proc", "/proc"]
+    return tuple(options)
+
+
+def _hidden_again(layout: Layout) -> list[str]:
+    """What is bound to be held shows what lies hidden in it, so that is hidden once more."""
+    options: list[str] = []
+    for path, view in layout.views.items():
+        if view is View.HIDDEN and layout.workspace in path.parents:
+            options += _mount(path, view, layout)
+    return options
+
+
+def _mount(path: Path, view: View, layout: Layout) -> list[str]:
+    place = str(path)
+    match view:
+        case View.READ:
+            return ["--ro-bind", place, place]
+        case View.WRITE:
+            return ["--bind", place, place]
+        case View.PRIVATE:
+            source = layout.temp / ("home" if path == layout.home else "tmp")
+            return ["--bind", str(source), place]
+    # For each bind bubblewrap reads the list of all mounts; an empty file system costs nothing.
+    return [*EMPTY, place] if path.is_dir() else ["--ro-bind", "/dev/null", place]

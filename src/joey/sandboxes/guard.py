@@ -1,0 +1,228 @@
+"""Protected names as they were before a command, to be put back when it has changed them.
+
+What the command made of them is not lost but put aside. Everything is done relative to open
+folders and without following links: processes that the command has left behind may still be
+exchanging names while we work.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Kept = dict[str, Any]
+    """`seen` tells whether it was touched; then `link`, `data` or `entries`, `mode`, `times`."""
+
+_LARGEST = 1024**2
+_MOST_BYTES = 8 * 1024**2
+_MOST_ENTRIES = 2000
+_DEEPEST = 40
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+
+
+class Guard:
+    def __init__(self, root: str, names: list[str], pinned: list[str], aside: str) -> None:
+        """`pinned` are folders whose contents may change, but which must stay where they are."""
+        self._root = root
+        self._aside = aside
+        self._bytes = _MOST_BYTES
+        self._entries = _MOST_ENTRIES
+        self._kept: dict[str, Kept | None] = {}
+        self._pins = {name: self._within(name, _identity) for name in pinned}
+        for name in names:
+            self._kept[name] = self._within(name, self._keep)
+
+    def put_back(self) -> list[str]:
+        """Undo what was changed; sentences about it."""
+        told = [self._pin_again(name) for name, was in self._pins.items() if self._moved(name, was)]
+        for name, kept in self._kept.items():
+            now = self._within(name, _look)
+            if _unchanged(kept, now):
+                continue
+            try:
+                where = self._put_aside(name) if now is not None else None
+                complete = kept is None or bool(self._within(name, _Restore(kept)))
+            except OSError as error:
+                told.append(f"{name} is protected but could not be put back: {error.strerror}.")
+                continue
+            was = "was removed again" if kept is None else "was put back as it was"
+            if not complete:
+                was = "was put back in part only, being too large"
+            kept_at = f"; what it had become is in {where}" if where else ""
+            told.append(f"{name} is protected and {was}{kept_at}.")
+        return told
+
+    def _moved(self, name: str, was: tuple[int, int]) -> bool:
+        return bool(self._within(name, _identity) != was)
+
+    def _pin_again(self, name: str) -> str:
+        """Bring back a folder that was moved away, if it is still in the workspace's root."""
+        try:
+            if os.path.lexists(f"{self._root}/{name}"):
+                self._put_aside(name)
+            for each in os.listdir(self._root):
+                if not self._moved(each, self._pins[name]):
+                    os.rename(f"{self._root}/{each}", f"{self._root}/{name}")
+                    return f"{name} is protected and was moved back from {each}."
+        except OSError as error:
+            return f"{name} is protected but could not be moved back: {error.strerror}."
+        return f"{name} is protected, but it is gone."
+
+    def _within(self, path: str, work: Any) -> Any:
+        """Call `work` with the folder that a path lies in, and its last name."""
+        try:
+            folder = os.open(self._root, _FOLDER)
+        except OSError:
+            return None
+        *above, name = path.split("/")
+        try:
+            for each in above:
+                inner = os.open(each, _FOLDER, dir_fd=folder)
+                os.close(folder)
+                folder = inner
+            return work(folder, name)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        finally:
+            os.close(folder)
+
+    def _keep(self, folder: int, name: str, depth: int = 0) -> Kept | None:
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        kept: Kept = {"seen": _seen(found), "mode": found.st_mode & 0o7777}
+        kept["times"] = (found.st_atime_ns, found.st_mtime_ns)
+        if stat.S_ISLNK(found.st_mode):
+            kept["link"] = os.readlink(name, dir_fd=folder)
+        elif stat.S_ISREG(found.st_mode) and found.st_size <= min(_LARGEST, self._bytes):
+            self._bytes -= found.st_size
+            kept["data"] = _read(folder, name)
+        elif stat.S_ISDIR(found.st_mode):
+            kept["entries"] = self._keep_folder(folder, name, depth)
+        return kept
+
+    def _keep_folder(self, folder: int, name: str, depth: int) -> dict[str, Kept | None]:
+        if depth == _DEEPEST:
+            return {}
+        inner = os.open(name, _FOLDER, dir_fd=folder)
+        try:
+            names = os.listdir(inner)[: self._entries]
+            self._entries -= len(names)
+            return {each: self._keep(inner, each, depth + 1) for each in names}
+        finally:
+            os.close(inner)
+
+    def _put_aside(self, path: str) -> str:
+        for folder in (os.path.dirname(self._aside), self._aside):  # those above get no mode
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        place = f"{self._aside}/{path.replace('/', '-')}"
+        number = 1
+        while os.path.lexists(place):
+            number += 1
+            place = f"{self._aside}/{path.replace('/', '-')}-{number}"
+        self._within(path, lambda folder, name: self._carry(folder, name, place))
+        return place
+
+    def _carry(self, folder: int, name: str, place: str) -> None:
+        try:
+            os.rename(name, place, src_dir_fd=folder)
+        except OSError:
+            # Another disk: a copy, as far as it goes.
+            from shutil import rmtree  # takes its time, and is seldom needed
+
+            self._bytes, self._entries = _MOST_BYTES, _MOST_ENTRIES
+            kept = self._keep(folder, name)
+            if kept is not None:
+                _restore(os.open("/", _FOLDER), place[1:], kept)
+            if kept is not None and "entries" in kept:
+                rmtree(name, dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
+
+
+def _identity(folder: int, name: str) -> tuple[int, int]:
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    return found.st_dev, found.st_ino
+
+
+def _look(folder: int, name: str, depth: int = 0) -> Kept | None:
+    """What is there now, without its contents."""
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    now: Kept = {"seen": _seen(found)}
+    if stat.S_ISDIR(found.st_mode) and depth < _DEEPEST:
+        inner = os.open(name, _FOLDER, dir_fd=folder)
+        try:
+            names = os.listdir(inner)[:_MOST_ENTRIES]
+            now["entries"] = {each: _look(inner, each, depth + 1) for each in names}
+        finally:
+            os.close(inner)
+    return now
+
+
+def _unchanged(kept: Kept | None, now: Kept | None) -> bool:
+    if kept is None or now is None:
+        return kept is now
+    if kept["seen"] != now["seen"]:
+        return False
+    before, after = kept.get("entries", {}), now.get("entries", {})
+    return set(before) == set(after) and all(
+        _unchanged(before[each], after[each]) for each in before
+    )
+
+
+def _seen(found: os.stat_result) -> tuple[int, ...]:
+    """The time of the last change of an inode is the kernel's own: nobody can set it."""
+    if stat.S_ISDIR(found.st_mode):
+        return (found.st_ino, found.st_mode)
+    return (found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _read(folder: int, name: str) -> bytes:
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    with open(descriptor, "rb") as file:
+        return file.read(_LARGEST)
+
+
+class _Restore:
+    """Makes a name what it was; answers whether all of it could be."""
+
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
+
+    def __call__(self, folder: int, name: str) -> bool:
+        return _restore(folder, name, self._kept)
+
+
+def _restore(folder: int, name: str, kept: Kept) -> bool:
+    complete = True
+    if "link" in kept:
+        os.symlink(kept["link"], name, dir_fd=folder)
+        return True
+    if "entries" in kept:
+        os.mkdir(name, dir_fd=folder)
+        inner = os.open(name, _FOLDER, dir_fd=folder)
+        try:
+            for each, below in kept["entries"].items():
+                complete = (below is None or _restore(inner, each, below)) and complete
+            os.fchmod(inner, kept["mode"])
+            os.utime(inner, ns=kept["times"])
+        finally:
+            os.close(inner)
+        return complete
+    if "data" not in kept:
+        return False
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with open(os.open(name, flags, 0o600, dir_fd=folder), "wb") as file:
+        file.write(kept["data"])
+        file.flush()
+        os.fchmod(file.fileno(), kept["mode"])
+        os.utime(file.fileno(), ns=kept["times"])
+    return complete

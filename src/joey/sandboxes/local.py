@@ -1,0 +1,211 @@
+"""The sandbox of one task's commands: the best of the levels that work here."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import resource
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+
+from joey.core.settings import Settings
+from joey.errors import ToolError
+from joey.ports.sandbox import Level, Sandbox, SandboxReport
+from joey.sandboxes.session import Session
+
+if TYPE_CHECKING:
+    from joey.sandboxes.control_group import ControlGroup
+    from joey.sandboxes.held import Held
+    from joey.sandboxes.layout import Layout
+    from joey.sandboxes.leash import KeeperLeash
+
+_LONGEST_ARGUMENT = 128 * 1024
+"""What the kernel takes as one argument."""
+_CACHES = {"npm_config_cache": "npm", "GOCACHE": "go-build", "UV_CACHE_DIR": "uv"}
+"""Caches that tools cannot do without writing: they get one of the task's own."""
+_MEGABYTE = 1024**2
+_PREFIX = "joey-commands-"
+_LONG_AGO = 24 * 3600
+_LAYOUT_SECONDS = 60.0
+"""Homes and systems seldom change; how they are seen need not be worked out for each command."""
+
+
+class Confinement(Protocol):
+    """One way of confining."""
+
+    @property
+    def level(self) -> Level: ...
+
+    @property
+    def gaps(self) -> tuple[str, ...]: ...
+
+    @property
+    def is_dependable(self) -> bool:
+        """Works where there is no obstacle; others may turn out not to."""
+        ...
+
+    def obstacle(self) -> str | None: ...
+
+    def plan(
+        self, layout: Layout, held: Held, shell: Sequence[bytes], cwd: Path, network: str
+    ) -> dict[str, Any]: ...
+
+    def environment(self, layout: Layout) -> dict[str, str]: ...
+
+
+class Found(Struct, frozen=True):
+    """What works in this process, and how."""
+
+    report: SandboxReport
+    confinement: Confinement | None
+
+
+class Prober(Protocol):
+    def expects_one(self) -> bool:
+        """Whether something works, as far as that can be told without trying."""
+        ...
+
+    def find(self) -> Found:
+        """Try, or remember; may take a while the first time."""
+        ...
+
+
+class LocalSandbox:
+    def __init__(self, session: Session, settings: Settings, prober: Callable[[], Prober]) -> None:
+        """`prober` is asked for when the first command comes."""
+        self._session = session
+        self._settings = settings
+        self._prober = prober
+        self._temp: Path | None = None
+        self._group: ControlGroup | None = None
+        self._known: Layout | None = None
+        self._known_until = 0.0
+
+    async def probe(self) -> SandboxReport:
+        return (await self._find()).report
+
+    async def confine(
+        self, shell: Sequence[str], cwd: Path, env: Mapping[str, str]
+    ) -> KeeperLeash | None:
+        found = await self._find()
+        if found.confinement is None:
+            if self._settings.sandbox == "required":
+                raise ToolError(f"Commands may run in a sandbox only. {why_none(found.report)}")
+            return None
+        return await asyncio.to_thread(self.lead, found.confinement, shell, cwd, env)
+
+    def lead(
+        self, confinement: Confinement, shell: Sequence[str], cwd: Path, env: Mapping[str, str]
+    ) -> KeeperLeash:
+        """How to start `shell` with this confinement."""
+        # A task that runs no command does without these.
+        from joey.sandboxes.layout import View, held_in
+        from joey.sandboxes.leash import KeeperLeash
+
+        layout = self._layout()
+        where = Path(os.path.realpath(cwd))
+        if not where.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(cwd))
+        if layout.view_of(where) in (View.HIDDEN, View.PRIVATE):
+            raise ToolError(
+                f"{cwd} is outside of what the sandbox shows to commands. Work in the workspace,"
+                " or ask the user to name the folder in sandboxReadable or sandboxWritable."
+            )
+        network = str(self._settings.sandbox_network)
+        held = held_in(self._session, layout)
+        plan = confinement.plan(layout, held, _encoded(shell), where, network)
+        plan |= {
+            "workspace": str(layout.workspace),
+            "aside": str(self._session.joey_home / "put-aside" / str(time.time_ns())),
+            "processes": max(self._settings.sandbox_max_processes, 0),
+            "limits": _limits(self._settings),
+        }
+        caches = {name: f"/{place}" for name, place in _CACHES.items() if name not in env}
+        given = confinement.environment(layout)
+        added = given | {name: given["TMPDIR"] + place for name, place in caches.items()}
+        return KeeperLeash(plan, {**env, **added}, self._counted())
+
+    def close(self) -> None:
+        if self._temp is not None:
+            shutil.rmtree(self._temp, ignore_errors=True)
+            self._temp = None
+        if self._group is not None:
+            self._group.close()
+            self._group = None
+
+    async def _find(self) -> Found:
+        return await asyncio.to_thread(lambda: self._prober().find())
+
+    def _counted(self) -> ControlGroup | None:
+        """The group of the task's processes, where the kernel would not count them otherwise."""
+        from joey.sandboxes.control_group import make_group
+
+        if self._group is None and self._settings.sandbox_max_processes > 0:
+            self._group = make_group(self._settings.sandbox_max_processes)
+        return self._group
+
+    def _layout(self) -> Layout:
+        from joey.sandboxes.layout import make_layout
+
+        if self._known is None or time.monotonic() > self._known_until:
+            self._known = make_layout(self._session, self._private())
+            self._known_until = time.monotonic() + _LAYOUT_SECONDS
+        return self._known
+
+    def _private(self) -> Path:
+        """A folder that belongs to the task, and what is put in place of others' folders."""
+        if self._temp is None:
+            _sweep(Path(tempfile.gettempdir()))
+            made = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+            for name in ("tmp", "home"):
+                (made / name).mkdir(mode=0o700)
+            self._temp = Path(os.path.realpath(made))
+        return self._temp
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what processes that were killed long ago have left."""
+    for each in folder.glob(f"{_PREFIX}[0-9]*-*"):
+        try:
+            found = each.lstat()
+        except OSError:
+            continue  # Somebody else sweeps too.
+        owner = each.name.removeprefix(_PREFIX).partition("-")[0]
+        is_old = time.time() - found.st_mtime > _LONG_AGO
+        if is_old and found.st_uid == os.getuid() and not Path("/proc", owner).exists():
+            shutil.rmtree(each, ignore_errors=True)
+
+
+def why_none(report: SandboxReport) -> str:
+    """Why nothing works, in one or two sentences."""
+    reasons = "; ".join(f"{level}: {reason}" for level, reason in report.reasons.items())
+    return f"No sandbox works on this machine ({reasons})."
+
+
+def _encoded(shell: Sequence[str]) -> list[bytes]:
+    """Raises OSError or ValueError, as starting a process would."""
+    encoded = [os.fsencode(each) for each in shell]
+    if any(b"\0" in each for each in encoded):
+        raise ValueError("embedded null byte")
+    if any(len(each) >= _LONGEST_ARGUMENT for each in encoded):
+        raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
+    return encoded
+
+
+def _limits(settings: Settings) -> list[tuple[int, int]]:
+    found = {
+        resource.RLIMIT_CPU: settings.sandbox_max_cpu_seconds,
+        resource.RLIMIT_DATA: settings.sandbox_max_memory_mb * _MEGABYTE,
+        resource.RLIMIT_FSIZE: settings.sandbox_max_file_mb * _MEGABYTE,
+    }
+    return [(resource.RLIMIT_CORE, 0), *((kind, most) for kind, most in found.items() if most > 0)]
+
+
+_fits: type[Sandbox] = LocalSandbox

@@ -1,0 +1,152 @@
+"""Which system calls a confined command is refused, as a program for the kernel's filter.
+
+Everything is allowed but what is listed: calls that look into or steer other processes, change
+what is mounted, reach the kernel's less trodden paths, or open sockets that lead outside. Calls
+whose arguments lie in memory cannot be judged here; where such a call could do harm it is refused
+as a whole, with an error that makes programs fall back to its older form.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+
+from msgspec import Struct
+
+from joey.sandboxes.syscalls import AUDIT_ARCH, number
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+_X32 = 0x40000000
+_NEW_NAMESPACES = 0x7E020080
+"""CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME."""
+_UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
+_DATAGRAM, _KIND_OF_SOCKET = 2, 0xF
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+
+_REFUSED = """
+    ptrace process_vm_readv process_vm_writev process_madvise kcmp pidfd_getfd
+    mount umount2 pivot_root chroot move_mount open_tree fsopen fsconfig fsmount fspick
+    mount_setattr setns keyctl add_key request_key bpf perf_event_open userfaultfd kexec_load
+    kexec_file_load init_module finit_module delete_module reboot swapon swapoff acct quotactl
+    quotactl_fd nfsservctl settimeofday clock_settime clock_adjtime adjtimex sethostname
+    setdomainname iopl ioperm modify_ldt lookup_dcookie open_by_handle_at fanotify_init vhangup
+    syslog uselib sysfs _sysctl
+""".split()  # noqa: SIM905 (a table is easier to read)
+_UNKNOWN = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register")
+"""Answered as by a kernel that has no such call."""
+_SHARED_MEMORY = ("shmget", "shmat", "semget", "msgget", "mq_open")
+
+
+class Condition(Struct, frozen=True):
+    """About the lower half of an argument."""
+
+    argument: int
+    value: int
+    test: int = _EQUAL
+    holds: bool = True
+    """False: refused when the test fails."""
+    mask: int | None = None
+
+
+class Refusal(Struct, frozen=True):
+    call: str
+    conditions: tuple[Condition, ...] = ()
+    """All must hold; none: always refused."""
+    error: int = errno.EPERM
+
+
+def is_known(machine: str | None = None) -> bool:
+    return (machine or os.uname().machine) in AUDIT_ARCH
+
+
+def refusals(
+    *,
+    internet: bool,
+    local_sockets: bool,
+    shared_memory: bool,
+    spared: tuple[int, ...] = (),
+) -> list[Refusal]:
+    """What is refused.
+
+    `internet` and `local_sockets` say which sockets may be opened; `spared` are processes that
+    no signal may be sent to, where the kernel cannot be told so by other means.
+    """
+    found = [Refusal(call) for call in _REFUSED]
+    found += [Refusal(call, error=errno.ENOSYS) for call in _UNKNOWN]
+    found += [
+        Refusal(call, (Condition(0, _NEW_NAMESPACES, _ANY_BIT),)) for call in ("unshare", "clone")
+    ]
+    found += [Refusal("ioctl", (Condition(1, request),)) for request in (_TIOCSTI, _TIOCLINUX)]
+    families = [_NETLINK]
+    families += (_INET, _INET6) if internet else ()
+    families += (_UNIX,) if local_sockets else ()
+    others = tuple(Condition(0, family, holds=False) for family in families)
+    found.append(Refusal("socket", others, errno.EACCES))
+    routes_only = (Condition(0, _NETLINK), Condition(2, 0, holds=False))
+    found.append(Refusal("socket", routes_only, errno.EACCES))
+    if not local_sockets:
+        # Either end of a pair of datagram sockets could be pointed at another address.
+        datagram = Condition(1, _DATAGRAM, mask=_KIND_OF_SOCKET)
+        found.append(Refusal("socketpair", (datagram,), errno.EACCES))
+    if not shared_memory:
+        found += [Refusal(call) for call in _SHARED_MEMORY]
+        found.append(Refusal("prlimit64", (Condition(0, 0, holds=False),)))
+    if spared:
+        found += _no_signals_to(spared)
+    return found
+
+
+def _no_signals_to(processes: tuple[int, ...]) -> list[Refusal]:
+    calls = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
+    numbers = [*processes, *(-each for each in processes), -1]
+    found = [
+        Refusal(call, (Condition(0, each & 0xFFFFFFFF),)) for call in calls for each in numbers
+    ]
+    return [*found, Refusal("pidfd_send_signal")]
+
+
+def program(found: list[Refusal], machine: str | None = None) -> bytes:
+    """Instructions of the classic packet filter, as the kernel reads them."""
+    machine = machine or os.uname().machine
+    unknown_call = _ERRNO | errno.ENOSYS
+    steps = [
+        _step(_LOAD, 4),
+        _step(_EQUAL, AUDIT_ARCH[machine], 1, 0),
+        _step(_RETURN, unknown_call),
+    ]
+    if machine == "x86_64":
+        steps += [_step(_LOAD, 0), _step(_AT_LEAST, _X32, 0, 1), _step(_RETURN, unknown_call)]
+    steps.append(_step(_LOAD, 0))
+    for refusal in sorted(found, key=lambda each: bool(each.conditions)):
+        if (call := number(refusal.call, machine)) is not None:
+            steps += _block(call, refusal)
+    return b"".join([*steps, _step(_RETURN, _ALLOW)])
+
+
+def _block(call: int, refusal: Refusal) -> list[bytes]:
+    """Refuse when all conditions hold, else go on behind the block with the number loaded."""
+    checks: list[list[bytes]] = []
+    for condition in refusal.conditions:
+        loading = [_step(_LOAD, 16 + 8 * condition.argument)]
+        if condition.mask is not None:
+            loading.append(_step(0x54, condition.mask))  # AND
+        checks.append(loading)
+    length = sum(len(loading) + 1 for loading in checks) + 1
+    # Behind the block the number must be loaded again, if the block has loaded anything else.
+    steps = [_step(_EQUAL, call, 0, length + bool(checks))]
+    left = length
+    for loading, condition in zip(checks, refusal.conditions, strict=True):
+        steps += loading
+        left -= len(loading) + 1
+        on_true, on_false = (0, left) if condition.holds else (left, 0)
+        steps.append(_step(condition.test, condition.value, on_true, on_false))
+    steps.append(_step(_RETURN, _ERRNO | refusal.error))
+    if checks:
+        steps.append(_step(_LOAD, 0))
+    return steps
+
+
+def _step(code: int, value: int, on_true: int = 0, on_false: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, on_true, on_false, value)

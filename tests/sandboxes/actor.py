@@ -1,0 +1,125 @@
+"""A joey of its own process: runs commands in a real sandbox and prints what came of them.
+
+The tests start it as root and as an ordinary user. The wish comes as JSON on stdin; each answer is
+a line of JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from joey.core.protected import is_protected
+from joey.core.settings import Settings
+from joey.errors import ToolError
+from joey.ports import Level, Terminal
+from joey.sandboxes.bubblewrap import Bubblewrap
+from joey.sandboxes.canary import CanaryProber
+from joey.sandboxes.landlock import Landlock
+from joey.sandboxes.local import Confinement, LocalSandbox
+from joey.sandboxes.session import Session
+from joey.terminals.local import LocalTerminal
+from tests.terminals.processes import Listener
+
+PATIENCE = 60.0
+
+
+class Deed(Struct, frozen=True):
+    command: str
+    until: str = ""
+    """Wait for this in the output; then `then`."""
+    then: Literal["wait", "kill", "leave"] = "wait"
+
+
+class Wish(Struct, frozen=True):
+    kind: Literal["full", "landlock", "landlock-3"]
+    workspace: str
+    home: str
+    deeds: list[Deed]
+    settings: Settings = Settings()
+    grace: float = 0.5
+    """Seconds between the polite end and the hard one."""
+    lingers: bool = False
+    """Do not end: wait to be killed."""
+
+
+class Answer(Struct, frozen=True):
+    output: str = ""
+    exit_code: int | None = None
+    signal: str | None = None
+    left_running: bool = False
+    error: str = ""
+    impossible: str = ""
+    """Why the level does not work here."""
+
+
+def confinement(kind: str) -> Confinement:
+    match kind:
+        case "full":
+            return Bubblewrap()
+        case "landlock":
+            return Landlock()
+        case _:
+            return Landlock(3)
+
+
+def main() -> None:
+    asyncio.run(act(msgspec.json.decode(sys.stdin.buffer.read(), type=Wish)))
+
+
+async def act(wish: Wish) -> None:
+    workspace = Path(wish.workspace)
+    env = {**os.environ, "HOME": wish.home}
+    session = Session(
+        workspace=workspace,
+        joey_home=Path(wish.home, ".roo"),
+        env=env,
+        protects=is_protected,
+        readable=wish.settings.sandbox_readable,
+        writable=wish.settings.sandbox_writable,
+    )
+    prober = CanaryProber((confinement(wish.kind),))
+    sandbox = LocalSandbox(session, wish.settings, lambda: prober)
+    report = await sandbox.probe()
+    if report.level is Level.NONE:
+        tell(Answer(impossible=str(report.reasons)))
+        return
+    terminal = LocalTerminal(env, sandbox=sandbox, kill_grace=wish.grace)
+    try:
+        for deed in wish.deeds:
+            tell(await do(terminal, deed, workspace))
+        if wish.lingers:
+            await asyncio.get_running_loop().create_future()
+    finally:
+        await terminal.close()
+
+
+async def do(terminal: Terminal, deed: Deed, workspace: Path) -> Answer:
+    listener = Listener()
+    try:
+        running = await terminal.start(deed.command, workspace, None, listener)
+    except ToolError as error:
+        return Answer(error=str(error))
+    if deed.until:
+        await listener.until(deed.until)
+    if deed.then == "leave":
+        return Answer(listener.text)
+    async with asyncio.timeout(PATIENCE):
+        end = await (running.kill() if deed.then == "kill" else running.wait())
+    assert end is not None
+    return Answer(running.preview(100_000), end.exit_code, end.signal, end.left_running)
+
+
+def tell(answer: Answer) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""Every test of confinement runs at each level that works here, as root and as somebody else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import psutil
+import pytest
+
+from joey.core.settings import Settings
+from tests.conftest import ROOT
+from tests.sandboxes.actor import Answer, Deed, Wish
+
+NOBODY = 65534
+CANARY = "canary-of-a-secret"
+_TRIAL = "import joey.ports, subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=1)"
+LEVELS = ("full", "landlock")
+
+
+class Scene:
+    """A workspace, a home with secrets, a place outside, and who acts there."""
+
+    def __init__(self, root: Path, kind: str, user: str) -> None:
+        self.root = root
+        self.kind = kind
+        self.user = user
+        self.workspace = root / "workspace"
+        self.outside = root / "outside"
+        self.home = root / "home"
+        for folder in (self.workspace, self.outside, self.home / ".roo"):
+            folder.mkdir(parents=True)
+
+    @property
+    def is_full(self) -> bool:
+        return self.kind == "full"
+
+    def give(self) -> None:
+        """Let the one who acts own all of it."""
+        if self.user == "ordinary" and os.geteuid() == 0:
+            subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", str(self.root)], check=True)
+
+    async def run(
+        self, *commands: str | Deed, settings: Settings | None = None, grace: float = 0.5
+    ) -> list[Answer]:
+        process = await self.start(*commands, settings=settings, grace=grace)
+        assert process.stdout is not None
+        async with asyncio.timeout(120):
+            said = await process.stdout.read()
+            assert await process.wait() == 0
+        answers = [msgspec.json.decode(line, type=Answer) for line in said.splitlines()]
+        if answers[0].impossible:
+            pytest.skip(f"{self.kind} as {self.user}: {answers[0].impossible}")
+        assert len(answers) == len(commands)
+        return answers
+
+    async def output(self, command: str, settings: Settings | None = None) -> str:
+        (answer,) = await self.run(command, settings=settings)
+        assert not answer.error, answer.error
+        return answer.output
+
+    async def start(
+        self,
+        *commands: str | Deed,
+        settings: Settings | None = None,
+        grace: float = 0.5,
+        lingers: bool = False,
+    ) -> Process:
+        """An actor at work."""
+        self.give()
+        wish = Wish(
+            kind=cast(Any, self.kind),
+            workspace=str(self.workspace),
+            home=str(self.home),
+            deeds=[Deed(each) if isinstance(each, str) else each for each in commands],
+            settings=settings or Settings(),
+            grace=grace,
+            lingers=lingers,
+        )
+        env = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src"), *packages())),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HOME": str(self.home),
+            "ANTHROPIC_API_KEY": CANARY,
+            "JOEY_TOKEN": CANARY,
+        }
+        process = await asyncio.create_subprocess_exec(
+            *launcher(self.user),
+            *("-m", "tests.sandboxes.actor"),
+            stdin=PIPE,
+            stdout=PIPE,
+            env=env,
+            cwd="/",
+        )
+        assert process.stdin is not None
+        process.stdin.write(msgspec.json.encode(wish))
+        process.stdin.close()
+        return process
+
+
+async def end(process: Process) -> list[psutil.Process]:
+    """SIGKILL, as the worst that can happen to joey; what of its family still lives after that."""
+    assert process.stdout is not None
+    family = psutil.Process(process.pid).children(recursive=True)
+    assert family
+    process.kill()
+    await process.stdout.read()
+    await process.wait()
+    _, alive = await asyncio.to_thread(psutil.wait_procs, family, 30)
+    return list(alive)
+
+
+def packages() -> tuple[str, ...]:
+    return tuple(each for each in sys.path if each.endswith("site-packages"))
+
+
+@cache
+def launcher(user: str) -> tuple[str, ...]:
+    """How Python is started as a user; empty when it cannot be."""
+    if user == "root":
+        return (sys.executable,) if os.geteuid() == 0 else ()
+    if os.geteuid() != 0:
+        return (sys.executable,)
+    become = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+    if shutil.which("setpriv") is None:
+        return ()
+    env = {"PYTHONPATH": os.pathsep.join((str(ROOT / "src"), *packages())), "PATH": "/usr/bin:/bin"}
+    for python in (sys.executable, "/usr/bin/python3"):
+        tried = subprocess.run(
+            [*become, python, "-c", _TRIAL], env=env, cwd="/", check=False, capture_output=True
+        )
+        if tried.returncode == 0:
+            return (*become, python)
+    return ()
+
+
+@pytest.fixture(params=["root", "ordinary"])
+def user(request: pytest.FixtureRequest) -> str:
+    name = str(request.param)
+    if not launcher(name):
+        pytest.skip(f"nothing can be run as {name} user here")
+    return name
+
+
+@pytest.fixture(params=LEVELS)
+def scene(request: pytest.FixtureRequest, user: str) -> Iterator[Scene]:
+    # Not in pytest's own folder, which is closed to other users.
+    root = Path(tempfile.mkdtemp(prefix="joey-scene-"))
+    root.chmod(0o755)
+    yield Scene(root, str(request.param), user)
+    shutil.rmtree(root)

@@ -1,0 +1,199 @@
+"""What hostile commands try, and what has become of it afterwards."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import pytest
+
+from joey.core.settings import Settings
+from tests.sandboxes.conftest import CANARY, Scene
+
+SYSTEM_PLACES = ("/etc", "/usr", "/usr/local/bin", "/var/lib", "/opt", "/", "/dev", "/sys")
+
+
+def there(*paths: str) -> list[str]:
+    return [path for path in paths if os.path.lexists(path)]
+
+
+@pytest.mark.requirement("sandbox:write-outside")
+async def test_nothing_outside_of_the_workspace_can_be_written(scene: Scene) -> None:
+    (scene.outside / "kept").write_text("as it was", encoding="utf-8")
+    name = f"joey-{scene.root.name}"
+    outside = scene.outside
+    system = "; ".join(f"echo x > {place}/{name}" for place in SYSTEM_PLACES)
+    await scene.run(
+        f"mkdir -p {outside}; echo x > {outside}/new; echo x >> {outside}/kept",
+        f"ln -s {outside} link; echo x > link/new; cp /bin/true link/; ls link/",
+        f"truncate -s 0 {outside}/kept; rm -rf {outside}; mv {outside} there",
+        f"ln {outside}/kept hard; echo x >> hard",
+        system,
+    )
+    assert [path.name for path in outside.iterdir()] == ["kept"]
+    assert (outside / "kept").read_text(encoding="utf-8") == "as it was"
+    assert there(*(f"{place}/{name}" for place in SYSTEM_PLACES)) == []
+
+
+@pytest.mark.requirement("sandbox:secrets")
+async def test_secrets_of_the_home_and_of_joey_cannot_be_read(scene: Scene) -> None:
+    places = (".ssh/id_rsa", ".aws/credentials", ".gnupg/key", ".config/gcloud/token", ".netrc")
+    for place in (*places, ".roo/profiles.json", ".git-credentials", "notes.txt"):
+        file = scene.home / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(CANARY, encoding="utf-8")
+    (scene.outside / "file").write_text(CANARY, encoding="utf-8")
+    said = await scene.output(
+        f"cd {scene.home}; cat {' '.join(places)} .roo/profiles.json .git-credentials notes.txt;"
+        f" grep -rs canary . {scene.outside}; cat {scene.outside}/file; ln -s {scene.home}"
+        " ~/workspace/h; sed 's/^/shadow-/' /etc/shadow;"
+        " env; cat /proc/*/environ | tr '\\0' '\\n'"
+    )
+    assert CANARY not in said
+    assert "shadow-root" not in said
+
+
+@pytest.mark.requirement("sandbox:secrets")
+async def test_secrets_stay_hidden_when_the_home_itself_is_the_workspace(scene: Scene) -> None:
+    scene.workspace = scene.home
+    (scene.home / "project").mkdir()
+    for place in (".ssh/id_rsa", ".config/gcloud/token", ".roo/profiles.json", ".netrc"):
+        (scene.home / place).parent.mkdir(parents=True, exist_ok=True)
+        (scene.home / place).write_text(CANARY, encoding="utf-8")
+    said = await scene.output(
+        "cat .ssh/* .config/gcloud/* .roo/* .netrc; grep -rs canary .; ls; echo x > project/file"
+    )
+    assert CANARY not in said
+    assert "project" in said
+    assert (scene.home / "project/file").exists()
+
+
+@pytest.mark.requirement("sandbox:network")
+async def test_neither_tcp_nor_udp_nor_local_sockets_lead_outside(scene: Scene) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as tcp,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
+        socket.socket(socket.AF_UNIX) as abstract,
+        socket.socket(socket.AF_UNIX) as named,
+    ):
+        port = tcp.getsockname()[1]
+        udp.bind(("127.0.0.1", port))
+        abstract.bind(f"\0joey-{port}")
+        named.bind(str(scene.outside / "socket"))
+        for listening in (abstract, named):
+            listening.listen()
+        program = f"""
+import socket
+def attempt(family, kind, address):
+    try:
+        with socket.socket(family, kind) as s:
+            s.settimeout(2)
+            s.connect(address)
+            s.send(b"escaped")
+    except OSError as error:
+        print(error)
+attempt(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", {port}))
+attempt(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", {port}))
+attempt(socket.AF_INET6, socket.SOCK_STREAM, ("::1", {port}))
+attempt(socket.AF_UNIX, socket.SOCK_STREAM, chr(0) + "joey-{port}")
+attempt(socket.AF_UNIX, socket.SOCK_STREAM, "{scene.outside}/socket")
+try:
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    one.connect("{scene.outside}/socket")
+except OSError as error:
+    print(error)
+"""
+        (scene.workspace / "reach.py").write_text(program, encoding="utf-8")
+        (answer,) = await scene.run("/usr/bin/python3 reach.py; getent hosts example.org; :")
+        for listening in (tcp, udp, abstract, named):
+            listening.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                listening.recv(1) if listening is udp else listening.accept()
+    assert answer.exit_code == 0
+    assert "Traceback" not in answer.output
+
+
+async def test_the_network_can_be_opened(scene: Scene) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as tcp:
+        port = tcp.getsockname()[1]
+        opened = Settings(sandbox_network="all")
+        (answer,) = await scene.run(f"echo hello > /dev/tcp/127.0.0.1/{port}", settings=opened)
+        assert answer.exit_code == 0, answer.output
+        connection, _ = tcp.accept()
+        with connection:
+            assert connection.recv(16) == b"hello\n"
+
+
+CALLS = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+def call(name, *arguments):
+    ctypes.set_errno(0)
+    answer = libc.syscall(*map(ctypes.c_long, arguments))
+    print(name, "done" if answer >= 0 else os.strerror(ctypes.get_errno()))
+call("ptrace", 101, 0, 0, 0, 0)
+call("attach", 101, 16, os.getppid(), 0, 0)
+call("mount", 165, 0, 0, 0, 0, 0)
+call("unshare", 272, 0x10000000)
+call("clone", 56, 0x10000000 | 17, 0, 0, 0, 0)
+call("setns", 308, 0, 0)
+call("keyctl", 250, 0, -3, 1)
+call("bpf", 321, 0, 0, 0)
+call("perf", 298, 0, 0, 0, 0, 0)
+call("userfaultfd", 323, 0)
+call("io_uring", 425, 8, 0)
+call("kexec", 246, 0, 0, 0, 0)
+call("tiocsti", 16, 0, 0x5412, 0)
+call("packet", 41, 17, 3, 0)
+call("vsock", 41, 40, 1, 0)
+call("alg", 41, 38, 5, 0)
+"""
+
+
+@pytest.mark.requirement("sandbox:system-calls")
+async def test_calls_that_reach_further_are_refused(scene: Scene) -> None:
+    (scene.workspace / "calls.py").write_text(CALLS, encoding="utf-8")
+    said = await scene.output("uname -m | grep -q x86_64 && /usr/bin/python3 calls.py")
+    if not said:
+        pytest.skip("the numbers in this test are those of x86_64")
+    lines = said.splitlines()
+    assert len(lines) == CALLS.count('call("')
+    assert [line for line in lines if "done" in line] == []
+    refusals = ("Operation not permitted", "Function not implemented", "Permission denied")
+    assert [line for line in lines if not line.endswith(refusals)] == []
+
+
+@pytest.mark.requirement("sandbox:system-calls")
+async def test_no_privilege_is_left_or_can_be_gained(scene: Scene) -> None:
+    said = await scene.output("grep -E 'NoNewPrivs|CapEff|CapBnd|Seccomp:' /proc/self/status")
+    values = dict(line.split(":\t") for line in said.splitlines())
+    assert values["NoNewPrivs"] == "1"
+    assert values["Seccomp"] == "2"
+    assert int(values["CapEff"], 16) == 0
+    if scene.user == "root":
+        assert int(values["CapBnd"], 16) == 0
+
+
+@pytest.mark.requirement("sandbox:joey-lives")
+async def test_joey_cannot_be_killed_or_looked_into(scene: Scene) -> None:
+    hostile = """
+for pid in $(ls /proc | grep -E '^[0-9]+$'); do
+    grep -qs tests.sandboxes.actor /proc/$pid/cmdline || continue
+    kill -9 $pid; kill -STOP $pid; cat /proc/$pid/environ /proc/$pid/maps; ls -l /proc/$pid/fd
+done
+kill -9 $PPID; kill -STOP $PPID; kill -9 -1; echo survived
+"""
+    first, second = await scene.run(hostile, "echo and joey too")
+    assert CANARY not in first.output
+    assert second.output == "and joey too\n"
+
+
+@pytest.mark.requirement("sandbox:joey-lives")
+async def test_an_older_landlock_spares_joey_too(scene: Scene) -> None:
+    if scene.is_full:
+        pytest.skip("another level")
+    scene.kind = "landlock-3"
+    line = "pid=$(pgrep -f tests.sandboxes.acto[r]); kill -9 $pid; kill -9 -1; echo $?"
+    first, second = await scene.run(line, "echo here; echo x > /etc/joey; echo > /dev/tcp/::1/9")
+    assert first.output.endswith("1\n")
+    assert second.output.startswith("here\n")

@@ -1,0 +1,223 @@
+"""What becomes of a command when the sandbox is missing, fails or is switched off."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joey.app import make_options, sandboxing
+from joey.app.sandboxing import check_unattended, sandbox_for
+from joey.cli.main import main
+from joey.config.settings import load_settings
+from joey.core.asks import AskKind
+from joey.core.protected import is_protected
+from joey.core.settings import Settings
+from joey.errors import ConfigError, ToolError
+from joey.ports import Level, SandboxReport
+from joey.sandboxes.bubblewrap import Bubblewrap
+from joey.sandboxes.canary import CanaryProber, try_canary
+from joey.sandboxes.held import Held
+from joey.sandboxes.landlock import Landlock
+from joey.sandboxes.layout import Layout
+from joey.sandboxes.local import Confinement, Found, LocalSandbox
+from joey.sandboxes.session import Session
+from joey.terminals.local import LocalTerminal
+from joey.testing.script import Turn, call
+from joey.tools.base import Outcome
+from joey.tools.command_confinement import explained
+from tests.engine.workshop import Workshop, asked, finish
+
+
+class Sure:
+    """A prober that believes what it is told."""
+
+    def __init__(self, confinement: Confinement) -> None:
+        self._confinement = confinement
+
+    def expects_one(self) -> bool:
+        return True
+
+    def find(self) -> Found:
+        return Found(SandboxReport(self._confinement.level), self._confinement)
+
+
+def sandbox(workspace: Path, prober: CanaryProber | Sure, settings: Settings) -> LocalSandbox:
+    session = Session(
+        workspace=workspace,
+        joey_home=workspace.parent / "home",
+        env=os.environ,
+        protects=is_protected,
+    )
+    return LocalSandbox(session, settings, lambda: prober)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+NOTHING = CanaryProber(())
+
+
+@pytest.mark.requirement("sandbox:failure")
+@pytest.mark.parametrize("binary", ["/bin/false", "/bin/cat"])
+async def test_a_sandbox_that_fails_is_not_a_command_that_fails(
+    workspace: Path, binary: str
+) -> None:
+    terminal = LocalTerminal(sandbox=sandbox(workspace, Sure(Bubblewrap((binary,))), Settings()))
+    with pytest.raises(ToolError, match=r"could not be set up, and the command was not run"):
+        await terminal.start("touch ran", workspace, None)
+    await terminal.close()
+    assert names(workspace) == []
+
+
+def names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+@pytest.mark.requirement("sandbox:failure")
+async def test_commands_that_no_system_can_run_are_refused_with_a_reason(workspace: Path) -> None:
+    terminal = LocalTerminal(sandbox=sandbox(workspace, Sure(Landlock()), Settings()))
+    for command in ("echo \0", "echo \ud800", "echo " + "x" * 300_000):
+        with pytest.raises(ToolError, match="command"):
+            await terminal.start(command, workspace, None)
+    with pytest.raises(ToolError, match="does not exist"):
+        await terminal.start("true", workspace / "gone", None)
+    with pytest.raises(ToolError, match="sandboxReadable"):
+        await terminal.start("true", Path("/run"), None)
+    await terminal.close()
+
+
+async def test_what_is_missing_is_named(workspace: Path) -> None:
+    prober = CanaryProber((Bubblewrap(("/nowhere/bwrap",)), Landlock(2)))
+    report = await sandbox(workspace, prober, Settings()).probe()
+    assert report.level is Level.NONE
+    assert "not installed" in report.reasons["full"]
+    assert (
+        "3 is needed" in report.reasons["landlock"] or "no Landlock" in report.reasons["landlock"]
+    )
+
+
+def test_a_binary_that_others_can_write_is_not_used(tmp_path: Path) -> None:
+    fake = tmp_path / "bwrap"
+    fake.write_text("#!/bin/sh\n", encoding="utf-8")
+    fake.chmod(0o777)
+    assert Bubblewrap((str(fake),)).obstacle() is not None
+
+
+class Sieve(Landlock):
+    """Confines nothing: what the canary is there to notice."""
+
+    def plan(
+        self, layout: Layout, held: Held, shell: Sequence[bytes], cwd: Path, network: str
+    ) -> dict[str, Any]:
+        plan = super().plan(layout, held, shell, cwd, network)
+        return {**plan, "rules": [("/", plan["files"])], "tcp": 0, "guarded": []}
+
+
+def test_the_canary_notices_a_sandbox_that_holds_nothing() -> None:
+    if Landlock().obstacle() is not None:
+        pytest.skip(str(Landlock().obstacle()))
+    assert try_canary(Sieve()) == "a command could write outside of its workspace"
+
+
+async def test_without_a_sandbox_commands_run_plainly_or_not_at_all(workspace: Path) -> None:
+    plain = LocalTerminal(sandbox=sandbox(workspace, NOTHING, Settings()))
+    running = await plain.start("echo fine", workspace, None)
+    async with asyncio.timeout(10):
+        await running.wait()
+    assert running.preview(100) == "fine\n"
+    await plain.close()
+    strict = LocalTerminal(sandbox=sandbox(workspace, NOTHING, Settings(sandbox="required")))
+    with pytest.raises(ToolError, match="in a sandbox only"):
+        await strict.start("echo fine", workspace, None)
+    await strict.close()
+
+
+@pytest.mark.requirement("sandbox:none")
+async def test_without_a_sandbox_each_command_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Workshop(tmp_path)
+    held = sandbox(shop.root, NOTHING, Settings())
+    monkeypatch.setattr("tests.engine.workshop.LocalTerminal", lambda: LocalTerminal(sandbox=held))
+    task = await shop.start(Turn(call("execute_command", {"command": "echo hi"})), finish())
+    ask = await asked(task)
+    assert ask.ask is AskKind.COMMAND
+    assert "no sandbox works here" in (ask.reason or "")
+    await task.cancel()
+    await shop.engine.close()
+
+
+@pytest.mark.requirement("sandbox:none")
+def test_yes_without_a_sandbox_needs_a_second_flag(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sandboxing, "prober", lambda: NOTHING)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
+    assert main(["-p", "-y", "hi"]) == 78
+    told = " ".join(capsys.readouterr().err.split())
+    assert "No sandbox works on this machine" in told
+    assert "--no-sandbox" in told
+
+
+@pytest.mark.requirement("sandbox:none")
+async def test_the_second_flag_and_the_setting_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandboxing, "prober", lambda: NOTHING)
+    env = {"ANTHROPIC_API_KEY": "key", "HOME": str(tmp_path)}
+    options = make_options(workspace=tmp_path, home=tmp_path, env=env, yes=True, no_sandbox=True)
+    assert options.settings is not None
+    await check_unattended(options.settings)
+    assert sandbox_for(tmp_path, tmp_path, env, options.settings) is None
+    with pytest.raises(ConfigError):
+        await check_unattended(Settings())
+
+
+def test_hosts_cannot_be_named_yet_and_that_is_said(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text('{"sandboxNetwork": ["pypi.org"]}', encoding="utf-8")
+    with pytest.raises(ConfigError, match="`off` or `all`"):
+        load_settings(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "level", "told"),
+    [
+        ("touch: /etc/x: Read-only file system", 1, Level.FULL, True),
+        ("touch: /etc/x: Read-only file system", 1, Level.NONE, False),
+        ("touch: /etc/x: Read-only file system", 0, Level.FULL, False),
+        ("1 test failed", 1, Level.FULL, False),
+    ],
+)
+def test_the_model_is_told_when_the_sandbox_may_be_the_reason(
+    text: str, code: int, level: Level, told: bool
+) -> None:
+    outcome = explained(Outcome(text, exit_code=code), SandboxReport(level), Settings())
+    assert ("ran in a sandbox" in outcome.text) is told
+
+
+def test_what_a_killed_joey_has_left_among_temporary_files_is_removed_in_time(
+    tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    gone, fresh, ours = (
+        tmp_path / f"joey-commands-{name}-x" for name in ("4999999", "4999998", str(os.getpid()))
+    )
+    for folder in (gone, fresh, ours):
+        folder.mkdir()
+    for folder in (gone, ours):
+        os.utime(folder, (1, 1))
+    held = sandbox(workspace, NOTHING, Settings())
+    leash = held.lead(Landlock(), ("/bin/true",), workspace, {})
+    leash.close()
+    held.close()
+    assert [folder.exists() for folder in (gone, fresh, ours)] == [False, True, True]
+    assert sorted(path.name for path in tmp_path.glob("joey-*")) == sorted((fresh.name, ours.name))

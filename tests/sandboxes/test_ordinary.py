@@ -1,0 +1,111 @@
+"""A sandbox in which nothing works is of no use: ordinary work goes through it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from joey.core.settings import Settings
+from tests.sandboxes.actor import Deed
+from tests.sandboxes.conftest import Scene
+from tests.sandboxes.test_hostile import there
+
+
+def make_repository(folder: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+
+
+@pytest.mark.requirement("sandbox:ordinary")
+async def test_git_keeps_working_in_a_repository(scene: Scene) -> None:
+    (scene.home / ".gitconfig").write_text("[user]\n\tname = Person\n\temail = p@example.org\n")
+    make_repository(scene.workspace)
+    said = await scene.run(
+        "echo one > a.txt && git add a.txt && git commit -qm first && git log --format=%an%s",
+        "echo two >> a.txt && git diff --stat && git commit -qam second && git status --short",
+        "git checkout -qb other && git stash -q; git tag t && git gc -q && git branch",
+        "echo b > b.txt && git add -A && git commit -qm third && git ls-files",
+    )
+    assert [answer.exit_code for answer in said] == [0, 0, 0, 0], said
+    assert said[3].output == "a.txt\nb.txt\n"
+    assert said[0].output == "Personfirst\n"
+    assert "1 insertion" in said[1].output
+    assert "* other" in said[2].output
+
+
+@pytest.mark.requirement("sandbox:ordinary")
+async def test_files_pipes_heredocs_and_temporary_files_work(scene: Scene) -> None:
+    here = "cat > notes.txt <<'END'\n$HOME stays\nEND\ncat notes.txt"
+    said = await scene.run(
+        "mkdir -p a/b && echo x > a/b/c && mv a d && cp -r d e && rm -r d && find . -type f",
+        here,
+        "seq 5 | sort -r | head -2 | tr '\\n' ' '; wc -l < <(seq 3)",
+        'f=$(mktemp) && echo t > "$f" && cat "$f" && cp "$f" ./kept && cat kept',
+        "touch new && chmod +x new && ln -s new link && readlink link && > /dev/null echo z",
+        "echo out; echo err >&2; exit 3",
+    )
+    assert [answer.exit_code for answer in said] == [0, 0, 0, 0, 0, 3]
+    outputs = [answer.output for answer in said]
+    assert outputs[:5] == ["./e/b/c\n", "$HOME stays\n", "5 4 3\n", "t\nt\n", "new\n"]
+    assert outputs[5] == "out\nerr\n"
+
+
+@pytest.mark.requirement("sandbox:ordinary")
+async def test_languages_and_builds_work(scene: Scene) -> None:
+    (scene.workspace / "Makefile").write_text("all:\n\t@echo made > out && cat out\n")
+    (scene.workspace / "test_a.py").write_text(
+        "import tempfile, unittest, subprocess\n"
+        "class A(unittest.TestCase):\n"
+        "    def test_a(self):\n"
+        "        with tempfile.TemporaryDirectory() as d:\n"
+        "            open(d + '/x', 'w').close()\n"
+        "        self.assertEqual(subprocess.check_output(['echo', 'x']), b'x\\n')\n"
+    )
+    (scene.workspace / "package.json").write_text('{"scripts": {"test": "node -e 1"}}')
+    lines = [
+        "make",
+        "/usr/bin/python3 -m unittest -q test_a 2>&1",
+        "/usr/bin/python3 -c 'print(1)'",
+    ]
+    if shutil.which("npm", path="/usr/bin:/bin"):
+        lines += ["/usr/bin/node -e 'console.log(2)'", "/usr/bin/npm test --silent"]
+    said = await scene.run(*lines)
+    assert [answer.exit_code for answer in said] == [0] * len(lines), said
+
+
+async def test_the_temporary_folder_is_the_tasks_own_and_lasts_as_long(scene: Scene) -> None:
+    said = await scene.run('echo mine > "$TMPDIR/x"', 'cat "$TMPDIR/x"; ls "$TMPDIR"')
+    assert said[1].output.startswith("mine\n")
+    if scene.is_full:
+        (line,) = await scene.run("echo x > /tmp/y && cat /tmp/y")
+        assert line.output == "x\n"
+        assert there("/tmp/y") == []
+
+
+@pytest.mark.requirement("sandbox:ordinary")
+async def test_what_runs_is_exactly_what_was_given(scene: Scene) -> None:
+    line = """printf '%s|' "$0" 'a  b' "$#" $'\\t' ünï; pwd; -x; echo "${BASH_VERSION:+bash}" """
+    (answer,) = await scene.run(line)
+    assert answer.output.startswith(f"/bin/bash|a  b|0|\t|ünï|{scene.workspace}\n")
+    assert answer.output.endswith("bash\n")
+
+
+async def test_signals_and_codes_are_told(scene: Scene) -> None:
+    asked_to_end = Deed("echo up; sleep 60", until="up", then="kill")
+    said = await scene.run("exit 7", "kill -KILL $$", asked_to_end, grace=20)
+    assert said[0].exit_code == 7
+    assert (said[1].exit_code, said[1].signal) in ((137, None), (None, "SIGKILL"))
+    assert said[2].signal == "SIGTERM"
+
+
+async def test_other_folders_are_seen_and_written_when_the_person_says_so(scene: Scene) -> None:
+    (scene.outside / "file").write_text("seen", encoding="utf-8")
+    line = f"cat {scene.outside}/file; echo x > {scene.outside}/new"
+    (read,) = await scene.run(line, settings=Settings(sandbox_readable=(str(scene.outside),)))
+    assert read.output.startswith("seen")
+    assert not (scene.outside / "new").exists()
+    (wrote,) = await scene.run(line, settings=Settings(sandbox_writable=(str(scene.outside),)))
+    assert wrote.exit_code == 0
+    assert (scene.outside / "new").exists()

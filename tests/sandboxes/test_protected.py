@@ -1,0 +1,110 @@
+"""Protected names of the workspace, while commands do their worst."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from joey.core.settings import Settings
+from tests.sandboxes.actor import Deed
+from tests.sandboxes.conftest import Scene, end
+
+EVIL = "evil"
+
+
+def tree(root: Path) -> dict[str, str]:
+    """Paths and contents of everything but git's own records."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        name = str(path.relative_to(root))
+        if not name.startswith((".git/objects", ".git/logs", ".git/index", ".git/COMMIT")):
+            found[name] = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return found
+
+
+def furnish(scene: Scene) -> None:
+    for name in (".vscode/settings.json", ".roo/mcp.json", "AGENTS.md", ".github/workflows/a.yml"):
+        file = scene.workspace / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{name} as it was", encoding="utf-8")
+    subprocess.run(["git", "init", "-q", str(scene.workspace)], check=True)
+
+
+@pytest.mark.requirement("sandbox:protected")
+async def test_what_is_protected_is_afterwards_as_it_was(scene: Scene) -> None:
+    furnish(scene)
+    before = tree(scene.workspace)
+    await scene.run(
+        f"echo {EVIL} > .vscode/settings.json; echo {EVIL} > .vscode/tasks.json",
+        f"mv .vscode x && mkdir .vscode && echo {EVIL} > .vscode/settings.json",
+        f"rm -rf .roo; mkdir .roo; echo {EVIL} > .roo/mcp.json; rm AGENTS.md",
+        f"echo {EVIL} > new; mv -f new AGENTS.md; ln -sf /etc/passwd AGENTS.md",
+        f"echo {EVIL} >> .git/config; git config core.fsmonitor {EVIL}",
+        f"echo {EVIL} > .git/hooks/pre-commit; mv .git/hooks .git/moved; mkdir .git/hooks",
+        f"mv .git g && mkdir .git && echo {EVIL} > .git/config",
+        f"echo ../{EVIL} > .git/commondir; chmod -R 777 .roo; touch .github/workflows/b.yml",
+    )
+    after = tree(scene.workspace)
+    # What a command has moved to names of its own is its own.
+    moved = re.compile(r"(x|new|g|\.git/moved)(/|$)")
+    assert {name: text for name, text in after.items() if not moved.match(name)} == before
+
+
+@pytest.mark.requirement("sandbox:protected")
+async def test_protected_names_that_are_absent_cannot_be_made(scene: Scene) -> None:
+    answers = await scene.run(
+        f"mkdir -p .vscode; echo {EVIL} > .vscode/tasks.json",
+        f"echo {EVIL} > AGENTS.md; echo {EVIL} > .roomodes; mkdir .roo; echo {EVIL} > .roo/a",
+        f"mkdir -p .git/hooks; echo {EVIL} > .git/hooks/pre-commit; git init",
+        f"mkdir d; echo {EVIL} > d/f; mv d .idea; ln -s d .husky; mv d/f .npmrc; rm -rf d f",
+        "echo fine > ordinary.txt",
+    )
+    assert [path.name for path in scene.workspace.iterdir()] == ["ordinary.txt"]
+    assert all(not answer.error for answer in answers)
+
+
+async def test_a_person_can_open_a_protected_name(scene: Scene) -> None:
+    opened = Settings(sandbox_writable=(".vscode", ".git"))
+    (answer,) = await scene.run(
+        "mkdir .vscode && echo mine > .vscode/a && git init -q && git config a.b c", settings=opened
+    )
+    assert answer.exit_code == 0, answer.output
+    assert (scene.workspace / ".vscode/a").read_text(encoding="utf-8") == "mine\n"
+    assert "b = c" in (scene.workspace / ".git/config").read_text(encoding="utf-8")
+
+
+async def test_what_a_command_made_of_a_protected_file_is_not_lost(scene: Scene) -> None:
+    if scene.is_full:
+        pytest.skip("nothing can be made of it at this level")
+    said = await scene.output("echo precious > AGENTS.md")
+    assert "AGENTS.md is protected and was removed again" in said
+    (kept,) = (scene.home / ".roo/put-aside").rglob("AGENTS.md")
+    assert kept.read_text(encoding="utf-8") == "precious\n"
+    assert kept.parent.stat().st_mode & 0o777 == 0o700
+
+
+async def test_commands_side_by_side_leave_no_placeholder(scene: Scene) -> None:
+    answers = await scene.run(
+        Deed("echo up; sleep 2; echo x > AGENTS.md", until="up", then="leave"),
+        "echo x > AGENTS.md; mkdir -p .vscode; echo x > .vscode/a",
+        Deed("echo up; sleep 60", until="up", then="kill"),
+        "sleep 3; echo x > AGENTS.md; cat AGENTS.md",
+    )
+    assert len(answers) == 4
+    assert list(scene.workspace.iterdir()) == []
+
+
+async def test_what_a_killed_joey_left_in_place_of_names_is_tidied_up(scene: Scene) -> None:
+    if not scene.is_full:
+        pytest.skip("nothing is put in place of names at this level")
+    process = await scene.start(Deed("echo up; sleep 300", until="up", then="leave"), lingers=True)
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        await process.stdout.readline()
+        assert (scene.workspace / ".vscode").is_dir()
+        assert await end(process) == []
+    assert list(scene.workspace.iterdir()) == []
