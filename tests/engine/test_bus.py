@@ -9,6 +9,7 @@ import pytest
 from joey.core.events import Event, RowGrew, Said
 from joey.engine import bus as bus_module
 from joey.engine.bus import Bus, Heard
+from joey.engine.records import Records
 
 
 def said(n: int) -> Said:
@@ -16,7 +17,7 @@ def said(n: int) -> Said:
 
 
 def bus_of(count: int) -> Bus:
-    bus = Bus((), lambda heard: None)
+    bus = Bus(Records(tuple), lambda heard: None)
     for n in range(1, count + 1):
         bus.publish(said(n))
     return bus
@@ -68,7 +69,7 @@ async def test_what_cannot_be_recorded_is_not_announced() -> None:
     def full(heard: Heard) -> None:
         raise OSError("no space left")
 
-    bus = Bus((), full)
+    bus = Bus(Records(tuple), full)
     with bus.subscribe() as subscription:
         with pytest.raises(OSError, match="no space"):
             bus.publish(said(1))

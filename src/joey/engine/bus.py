@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from joey.core.events import PASSING, Event, Record
+from joey.engine.records import Records
 
 BACKLOG = 10_000
 
@@ -26,8 +27,8 @@ class Heard(Struct, frozen=True):
 
 
 class Bus:
-    def __init__(self, records: Sequence[Record], recorder: Callable[[Heard], None]) -> None:
-        self._records = list(records)
+    def __init__(self, records: Records, recorder: Callable[[Heard], None]) -> None:
+        self._records = records
         self._recorder = recorder
         self._subscriptions: set[Subscription] = set()
         self._closed = False
@@ -36,7 +37,7 @@ class Bus:
 
     @property
     def seq(self) -> int:
-        return self._records[-1].seq if self._records else 0
+        return self._records.seq
 
     def publish(self, event: Event) -> Heard:
         passing = type(event) in PASSING
@@ -50,8 +51,7 @@ class Bus:
 
     def after(self, seq: int) -> Sequence[Record]:
         """Durable events with a higher number than `seq`."""
-        first = self._records[0].seq if self._records else 1
-        return self._records[max(0, seq + 1 - first) :]
+        return self._records.after(seq)
 
     def subscribe(self, since: int | None = None) -> Subscription:
         """Everything from now on; with `since`, first what was published after that number."""

@@ -4,11 +4,12 @@ A task is a conversation that goes on until its result is accepted. Each time ar
 
 1. *heed*     stop for a person when mistakes pile up or a limit is reached
 2. *compose*  the next message: words waiting to be said, and what the world looks like now
-3. *request*  stream the model's reply, patiently (`retry`, `turn`); it is committed to the
+3. *make room*  when the model's window gets full: sum up, or hide, what came before (`context`)
+4. *request*  stream the model's reply, patiently (`retry`, `turn`); it is committed to the
               journal before anything acts on it
-4. *act*      run its calls in order, asking where the rules want a person (`dispatch`), and
+5. *act*      run its calls in order, asking where the rules want a person (`dispatch`), and
               waiting for the tasks that work was handed to (`subtasks`)
-5. *judge*    an accepted result ends the task; a reply without calls earns a reminder
+6. *judge*    an accepted result ends the task; a reply without calls earns a reminder
 
 Everything the loop says goes out as events, and both histories are folded from them: there is
 nothing to save here, and the process may end at any line without losing what was acknowledged.
@@ -25,10 +26,10 @@ from joey.core.history.facts import TaskFacts
 from joey.core.messages import CallPart, TextBlock, UserBlock, image_block
 from joey.core.models import ModelRequest
 from joey.core.prompts import replies
-from joey.core.protocol import ToolProtocol
 from joey.core.state import TaskState
-from joey.engine.allowance import Allowance
+from joey.engine.allowance import Allowance, check_spending
 from joey.engine.calls import PlacedCall
+from joey.engine.context import make_room
 from joey.engine.customs import read_customs, tell_missing_profile
 from joey.engine.dispatch import Dispatch
 from joey.engine.endings import Aborted, Completed, Continue, Ending, Failed, Stop
@@ -36,6 +37,7 @@ from joey.engine.mentions import tell
 from joey.engine.mistakes import Mistakes
 from joey.engine.opening import Opening, close_completion, first_content
 from joey.engine.retry import take_turn_with_patience
+from joey.engine.room import prompt_of
 from joey.engine.surroundings import describe_surroundings
 from joey.engine.words import show_words
 
@@ -96,14 +98,21 @@ async def heed(task: Task, mistakes: Mistakes, allowance: Allowance) -> tuple[Us
 
 
 async def compose(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequest, int]:
-    """The next request: results so far, then `content`, queued words, the surroundings."""
+    """The next request: results so far, then `content`, queued words, the surroundings.
+
+    Room is made while nothing of it is announced: a summary covers the results, and is followed
+    by these words.
+    """
     bench, facts = task.bench, task.recorder.facts
     first = not task.recorder.api.messages
-    queued = tuple(facts.queue.values())
+    queued = tuple(facts.queue.values())[: task.words_at_once]
     for message in queued:
         content += await tell(task, message.text, message.images)
     await bench.settle(task.mode)
     surroundings = await describe_surroundings(task, with_files=first)
+    check_spending(task)
+    content = await make_room(task, (*content, TextBlock(surroundings)))
+    check_spending(task)
     for message in queued:
         task.publish(UserSaid(ts=task.now(), text=message.text, images=message.images))
     tell_missing_profile(task)
@@ -112,15 +121,15 @@ async def compose(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequ
         RequestStarted(
             ts=request_ts,
             api_protocol=task.provider.api_protocol,
-            content=(*content, TextBlock(surroundings)),
+            content=content,
             dequeued=tuple(message.id for message in queued),
         )
     )
-    native = facts.protocol is ToolProtocol.NATIVE
+    system, tools = prompt_of(task)
     request = ModelRequest(
-        system=bench.system(task.mode, facts.protocol),
+        system=system,
         messages=tuple(task.recorder.api.messages),
-        tools=bench.tool_specs(task.mode) if native else (),
+        tools=tools,
         protocol=facts.protocol,
         task_id=task.id,
     )

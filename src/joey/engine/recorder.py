@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from joey.core.events import PASSING, ChildSpawned, Durable, Record
 from joey.core.history.api import ApiHistory
 from joey.core.history.facts import TaskFacts
-from joey.core.history.path import Path
+from joey.core.history.path import live_path
 from joey.core.history.ui import UiHistory
+from joey.core.revisions import TaskRewound
 from joey.engine.bus import Heard
+from joey.engine.records import Records
 from joey.ports import TaskLog, TaskMetadata
 
 FIRST_SNAPSHOT = 64
@@ -24,12 +26,12 @@ class Recorder:
         self.api = ApiHistory()
         self.ui = UiHistory()
         self.facts = TaskFacts()
-        self._path = Path(records)
+        self.records = Records(log.records, records)
         self._seq = records[-1].seq if records else 0
         self._saved_seq = 0
         for record in records:
             self.facts.ledger.apply(record.event)
-        self._follow(self._path.records)
+        self._follow(live_path(records))
 
     def hear(self, heard: Heard) -> None:
         event = heard.event
@@ -42,12 +44,12 @@ class Recorder:
         self.log.append(record)
         self._seq = heard.seq
         self.facts.ledger.apply(durable)
-        if (path := self._path.add(record)) is None:
+        if not isinstance(durable, TaskRewound):
             self._fold(durable)
             return
         self.facts.restart()
         self.api, self.ui = ApiHistory(), UiHistory()
-        self._follow(path)
+        self._follow(live_path([*self.records.after(0), record]))
 
     def _follow(self, path: Sequence[Record]) -> None:
         for record in path:
@@ -62,7 +64,7 @@ class Recorder:
     @property
     def path(self) -> Sequence[Record]:
         """The records that the history is made of now."""
-        return self._path.records
+        return live_path(self.records.after(0))
 
     @property
     def delegated(self) -> Sequence[ChildSpawned]:
@@ -84,9 +86,8 @@ class Recorder:
         seq = self._seq
         if seq == self._saved_seq:
             return
-        encode = msgspec.json.Encoder().encode
-        api = [encode(message) for message in self.api.rendered()]
-        await self.log.snapshot(self.ui.encoded(), api, self.metadata())
+        rows, messages = self.ui.stored(), self.api.stored()
+        await self.log.snapshot(_encoded(rows), _encoded(messages), self.metadata())
         self._saved_seq = max(seq, self._saved_seq)
 
     def metadata(self) -> TaskMetadata:
@@ -102,7 +103,7 @@ class Recorder:
             base_url=facts.route.base_url,
             model=facts.route.model,
             parent_id=facts.parent_id,
-            child_ids=tuple(facts.children),
+            child_ids=facts.child_ids,
             status=facts.status,
             created=facts.created,
             updated=facts.updated,
@@ -113,3 +114,9 @@ class Recorder:
             total_cost=facts.usage.total_cost,
             seq=self._seq,
         )
+
+
+def _encoded(elements: Iterator[object]) -> Iterator[bytes]:
+    """One after the other: all of them at once would be a second history in memory."""
+    encode = msgspec.json.Encoder().encode
+    return (encode(element) for element in elements)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -51,10 +51,16 @@ class TaskLog(Protocol):
         """Return when everything appended so far would survive a power cut."""
         ...
 
+    def records(self) -> Sequence[Record]:
+        """All that was ever appended, read anew."""
+        ...
+
     async def snapshot(
-        self, ui: Sequence[bytes], api: Sequence[bytes], metadata: TaskMetadata
+        self, ui: Iterable[bytes], api: Iterable[bytes], metadata: TaskMetadata
     ) -> None:
-        """Replace the two history files (JSON arrays of these elements) and the metadata."""
+        """Replace the two history files (JSON arrays of these elements) and the metadata.
+
+        Iterators are used up in another thread."""
         ...
 
     def close(self) -> None:
@@ -64,6 +70,15 @@ class TaskLog(Protocol):
 
 class Store(Protocol):
     def create(self, task_id: str) -> TaskLog: ...
+
+    def plant(self, task_id: str, records: Sequence[Record], source_id: str) -> None:
+        """A new task with all these records at once, and the command output of the one that they
+        were taken from; whatever dies, there is the whole task or none. Nobody holds it.
+
+        Raises:
+            StoreError
+        """
+        ...
 
     def open(self, task_id: str) -> tuple[TaskLog, Sequence[Record]]:
         """Lock a task and read its journal; a folder without one is adopted.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from joey.core.events import Record
 from joey.errors import StoreError, TaskNotFoundError, TaskStateError
 from joey.ports import Store, TaskLog, TaskMetadata
+from joey.private_folders import make_folder
 from joey.stores.adoption import adopt, record_of_histories
 from joey.stores.journal import Journal
 from joey.stores.layout import (
@@ -29,8 +30,8 @@ from joey.stores.layout import (
     new_folder,
 )
 from joey.stores.lock import TaskLock, is_held
+from joey.stores.planting import plant_folder
 from joey.stores.private_files import (
-    make_folder,
     make_private,
     read_regular,
     remove_leftovers,
@@ -43,7 +44,9 @@ from joey.stores.task_list import list_ids, list_tasks
 class JsonFileLog:
     """One task's folder, locked for this process until `close`."""
 
-    def __init__(self, folder: Path, journal: Journal, lock: TaskLock) -> None:
+    def __init__(self, folder: Path, journal: Journal | Record, lock: TaskLock) -> None:
+        """`journal` is the first record of one where there is none yet: somebody else's folder
+        stays as it is until something is recorded."""
         self.folder = folder
         self._journal = journal
         self._lock = lock
@@ -55,36 +58,51 @@ class JsonFileLog:
         self._closed = False
 
     def append(self, record: Record) -> None:
+        if isinstance(self._journal, Record):
+            self._check_open()
+            _prepare(self.folder)
+            self._journal = adopt(self.folder, self._journal)
         self._journal.append(record)
 
+    def records(self) -> Sequence[Record]:
+        if isinstance(self._journal, Record):
+            return [self._journal]
+        return Journal.peek(self.folder)
+
     async def sync(self) -> None:
-        await self._journal.sync()
+        if isinstance(self._journal, Journal):
+            await self._journal.sync()
 
     async def snapshot(
-        self, ui: Sequence[bytes], api: Sequence[bytes], metadata: TaskMetadata
+        self, ui: Iterable[bytes], api: Iterable[bytes], metadata: TaskMetadata
     ) -> None:
+        if isinstance(self._journal, Record):
+            return
         self._asked += 1
-        # The caller may go on adding to its lists while the thread reads them.
-        await asyncio.to_thread(self._replace, self._asked, tuple(ui), tuple(api), metadata)
+        await asyncio.to_thread(self._replace, self._asked, _fixed(ui), _fixed(api), metadata)
 
     def close(self) -> None:
         with self._writing:
             if self._closed:
                 return
             self._closed = True
-            self._journal.close()
+            if isinstance(self._journal, Journal):
+                self._journal.close()
             self._lock.release()
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise TaskStateError(f"the task in {self.folder} is closed")
+
     def _replace(
-        self, number: int, ui: tuple[bytes, ...], api: tuple[bytes, ...], metadata: TaskMetadata
+        self, number: int, ui: Iterable[bytes], api: Iterable[bytes], metadata: TaskMetadata
     ) -> None:
         with self._writing:
-            if self._closed:
-                raise TaskStateError(f"the task in {self.folder} is closed")
+            self._check_open()
             if number < self._written:
                 return
-            files = {UI: _array(ui), API: _array(api), METADATA: msgspec.json.encode(metadata)}
-            replace_files(self.folder, files)
+            files: dict[str, bytes | Iterable[bytes]] = {UI: _array(ui), API: _array(api)}
+            replace_files(self.folder, files | {METADATA: msgspec.json.encode(metadata)})
             self._written = number
             _note(self.folder, metadata)
 
@@ -109,17 +127,24 @@ class JsonFileStore:
             make_folder(folder)
         except OSError as error:
             raise storage_error(f"could not start task {bare}", folder, error) from error
-        lock = _lock(folder, bare)
+        lock = TaskLock.acquire(folder, bare)
         try:
+            _prepare(folder)
             journal = Journal.create(folder) if found is None else Journal.open(folder)[0]
             return JsonFileLog(folder, journal, lock)
         except BaseException:
             lock.release()
             raise
 
+    def plant(self, task_id: str, records: Sequence[Record], source_id: str) -> None:
+        folder = new_folder(self.tasks, task_id)
+        if clean_id(task_id) != task_id or folder.exists():
+            raise StoreError(f"task {task_id} exists already, or cannot have this id.")
+        plant_folder(folder, records, self._existing(source_id)[1])
+
     def open(self, task_id: str) -> tuple[JsonFileLog, Sequence[Record]]:
         bare, folder = self._existing(task_id)
-        lock = _lock(folder, bare)
+        lock = TaskLock.acquire(folder, bare)
         try:
             remove_leftovers(folder)
             journal, records = _read(folder, bare)
@@ -155,7 +180,7 @@ class JsonFileStore:
         ours = (folder / JOURNAL).exists() or (folder / IMPORTED).exists()
         if folder != new_folder(self.tasks, bare) or not ours:
             raise StoreError(f"{folder} was not written by joey, and stays as it is.")
-        lock = _lock(folder, bare)
+        lock = TaskLock.acquire(folder, bare)
         try:
             # The journal goes first: without it nothing of the folder can be taken for a task.
             (folder / JOURNAL).unlink(missing_ok=True)
@@ -185,20 +210,19 @@ class JsonFileStore:
             raise storage_error(f"could not look for task {task_id}", self.tasks, error) from error
 
 
-def _lock(folder: Path, task_id: str) -> TaskLock:
-    lock = TaskLock.acquire(folder, task_id)
+def _prepare(folder: Path) -> None:
+    """Make a folder into one that tasks can work with."""
     try:
         make_private(folder)
         make_folder(folder / COMMAND_OUTPUT)
     except OSError as error:
-        lock.release()
-        raise storage_error(f"could not use the folder of task {task_id}", folder, error) from error
-    return lock
+        raise storage_error("could not use the folder of a task", folder, error) from error
 
 
-def _read(folder: Path, task_id: str) -> tuple[Journal, list[Record]]:
-    """The journal and what is in it; a folder that has none to speak of is adopted."""
+def _read(folder: Path, task_id: str) -> tuple[Journal | Record, list[Record]]:
+    """The journal and what is in it; where there is none to speak of, what it would begin with."""
     if (folder / JOURNAL).exists():
+        _prepare(folder)
         journal, records = Journal.open(folder)
         if records:
             return journal, records
@@ -208,8 +232,8 @@ def _read(folder: Path, task_id: str) -> tuple[Journal, list[Record]]:
                 f"task {task_id} has nothing to resume: no record in {folder / JOURNAL} can be"
                 " read. Whatever was in it is kept beside it."
             )
-    record = adopt(folder, task_id)
-    return Journal.of_record(folder, record), [record]
+    record = record_of_histories(folder, task_id)
+    return record, [record]
 
 
 def _note(folder: Path, metadata: TaskMetadata) -> None:
@@ -230,8 +254,19 @@ def _is_blank(folder: Path) -> bool:
     return not has_snapshots(folder) and not Journal.peek(folder)
 
 
-def _array(elements: tuple[bytes, ...]) -> bytes:
-    return b"[" + b",\n".join(elements) + b"]\n"
+def _fixed(elements: Iterable[bytes]) -> Iterable[bytes]:
+    """The caller may go on adding to a list of its own while the thread reads it."""
+    return elements if isinstance(elements, Iterator) else tuple(elements)
+
+
+def _array(elements: Iterable[bytes]) -> Iterator[bytes]:
+    """A JSON array of them, a line each."""
+    before = b"["
+    for element in elements:
+        yield before
+        yield element
+        before = b",\n"
+    yield b"[]\n" if before == b"[" else b"]\n"
 
 
 _log_fits: type[TaskLog] = JsonFileLog

@@ -9,15 +9,15 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from joey.core.events import Record
 from joey.errors import StoreError, TaskLockedError, TaskNotFoundError, TaskStateError
 from joey.ports import Store, TaskLog, TaskMetadata
+from joey.private_folders import make_folder
 from joey.stores.journal import decode_journal, encode_record
 from joey.stores.layout import COMMAND_OUTPUT, clean_id
-from joey.stores.private_files import make_folder
 from joey.stores.task_list import metadata_of_records, newest_first
 
 
@@ -51,11 +51,14 @@ class MemoryLog:
         self._task.journal += encode_record(record)
         self._task.last_seq = record.seq
 
+    def records(self) -> Sequence[Record]:
+        return self._task.records
+
     async def sync(self) -> None:
         """Nothing in memory survives a power cut, and nobody expects it to."""
 
     async def snapshot(
-        self, ui: Sequence[bytes], api: Sequence[bytes], metadata: TaskMetadata
+        self, ui: Iterable[bytes], api: Iterable[bytes], metadata: TaskMetadata
     ) -> None:
         self._check_open()
         self._task.ui, self._task.api = tuple(ui), tuple(api)
@@ -89,6 +92,14 @@ class MemoryStore:
             raise StoreError(f"task {bare} exists already. Resume it, or choose another id.")
         task = self.tasks[bare] = MemoryTask()
         return MemoryLog(self._folder(bare), task)
+
+    def plant(self, task_id: str, records: Sequence[Record], source_id: str) -> None:
+        log = self.create(task_id)
+        for record in records:
+            log.append(record)
+        source, target = self._folder(source_id), log.folder
+        shutil.copytree(source / COMMAND_OUTPUT, target / COMMAND_OUTPUT, dirs_exist_ok=True)
+        log.close()
 
     def open(self, task_id: str) -> tuple[MemoryLog, Sequence[Record]]:
         bare = clean_id(task_id)

@@ -7,14 +7,15 @@ import itertools
 import os
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from joey.errors import StoreError
+from joey.private_folders import FOLDER_MODE
 
-FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 _PREFIX, _SUFFIX = ".joey-", ".tmp"
+_GATHERED = 256 * 1024
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -30,14 +31,6 @@ def storage_error(what: str, folder: Path, error: OSError) -> StoreError:
 
 def is_full(error: OSError) -> bool:
     return error.errno in _FULL
-
-
-def make_folder(path: Path) -> None:
-    """Make `path` and whatever is missing above it, each 0700 whatever the umask says."""
-    missing = list(itertools.takewhile(lambda folder: not folder.exists(), (path, *path.parents)))
-    for folder in reversed(missing):
-        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
-        folder.chmod(FOLDER_MODE)
 
 
 def make_private(folder: Path) -> None:
@@ -73,8 +66,10 @@ def read_regular(path: Path | str, limit: int = -1) -> bytes | None:
         os.close(descriptor)
 
 
-def replace_files(folder: Path, contents: Mapping[str, bytes]) -> None:
+def replace_files(folder: Path, contents: Mapping[str, bytes | Iterable[bytes]]) -> None:
     """Replace files of `folder`; none is touched before all the new ones are safe on disk.
+
+    Content that comes in pieces is never in memory as a whole.
 
     Raises:
         StoreError: the disk is full, or the folder cannot be written; the old files are intact.
@@ -117,10 +112,22 @@ def write_fully(descriptor: int, data: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def _fill(descriptor: int, data: bytes) -> None:
+def _fill(descriptor: int, data: bytes | Iterable[bytes]) -> None:
     try:
         os.fchmod(descriptor, FILE_MODE)
-        write_fully(descriptor, data)
+        for piece in (data,) if isinstance(data, bytes) else _gathered(data):
+            write_fully(descriptor, piece)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Small pieces in fewer, larger ones."""
+    waiting = bytearray()
+    for piece in pieces:
+        waiting += piece
+        if len(waiting) >= _GATHERED:
+            yield bytes(waiting)
+            waiting.clear()
+    yield bytes(waiting)

@@ -13,7 +13,7 @@ Nothing is ever taken out: a summary or a marker hides what came before it (see 
 
 from __future__ import annotations
 
-import re
+import itertools
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -27,7 +27,10 @@ from joey.core.events import (
     TaskAdopted,
     ToolFinished,
 )
-from joey.core.history.effective import effective, show, visible_places
+from joey.core.history.adopted import beginning
+from joey.core.history.effective import cut_text, effective, show
+from joey.core.history.mending import mend
+from joey.core.history.sealed import Sealed
 from joey.core.messages import (
     Block,
     CallPart,
@@ -44,6 +47,7 @@ from joey.core.messages import (
     UserBlock,
     blocks_of,
     image_block,
+    wire_name,
 )
 from joey.core.prompts.environment import strip_environment
 from joey.core.prompts.replies import (
@@ -65,6 +69,8 @@ class Turn(Struct):
     ts: int
     calls: tuple[ToolCall, ...]
     outcomes: dict[str, ToolFinished]
+    longest: int | None = None
+    """Results are cut to this many characters."""
 
     @property
     def awaits_only_completion(self) -> bool:
@@ -76,6 +82,8 @@ class ApiHistory:
 
     def __init__(self, protocol: ToolProtocol = ToolProtocol.NATIVE) -> None:
         self.protocol = protocol
+        self._sealed = Sealed(Message)
+        """The messages before the latest summary."""
         self._closed: list[Message] = []
         self._visible: list[int] = []
         """Places of the closed messages that nothing hides."""
@@ -120,21 +128,33 @@ class ApiHistory:
         """The closed messages that nothing hides, each for itself."""
         return [self._closed[place] for place in self._visible]
 
-    def rendered(self) -> list[Message]:
+    @property
+    def first(self) -> Message | None:
+        """The message that the history begins with, hidden or not."""
+        return next(iter(self._sealed), None) or next(iter(self._closed), None)
+
+    def stored(self) -> Iterator[Message]:
         """The history as it would be found if the process ended now, hidden messages included."""
-        return [*self._closed, *self._open_results()]
+        return itertools.chain(self._sealed, tuple(self._closed), tuple(self.open_results))
+
+    def rendered(self) -> list[Message]:
+        """All that is stored, at once."""
+        return list(self.stored())
 
     def so_far(self) -> list[Message]:
         """What the model would be shown of all that has happened until now."""
         shown = list(self._shown)
-        for message in self._open_results():
+        for message in self.open_results:
             show(shown, message)
         return shown
 
-    def _open_results(self) -> Iterator[Message]:
+    @property
+    def open_results(self) -> Sequence[Message]:
+        """The message that the latest reply would be answered with now, if there is one."""
         turn = self._turn
-        if turn is not None and turn.calls and not turn.awaits_only_completion:
-            yield _message("user", tuple(self._results(turn)), turn.ts)
+        if turn is None or not turn.calls or turn.awaits_only_completion:
+            return ()
+        return (_message("user", tuple(self._results(turn)), turn.ts),)
 
     def _open_turn(self, event: ReplyReceived) -> None:
         calls = tuple(p.part.call for p in event.parts if isinstance(p.part, CallPart))
@@ -167,7 +187,7 @@ class ApiHistory:
                 case TextPart(text=text) if self.protocol is ToolProtocol.NATIVE and text.strip():
                     yield TextBlock(text)
                 case CallPart(call=call) if self.protocol is ToolProtocol.NATIVE:
-                    yield ToolUseBlock(id=call.id, name=_wire_name(call.name), input=call.input)
+                    yield ToolUseBlock(id=call.id, name=wire_name(call.name), input=call.input)
         if self.protocol is ToolProtocol.XML:
             yield from _xml_blocks(event)
         if event.interrupted and event.parts:
@@ -177,7 +197,7 @@ class ApiHistory:
         turn, self._turn = self._turn, None
         blocks: list[Block] = list(self._results(turn)) if turn is not None else []
         last = self._closed[-1] if self._closed else None
-        if last is not None and last.role == "user" and not last.is_summary and content:
+        if content and last is not None and last.role == "user" and _is_whole(last):
             # The model never answered the message before: say both at once.
             self._closed.pop()
             self._visible.pop()
@@ -185,7 +205,8 @@ class ApiHistory:
             before = blocks_of(last)
             blocks = [*(strip_environment(before) if fresh else before), *blocks]
             blocks.extend(content)
-            self._add(_message("user", tuple(blocks), ts), anew=True)
+            both = replace(_message("user", tuple(blocks), ts), shown_length=last.shown_length)
+            self._add(both, anew=True)
             return
         blocks.extend(content)
         if blocks:
@@ -205,6 +226,8 @@ class ApiHistory:
         for place in self._visible:
             hidden = replace(self._closed[place], condense_parent=event.condense_id)
             self._closed[place] = hidden
+        self._sealed.seal(self._closed)
+        self._closed.clear()
         self._visible.clear()
         self._shown.clear()
         self._add(
@@ -219,6 +242,16 @@ class ApiHistory:
 
     def _truncate(self, event: ContextTruncated) -> None:
         """The oldest after the first are hidden, earlier markers too; a new marker says so."""
+        if event.messages:
+            self._hide_oldest(event)
+        if event.longest is not None:
+            for place in self._visible:
+                self._closed[place] = replace(self._closed[place], shown_length=event.longest)
+            if self._turn is not None:
+                self._turn.longest = event.longest
+        self._shown = effective(self.visible)
+
+    def _hide_oldest(self, event: ContextTruncated) -> None:
         first, *others = self._visible
         markers = [place for place in others if self._closed[place].is_truncation_marker]
         turns = [place for place in others if place not in markers]
@@ -226,17 +259,9 @@ class ApiHistory:
         for place in (*gone, *markers):
             hidden = replace(self._closed[place], truncation_parent=event.truncation_id)
             self._closed[place] = hidden
-        if event.longest is not None:
-            for place in (first, *kept):
-                self._closed[place] = replace(self._closed[place], shown_length=event.longest)
-        if gone:
-            self._insert_marker(event, kept[0] if kept else len(self._closed))
-            kept = [place + 1 for place in kept]
-            first_kept = kept[0] - 1 if kept else len(self._closed) - 1
-            self._visible = [first, first_kept, *kept]
-        else:
-            self._visible = [first, *kept]
-        self._shown = effective(self.visible)
+        marker = kept[0] if kept else len(self._closed)
+        self._insert_marker(event, marker)
+        self._visible = [first, marker, *(place + 1 for place in kept)]
 
     def _insert_marker(self, event: ContextTruncated, place: int) -> None:
         before = self._closed[place].ts if place < len(self._closed) else event.ts
@@ -255,6 +280,8 @@ class ApiHistory:
         for call in turn.calls:
             outcome = turn.outcomes.get(call.id)
             text = interrupted() if outcome is None else outcome.content or empty_result()
+            if turn.longest is not None:
+                text = cut_text(text, turn.longest)
             if self.protocol is ToolProtocol.NATIVE:
                 failed = outcome is not None and outcome.is_error
                 yield ToolResultBlock(tool_use_id=call.id, content=text, is_error=failed)
@@ -269,11 +296,12 @@ class ApiHistory:
     def _adopt(self, event: TaskAdopted) -> None:
         """Take over a history written by somebody else: its last reply may still be open."""
         self.protocol = event.protocol
-        self._closed = list(event.messages)
-        shown = visible_places(self._closed)
-        self._visible = list(shown)
-        self._shown = effective(self.visible)
-        for message in self._closed:
+        mended = mend(event.messages, event.protocol, beginning(event))
+        self._closed, self._visible = mended.messages, mended.visible
+        self._shown = []
+        for place in self._visible:
+            show(self._shown, self._closed[place])
+        for message in {*event.messages, *self._closed}:
             self._call_ids.update(
                 block.id for block in blocks_of(message) if isinstance(block, ToolUseBlock)
             )
@@ -287,9 +315,14 @@ class ApiHistory:
             self._turn = Turn(event.ts, calls, {})
 
 
-def _wire_name(name: str) -> str:
-    """A name that every service takes back; the model may have made it up."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
+def _is_whole(message: Message) -> bool:
+    """Neither a summary nor shown in part: more can be said in the same breath."""
+    return not message.is_summary and message.shown_length is UNSET
+
+
+def _may_grow(message: Message) -> bool:
+    """Whether words can be added to it; summaries and markers may go, and must go alone."""
+    return message.role == "user" and not message.is_summary and not message.is_truncation_marker
 
 
 def _xml_blocks(event: ReplyReceived) -> Iterator[TextBlock]:
@@ -299,10 +332,10 @@ def _xml_blocks(event: ReplyReceived) -> Iterator[TextBlock]:
         yield TextBlock(event.raw or "")
     for placed in event.parts:
         if isinstance(placed.part, CallPart) and placed.part.call.name not in raw:
-            yield TextBlock(_as_xml(placed.part.call))
+            yield TextBlock(as_xml(placed.part.call))
 
 
-def _as_xml(call: ToolCall) -> str:
+def as_xml(call: ToolCall) -> str:
     def text(value: object) -> str:
         return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from joey.core.messages import Block, Message, TextBlock, ToolResultBlock, blocks_of
 
@@ -16,7 +16,7 @@ _CUT = "\n[... {left_out} characters left out to fit the model's context window 
 
 
 def effective(messages: Sequence[Message]) -> list[Message]:
-    """The messages that a request carries, neighbours from the person's side joined."""
+    """The messages that a request carries, neighbours from one side joined."""
     shown: list[Message] = []
     for place in visible_places(messages):
         show(shown, messages[place])
@@ -42,8 +42,8 @@ def show(shown: list[Message], message: Message) -> None:
     """Add a visible message to those before it."""
     if isinstance(message.shown_length, int):
         message = shortened(message, message.shown_length)
-    if shown and shown[-1].role == message.role == "user":
-        shown[-1] = _join(shown[-1], message)
+    if shown and shown[-1].role == message.role:
+        shown[-1] = joined(shown[-1], message)
     else:
         shown.append(message)
 
@@ -79,7 +79,13 @@ def cut_text(text: str, longest: int) -> str:
     return text[:head] + _CUT.format(left_out=left_out) + text[len(text) - (longest - head) :]
 
 
-def _join(first: Message, second: Message) -> Message:
+def joined(first: Message, second: Message) -> Message:
+    details = (*(first.reasoning_details or ()), *(second.reasoning_details or ()))
     return structs.replace(
-        first, content=(*blocks_of(first), *blocks_of(second)), ts=second.ts or first.ts
+        first,
+        content=(*blocks_of(first), *blocks_of(second)),
+        ts=second.ts or first.ts,
+        id=first.id or second.id,
+        reasoning_details=details or UNSET,
+        reasoning_content=first.reasoning_content or second.reasoning_content,
     )

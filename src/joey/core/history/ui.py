@@ -7,7 +7,7 @@ carries its whole content, so the rows on disk never depend on anything that was
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -37,9 +37,16 @@ from joey.core.events import (
     ToolFinished,
     UserSaid,
 )
+from joey.core.history.shelf import RowShelf
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.parsing.json_stream import JsonStream
-from joey.core.revisions import CheckpointSaved, ContextCondensed, ContextTruncated
+from joey.core.revisions import (
+    CheckpointSaved,
+    ContextCondensed,
+    ContextTruncated,
+    TaskForked,
+    TaskRewound,
+)
 
 Approval = Literal["pending", "approved", "rejected"]
 
@@ -95,9 +102,12 @@ class Row(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True)
     result: str | None = None
     is_answered: bool | None = None
     is_protected: bool | None = None
+    always_rule: str | None = None
     context_condense: CondenseInfo | None = None
     context_truncation: TruncationInfo | None = None
     checkpoint: CheckpointInfo | None = None
+    task_id: str | None = None
+    """The subtask whose result this is."""
 
 
 class RequestInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -149,13 +159,17 @@ class OpenRow:
 
 class UiHistory:
     def __init__(self) -> None:
-        self._rows: dict[int, Row | dict[str, Any]] = {}
+        self._rows = RowShelf(Row)
         self._open: dict[int, OpenRow] = {}
 
     @property
     def rows(self) -> Sequence[Row | dict[str, Any]]:
         """All rows that are journalled, in the order of their `ts`."""
-        return [self._rows[ts] for ts in sorted(self._rows)]
+        return list(self._rows)
+
+    def stored(self) -> Iterator[Row | dict[str, Any]]:
+        """The same, as they are now, one after the other."""
+        return iter(self._rows)
 
     @property
     def growing(self) -> Sequence[int]:
@@ -167,10 +181,6 @@ class UiHistory:
         if open_row := self._open.get(ts):
             return open_row.row()
         return self._rows.get(ts)
-
-    def encoded(self) -> list[bytes]:
-        encode = msgspec.json.Encoder().encode
-        return [encode(row) for row in self.rows]
 
     def apply(self, event: Event) -> tuple[Change, ...]:
         self._drop_broken_off(event)
@@ -198,8 +208,12 @@ class UiHistory:
             case ToolFinished(row_ts=int(row_ts)):
                 return self._update(row_ts, result=event.content)
             case TaskAdopted():
-                self._rows = {int(row["ts"]): row for row in event.rows}
-                return tuple(Change("created", ts) for ts in self._rows)
+                return tuple(self._take_over(row) for row in event.rows)
+            case ContextCondensed():
+                self._rows.seal(event.ts)
+                return (self._put(_revision_row(event)),)
+            case TaskRewound() | TaskForked():
+                return self._give_up_asks()
             case _:
                 new = _new_row(event)
                 return () if new is None else (self._put(new),)
@@ -213,9 +227,13 @@ class UiHistory:
                 for ts in [ts for ts, row in self._open.items() if row.opened.say in STREAMED]:
                     del self._open[ts]
 
+    def _take_over(self, row: dict[str, Any]) -> Change:
+        self._rows.put(int(row["ts"]), row)
+        return Change("created", int(row["ts"]))
+
     def _put(self, row: Row) -> Change:
-        seen = self._open.pop(row.ts, None) is not None or row.ts in self._rows
-        self._rows[row.ts] = row
+        streamed = self._open.pop(row.ts, None) is not None
+        seen = self._rows.put(row.ts, row) or streamed
         return Change("updated" if seen else "created", row.ts)
 
     def _put_partial(self, ts: int, say: str, text: str) -> tuple[Change, ...]:
@@ -239,7 +257,7 @@ class UiHistory:
         row = self._rows.get(ts)
         if not isinstance(row, Row):
             return ()
-        self._rows[ts] = structs.replace(row, **fields)
+        self._rows.put(ts, structs.replace(row, **fields))
         return (Change("updated", ts),)
 
     def _close_reply(self, event: ReplyReceived) -> tuple[Change, ...]:
@@ -284,6 +302,14 @@ class UiHistory:
         answered = True if isinstance(event, AskAnswered) else None
         return self._update(event.ask_ts, is_answered=answered, approval_state=state)
 
+    def _give_up_asks(self) -> tuple[Change, ...]:
+        """Nobody waits for an answer to what was asked before."""
+        ours = [row for row in self._rows if isinstance(row, Row)]
+        asked = [row.ts for row in ours if row.approval_state == "pending"]
+        return tuple(
+            change for ts in asked for change in self._update(ts, approval_state="rejected")
+        )
+
 
 def _new_row(event: Event) -> Row | None:
     """The row that an event makes by itself, if it makes one."""
@@ -296,6 +322,9 @@ def _new_row(event: Event) -> Row | None:
             return _say(event.ts, "api_req_started", _json({"apiProtocol": event.api_protocol}))
         case Said(say=say) if say in GROWING:
             return _streamed(event.ts, say, event.text)
+        case Said(task_id=str(child_id)):
+            row = _say(event.ts, event.say, event.text, event.images)
+            return structs.replace(row, task_id=child_id)
         case Said():
             return _say(event.ts, event.say, event.text, event.images)
         case ContextCondensed() | ContextTruncated() | CheckpointSaved():
@@ -323,6 +352,7 @@ def _new_row(event: Event) -> Row | None:
                 diff=event.diff,
                 approval_state="pending" if event.ask in APPROVALS else None,
                 is_protected=event.protected or None,
+                always_rule=event.always,
                 partial=False if event.tool is not None else None,
             )
         case _:

@@ -1,0 +1,151 @@
+"""`python -m bench.long [turns]`: a task of thousands of turns in a small window.
+
+The model refuses requests above its window, by its own way of counting. What is measured: the
+time of a turn and the memory of joey's process, early and at the end; how often the conversation
+was summed up; and the longest request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+
+import msgspec
+from msgspec import Struct
+
+from bench.runs import environment
+from bench.tables import table, verdict
+from joey import Unattended, open_engine
+from joey.core.events import RequestStarted
+from joey.core.settings import Profile, Settings
+from joey.core.state import TaskState
+from joey.engine.engine import TaskOptions
+from joey.testing.server import ModelServer
+from joey.testing.strict import StrictModel, Tally, read_in_turn
+
+TURNS = 5_000
+WINDOW = 32_000
+FILES = 40
+FLAT = 1.5
+EARLY = 500
+COUNTINGS = (4.0, 2.7)
+"""Bytes in a token: as in prose, and as in dense code."""
+
+
+class Outcome(Struct):
+    tally: Tally
+    completed: bool
+    early_turn: float
+    """Milliseconds of CPU, summaries included."""
+    late_turn: float
+    early_memory: float
+    """Megabytes."""
+    late_memory: float
+    seconds: float
+
+
+def main(turns: int = TURNS) -> None:
+    heads = ["a task in a window of 32,000", *(f"{each} bytes a token" for each in COUNTINGS), ""]
+    # Half as many turns where tokens are short: it is summed up twice as often.
+    outcomes = [measure(turns, COUNTINGS[0]), measure(turns // 2, COUNTINGS[1])]
+    rows = [heads, *_figures(outcomes)]
+    table("A long task", rows)
+
+
+def _figures(outcomes: Sequence[Outcome]) -> list[list[str]]:
+    def row(name: str, values: Sequence[str], said: str = "") -> list[str]:
+        return [name, *values, said]
+
+    slower = max(each.late_turn / each.early_turn for each in outcomes)
+    larger = max(each.late_memory / each.early_memory for each in outcomes)
+    refused = sum(each.tally.too_long for each in outcomes)
+    done = all(each.completed for each in outcomes)
+    lost = sum(each.tally.summaries - 1 - each.tally.nested for each in outcomes)
+    return [
+        row("turns", [f"{each.tally.turns:,}" for each in outcomes], "ok" if done else "miss"),
+        row("summaries", [f"{each.tally.summaries:,}" for each in outcomes]),
+        row("not of the one before", [f"{lost}", ""], verdict(lost, 0)),
+        row("longest request", [f"{each.tally.biggest:,}" for each in outcomes]),
+        row("too long", [f"{each.tally.too_long}" for each in outcomes], verdict(refused, 0)),
+        row("CPU ms a turn, early", [f"{each.early_turn:.2f}" for each in outcomes]),
+        row("at the end", [f"{each.late_turn:.2f}" for each in outcomes], verdict(slower, FLAT)),
+        row("memory MB, early", [f"{each.early_memory:.1f}" for each in outcomes]),
+        row("at the end", [f"{each.late_memory:.1f}" for each in outcomes], verdict(larger, FLAT)),
+        row("seconds", [f"{each.seconds:.0f}" for each in outcomes]),
+    ]
+
+
+def measure(turns: int, bytes_per_token: float) -> Outcome:
+    """In a process of its own: others leave memory behind."""
+    command = [sys.executable, "-m", "bench.long", "run", str(turns), str(bytes_per_token)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, env=environment(), check=True)
+    return msgspec.json.decode(done.stdout, type=Outcome)
+
+
+async def run(turns: int, bytes_per_token: float) -> Outcome:
+    model = StrictModel(read_in_turn(FILES, turns), WINDOW, bytes_per_token)
+    server = ModelServer(model)
+    server.on_request = lambda _: server.requests.clear()
+    stamps: list[float] = []
+    memory: list[float] = []
+    started = time.perf_counter()
+    with TemporaryDirectory(prefix="joey-bench-") as name:
+        workspace, home = Path(name, "workspace"), Path(name, "home")
+        make_files(workspace)
+        async with server, open_engine(home=home, env=environment()) as engine:
+            options = TaskOptions(
+                workspace=workspace,
+                profile=Profile(
+                    base_url=server.url, model="strict", api_key="k", context_window=WINDOW
+                ),
+                settings=Settings(always_allow_read_only=True, enable_checkpoints=False),
+                policy=Unattended(),
+            )
+            task = await engine.start("Read every file, again and again.", options=options)
+            async for event in task.events():
+                if isinstance(event, RequestStarted):
+                    stamps.append(time.process_time())
+                    memory.append(resident())
+            completed = task.state is TaskState.COMPLETED
+    costs = [1000 * (after - before) for before, after in pairwise(stamps)]
+    part = max(1, turns // 10)
+    early = min(EARLY, part)
+    return Outcome(
+        tally=model.tally,
+        completed=completed,
+        early_turn=fmean(costs[early // 5 : early // 5 + part]),
+        late_turn=fmean(costs[-part:]),
+        early_memory=memory[early],
+        late_memory=max(memory[-part:]),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def make_files(folder: Path) -> None:
+    folder.mkdir()
+    for number in range(FILES):
+        lines = [f"line {line} of file {number}\n" for line in range(50 + 10 * (number % 10))]
+        (folder / f"file{number}.txt").write_text("".join(lines), encoding="utf-8")
+
+
+def resident() -> float:
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+    return pages * 4096 / 2**20
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["run", turns, bytes_per_token]:
+            outcome = asyncio.run(run(int(turns), float(bytes_per_token)))
+            sys.stdout.buffer.write(msgspec.json.encode(outcome))
+        case [turns]:
+            main(int(turns))
+        case _:
+            main()

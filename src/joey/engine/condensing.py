@@ -1,0 +1,252 @@
+"""Summing a conversation up: one request to a model, one event, or nothing at all.
+
+The model reads the conversation as text and writes a summary. What must not depend on it, the
+person's own words above all, is taken from the record and handed on beside the summary. Nothing
+changes before the summary is whole; whoever cancels, or dies, finds everything as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from joey.core.chunks import TextChunk, UsageChunk
+from joey.core.context.kept import Allotment, Kept, commands_in, summary_content
+from joey.core.context.tokens import CHARACTERS_PER_TOKEN, blocks_tokens, text_tokens
+from joey.core.context.transcript import transcript
+from joey.core.context.window import Window
+from joey.core.events import RequestEnded, RowOpened, Said, UsageChanged
+from joey.core.messages import Message, TextBlock, Usage, UserBlock, plain_text
+from joey.core.models import ModelRequest
+from joey.core.prompts import condense as prompts
+from joey.core.revisions import ContextCondensed
+from joey.engine.patience import Budget, count_down
+from joey.engine.room import Room
+from joey.errors import CondenseError, ProviderError, ToolError, Trouble
+from joey.ports import Provider
+from joey.tools.definition_list import definition_list, definitions_in
+
+if TYPE_CHECKING:
+    from joey.engine.task import Task
+
+ROW = "condense_context"
+ERROR_ROW = "condense_context_error"
+STOPPED = "Condensing was stopped. Nothing has changed."
+_FILES = 100
+_OUTLINED = 15
+_SHORTEST_SUMMARY = 100
+"""Tokens; a conversation that would not get shorter by it is left alone."""
+_SHRINKINGS = 3
+
+
+async def condense(
+    task: Task, instructions: str = "", told_again: Sequence[UserBlock] = ()
+) -> ContextCondensed:
+    """Let a summary stand for all that was said. `told_again` follows it, and is not repeated.
+
+    Raises:
+        CondenseError: nothing has changed.
+    """
+    check_enough(task, told_again)
+    api, room = task.recorder.api, Room(task)
+    messages = (*room.visible, *room.open_results)
+    before = room.gauge.counts.of_all(messages)
+    most = Allotment.of(room.characters)
+    kept = _gather(task, told_again)
+    outlined = structs.replace(kept, outlines=await _outlines(task, most.files))
+    if _least(outlined, most) < before:
+        kept = outlined
+    ts = task.now()
+    task.publish(RowOpened(ts=ts, say=ROW))
+    writing = _Writing(task, most, instructions)
+    try:
+        summary = await writing.write(messages)
+        content = summary_content(summary, kept, most)
+        after = blocks_tokens(content)
+        if after >= before:
+            raise CondenseError("The summary would be longer than the conversation itself.")
+        if task.recorder.api is not api:
+            raise CondenseError("The conversation has changed while it was summed up.")
+    except asyncio.CancelledError:
+        writing.fail(ts, STOPPED)
+        raise
+    except CondenseError as error:
+        writing.fail(ts, str(error))
+        raise
+    event = ContextCondensed(
+        ts=ts,
+        condense_id=f"condense_{ts}",
+        summary=summary,
+        content=content,
+        tokens_before=room.use(),
+        tokens_after=room.gauge.whole(room.head + after),
+        usage=writing.usage,
+        cost=writing.cost,
+    )
+    task.publish(event)
+    task.publish(UsageChanged(ts=task.now(), usage=task.usage))
+    await task.recorder.commit()
+    return event
+
+
+def check_enough(task: Task, told_again: Sequence[UserBlock] = ()) -> None:
+    """Raises CondenseError unless a summary could be shorter than what it stands for."""
+    room = Room(task)
+    messages = (*room.visible, *room.open_results)
+    if not any(message.role == "assistant" for message in messages):
+        raise CondenseError("There is nothing to condense.")
+    least = _least(_gather(task, told_again), Allotment.of(room.characters))
+    if least >= room.gauge.counts.of_all(messages):
+        raise CondenseError("There is nothing to condense: a summary would not be shorter.")
+
+
+def _least(kept: Kept, most: Allotment) -> int:
+    """The tokens of the shortest summary with all that is kept."""
+    return blocks_tokens(summary_content("", kept, most)) + _SHORTEST_SUMMARY
+
+
+def _gather(task: Task, told_again: Sequence[UserBlock]) -> Kept:
+    facts = task.recorder.facts
+    again = plain_text(tuple(told_again))
+    return Kept(
+        task=facts.prompt.text if facts.prompt is not None else "",
+        said=[said.text for said in facts.said if said.text and said.text not in again],
+        commands=commands_in(task.recorder.api.first),
+        todos=facts.todos,
+        mode=f"{task.mode.slug} ({task.mode.name})",
+        files=[place.shown for place in task.bench.memory.newest(_FILES)],
+    )
+
+
+async def _outlines(task: Task, most: int) -> list[str]:
+    """What the latest files define; those that cannot be read or parsed are left out."""
+    outlines, found = task.bench.extras.outlines, list[str]()
+    if outlines is None:
+        return found
+    for place in task.bench.memory.newest(_OUTLINED):
+        if most <= 0:
+            break
+        if not outlines.supports(place.path.name):
+            continue
+        try:
+            definitions = await definitions_in(place, outlines, task.bench.files)
+        except ToolError:
+            continue  # the name stays in the list of files
+        if definitions:
+            found.append(definition_list(place.shown, definitions))
+            most -= len(found[-1])
+    return found
+
+
+class _Writing:
+    """The request for a summary, as often as it takes, and what that used."""
+
+    def __init__(self, task: Task, most: Allotment, instructions: str) -> None:
+        self._task = task
+        bench, settings = task.bench, task.bench.settings
+        self._provider: Provider = bench.condenser or task.provider
+        problem = bench.others.take_problem_of_summaries() if bench.others is not None else None
+        if problem is not None:
+            task.publish(Said(ts=task.now(), say="error", text=problem))
+        words = max(100, min(2_000, most.summary // 12))
+        self._instruction = prompts.instruction(
+            settings.custom_condensing_prompt, instructions, words
+        )
+        self.usage: Usage | None = None
+
+    @property
+    def cost(self) -> float | None:
+        return None if self.usage is None else self._provider.model.cost(self.usage)
+
+    async def write(self, messages: Sequence[Message]) -> str:
+        """Raises CondenseError."""
+        budget, room, shrinkings = Budget(self._task.bench.settings), self._room, 0
+        while True:
+            try:
+                text = await asyncio.to_thread(_fitting, messages, room)
+                return await self._ask(text)
+            except ProviderError as error:
+                if error.trouble is Trouble.OVERFLOW and shrinkings < _SHRINKINGS:
+                    shrinkings += 1
+                    room //= 2
+                    continue
+                was_empty = error.trouble is Trouble.EMPTY and budget.attempts > 0
+                wait = None if was_empty else budget.wait_after(error)
+                if wait is None:
+                    raise CondenseError(f"No summary could be written: {error}") from error
+                await count_down(self._task, error, wait, budget)
+
+    @property
+    def _room(self) -> int:
+        """Tokens that the conversation may take, by our estimate."""
+        window = Window.of(self._provider.model)
+        own = text_tokens(prompts.SYSTEM) + text_tokens(self._instruction)
+        is_own_model = self._provider.model.id == self._task.provider.model.id
+        scale = self._task.gauge.scale if is_own_model else 1.0
+        return int((window.allowed - own) / scale) - _SHORTEST_SUMMARY
+
+    async def _ask(self, text: str) -> str:
+        content = (TextBlock(text), TextBlock(self._instruction))
+        message = Message(role="user", content=content)
+        request = ModelRequest(system=prompts.SYSTEM, messages=(message,), task_id=self._task.id)
+        pieces: list[str] = []
+        usage: Usage | None = None
+        try:
+            async with aclosing(self._provider.stream(request)) as chunks:  # type: ignore[type-var]
+                async for chunk in chunks:
+                    match chunk:
+                        case TextChunk():
+                            pieces.append(chunk.text)
+                        case UsageChunk():
+                            usage = chunk.usage
+        finally:
+            self.usage = _sum(self.usage, usage)
+        summary = "".join(pieces).strip()
+        if not summary:
+            raise ProviderError("The model's summary was empty.", trouble=Trouble.EMPTY)
+        return summary
+
+    def fail(self, ts: int, reason: str) -> None:
+        """Close the row, and count what was used."""
+        task = self._task
+        if self.usage is not None:
+            task.publish(
+                RequestEnded(
+                    ts=task.now(),
+                    request_ts=ts,
+                    usage=self.usage,
+                    cost=self.cost,
+                    cancel_reason="streaming_failed",
+                    error=reason,
+                )
+            )
+            task.publish(UsageChanged(ts=task.now(), usage=task.usage))
+        task.publish(Said(ts=ts, say=ERROR_ROW, text=reason))
+
+
+def _fitting(messages: Sequence[Message], tokens: int) -> str:
+    """The conversation as text that is surely within so many tokens."""
+    most = max(0, tokens) * CHARACTERS_PER_TOKEN
+    text = transcript(messages, most)
+    while most > CHARACTERS_PER_TOKEN and (counted := text_tokens(text)) > max(tokens, 1):
+        most = min(most * 9 // 10, most * tokens // counted)
+        text = transcript(messages, most)
+    return text
+
+
+def _sum(first: Usage | None, second: Usage | None) -> Usage | None:
+    if first is None or second is None:
+        return first or second
+    costs = [usage.cost for usage in (first, second) if usage.cost is not None]
+    return structs.replace(
+        first,
+        input=first.input + second.input,
+        output=first.output + second.output,
+        cache_writes=first.cache_writes + second.cache_writes,
+        cache_reads=first.cache_reads + second.cache_reads,
+        cost=sum(costs) if costs else None,
+    )

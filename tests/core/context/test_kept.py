@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joey.core.context.kept import (
+    Allotment,
+    Kept,
+    commands_in,
+    is_brought,
+    summary_content,
+    words_in,
+)
+from joey.core.messages import Message, TextBlock, ToolResultBlock
+from joey.core.todos import Todo
+
+AMPLE = Allotment.of(1_000_000)
+
+
+def told(kept: Kept, most: Allotment = AMPLE, summary: str = "In short.") -> str:
+    return "\n".join(block.text for block in summary_content(summary, kept, most))
+
+
+@pytest.mark.requirement("context:kept")
+def test_the_persons_words_stand_as_they_were_said_in_their_order() -> None:
+    text = told(Kept(task="mend it", said=["then", "at last"]))
+    assert text.index("In short.") < text.index("mend it") < text.index("then")
+    assert text.index("then") < text.index("at last")
+
+
+@pytest.mark.requirement("context:kept")
+def test_of_many_words_the_newest_are_kept() -> None:
+    said = [f"word {number} " + "x" * 300 for number in range(20)]
+    text = told(Kept(task="t", said=said), Allotment.of(12_000))
+    assert "word 19" in text
+    assert "word 18" in text
+    assert "word 5 " not in text
+
+
+@pytest.mark.requirement("context:kept")
+def test_open_todos_mode_files_and_commands_are_kept() -> None:
+    todos = (Todo("1", "dig", "completed"), Todo("2", "sow", "pending"))
+    command = '<command name="plan">\nPlan first.\n</command>'
+    text = told(
+        Kept(
+            task="t",
+            todos=todos,
+            mode="code (Code)",
+            files=["b.py", "a.py"],
+            outlines=["# b.py\n1--9 | class B:"],
+            commands=[command],
+        )
+    )
+    assert "[ ] sow" in text
+    assert "dig" not in text
+    assert "Mode: code (Code)" in text
+    assert text.index("- b.py") < text.index("- a.py") < text.index("class B:")
+    assert command in text
+
+
+@given(
+    st.integers(0, 400_000),
+    st.integers(0, 20_000),
+    st.lists(st.integers(0, 20_000), max_size=20),
+)
+def test_nothing_outgrows_its_allotment(room: int, size: int, sizes: list[int]) -> None:
+    texts = ["x" * each for each in sizes]
+    kept = Kept(task="t" * size, said=texts, commands=texts, files=texts, outlines=texts)
+    text = told(kept, Allotment.of(room), "s" * size)
+    assert len(text) < max(0, room) + 4_000
+
+
+def test_commands_and_brought_content_are_known_by_how_they_begin() -> None:
+    command = TextBlock('<command name="plan">\nPlan.\n</command>')
+    message = Message(role="user", content=(TextBlock("/plan it"), command))
+    assert commands_in(message) == [command.text]
+    assert commands_in(None) == []
+    assert is_brought(command)
+    assert is_brought(TextBlock("[read_file for 'a.py']\n1 | x"))
+    assert not is_brought(TextBlock("a word about <command>"))
+
+
+def test_the_words_of_a_message_are_not_its_results_or_surroundings() -> None:
+    words = TextBlock("go on")
+    message = Message(
+        role="user",
+        content=(
+            ToolResultBlock(tool_use_id="a", content="r"),
+            words,
+            TextBlock("<environment_details>\nnow\n</environment_details>"),
+        ),
+    )
+    assert words_in(message) == (words,)

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joey.core.context.tokens import TokenCounts, block_tokens, text_tokens, tools_tokens
+from joey.core.messages import (
+    ImageBlock,
+    ImageSource,
+    Message,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from joey.core.models import ToolSpec
+
+
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_more_text_is_never_fewer_tokens(first: str, second: str) -> None:
+    assert text_tokens(first + second) >= text_tokens(first)
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        ("", 0, 0),
+        ("def main() -> None:\n    return None\n" * 100, 900, 1300),
+        ("漢字" * 100, 200, 300),
+        ("Привет, мир! " * 100, 500, 1300),
+        ("🙂" * 100, 150, 300),
+        ("\ud800", 1, 3),
+    ],
+)
+def test_text_costs_about_what_models_say(text: str, least: int, most: int) -> None:
+    assert least <= text_tokens(text) <= most
+
+
+def test_calls_results_and_images_count() -> None:
+    call = ToolUseBlock(id="a", name="read_file", input={"path": "x" * 300})
+    assert block_tokens(call) > 100
+    assert block_tokens(ToolResultBlock(tool_use_id="a", content="x" * 300)) > 100
+    picture = ImageBlock(ImageSource(media_type="image/png", data="A" * 3_000_000))
+    assert 1_000 < block_tokens(picture) < 10_000
+    both = ToolResultBlock(tool_use_id="a", content=[TextBlock("x" * 300), picture])
+    assert block_tokens(both) > block_tokens(picture) + 100
+
+
+def test_a_list_of_tools_counts_as_its_json() -> None:
+    tool = ToolSpec(name="t", description="d" * 3_000, parameters={"type": "object"})
+    assert tools_tokens(()) == 0
+    assert tools_tokens((tool,)) > 1_000
+
+
+@given(st.lists(st.integers(0, 5), max_size=30))
+def test_sums_follow_a_conversation_wherever_it_changes(lengths: list[int]) -> None:
+    counts, messages = TokenCounts(), list[Message]()
+    for length in lengths:
+        del messages[length:]
+        messages += [Message(role="user", content="x" * n) for n in range(3)]
+        sums = counts.sums(list(messages))
+        assert sums == [counts.of_all(messages[:n]) for n in range(len(messages) + 1)]
+
+
+def test_a_message_is_counted_once_and_forgotten_with_it() -> None:
+    counts = TokenCounts()
+    message = Message(role="user", content="words " * 100)
+    assert counts.of(message) == counts.of(message) > 200
+    assert counts.of_all([message, message]) == 2 * counts.of(message)
+    reasoned = Message(role="assistant", content="x", reasoning_details=({"text": "y" * 300},))
+    assert counts.of(reasoned) > 100
+    thought = Message(role="assistant", content="x", reasoning_content="y" * 300)
+    assert counts.of(thought) > 100

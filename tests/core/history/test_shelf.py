@@ -1,0 +1,60 @@
+"""Rows and messages that a summary has closed are packed away, and are there when looked for."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joey.core.history.sealed import Sealed
+from joey.core.history.shelf import RowShelf
+from joey.core.history.ui import Row
+from joey.core.messages import Message, TextBlock
+
+
+def row(ts: int, text: str = "") -> Row:
+    return Row(ts=ts, type="say", say="text", text=text)
+
+
+@given(
+    steps=st.lists(
+        st.one_of(
+            st.tuples(st.just("put"), st.integers(1, 40), st.text(max_size=5)),
+            st.tuples(st.just("seal"), st.integers(1, 41), st.just("")),
+            st.tuples(st.just("get"), st.integers(1, 40), st.just("")),
+        ),
+        max_size=40,
+    )
+)
+def test_sealing_changes_nothing_that_can_be_seen(steps: list[tuple[str, int, str]]) -> None:
+    shelf, plain = RowShelf(Row), dict[int, Row]()
+    for what, ts, text in steps:
+        match what:
+            case "put":
+                assert shelf.put(ts, row(ts, text)) == (ts in plain)
+                plain[ts] = row(ts, text)
+            case "seal":
+                shelf.seal(ts)
+            case _:
+                assert shelf.get(ts) == plain.get(ts)
+        assert list(shelf) == [plain[ts] for ts in sorted(plain)]
+
+
+def test_rows_of_somebody_else_keep_their_place() -> None:
+    shelf = RowShelf(Row)
+    shelf.put(1, {"ts": 1, "odd": True})
+    shelf.put(2, row(2))
+    shelf.put(3, {"ts": 3})
+    shelf.seal(10)
+    shelf.put(11, row(11))
+    assert list(shelf) == [{"ts": 1, "odd": True}, row(2), {"ts": 3}, row(11)]
+
+
+def test_what_is_added_while_it_is_read_is_not_part_of_it() -> None:
+    sealed = Sealed(Message)
+    said = Message(role="user", content=(TextBlock("hello"),), ts=1, condense_parent="c")
+    sealed.seal([said])
+    reading = iter(sealed)
+    sealed.seal([said])
+    [read] = reading
+    assert (read.content, read.condense_parent) == (said.content, "c")
+    assert len(sealed) == 2

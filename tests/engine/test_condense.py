@@ -1,0 +1,322 @@
+"""Condensing a conversation because a person wants it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from joey.core.events import RequestStarted, RowOpened, TaskFinished, ToolFinished
+from joey.core.prompts.condense import INSTRUCTION
+from joey.core.settings import Settings
+from joey.core.state import TaskState
+from joey.engine.endings import Aborted, Completed
+from joey.engine.engine import TaskOptions
+from joey.engine.mode_providers import SUMMARIES, ModeProviders
+from joey.engine.task import Task
+from joey.engine.unattended import Unattended
+from joey.errors import CondenseError, ConfigError, UserError
+from joey.ports import Provider
+from joey.testing.script import Turn, fail, pause, say
+from joey.testing.scripted import ScriptedProvider, ScriptedTurn
+from tests.engine.narrow import NarrowModel, condensed, read, text_of
+from tests.engine.workshop import Workshop, asked, finish, heard, rows, settled
+
+
+@pytest.fixture
+def shop(workshop: Workshop) -> Workshop:
+    for number in range(4):
+        (workshop.root / f"file{number}.txt").write_text("some words of a file\n" * 200)
+    return workshop
+
+
+def model(shop: Workshop, *turns: ScriptedTurn, summaries: list[ScriptedTurn]) -> NarrowModel:
+    shop.provider = narrow = NarrowModel(turns, summaries=summaries)
+    return narrow
+
+
+async def worked(shop: Workshop, *summaries: ScriptedTurn, **about: object) -> Task:
+    """A task that has read two files and rests."""
+    model(shop, read(0), read(1), finish(), summaries=list(summaries))
+    task = await shop.start(policy=Unattended(), **about)  # type: ignore[arg-type]
+    assert await settled(task) == Completed("all done")
+    return task
+
+
+def look(task: Task) -> object:
+    api = task.recorder.api
+    return msgspec.to_builtins([api.so_far(), api.rendered(), list(task.rows)])
+
+
+@pytest.mark.requirement("context:manual")
+async def test_a_completed_task_is_condensed_and_stays_completed(shop: Workshop) -> None:
+    task = await worked(shop, Turn(say("Two files were read.")))
+    since = task.seq
+    event = await task.condense("Keep the names.")
+    assert event.summary == "Two files were read."
+    assert task.state is TaskState.COMPLETED
+    assert (await settled(task)) == Completed("all done")
+    assert [record.event for record in task.bus.after(since)] == [event]
+    assert len(task.recorder.api.messages) == 1
+    narrow = shop.provider
+    assert isinstance(narrow, NarrowModel)
+    asked_for = text_of(narrow.summary_requests[0].messages[0])
+    assert "Keep the names." in asked_for
+    assert "some words of a file" in asked_for
+    assert INSTRUCTION in asked_for
+    assert not narrow.summary_requests[0].tools
+    narrow.left = [finish("more")]
+    await task.send("Go on.")
+    assert await settled(task) == Completed("more")
+    assert "Two files were read." in text_of(narrow.asked[-1].messages[0])
+    assert "Go on." in text_of(narrow.asked[-1].messages[0])
+
+
+@pytest.mark.requirement("context:manual")
+async def test_there_must_be_something_to_condense(shop: Workshop) -> None:
+    task = await worked(shop, Turn(say("Short.")))
+    await task.condense()
+    before = look(task)
+    with pytest.raises(CondenseError, match="nothing to condense"):
+        await task.condense()
+    assert look(task) == before
+
+
+@pytest.mark.requirement("context:manual")
+async def test_a_summary_that_is_no_shorter_counts_as_failed(shop: Workshop) -> None:
+    task = await worked(shop, Turn(say("many words " * 10_000)))
+    shown = msgspec.to_builtins(task.recorder.api.so_far())
+    with pytest.raises(CondenseError, match="longer than the conversation"):
+        await task.condense()
+    assert msgspec.to_builtins(task.recorder.api.so_far()) == shown
+    assert rows(task, "condense_context_error")
+    assert task.usage.total_tokens_in > sum(_narrow(shop).sizes[:3])
+
+
+@pytest.mark.requirement("context:manual")
+async def test_a_service_that_fails_leaves_everything_as_it_was(shop: Workshop) -> None:
+    task = await worked(shop, Turn(fail(401, "who are you?")))
+    shown = msgspec.to_builtins(task.recorder.api.so_far())
+    with pytest.raises(UserError, match="who are you"):
+        await task.condense()
+    assert msgspec.to_builtins(task.recorder.api.so_far()) == shown
+    assert task.state is TaskState.COMPLETED
+
+
+@pytest.mark.requirement("context:manual")
+async def test_passing_trouble_is_waited_out(shop: Workshop) -> None:
+    task = await worked(shop, Turn(fail(529, "overloaded")), Turn(say("At last.")))
+    event = await task.condense()
+    assert event.summary == "At last."
+    assert rows(task, "api_req_retry_delayed")
+
+
+@pytest.mark.requirement("context:cancel")
+async def test_cancelling_a_summary_changes_nothing(shop: Workshop) -> None:
+    never = asyncio.Event()
+    task = await worked(shop, [Turn(say("half a")).steps[0], pause(never)])
+    shown = msgspec.to_builtins(task.recorder.api.so_far())
+    condensing = asyncio.ensure_future(task.condense())
+    opened = await heard(task, RowOpened, task.seq)
+    assert opened.say == "condense_context"
+    assert task.running
+    await task.cancel()
+    with pytest.raises(CondenseError, match="stopped"):
+        await condensing
+    assert msgspec.to_builtins(task.recorder.api.so_far()) == shown
+    assert task.state is TaskState.COMPLETED
+    assert not task.recorder.ui.growing
+    assert not condensed(task)
+
+
+@pytest.mark.requirement("context:cancel")
+async def test_cancelling_a_run_that_is_being_condensed_changes_nothing(shop: Workshop) -> None:
+    never = asyncio.Event()
+    narrow = model(shop, *map(read, range(4)), finish(), summaries=[[pause(never)]])
+    settings = Settings(auto_condense_context_percent=30)
+    task = await shop.start(policy=Unattended(), settings=settings)
+    with task.subscribe(0) as subscription:
+        async for item in subscription:
+            if isinstance(item.event, RowOpened) and item.event.say == "condense_context":
+                break
+    shown = msgspec.to_builtins(task.recorder.api.so_far())
+    await task.cancel()
+    assert await settled(task) == Aborted()
+    assert msgspec.to_builtins(task.recorder.api.so_far()) == shown
+    assert not condensed(task)
+    assert narrow.open_streams == 0
+
+
+@pytest.mark.requirement("context:crash")
+async def test_a_death_while_a_summary_is_written_loses_nothing(
+    shop: Workshop, tmp_path: Path
+) -> None:
+    never = asyncio.Event()
+    task = await worked(shop, [Turn(say("half a")).steps[0], pause(never)], Turn(say("Whole.")))
+    shown = msgspec.to_builtins(task.recorder.api.so_far())
+    task.begin_condensing()
+    await heard(task, RowOpened, task.seq)
+    left = tmp_path / "left"
+    shutil.copytree(shop.home, left)
+    await shop.engine.close()
+    for lock in left.rglob("*lock*"):
+        lock.unlink()
+    shop.home = left
+    shop.engine = shop.new_engine()
+    narrow = _narrow(shop)
+    narrow.left = [finish("again")]
+    options = TaskOptions(workspace=shop.root, policy=Unattended())
+    again = await shop.engine.resume(task.id, "Go on.", options=options)
+    assert await settled(again) == Completed("again")
+    sent = msgspec.to_builtins(list(narrow.asked[-1].messages))
+    assert sent[: len(shown)] == shown
+    assert (await again.condense()).summary == "Whole."
+
+
+@pytest.mark.requirement("context:manual")
+async def test_a_task_at_work_is_condensed_before_its_next_request(shop: Workshop) -> None:
+    gate = asyncio.Event()
+    narrow = model(
+        shop, read(0), Turn(pause(gate), *read(1).steps), finish(), summaries=[Turn(say("So far."))]
+    )
+    task = await shop.start(policy=Unattended())
+    await heard(task, ToolFinished)
+    await heard(task, RequestStarted, task.seq)
+    condensing = asyncio.ensure_future(task.condense())
+    await asyncio.sleep(0)
+    with pytest.raises(CondenseError, match="already"):
+        task.begin_condensing()
+    gate.set()
+    assert (await condensing).summary == "So far."
+    assert await settled(task) == Completed("all done")
+    assert "So far." in text_of(narrow.asked[-1].messages[0])
+    assert "file1.txt" in text_of(narrow.summary_requests[0].messages[0])
+
+
+@pytest.mark.requirement("context:manual")
+async def test_a_wish_that_comes_with_the_last_reply_is_granted_at_rest(shop: Workshop) -> None:
+    narrow = model(shop, read(0), read(1), finish(), summaries=[Turn(say("So far."))])
+    task = await shop.start()
+    ask = await asked(task)
+    condensing = asyncio.ensure_future(task.condense())
+    await asyncio.sleep(0)
+    assert not narrow.summary_requests
+    assert task.pending == ask
+    await task.approve()
+    assert (await condensing).summary == "So far."
+    assert await settled(task) == Completed("all done")
+
+
+async def test_words_that_come_while_a_summary_is_written_are_heard_after_it(
+    shop: Workshop,
+) -> None:
+    gate = asyncio.Event()
+    task = await worked(shop, Turn(pause(gate), say("So far.")))
+    narrow = _narrow(shop)
+    narrow.left = [finish("heard")]
+    condensing = asyncio.ensure_future(task.condense())
+    await heard(task, RowOpened, task.seq)
+    await task.send("One more thing.")
+    since = task.seq
+    gate.set()
+    await condensing
+    await heard(task, TaskFinished, since)
+    assert await settled(task) == Completed("heard")
+    told = text_of(narrow.asked[-1].messages[0])
+    assert told.index("So far.") < told.index("One more thing.")
+
+
+@pytest.mark.requirement("context:rewind")
+async def test_going_back_before_a_summary_shows_what_it_hid(shop: Workshop) -> None:
+    task = await worked(shop, Turn(say("So far.")))
+    before = look(task)
+    last = max(int(row["ts"]) for row in msgspec.to_builtins(list(task.rows)))
+    event = await task.condense()
+    narrow = _narrow(shop)
+    narrow.left = [finish("later")]
+    await task.send("And then?")
+    await settled(task)
+    await task.rewind(last)
+    assert look(task) == before
+    await task.undo_rewind()
+    assert task.recorder.api.first is not None
+    assert event.condense_id == task.recorder.api.first.condense_parent
+
+
+async def test_the_persons_own_words_stand_in_place_of_ours(shop: Workshop) -> None:
+    settings = Settings(custom_condensing_prompt="Write a haiku.", always_allow_read_only=True)
+    task = await worked(shop, Turn(say("Leaves fall on the code.")), settings=settings)
+    await task.condense()
+    told = text_of(_narrow(shop).summary_requests[0].messages[0])
+    assert "Write a haiku." in told
+    assert INSTRUCTION not in told
+
+
+async def test_another_model_may_write_the_summaries() -> None:
+    made: list[str] = []
+
+    def make(profile: str) -> Provider:
+        made.append(profile)
+        if profile == "gone":
+            raise ConfigError("There is no profile 'gone'.")
+        return ScriptedProvider([])
+
+    assert ModeProviders({}, make).for_summaries() is None
+    others = ModeProviders({SUMMARIES: "small"}, make)
+    assert others.for_summaries() is others.for_summaries()
+    lost = ModeProviders({SUMMARIES: "gone"}, make)
+    assert lost.for_summaries() is None
+    problem = lost.take_problem_of_summaries()
+    assert problem is not None
+    assert "condensingProfile" in problem
+    assert lost.take_problem_of_summaries() is None
+    assert made == ["small", "gone"]
+
+
+@pytest.mark.requirement("context:adopted")
+async def test_a_task_of_roo_can_be_condensed(shop: Workshop) -> None:
+    folder = shop.home / "tasks" / "0196e6b5-4fb2-7391-b6a7-2b7a4b4f7c10"
+    folder.mkdir(parents=True)
+    read_file = {"type": "tool_use", "id": "t1", "name": "read_file", "input": {"path": "a.txt"}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "words\n" * 1000}
+    api = [
+        {"role": "user", "ts": 1, "content": [{"type": "text", "text": "<task>\nread\n</task>"}]},
+        {"role": "assistant", "ts": 2, "content": [read_file]},
+        {"role": "user", "ts": 3, "content": [result]},
+        {"role": "assistant", "ts": 4, "content": [{"type": "text", "text": "I have read it."}]},
+    ]
+    ui = [
+        {"ts": 1, "type": "say", "say": "text", "text": "read"},
+        {"ts": 3, "type": "say", "say": "user_feedback", "text": "be quick"},
+        {"ts": 4, "type": "say", "say": "text", "text": "I have read it.", "partial": False},
+    ]
+    (folder / "api_conversation_history.json").write_text(json.dumps(api))
+    (folder / "ui_messages.json").write_text(json.dumps(ui))
+    model(shop, summaries=[Turn(say("It was read."))])
+    options = TaskOptions(workspace=shop.root, policy=Unattended())
+    task = await shop.engine.open(folder.name, options=options)
+    event = await task.condense()
+    told = "\n".join(block.text for block in event.content)
+    assert "It was read." in told
+    assert "be quick" in told
+    (shown,) = task.recorder.api.messages
+    assert shown.is_summary
+
+
+def _narrow(shop: Workshop) -> NarrowModel:
+    assert isinstance(shop.provider, NarrowModel)
+    return shop.provider
+
+
+async def test_a_summary_covers_the_results_of_the_turn_before(shop: Workshop) -> None:
+    narrow = model(shop, *map(read, range(3)), finish(), summaries=[])
+    settings = Settings(auto_condense_context_percent=30)
+    task = await shop.start(policy=Unattended(), settings=settings)
+    await settled(task)
+    first = text_of(narrow.summary_requests[0].messages[0])
+    reads = first.count("calls read_file")
+    assert reads == first.count("## Result of the call") > 0

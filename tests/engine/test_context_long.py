@@ -1,0 +1,60 @@
+"""Hundreds of turns in a window that a few of them fill, over the wire of a real service."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from joey import Unattended, open_engine
+from joey.core.settings import Profile, Settings
+from joey.engine.endings import Completed
+from joey.engine.engine import TaskOptions
+from joey.testing.server import ModelServer
+from joey.testing.strict import StrictModel, read_in_turn
+
+TURNS = 150
+WINDOW = 14_000
+FILES = 12
+
+
+@pytest.mark.requirement("context:long", "context:never-above-window")
+@pytest.mark.parametrize(
+    ("provider", "bytes_per_token"), [("anthropic", 4.0), ("openai-compatible", 2.7)]
+)
+async def test_a_task_goes_on_through_many_windows(
+    tmp_path: Path, provider: str, bytes_per_token: float
+) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    for number in range(FILES):
+        lines = (f"line {line} of file {number}\n" for line in range(20 + 5 * number))
+        (workspace / f"file{number}.txt").write_text("".join(lines))
+    model = StrictModel(read_in_turn(FILES, TURNS), WINDOW, bytes_per_token)
+    home = tmp_path / "home"
+    async with ModelServer(model) as server, open_engine(home=home, env={}) as engine:
+        profile = Profile(
+            provider=provider,
+            base_url=server.url,
+            model="strict",
+            api_key="k",
+            context_window=WINDOW,
+            max_tokens=1_000,
+        )
+        options = TaskOptions(
+            workspace=workspace,
+            profile=profile,
+            settings=Settings(mcp_enabled=False, browser_tool_enabled=False),
+            mode="ask",
+            policy=Unattended(),
+        )
+        async with asyncio.timeout(60):
+            task = await engine.start("Read every file, again and again.", options=options)
+            assert await task.wait() == Completed(f"{TURNS} files read.")
+    tally = model.tally
+    assert tally.turns == TURNS + 1
+    assert tally.too_long == 0
+    assert tally.summaries > 5
+    assert tally.nested == tally.summaries - 1
+    assert tally.biggest <= WINDOW

@@ -1,0 +1,41 @@
+"""Only the latest records are in memory; all of them can be had."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joey.core.events import Record, Said
+from joey.engine.records import KEPT, Records
+
+
+def record(seq: int) -> Record:
+    return Record(seq, Said(ts=seq, say="text"))
+
+
+@given(count=st.integers(0, 3 * KEPT), opened=st.integers(0, 3 * KEPT), since=st.integers(0, 9000))
+def test_what_came_after_any_number_is_whole(count: int, opened: int, since: int) -> None:
+    journal = [record(seq) for seq in range(1, opened + 1)]
+    records = Records(lambda: journal, journal[:])
+    for seq in range(opened + 1, opened + count + 1):
+        journal.append(record(seq))
+        records.append(journal[-1])
+    assert records.seq == len(journal)
+    assert list(records.after(since)) == journal[since:]
+
+
+def test_long_ago_is_not_in_memory() -> None:
+    reads = 0
+
+    def read() -> list[Record]:
+        nonlocal reads
+        reads += 1
+        return [record(seq) for seq in range(1, 5 * KEPT)]
+
+    records = Records(read)
+    for seq in range(1, 5 * KEPT):
+        records.append(record(seq))
+    assert len(records.after(4 * KEPT)) == KEPT - 1
+    assert reads == 0
+    assert len(records.after(0)) == 5 * KEPT - 1
+    assert reads == 1
