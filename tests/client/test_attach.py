@@ -177,6 +177,18 @@ async def test_without_a_terminal_it_shows_the_task_to_its_end(tmp_path: Path) -
         assert "approved" in again.out
 
 
+async def test_without_a_terminal_a_question_that_nobody_answers_ends_the_view(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path, Turn(write("note", "hi\n"))) as stage:
+        session = await stage.engine.start("write", configuration=ASK)
+        shown = await stage.run()
+        assert shown.code == 3
+        assert "write_to_file note" in shown.out
+        assert "joey: the task waits for an answer, which cannot be given" in shown.err
+        assert session.running
+
+
 async def test_open_tasks_are_listed(tmp_path: Path) -> None:
     turns = (Turn(write("note", "hi\n")),)
     async with serving(tmp_path, *turns) as stage:
@@ -199,9 +211,14 @@ async def test_what_cannot_be_attached_to_is_told(tmp_path: Path) -> None:
         unknown = await stage.run("0000")
         assert unknown.code == 2
         assert "has no task '0000'" in unknown.err
-        wrong = await stage.joey.run("attach", "--url", f"{stage.url}#token=wrong")
+        env = stage.joey.env | {"JOEY_TOKEN": "wrong"}
+        wrong = await stage.joey.run("attach", "--url", stage.url, env=env)
         assert wrong.code == 1
         assert "wants another token" in wrong.err
+        seen = await stage.joey.run("attach", "--url", f"{stage.url}#token=seen-by-all")
+        assert seen.code == 2
+        assert "JOEY_TOKEN" in seen.err
+        assert "seen-by-all" not in seen.err
         nobody = await stage.joey.run("attach", "--url", "http://127.0.0.1:1/")
         assert nobody.code == 1
         assert "there is no joey server at" in nobody.err

@@ -40,11 +40,14 @@ from joey.core.events import (
     ToolFinished,
     UserSaid,
 )
+from joey.core.history.path import live_path
+from joey.core.history.ui import UiHistory
 from joey.core.messages import TextPart
 from joey.core.narration import Narrator, Replay
 from joey.core.settings import Settings
 from joey.core.wire import EventFrame, encode_frame
 from joey.testing.script import Turn, call, say, think
+from tests.core.history.test_path import Story, stories
 from tests.engine.workshop import Workshop, done
 
 ASKING = Settings(always_allow_execute=True, allowed_commands=("*",))
@@ -295,3 +298,20 @@ def test_a_question_without_an_answer_is_withdrawn_when_the_task_goes_on() -> No
     assert client.pending is not None
     client.take(active)
     assert client.pending is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(stories())
+@pytest.mark.requirement("rewind:clients")
+def test_a_client_has_the_rows_that_are_in_sight_however_often_it_was_rewound(
+    story: Story,
+) -> None:
+    narrator, following = Narrator("t"), Following((), 0)
+    for number, record in enumerate(story.records):
+        for told in narrator.tell(record.seq, record.event):
+            following.take(msgspec.json.decode(encode_frame(told), type=EventFrame))
+        path = live_path(story.records[: number + 1])
+        ui = UiHistory()
+        for each in path:
+            ui.apply(each.event)
+        assert list(following.rows) == msgspec.to_builtins(list(ui.rows))

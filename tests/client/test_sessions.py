@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from joey.client.remote_session import RemoteSession
 from joey.client.session import Session
 from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import (
@@ -31,6 +32,8 @@ from joey.core.events import (
     ToolFinished,
     UserSaid,
 )
+from joey.core.revisions import TaskRewound
+from joey.errors import JoeyError
 from joey.testing.script import Turn, pause, say
 from joey.testing.server import ModelServer
 from tests.client.serving import ALLOW_ALL, PATIENCE, a_place, done, write
@@ -200,8 +203,51 @@ async def test_rows_are_those_of_the_history(tmp_path: Path, flavour: str) -> No
         await until(session, AskOpened)
         rows = [msgspec.to_builtins(row) for row in session.rows]
         assert [row.get("say") or row.get("ask") for row in rows] == [
-            *("text", "api_req_started", "text", "tool"),
+            *("text", "api_req_started", "text", "tool", "checkpoint_saved", "checkpoint_saved"),
             *("api_req_started", "completion_result", "completion_result"),
         ]
         assert rows[3]["approvalState"] == "approved"
         assert "created" in rows[3]["result"]
+
+
+@pytest.mark.requirement("rewind:clients")
+async def test_a_session_goes_back_and_forth(tmp_path: Path, flavour: str) -> None:
+    turns = Turn(say("Writing."), write("note", "hi\n")), Turn(done("written")), Turn(done("anew"))
+    async with sessions(tmp_path, flavour, *turns) as (start, _):
+        session = await start("write", **ALLOW_ALL)
+        await until(session, AskOpened)
+        rows = [msgspec.to_builtins(row) for row in session.rows]
+        first = rows[0]["ts"]
+        preview = await session.preview_rewind(first, files=True)
+        assert [(each.path, each.kind) for each in preview.files] == [("note", "removed")]
+        assert await session.rewind(first, files=True) == preview
+        await came_to(session, TaskRewound, 1)
+        assert [row_ts(row) for row in session.rows] == [first]
+        assert session.pending is None and not session.running
+        assert not (tmp_path / "work" / "note").exists()
+        undoing = await session.preview_undo()
+        assert set(undoing.returning) == set(preview.rows)
+        await session.undo_rewind()
+        await came_to(session, TaskRewound, 2)
+        assert [row_ts(row) for row in session.rows] == [row["ts"] for row in rows]
+        await session.edit(rows[-1]["ts"], "write it anew")
+        while session.pending is None:
+            await came_to(session, AskOpened, 2)
+        again = [msgspec.to_builtins(row) for row in session.rows]
+        assert again[0]["text"] == "write it anew"
+        assert not {row["ts"] for row in again} & {row["ts"] for row in rows}
+        with pytest.raises(JoeyError, match="no message 7"):
+            await session.rewind(7)
+
+
+async def came_to(session: Session, kind: type[Event], count: int) -> None:
+    """Until a session has heard of so many events of a kind."""
+    watch = session.watch if isinstance(session, RemoteSession) else session.events
+    async for event in watch(0):
+        count -= isinstance(event, kind)
+        if not count:
+            return
+
+
+def row_ts(row: Any) -> int:
+    return int(msgspec.to_builtins(row)["ts"])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from joey.app.sandboxing import sandbox_report
 from joey.core.wire_commands import COMMANDS, ORIGINAL_COMMANDS
 from joey.server.commands import HANDLERS
 from joey.testing.script import Turn, call, pause, say
@@ -32,7 +33,7 @@ async def test_the_welcome_names_what_can_be_done(tmp_path: Path) -> None:
         welcome = json.loads(await socket.recv())
         assert welcome["data"]["capabilities"] == list(COMMANDS)
         assert welcome["data"]["protocol"] == 1
-        assert welcome["data"]["sandbox"] == "none"
+        assert welcome["data"]["sandbox"] == sandbox_report().level
         assert welcome["data"]["workspace"] == str(here.workspace)
         assert welcome["data"]["home"] == str(here.home)
 

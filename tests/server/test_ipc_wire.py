@@ -151,6 +151,13 @@ def test_a_form_feed_in_the_words_does_not_end_the_frame() -> None:
         ("taskInteractive", {"askTs": 1, "ask": "tool"}, [("taskInteractive", ("t",))]),
         ("taskAskResponded", {"askTs": 1}, [("taskAskResponded", ("t",))]),
         ("taskSpawned", {"childTaskId": "u"}, [("taskSpawned", ("t", "u"))]),
+        ("taskDelegated", {"childTaskId": "u"}, [("taskDelegated", ("t", "u"))]),
+        (
+            "taskDelegationCompleted",
+            {"childTaskId": "u", "summary": "done"},
+            [("taskDelegationCompleted", ("t", "u", "done"))],
+        ),
+        ("taskDelegationResumed", {"childTaskId": "u"}, [("taskDelegationResumed", ("t", "u"))]),
         ("taskModeSwitched", {"modeSlug": "ask"}, [("taskModeSwitched", ("t", "ask"))]),
         (
             "message",

@@ -124,7 +124,7 @@ async def test_a_task_tells_why_it_failed_until_it_goes_on(tmp_path: Path) -> No
 
 
 async def test_a_task_at_rest_still_knows_the_room_that_its_model_has(tmp_path: Path) -> None:
-    profile = {"provider": "anthropic", "model": "own-model", "contextWindow": 4321}
+    profile = {"provider": "anthropic", "model": "own-model", "contextWindow": 43210}
     async with house(tmp_path, done()) as here, here.peer() as peer:
         rooms = {}
         for name in ("default", "own"):
@@ -140,7 +140,7 @@ async def test_a_task_at_rest_still_knows_the_room_that_its_model_has(tmp_path: 
             assert resting["contextWindow"] == live["contextWindow"]
             assert resting["contextTokens"] == live["contextTokens"] > 0
             rooms[name] = resting["contextWindow"]
-        assert rooms["own"] == 4321 < rooms["default"]
+        assert rooms["own"] == 43210 < rooms["default"]
 
 
 @pytest.mark.requirement("websocket:search")

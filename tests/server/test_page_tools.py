@@ -49,6 +49,7 @@ ALLOW = {
     "alwaysAllowReadOnly": True,
     "alwaysAllowWrite": True,
     "alwaysAllowExecute": True,
+    "allowedCommands": ["*"],
 }
 
 

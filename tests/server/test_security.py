@@ -197,7 +197,7 @@ MISTAKES: list[tuple[str | bytes, str, str]] = [
     (b'{"type": "command"}', "INVALID_COMMAND", "text"),
     ("[" * 200_000, "INVALID_PARAMETER", "deeper than 64"),
     (command(arguments={"a": json.loads("[" * 70 + "]" * 70)}), "INVALID_PARAMETER", "deeper"),
-    (command("rewindTask"), "INVALID_COMMAND", "rewindTask"),
+    (command("flyTask"), "INVALID_COMMAND", "flyTask"),
     ('{"type": "command", "commandName": "ping"}', "INVALID_PARAMETER", "requestId"),
     (command(requestId=5), "INVALID_PARAMETER", "requestId"),
     (command(requestId="x" * 300), "INVALID_PARAMETER", "requestId"),

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from joey.server.ipc import serve_ipc
-from joey.testing.script import Turn, call, pause
+from joey.testing.script import Turn, call, fail, pause
 from tests.parts import by_part
-from tests.server.house import Frame, House, done, house
+from tests.server.house import CommandFailedError, Frame, House, done, house
 from tests.server.ipc_peer import connected
 
 ALLOW: dict[str, Any] = {"autoApprovalEnabled": True, "alwaysAllowSubtasks": True}
@@ -39,28 +39,41 @@ def story(events: Sequence[Frame], task_id: str) -> list[str]:
 
 
 @pytest.mark.requirement("subtasks:events", "websocket:commands")
-async def test_the_three_events_fire_around_a_subtask(tmp_path: Path) -> None:
+async def test_events_fire_around_a_subtask(tmp_path: Path) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [done("part")]}
     async with stage(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="the whole"))["taskId"]
         await peer.asked("completion_result")
-        around = [
-            event
-            for event in peer.events
-            if event["eventName"] in ("taskSpawned", "taskPaused", "taskUnpaused")
-        ]
-        assert [event["eventName"] for event in around] == [
-            "taskSpawned",
-            "taskPaused",
-            "taskUnpaused",
-        ]
-        assert {event["taskId"] for event in around} == {task_id}
-        child_id = around[0]["payload"]["childTaskId"]
-        assert around[0]["payload"] == {"childTaskId": child_id}
-        assert around[1]["payload"] == {"childTaskIds": [child_id]}
-        assert around[2]["payload"] == {}
+        child_id = (await peer.event("taskSpawned"))["payload"]["childTaskId"]
+        child = {"childTaskId": child_id}
+        around = {
+            "taskSpawned": child,
+            "taskPaused": {"childTaskIds": [child_id]},
+            "taskDelegated": child,
+            "taskDelegationCompleted": {**child, "summary": "part"},
+            "taskUnpaused": {},
+            "taskDelegationResumed": child,
+        }
+        told = [event for event in peer.events if event["eventName"] in around]
+        assert [(e["eventName"], e["payload"]) for e in told] == list(around.items())
+        assert {event["taskId"] for event in told} == {task_id}
         [row] = [row for row in peer.rows(task_id) if row.get("say") == "subtask_result"]
-        assert row["text"] == "part"
+        assert (row["text"], row["taskId"]) == ("part", child_id)
+
+
+@pytest.mark.requirement("subtasks:events")
+async def test_a_subtask_that_fails_completes_no_delegation(tmp_path: Path) -> None:
+    refused = Turn(fail(400, "no"))
+    parts = {"the whole": [hand("a part"), done("whole")], "a part": [refused]}
+    async with stage(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
+        task_id = (await peer.ask("startNewTask", text="the whole"))["taskId"]
+        child_id = (await peer.event("taskDelegated"))["payload"]["childTaskId"]
+        await peer.asked("api_req_failed")
+        await peer.ask("pressSecondaryButton", child_id)
+        await peer.asked("completion_result")
+        told = story(peer.events, task_id)
+        assert "taskDelegationCompleted" not in told
+        assert told.index("taskUnpaused") + 1 == told.index("taskDelegationResumed")
 
 
 @pytest.mark.requirement("subtasks:seen")
@@ -246,3 +259,17 @@ async def test_deleting_the_parent_leaves_a_subtask_that_can_go_on_alone(tmp_pat
         await peer.ask("sendMessage", child_id, message="go on")
         await peer.asked("completion_result")
         assert await peer.ask("getCurrentTaskStack") == {"taskStack": [child_id]}
+
+
+@pytest.mark.requirement("budgets:wire")
+async def test_limits_that_come_with_a_task_end_it(tmp_path: Path) -> None:
+    parts = {"the whole": [hand("a part"), done("whole")], "a part": [done("part")]}
+    async with stage(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
+        limits = {"maxTurns": 1}
+        task_id = (await peer.ask("startNewTask", text="the whole", limits=limits))["taskId"]
+        failed = await peer.event("taskFailed", where=lambda event: event["taskId"] == task_id)
+        assert failed["payload"]["code"] == "turns"
+        for wrong in ({"maxTurns": 0}, {"maxTokens": "many"}, {"maxCost": -1}):
+            with pytest.raises(CommandFailedError) as error:
+                await peer.ask("startNewTask", text="the whole", limits=wrong)
+            assert "limits" in error.value.message

@@ -8,6 +8,8 @@ export interface Choice {
   label: string;
   response: AskResponse;
   kind: "primary" | "danger" | "plain";
+  /** The rule that this answer adds. */
+  rule?: string;
 }
 
 interface AskShape {
@@ -23,6 +25,13 @@ interface AskShape {
 
 const yes = (label: string): Choice => ({ label, response: "yesButtonClicked", kind: "primary" });
 const no = (label: string): Choice => ({ label, response: "noButtonClicked", kind: "danger" });
+
+const always = (rule: string): Choice => ({
+  label: "Always allow",
+  response: "yesButtonClicked",
+  kind: "plain",
+  rule,
+});
 
 const SHAPES: Record<string, AskShape> = {
   tool: {
@@ -104,9 +113,11 @@ const OF_TOOLS: Record<string, Partial<AskShape>> = {
 export function shapeOf(conversation: Conversation): AskShape | null {
   const { ask } = conversation;
   if (ask === null) return null;
+  const row = conversation.find(ask.ts);
   const shape = SHAPES[ask.ask] ?? UNKNOWN;
+  if (row?.alwaysRule) return { ...shape, choices: [...shape.choices, always(row.alwaysRule)] };
   if (ask.ask !== "tool") return shape;
-  const { tool } = parsed(conversation.find(ask.ts)?.text);
+  const { tool } = parsed(row?.text);
   return { ...shape, ...OF_TOOLS[String(tool)] };
 }
 
@@ -117,10 +128,12 @@ export function suggestionsOf(conversation: Conversation): { answer: string; mod
   return Array.isArray(suggest) ? (suggest as { answer: string; mode?: string }[]) : [];
 }
 
+const SHORTCUTS = { primary: "Alt+Y", danger: "Alt+N", plain: undefined };
+
 interface PanelProps {
   conversation: Conversation;
   busy: boolean;
-  respond(response: AskResponse): void;
+  respond(response: AskResponse, always?: boolean): void;
   suggest(answer: string): void;
 }
 
@@ -137,10 +150,11 @@ export function AskPanel({ conversation, busy, respond, suggest }: PanelProps) {
               key={choice.label}
               class={choice.kind}
               disabled={busy}
-              aria-keyshortcuts={choice.kind === "danger" ? "Alt+N" : "Alt+Y"}
-              onClick={() => respond(choice.response)}
+              aria-keyshortcuts={SHORTCUTS[choice.kind]}
+              onClick={() => respond(choice.response, choice.rule !== undefined)}
             >
               {choice.label}
+              {choice.rule && <code class="rule">{choice.rule}</code>}
             </button>
           ))}
         </div>

@@ -51,6 +51,7 @@ function Body({ tool, row, facts }: { tool: string; row: Row; facts: Facts }) {
     case "new_task":
       return (
         <div class="card-body">
+          {facts["worktree"] === true && <p class="muted">In a git worktree of its own.</p>}
           <Markdown text={String(facts["content"] ?? facts["message"] ?? "")} />
           {todos.length > 0 && <TodoItems todos={todos} />}
         </div>

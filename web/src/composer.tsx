@@ -8,6 +8,7 @@ import { Editor, type Words } from "./editor";
 import { Awaited } from "./family";
 import { onKey } from "./keys";
 import { attempt, command, link, revision } from "./store";
+import { Rewound } from "./rewind";
 import { ModeSelect, ProfileSelect } from "./selectors";
 import { TodoBar } from "./todos";
 import type { AskResponse } from "./wire";
@@ -39,11 +40,13 @@ export function Composer({ conversation }: { conversation: Conversation }) {
     if (done && latest.current === sent) change({ text: "", images: [] });
   };
 
-  const answer = async (response: AskResponse, words: Words) => {
-    const { accepted } = await command("respond", { askTs: ask?.ts, response, ...words }, id);
+  const answer = async (response: AskResponse, words: Words, always = false) => {
+    const said = { askTs: ask?.ts, response, ...words, ...(always && { always }) };
+    const { accepted } = await command("respond", said, id);
     if (!accepted) throw new Error("This was answered already.");
   };
-  const respond = (response: AskResponse) => void carryOut((words) => answer(response, words));
+  const respond = (response: AskResponse, always = false) =>
+    void carryOut((words) => answer(response, words, always));
   const suggest = (text: string) => void attempt(answer("messageResponse", { text, images: [] }));
 
   const send = () => {
@@ -80,6 +83,7 @@ export function Composer({ conversation }: { conversation: Conversation }) {
       <TodoBar todos={conversation.todos} name={id} />
       <Queue conversation={conversation} />
       <Awaited conversation={conversation} />
+      <Rewound conversation={conversation} />
       {shape && (
         <AskPanel
           conversation={conversation}

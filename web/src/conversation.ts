@@ -29,6 +29,8 @@ export class Conversation {
   /** The subtasks that it sleeps for. */
   waitsFor: string[] = [];
   gone = false;
+  /** It went back to an earlier row, and has not gone on since. */
+  rewound = false;
 
   constructor(readonly id: string) {}
 
@@ -88,6 +90,7 @@ export class Conversation {
         break;
       case "taskStarted":
         this.failure = "";
+        this.rewound = false;
         this.settle("running");
         break;
       case "taskActive":
@@ -113,6 +116,9 @@ export class Conversation {
         this.settle("aborted");
         this.dropUnfinished();
         break;
+      case "taskRewound":
+        this.goBack(payload["removed"] as number[]);
+        break;
       case "taskFailed":
         this.settle("failed");
         this.failure = text(payload["message"]);
@@ -135,6 +141,14 @@ export class Conversation {
         this.gone = true;
         break;
     }
+  }
+
+  private goBack(removed: number[]): void {
+    const gone = new Set(removed);
+    this.rows = this.rows.filter((row) => !gone.has(row.ts) && !row.partial);
+    this.failure = "";
+    this.settle("aborted");
+    this.rewound = true;
   }
 
   private open(payload: Record<string, unknown>): void {

@@ -2,13 +2,22 @@ import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { SHORTCUTS } from "./keys";
+import { RewindForm, rewindTarget } from "./rewind";
 import { SettingsForm } from "./settings";
 
-type Name = "settings" | "keys";
+type Name = "settings" | "keys" | "rewind";
 
 export const dialog = signal<Name | null>(null);
 
 export function Dialogs() {
+  const target = rewindTarget.value;
+  if (target !== null) {
+    return (
+      <Dialog key="rewind" name="rewind" title="Go back to this message">
+        <RewindForm target={target} close={() => (rewindTarget.value = null)} />
+      </Dialog>
+    );
+  }
   switch (dialog.value) {
     case "settings":
       return (
@@ -34,6 +43,7 @@ function Dialog({ name, title, children }: { name: Name; title: string; children
   const close = () => element.current?.close();
   const closed = () => {
     if (dialog.value === name) dialog.value = null;
+    if (name === "rewind") rewindTarget.value = null;
   };
   return (
     <dialog

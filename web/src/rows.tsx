@@ -7,6 +7,7 @@ import { Pictures } from "./images";
 import { isImage, Markdown } from "./markdown";
 import { memo } from "./memo";
 import { BrowserView, CodeHits, MadePicture, ServerResponse, SubtaskResult } from "./reports";
+import { askToRewind } from "./rewind";
 import type { Row } from "./wire";
 
 const FAILURES: Record<string, string> = {
@@ -28,7 +29,7 @@ export function isVisible(row: Row, isLast = true): boolean {
       !["completion_result", "resume_task", "resume_completed_task"].includes(row.ask ?? "") ||
       Boolean(row.text)
     );
-  if (row.say === "api_req_retried") return false;
+  if (row.say === "api_req_retried" || row.say === "checkpoint_saved") return false;
   if (row.say === "mcp_server_request_started") return isLast;
   if (row.say === "text" || row.say === "reasoning") return Boolean(row.text?.trim() || row.images?.length);
   return true;
@@ -54,7 +55,7 @@ export const RowView = memo(function RowView({
 function SayRow({ row, name, first }: { row: Row; name: string; first: boolean }) {
   switch (row.say) {
     case "text":
-      return first ? <Person row={row} /> : <Markdown text={row.text ?? ""} />;
+      return first ? <Person row={row} first /> : <Markdown text={row.text ?? ""} />;
     case "user_feedback":
     case "user_feedback_diff":
       return <Person row={row} />;
@@ -123,10 +124,18 @@ function AskRow({ row }: { row: Row }) {
   }
 }
 
-function Person({ row }: { row: Row }) {
+function Person({ row, first = false }: { row: Row; first?: boolean }) {
   return (
     <div class="person">
       <span class="visually-hidden">You said: </span>
+      <button
+        class="icon go-back"
+        aria-label="Go back to this message"
+        title="Edit, go back or begin another task here"
+        onClick={() => askToRewind(row, first)}
+      >
+        ↶
+      </button>
       <div class="words">{row.text}</div>
       <Pictures images={(row.images ?? []).filter(isImage)} />
     </div>

@@ -18,6 +18,8 @@ export interface Row {
   result?: string;
   isAnswered?: boolean;
   isProtected?: boolean;
+  /** The rule that an answer may add, so that it is not asked again. */
+  alwaysRule?: string;
 }
 
 export interface Usage {
@@ -123,6 +125,16 @@ export type Frame = EventFrame | ResponseFrame;
 
 export type AskResponse = "yesButtonClicked" | "noButtonClicked" | "messageResponse";
 
+/** What going back to an earlier row changes, as far as this page tells it. */
+export interface RewindChanges {
+  messageTs: number | null;
+  rows: number[];
+  commands: string[];
+  subtasks: string[];
+  files: { path: string; kind: string }[];
+  conflicts: string[];
+}
+
 /** What a command answers with. */
 export interface Answers {
   startNewTask: { taskId: string };
@@ -137,6 +149,10 @@ export interface Answers {
   getTodos: { todos: Todo[] };
   listTasks: { tasks: TaskInfo[]; total: number };
   searchTasks: { tasks: TaskInfo[] };
+  rewindTask: { done: boolean; changes: RewindChanges };
+  undoRewind: { done: boolean; changes: RewindChanges };
+  editMessage: { done: boolean; changes: RewindChanges };
+  forkTask: { taskId: string };
   editQueue: unknown;
   switchMode: unknown;
   getModes: { modes: Mode[] };

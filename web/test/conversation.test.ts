@@ -118,3 +118,15 @@ test("what it waits for is known until it goes on", () => {
   conversation.describe({ ...info, status: "delegated", waitsFor: ["two"], parentId: "above" });
   expect([conversation.waitsFor, conversation.parentId]).toEqual([["two"], "above"]);
 });
+
+test("rows that a rewind removes are gone, and those that come back stand in their place", () => {
+  const conversation = opened([say(10, "a"), say(20, "b"), say(30, "c", true)]);
+  conversation.hear(event("taskRewound", { messageTs: 10, removed: [20] }, 2));
+  expect(conversation.rows.map((row) => row.ts)).toEqual([10]);
+  expect([conversation.status, conversation.rewound]).toEqual(["aborted", true]);
+  conversation.hear(event("taskRewound", { messageTs: 20, removed: [] }, 3));
+  conversation.hear(message(say(20, "b"), 3));
+  expect(conversation.rows.map((row) => row.ts)).toEqual([10, 20]);
+  conversation.hear(event("taskStarted", {}, 4));
+  expect(conversation.rewound).toBe(false);
+});

@@ -30,6 +30,7 @@ from joey.core.events import (
     UsageChanged,
 )
 from joey.core.history.ui import STREAMED
+from joey.core.revisions import TaskRewound
 from joey.core.wire import EventFrame
 
 ENDINGS = frozenset({"taskFinished", "taskAborted", "taskFailed"})
@@ -93,11 +94,20 @@ class Following:
                 return None
             self._told.add(content)
         self._fold(frame)
+        if frame.event_name == "taskRewound":
+            self._forget(frame.payload["removed"])
         frame = self._renamed(frame)
         self._note_growth(frame)
         if not is_passing(frame):
             self.frames.append(frame)
         return frame
+
+    def _forget(self, removed: Iterable[int]) -> None:
+        """The task was rewound: these rows are gone."""
+        for ts in removed:
+            self._rows.pop(ts, None)
+            self._open.discard(ts)
+            self.growing.pop(ts, None)
 
     def rejoin(self) -> None:
         """Frames come again after a gap: what still grows comes with them."""
@@ -160,7 +170,7 @@ class Following:
                 self.waits_for = child_ids
             case TaskUnpaused():
                 self.waits_for = ()
-            case TaskFinished() | TaskAborted() | TaskFailed():
+            case TaskFinished() | TaskAborted() | TaskFailed() | TaskRewound():
                 self.pending, self.runs = None, False
             case UsageChanged(usage=usage) | TaskCompleted(usage=usage):
                 self.usage = usage

@@ -6,6 +6,7 @@ from joey.client.session import Session
 from joey.engine.bus import Subscription
 from joey.engine.endings import Aborted, Completed, Ending, Failed
 from joey.engine.engine import Engine, TaskOptions
+from joey.engine.identity import new_task_id
 from joey.engine.task import Task
 from joey.engine.unattended import Unattended
 
@@ -21,4 +22,5 @@ __all__ = [
     "Task",
     "TaskOptions",
     "Unattended",
+    "new_task_id",
 ]

@@ -51,6 +51,7 @@ from joey.core.events import (
 from joey.core.history.ui import RequestInfo
 from joey.core.messages import ReasoningPart, TextPart, Usage
 from joey.core.protocol import ToolProtocol
+from joey.core.revisions import CheckpointSaved, ContextCondensed, ContextTruncated, TaskRewound
 from joey.core.todos import Todo
 from joey.core.wire import EventFrame
 
@@ -71,10 +72,19 @@ class EventReader:
         """What has happened, according to this frame."""
         if frame.event_name == "message":
             return self.feed_row(frame.payload["message"])
+        if frame.event_name == "taskRewound":
+            return [self._rewound(frame.payload)]
         if frame.event_name == "queuedMessagesUpdated":
             return list(self._queued(frame.payload["queue"]))
         event = self._event(frame.event_name, frame.task_id or "", frame.payload)
         return [] if event is None else [event]
+
+    def _rewound(self, payload: Mapping[str, Any]) -> Event:
+        """To which record it went is not told; the rows that came back follow as news."""
+        for ts in payload["removed"]:
+            self._rows.pop(ts, None)
+        self._asked = None
+        return TaskRewound(ts=self._ts, to=0, row_ts=payload["messageTs"])
 
     def feed_row(self, row: RowData) -> list[Event]:
         """What has happened to this row since it was last seen."""
@@ -99,6 +109,10 @@ class EventReader:
                 return list(_output(row, before))
             case "api_req_started":
                 return list(_requested(row, before))
+            case "condense_context" | "sliding_window_truncation":
+                return list(_reduced(row, before))
+            case "checkpoint_saved":
+                return [] if before else [_saved(row)]
             case _:
                 return list(self._said(row, before))
 
@@ -204,9 +218,41 @@ def _answered(ts: int, payload: Mapping[str, Any]) -> AskAnswered:
     return AskAnswered(ts=ts, ask_ts=payload["askTs"], answer=answer)
 
 
+def _saved(row: RowData) -> CheckpointSaved:
+    facts = row.get("checkpoint") or {}
+    own = bool(facts.get("suppressMessage"))
+    return CheckpointSaved(ts=row["ts"], id=row.get("text", ""), before=facts.get("from"), own=own)
+
+
 def _user_said(row: RowData, *, first: bool) -> UserSaid:
     images = tuple(row.get("images", ()))
     return UserSaid(ts=row["ts"], text=row.get("text", ""), images=images, first=first)
+
+
+def _reduced(row: RowData, before: RowData) -> Iterator[Event]:
+    """The row says how much was hidden; what the model is shown instead does not travel."""
+    ts = row["ts"]
+    if row.get("partial"):
+        if not before:
+            yield RowOpened(ts=ts, say=str(row["say"]))
+    elif told := row.get("contextCondense"):
+        yield ContextCondensed(
+            ts=ts,
+            condense_id=told["condenseId"],
+            summary=told["summary"],
+            content=(),
+            tokens_before=told["prevContextTokens"],
+            tokens_after=told["newContextTokens"],
+            cost=told["cost"],
+        )
+    elif told := row.get("contextTruncation"):
+        yield ContextTruncated(
+            ts=ts,
+            truncation_id=told["truncationId"],
+            messages=told["messagesRemoved"],
+            tokens_before=told["prevContextTokens"],
+            tokens_after=told["newContextTokens"],
+        )
 
 
 def _asked(row: RowData, before: RowData) -> Iterator[Event]:
@@ -225,6 +271,7 @@ def ask_of(row: RowData) -> AskOpened:
         path=row.get("path"),
         diff=row.get("diff"),
         protected=bool(row.get("isProtected")),
+        always=row.get("alwaysRule"),
         call_id=_call_id(row) if row.get("tool") else None,
     )
 

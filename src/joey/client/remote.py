@@ -11,9 +11,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+import msgspec
+
 from joey.client.address import Address, find_server
 from joey.client.connection import LOST, PATIENCE, Connection, RemoteError
 from joey.client.remote_session import RemoteSession
+from joey.core.settings import Limits
 from joey.core.wire import EventFrame
 from joey.core.wire_commands import TaskInfo, decode_data
 
@@ -67,6 +70,7 @@ class RemoteEngine:
         workspace: str | None = None,
         mode: str | None = None,
         profile: str | None = None,
+        limits: Limits | None = None,
     ) -> RemoteSession:
         """A new task, already at work; `configuration` holds settings by their names on the wire.
 
@@ -80,6 +84,7 @@ class RemoteEngine:
             "workspace": workspace,
             "mode": mode,
             "profile": profile,
+            "limits": None if limits is None else msgspec.to_builtins(limits),
         }
         given = {name: value for name, value in wanted.items() if value is not None}
         data = await self._connection.request("startNewTask", arguments=given)
@@ -109,6 +114,20 @@ class RemoteEngine:
         else:
             await self._connection.request("resumeTask", task_id)
         return session
+
+    async def fork(
+        self, task_id: str, row_ts: int | None = None, *, keep: bool = True, text: str | None = None
+    ) -> RemoteSession:
+        """A new task with the history of another, up to a row; it goes on with `text`, else it
+        rests.
+
+        Raises:
+            RemoteError
+        """
+        wanted = {"messageTs": row_ts, "keep": keep, "text": text}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        data = await self._connection.request("forkTask", task_id, given)
+        return await self.attach(data["taskId"])
 
     async def tasks(
         self, workspace: str | None = None, *, limit: int = 100, offset: int = 0

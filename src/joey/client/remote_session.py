@@ -17,6 +17,7 @@ from joey.client.session import Session
 from joey.core.asks import Answer, Response
 from joey.core.event_base import TokenUsage
 from joey.core.events import AskOpened, Event
+from joey.core.rewinding import RewindPreview
 from joey.core.state import AT_REST
 from joey.core.wire import EventFrame
 from joey.core.wire_commands import TaskInfo, decode_data
@@ -202,6 +203,8 @@ class RemoteSession:
             arguments["text"] = answer.text
         if answer.images:
             arguments["images"] = list(answer.images)
+        if answer.always:
+            arguments["always"] = True
         data = await self._request("respond", self._id, arguments)
         return bool(data["accepted"])
 
@@ -217,6 +220,44 @@ class RemoteSession:
         if self.pending is None:
             return False
         return await self.answer(self.pending.ts, Answer(response, text=text))
+
+    async def preview_rewind(
+        self, row_ts: int, *, keep: bool = True, files: bool = False
+    ) -> RewindPreview:
+        where = {"messageTs": row_ts, "keep": keep, "files": files}
+        return await self._revise("rewindTask", where | {"preview": True})
+
+    async def rewind(
+        self, row_ts: int, *, keep: bool = True, files: bool = False, force: bool = False
+    ) -> RewindPreview:
+        """Go back so that this row is the last one, or (`keep` false) the first one gone."""
+        where = {"messageTs": row_ts, "keep": keep, "files": files}
+        return await self._revise("rewindTask", where | {"force": force})
+
+    async def preview_undo(self) -> RewindPreview:
+        return await self._revise("undoRewind", {"preview": True})
+
+    async def undo_rewind(self, *, force: bool = False) -> RewindPreview:
+        return await self._revise("undoRewind", {"force": force})
+
+    async def edit(self, row_ts: int, text: str, images: tuple[str, ...] = ()) -> RewindPreview:
+        """Say this in place of the person's words at a row, or the nearest before it."""
+        arguments = {"messageTs": row_ts, "text": text, "images": list(images)}
+        return await self._revise("editMessage", arguments)
+
+    async def _revise(self, command: str, arguments: dict[str, Any]) -> RewindPreview:
+        data = await self._request(command, self._id, arguments)
+        changes: RewindPreview = decode_data(command, data).changes
+        return changes
+
+    async def condense(self, instructions: str = "") -> None:
+        """Have the conversation summed up: at once when the task rests, else before its next
+        request. Returns when it is begun; a row tells how it went.
+
+        Raises:
+            RemoteError: there is nothing to condense.
+        """
+        await self._request("condenseTask", self._id, {"instructions": instructions})
 
     async def cancel(self) -> None:
         await self._request("cancelTask", self._id)
@@ -283,6 +324,8 @@ class RemoteSession:
 
 
 def _once_created(frame: EventFrame, met: set[int]) -> EventFrame:
+    if frame.event_name == "taskRewound":
+        met.difference_update(frame.payload["removed"])
     if frame.event_name != "message":
         return frame
     ts = frame.payload["message"]["ts"]

@@ -9,6 +9,7 @@ from joey.core.asks import Answer
 from joey.core.event_base import TokenUsage
 from joey.core.events import AskOpened, Event
 from joey.core.history.ui import Row
+from joey.core.rewinding import RewindPreview
 
 
 class Session(Protocol):
@@ -53,6 +54,24 @@ class Session(Protocol):
     async def send(self, text: str, images: tuple[str, ...] = ()) -> None: ...
 
     async def answer(self, ask_ts: int, answer: Answer) -> bool: ...
+
+    async def preview_rewind(
+        self, row_ts: int, *, keep: bool = True, files: bool = False
+    ) -> RewindPreview: ...
+
+    async def rewind(
+        self, row_ts: int, *, keep: bool = True, files: bool = False, force: bool = False
+    ) -> RewindPreview:
+        """Go back so that this row is the last one, or (`keep` false) the first one gone."""
+        ...
+
+    async def preview_undo(self) -> RewindPreview: ...
+
+    async def undo_rewind(self, *, force: bool = False) -> RewindPreview: ...
+
+    async def edit(self, row_ts: int, text: str, images: tuple[str, ...] = ()) -> RewindPreview:
+        """Say this in place of the person's words at a row, or the nearest before it."""
+        ...
 
     async def child(self, task_id: str) -> Session | None:
         """One of its subtasks; None when it is not to be had any more."""

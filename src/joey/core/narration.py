@@ -7,7 +7,7 @@ server shows it when it is time (see `changed`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct, structs
@@ -20,6 +20,7 @@ from joey.core.events import (
     AskWithdrawn,
     ChildSpawned,
     Countdown,
+    Durable,
     Event,
     MessageQueued,
     MessageUnqueued,
@@ -27,6 +28,7 @@ from joey.core.events import (
     Record,
     RequestEnded,
     RequestStarted,
+    Said,
     TaskAborted,
     TaskAdopted,
     TaskCompleted,
@@ -38,10 +40,13 @@ from joey.core.events import (
     TaskUnpaused,
     TodosChanged,
     ToolFailed,
+    ToolFinished,
     UserSaid,
 )
 from joey.core.history.facts import TaskFacts
+from joey.core.history.path import Path
 from joey.core.history.ui import Change, UiHistory
+from joey.core.rewinding import ts_of
 from joey.core.wire import EventFrame
 from joey.core.wire_events import (
     AbortedPayload,
@@ -50,6 +55,8 @@ from joey.core.wire_events import (
     CompletedPayload,
     CountdownPayload,
     CreatedPayload,
+    DelegationCompletedPayload,
+    DelegationPayload,
     Empty,
     FailedPayload,
     MessagePayload,
@@ -57,6 +64,7 @@ from joey.core.wire_events import (
     PausedPayload,
     QueuedMessage,
     QueuePayload,
+    RewoundPayload,
     SpawnedPayload,
     TodosPayload,
     ToolFailedPayload,
@@ -75,20 +83,58 @@ class Narrator:
         self.seq = 0
         """The last record that was told."""
         self._created: TaskCreated | None = None
+        self._handed_on: dict[str, str] = {}
+        """Calls that subtasks work on, each with its subtask."""
+        self._returned: list[str] = []
+        """Subtasks whose results are there, while the task still waits for others."""
+        self._path = Path()
 
     def tell(self, seq: int, event: Event) -> list[EventFrame]:
         """The frames of a durable event."""
         if type(event) in PASSING:
             raise ValueError(f"{type(event).__name__} is not durable")
         before, self.seq = self.seq, seq
-        self.facts.apply(event)  # type: ignore[arg-type]
-        changes = self.ui.apply(event)
-        told = [*self._before_rows(event), *map(self._message, changes), *self._after_rows(event)]
+        durable: Durable = event  # type: ignore[assignment]
+        self.facts.ledger.apply(durable)
+        path = self._path.add(Record(seq, durable))
+        told = list(self._go_on(durable) if path is None else self._go_back(path))
         last = len(told) - 1
         return [
             self._frame(name, payload, seq if number == last else before)
             for number, (name, payload) in enumerate(told)
         ]
+
+    def _go_on(self, event: Durable) -> Iterator[Told]:
+        self.facts.follow(event)
+        changes = self.ui.apply(event)
+        yield from self._before_rows(event)
+        yield from map(self._message, changes)
+        yield from self._after_rows(event)
+
+    def _go_back(self, path: Sequence[Record]) -> Iterator[Told]:
+        """What is different now that the history is made of other records."""
+        facts = self.facts
+        known = {ts_of(row): row for row in self.ui.rows}
+        todos, mode, usage = facts.todos, facts.mode, facts.usage
+        facts.restart()
+        self.ui = UiHistory()
+        for record in path:
+            facts.follow(record.event)
+            self.ui.apply(record.event)
+        self._handed_on = {child.call_id: name for name, child in facts.children.items()}
+        rows = {ts_of(row): row for row in self.ui.rows}
+        removed = tuple(ts for ts in known if ts not in rows)
+        last = max(rows, default=None)
+        yield "taskRewound", RewoundPayload(message_ts=last, removed=removed)
+        for ts, row in rows.items():
+            if row != known.get(ts):
+                yield self._message(Change("updated" if ts in known else "created", ts))
+        if facts.todos != todos:
+            yield "todosUpdated", TodosPayload(todos=facts.todos)
+        if facts.mode != mode:
+            yield "taskModeSwitched", ModeSwitchedPayload(mode_slug=facts.mode)
+        if facts.usage != usage:
+            yield self._usage()
 
     def changed(self, event: Event) -> tuple[Change, ...]:
         """Take in a passing event; the rows that look different now."""
@@ -125,24 +171,12 @@ class Narrator:
                 # It is told with its title, which the next record brings.
                 self._created = event
             case UserSaid(first=True) if self._created is not None:
-                yield "taskCreated", self._created_payload()
+                yield "taskCreated", created_payload(self.facts)
                 self._created = None
             case TaskAdopted():
-                yield "taskCreated", self._created_payload()
+                yield "taskCreated", created_payload(self.facts)
             case UserSaid():
                 yield "taskUserMessage", Empty()
-
-    def _created_payload(self) -> CreatedPayload:
-        facts = self.facts
-        return CreatedPayload(
-            workspace=facts.workspace,
-            mode=facts.mode,
-            title=facts.title[:200],
-            protocol=facts.protocol.value,
-            profile=facts.route.profile,
-            model=facts.route.model,
-            parent_id=facts.parent_id,
-        )
 
     def _after_rows(self, event: Event) -> Iterator[Told]:
         match event:
@@ -169,14 +203,14 @@ class Narrator:
             case RequestStarted() if event.dequeued:
                 yield "queuedMessagesUpdated", QueuePayload(queue=waiting(self.facts))
             case RequestEnded() if event.usage is not None:
-                yield (
-                    "taskTokenUsageUpdated",
-                    UsagePayload(
-                        usage=totals(self.facts.usage), tool_usage=dict(self.facts.ledger.tools)
-                    ),
-                )
+                yield self._usage()
             case _:
                 yield from self._life(event)
+
+    def _usage(self) -> Told:
+        tools = dict(self.facts.ledger.tools)
+        payload = UsagePayload(usage=totals(self.facts.usage), tool_usage=tools)
+        return "taskTokenUsageUpdated", payload
 
     def _life(self, event: Event) -> Iterator[Told]:
         match event:
@@ -192,19 +226,52 @@ class Narrator:
                         is_subtask=self.facts.parent_id is not None,
                     ),
                 )
-            case ChildSpawned(child_id=child_id):
-                yield "taskSpawned", SpawnedPayload(child_task_id=child_id)
-            case TaskPaused(child_ids=child_ids):
-                yield "taskPaused", PausedPayload(child_task_ids=child_ids)
-            case TaskUnpaused():
-                yield "taskUnpaused", Empty()
-                yield "taskActive", Empty()
+            case ChildSpawned() | TaskPaused() | TaskUnpaused() | ToolFinished() | Said():
+                yield from self._delegation(event)
             case TaskFinished():
                 yield "taskFinished", Empty()
             case TaskAborted(reason=reason):
                 yield "taskAborted", AbortedPayload(reason=reason)
             case TaskFailed():
                 yield "taskFailed", FailedPayload(code=event.code, message=event.message)
+
+    def _delegation(
+        self, event: ChildSpawned | TaskPaused | TaskUnpaused | ToolFinished | Said
+    ) -> Iterator[Told]:
+        match event:
+            case ChildSpawned(child_id=child_id):
+                self._handed_on[event.call_id] = child_id
+                yield "taskSpawned", SpawnedPayload(child_task_id=child_id)
+            case TaskPaused(child_ids=child_ids):
+                yield "taskPaused", PausedPayload(child_task_ids=child_ids)
+                for child_id in child_ids:
+                    yield "taskDelegated", DelegationPayload(child_task_id=child_id)
+            case Said(task_id=str(child_id), text=summary):
+                yield (
+                    "taskDelegationCompleted",
+                    DelegationCompletedPayload(child_task_id=child_id, summary=summary),
+                )
+            case ToolFinished(call_id=call_id) if call_id in self._handed_on:
+                self._returned.append(self._handed_on.pop(call_id))
+            case TaskUnpaused():
+                yield "taskUnpaused", Empty()
+                for child_id in self._returned:
+                    yield "taskDelegationResumed", DelegationPayload(child_task_id=child_id)
+                self._returned.clear()
+                yield "taskActive", Empty()
+
+
+def created_payload(facts: TaskFacts) -> CreatedPayload:
+    """What everybody is told of a new task."""
+    return CreatedPayload(
+        workspace=facts.workspace,
+        mode=facts.mode,
+        title=facts.title[:200],
+        protocol=facts.protocol.value,
+        profile=facts.route.profile,
+        model=facts.route.model,
+        parent_id=facts.parent_id,
+    )
 
 
 def waiting(facts: TaskFacts) -> tuple[QueuedMessage, ...]:
@@ -221,7 +288,8 @@ def _asked(event: AskOpened) -> Told:
         name = "taskInteractive"
     elif event.ask in RESUMABLE:
         name = "taskResumable"
-    return name, AskPayload(ask_ts=event.ts, ask=event.ask.value)
+    payload = AskPayload(ask_ts=event.ts, ask=event.ask.value, always_rule=event.always)
+    return name, payload
 
 
 def narrate(task_id: str, records: Iterable[Record]) -> tuple[Narrator, list[EventFrame]]:
@@ -239,6 +307,8 @@ class Replay:
 
     def retell(self, frame: EventFrame) -> EventFrame:
         payload = frame.payload
+        if isinstance(payload, RewoundPayload):
+            self._met.difference_update(payload.removed)
         if not isinstance(payload, MessagePayload):
             return frame
         ts = row_ts(payload)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from joey.core.event_base import EventBase
 from joey.core.messages import TextBlock, Usage
+from joey.core.settings import Route
 
 
 class ContextCondensed(EventBase, frozen=True, tag="contextCondensed"):
@@ -54,11 +55,13 @@ class TaskRewound(EventBase, frozen=True, tag="taskRewound"):
 
     to: int
     row_ts: int | None = None
-    """The last row that stays, where the record made more than one."""
+    """The last row that stays, where the record made more than one; 0 when none does."""
     files: str | None = None
     """The checkpoint that the files shall be brought back to; done when `FilesRestored` says so."""
     files_before: str | None = None
     """The checkpoint of the files as they were when this was asked for."""
+    undo: bool = False
+    """It takes a rewind back; the next undo goes on with the one before that."""
 
 
 class FilesRestored(EventBase, frozen=True, tag="filesRestored"):
@@ -75,3 +78,6 @@ class TaskForked(EventBase, frozen=True, tag="taskForked"):
 
     source_id: str
     source_seq: int
+    """The last record that was taken over, by its number there."""
+    route: Route | None = None
+    """The model that it worked with."""

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from joey.core.events import (
     AskWithdrawn,
     ChildSpawned,
     ModeSwitched,
+    Record,
     TaskCreated,
     TaskUnpaused,
     TodosChanged,
@@ -19,14 +20,18 @@ from joey.core.events import (
 )
 from joey.core.history.facts import TaskFacts
 from joey.core.history.path import live_path
+from joey.core.json_schema_document import Schema
 from joey.core.messages import well_formed
 from joey.core.modes import usual_mode
 from joey.core.protocol import ToolProtocol, choose_protocol
 from joey.core.settings import Limits, Profile, Route, Settings
 from joey.core.state import TaskState
 from joey.engine.asks import AnswerPolicy
+from joey.engine.forks import plant_fork
+from joey.engine.granted import Granted
 from joey.engine.identity import new_task_id
 from joey.engine.opening import Opening
+from joey.engine.restoring import finish_restoring
 from joey.engine.subtasks import Subtasks
 from joey.engine.task import Task
 from joey.engine.workbench import Workbench
@@ -50,6 +55,12 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     """What the task remembers of the profile."""
     earlier: Route | None = None
     """The model that a resumed task worked with; used where `profile` says nothing."""
+    granted: Granted = field(default_factory=Granted)
+    """Rules that the person adds meanwhile; subtasks share them."""
+    trusted_as: Path | None = None
+    """The workspace that this one is a worktree of, and whose trust counts here too."""
+    result_schema: Schema | None = None
+    """The result must be JSON that fits; those of subtasks need not."""
 
 
 BenchMaker = Callable[[TaskOptions], Workbench]
@@ -101,7 +112,8 @@ class Engine:
             model_has_native_tools=bench.provider_for(first_mode).model.native_tools,
         )
         subtasks = Subtasks(self, options)
-        task = Task(self._store.create(task_id), (), bench, subtasks, options.policy)
+        journal = self._store.create(task_id)
+        task = Task(journal, (), bench, subtasks, options.policy, options.granted)
         self._tasks[task_id] = task
         above = parent.recorder.facts if parent is not None else None
         task.publish(
@@ -120,7 +132,9 @@ class Engine:
         )
         return task
 
-    async def open_subtask(self, parent: Task, options: TaskOptions, spawned: ChildSpawned) -> Task:
+    async def open_subtask(
+        self, parent: Task, options: TaskOptions, spawned: ChildSpawned, workspace: Path
+    ) -> Task:
         """The subtask as far as it has come; made, or made whole, where that was cut short.
 
         Raises:
@@ -128,7 +142,7 @@ class Engine:
         """
         child = self._tasks.get(spawned.child_id)
         if child is None:
-            child = await self._open_subtask(parent, options, spawned)
+            child = await self._open_subtask(parent, options, spawned, workspace)
         facts, message = child.recorder.facts, well_formed(spawned.message)
         if facts.prompt is None:
             child.publish(UserSaid(ts=child.now(), text=message, first=True))
@@ -142,17 +156,19 @@ class Engine:
         return child
 
     async def _open_subtask(
-        self, parent: Task, options: TaskOptions, spawned: ChildSpawned
+        self, parent: Task, options: TaskOptions, spawned: ChildSpawned, workspace: Path
     ) -> Task:
         facts, bench = parent.recorder.facts, parent.bench
         xml = facts.protocol is ToolProtocol.XML
         known = structs.replace(
             options,
-            workspace=bench.workspace,
+            workspace=workspace,
+            trusted_as=options.trusted_as or (bench.workspace if spawned.worktree else None),
             settings=bench.settings,
             protocol=facts.protocol if xml else options.protocol,
             mode=None,
             earlier=facts.route,
+            result_schema=None,
         )
         try:
             return await self._reopen(spawned.child_id, known)
@@ -169,11 +185,42 @@ class Engine:
         options: TaskOptions | None = None,
     ) -> Task:
         """A task from disk, at work again: with these words, else asking whether to go on."""
-        task = self._tasks.get(task_id) or await self._reopen(task_id, options or TaskOptions())
+        task = await self.open(task_id, options=options)
         if text is not None:
             await task.send(text, images)
         elif not task.running:
             task.start(Opening.RESUME)
+        return task
+
+    async def open(self, task_id: str, *, options: TaskOptions | None = None) -> Task:
+        """A task as it was left: nothing is set to work.
+
+        Raises:
+            TaskNotFoundError, TaskLockedError, StoreError
+        """
+        return self._tasks.get(task_id) or await self._reopen(task_id, options or TaskOptions())
+
+    async def fork(
+        self,
+        task_id: str,
+        row_ts: int | None = None,
+        *,
+        keep: bool = True,
+        text: str | None = None,
+        images: tuple[str, ...] = (),
+        options: TaskOptions | None = None,
+    ) -> Task:
+        """A new task with the history of another, whoever holds that one: up to a row, or (`keep`
+        false) up to the one before it. It goes on with `text`, else it rests.
+
+        Raises:
+            TaskNotFoundError, StoreError, UserError: there is no such task, or no such row.
+        """
+        fork_id = plant_fork(self._store, self._clock, task_id, row_ts, keep=keep)
+        task = await self._reopen(fork_id, options or TaskOptions())
+        await task.save()
+        if text is not None:
+            await task.send(text, images)
         return task
 
     async def _reopen(self, task_id: str, options: TaskOptions) -> Task:
@@ -186,7 +233,8 @@ class Engine:
             workspace = options.workspace or (Path(facts.workspace) if facts.workspace else None)
             known = structs.replace(options, workspace=workspace, earlier=facts.route)
             bench = self._make_bench(known)
-            task = Task(journal, records, bench, Subtasks(self, options), options.policy)
+            subtasks = Subtasks(self, options)
+            task = Task(journal, records, bench, subtasks, options.policy, options.granted)
         except BaseException:
             journal.close()
             if bench is not None:
@@ -201,6 +249,7 @@ class Engine:
         if options.mode is not None and options.mode != task.mode.slug:
             task.publish(ModeSwitched(ts=task.now(), mode=options.mode))
         self._tasks[task.id] = task
+        await finish_restoring(task)
         return task
 
     def find(self, task_id: str) -> Task | None:
@@ -215,6 +264,14 @@ class Engine:
     def ids(self) -> Sequence[str]:
         """Of all tasks on disk; costs a look at the names of their folders."""
         return self._store.ids()
+
+    def read(self, task_id: str) -> Sequence[Record]:
+        """The records of a task, open or not.
+
+        Raises:
+            TaskNotFoundError, StoreError
+        """
+        return self._store.read(task_id)
 
     def history(self) -> Sequence[TaskMetadata]:
         """All tasks on disk, the most recently changed first."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from msgspec import structs
 
 from joey.core.asks import Answer, AskKind, Response
-from joey.core.event_base import TokenUsage
+from joey.core.context.window import Gauge
 from joey.core.events import (
     AskOpened,
     Event,
@@ -21,28 +22,35 @@ from joey.core.events import (
     TaskFinished,
     TaskStarted,
 )
-from joey.core.history.ui import Row
-from joey.core.messages import Message, well_formed
-from joey.core.modes import Mode, find_mode, usual_mode
+from joey.core.messages import well_formed
+from joey.core.revisions import ContextCondensed
+from joey.core.rewinding import RewindPreview
+from joey.core.settings import Limits
 from joey.core.state import AT_REST, TaskState
 from joey.engine import loop
+from joey.engine import rewind as rewinding
 from joey.engine.allowance import Allowance
 from joey.engine.asks import AnswerPolicy, Asks, Lapse
 from joey.engine.bus import Bus, Subscription
+from joey.engine.checkpoints import begin_checkpoints
 from joey.engine.endings import Completed, Ending, Failed
+from joey.engine.granted import Granted
+from joey.engine.hooks import while_asking
 from joey.engine.opening import Opening
 from joey.engine.recorder import Recorder
 from joey.engine.subtasks import Subtasks
+from joey.engine.task_view import TaskView
+from joey.engine.wishes import Wishes
 from joey.engine.workbench import Workbench
-from joey.errors import JoeyError, StoreError, TaskStateError
-from joey.ports import Provider, TaskLog
+from joey.errors import CondenseError, JoeyError, StoreError, TaskStateError, UserError
+from joey.ports import TaskLog
 
 log = logging.getLogger(__name__)
 
 ENDED = (TaskFinished, TaskAborted, TaskFailed)
 
 
-class Task:
+class Task(TaskView):
     """A conversation with a goal. Made by the `Engine`; safe to use from one event loop."""
 
     def __init__(
@@ -52,11 +60,13 @@ class Task:
         bench: Workbench,
         subtasks: Subtasks,
         policy: AnswerPolicy | None = None,
+        granted: Granted | None = None,
     ) -> None:
         self.bench = bench
+        self.granted = granted or Granted()
         self.subtasks = subtasks
         self.recorder = Recorder(journal, records)
-        self.bus = Bus(records, self.recorder.hear)
+        self.bus = Bus(self.recorder.records, self.recorder.hear)
         self.asks = Asks(self.publish, self.now, policy)
         self.error: JoeyError | None = None
         """Why the latest run broke down, where the journal could not be told."""
@@ -64,86 +74,26 @@ class Task:
         """What the latest run may use."""
         self.is_awaited = False
         """A parent waits for the result of the latest run."""
+        self.gauge = Gauge()
+        """How full the model's window is."""
+        self.words_at_once: int | None = None
+        """How many waiting messages one request takes along; None: all."""
+        self.wishes = Wishes()
+        self.told: set[str] = set()
+        """What the person need not be told twice."""
         self._last_ts = max((record.event.ts for record in records), default=0)
         self._runner: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._goes_on = False
-        """Words came in while the latest run was winding down."""
+        """Words came in while the latest run was winding down, or the past was being changed."""
+        self._revising = asyncio.Lock()
 
     # What anybody may look at
-
-    @property
-    def id(self) -> str:
-        return self.recorder.facts.task_id
-
-    @property
-    def state(self) -> TaskState:
-        return self.recorder.facts.state
 
     @property
     def running(self) -> bool:
         """The loop is alive: it works, or waits for an answer."""
         return self._runner is not None and not self._runner.done()
-
-    @property
-    def pending(self) -> AskOpened | None:
-        """The question the task waits for, if it waits."""
-        return self.recorder.facts.pending
-
-    @property
-    def usage(self) -> TokenUsage:
-        return self.recorder.facts.usage
-
-    @property
-    def total_usage(self) -> TokenUsage:
-        """Its own and that of its subtasks: those that have returned, and those cut off here."""
-        return self.usage.plus(self.recorder.facts.ledger.subtask_usage).plus(self.subtasks.usage)
-
-    @property
-    def seq(self) -> int:
-        """The number of the latest durable event."""
-        return self.bus.seq
-
-    @property
-    def first(self) -> int:
-        """The number of the last event from before it was opened here."""
-        return self.bus.opened_at
-
-    @property
-    def waits_for(self) -> tuple[str, ...]:
-        """The subtasks that it waits for."""
-        return self.recorder.facts.waits_for
-
-    @property
-    def result(self) -> str | None:
-        """The result presented last."""
-        return self.recorder.facts.result
-
-    @property
-    def ending(self) -> Ending:
-        """How the latest run ended, when it has."""
-        return loop.ending_of(self.recorder.facts)
-
-    @property
-    def rows(self) -> Sequence[Row | dict[str, Any]]:
-        """The UI history."""
-        return self.recorder.ui.rows
-
-    @property
-    def messages(self) -> Sequence[Message]:
-        """The API history."""
-        return self.recorder.api.rendered()
-
-    @property
-    def mode(self) -> Mode:
-        slug = self.recorder.facts.mode
-        modes = self.bench.modes
-        return find_mode(slug, modes) or usual_mode(self.bench.settings.mode, modes)
-
-    @property
-    def provider(self) -> Provider:
-        """The model that the task talks to in the mode that it is in."""
-        return self.bench.provider_for(self.mode)
 
     async def child(self, task_id: str) -> Task | None:
         """One of its subtasks, while it is open."""
@@ -184,10 +134,10 @@ class Task:
         ts = self.now()
         self.publish(MessageQueued(ts=ts, id=f"queued_{ts}", text=text, images=images))
         await self.recorder.commit()
-        if not self.running:
-            self.start(Opening.MESSAGE)
-        elif self._winding_down:
+        if self._winding_down or self._revising.locked():
             self._goes_on = True
+        elif not self.running:
+            self.start(Opening.MESSAGE)
 
     async def answer(self, ask_ts: int, answer: Answer) -> bool:
         """Answer one question; the first answer counts. Returns when it is safe on disk."""
@@ -210,6 +160,74 @@ class Task:
             return False
         return await self.answer(self.pending.ts, Answer(response, text=text))
 
+    async def preview_rewind(
+        self, row_ts: int, *, keep: bool = True, files: bool = False
+    ) -> RewindPreview:
+        """What `rewind` would change.
+
+        Raises:
+            UserError
+        """
+        return await rewinding.preview_rewind(self, row_ts, keep=keep, files=files)
+
+    async def rewind(
+        self, row_ts: int, *, keep: bool = True, files: bool = False, force: bool = False
+    ) -> RewindPreview:
+        """Go back so that this row is the last one, or (`keep` false) the first one gone; with
+        `files`, bring back the files of that moment too. A run is stopped for it.
+
+        Raises:
+            UserError: there is no such row; or somebody else changed the files (not if `force`).
+        """
+        return await rewinding.rewind(self, row_ts, keep=keep, files=files, force=force)
+
+    async def preview_undo(self) -> RewindPreview:
+        """What `undo_rewind` would change; what came after the rewind goes."""
+        return await rewinding.preview_undo(self)
+
+    async def undo_rewind(self, *, force: bool = False) -> RewindPreview:
+        """Take the latest rewind back, with its files; when all are, take the last undo back.
+
+        Raises:
+            UserError: there is nothing to undo; or somebody else changed the files.
+        """
+        return await rewinding.undo_rewind(self, force=force)
+
+    async def edit(self, row_ts: int, text: str, images: tuple[str, ...] = ()) -> RewindPreview:
+        """Say this in place of the person's words at a row, or the nearest before it, and go on.
+
+        Raises:
+            UserError
+        """
+        return await rewinding.edit(self, row_ts, text, images)
+
+    @asynccontextmanager
+    async def at_rest(self) -> AsyncIterator[None]:
+        """Stopped, and not set to work by anybody: the past may change. Words wait meanwhile.
+
+        Raises:
+            UserError: another task waits for it.
+        """
+        if self.is_awaited:
+            raise UserError(
+                f"Task {self.id} works for another task, which waits for it. Stop that one first."
+            )
+        try:
+            async with self._revising:
+                await self.cancel()
+                if self.state not in AT_REST:
+                    # The process in which it worked is gone.
+                    self.publish(TaskAborted(ts=self.now()))
+                yield
+        finally:
+            if not self._revising.locked():
+                self._go_on()
+
+    async def past_is_settled(self) -> None:
+        """Nobody is changing it."""
+        async with self._revising:
+            pass
+
     async def cancel(self) -> None:
         """Stop now. Both histories stay valid and the task can be resumed."""
         runner = self._runner
@@ -218,6 +236,25 @@ class Task:
         if not runner.cancelling():
             runner.cancel()
         await asyncio.wait([runner])
+
+    async def condense(self, instructions: str = "") -> ContextCondensed:
+        """Let a summary stand for the conversation so far: at once when the task rests (it goes
+        on resting as it did), else before its next request. `cancel` stops it.
+
+        Raises:
+            CondenseError: there is nothing to condense, or it failed; nothing has changed.
+        """
+        return await asyncio.shield(self.begin_condensing(instructions))
+
+    def begin_condensing(self, instructions: str = "") -> asyncio.Future[ContextCondensed]:
+        """As `condense`, for callers who need not wait: rows tell how it goes.
+
+        Raises:
+            CondenseError: there is nothing to condense.
+        """
+        if self._revising.locked():
+            raise CondenseError("The task is being rewound.")
+        return self.wishes.add(self, well_formed(instructions))
 
     async def wait(self) -> Ending:
         """The ending of the current run."""
@@ -235,10 +272,10 @@ class Task:
 
     async def _close(self) -> None:
         try:
-            await self.cancel()
-            await self.cancel()  # words that came in meanwhile may have set it to work again
-            self.bus.close()
-            await self.recorder.rest()
+            async with self._revising:  # words that come in meanwhile wait
+                await self.cancel()
+                self.bus.close()
+                await self.recorder.rest()
         finally:
             await self.bench.close()
             self.recorder.log.close()
@@ -260,7 +297,8 @@ class Task:
         opened = AskOpened(ts=about.pop("ts", None) or self.now(), ask=kind, text=text, **about)
         saving = asyncio.ensure_future(self._save_while_waiting())
         try:
-            return await self.asks.ask(opened, lapse)
+            async with while_asking(self, opened):
+                return await self.asks.ask(opened, lapse)
         finally:
             saving.cancel()
 
@@ -283,17 +321,31 @@ class Task:
         """
         if self.running:
             raise TaskStateError(f"task {self.id} is already at work")
+        if self._revising.locked():
+            raise TaskStateError(f"task {self.id} is being rewound")
         self.error = None
         if allowance is None and self.is_awaited:
             allowance = self.allowance
         self.is_awaited = allowance is not None
         self.allowance = allowance or Allowance.of(self)
         self.allowance.join(self.recorder.facts)
-        self.publish(TaskStarted(ts=self.now(), resumed=opening.resumed, route=self.bench.route))
-        self._goes_on = False
-        self._runner = asyncio.create_task(
-            self._run(opening, self.allowance), name=f"joey-{self.id}"
+        limits = None if self.is_awaited else self.allowance.limits
+        self.publish(
+            TaskStarted(
+                ts=self.now(),
+                resumed=opening.resumed,
+                route=self.bench.route,
+                run=self.allowance.run,
+                limits=None if limits == Limits() else limits,
+            )
         )
+        self._goes_on = False
+        begin_checkpoints(self)
+        self.work(self._run(opening, self.allowance))
+
+    def work(self, what: Coroutine[Any, Any, None]) -> None:
+        """Do this as what the task is at, until it is done or cancelled."""
+        self._runner = asyncio.create_task(what, name=f"joey-{self.id}")
         self._runner.add_done_callback(self._after_run)
 
     async def _run(self, opening: Opening, allowance: Allowance) -> None:
@@ -307,7 +359,7 @@ class Task:
             await self.bench.terminal.close()
             self._end(TaskAborted(ts=self.now()))
         except StoreError as error:
-            self._break_down(error)
+            self.break_down(error)
         except Exception as error:
             log.exception("task %s stopped by a defect", self.id)
             self._end(TaskFailed(ts=self.now(), code="internal", message=repr(error)))
@@ -318,6 +370,13 @@ class Task:
         if runner.cancelled() and self.state not in AT_REST:
             # Cancelled before the loop took its first step.
             self._end(TaskAborted(ts=self.now()))
+        if not self._revising.locked():
+            self._go_on()
+        if not self.running:
+            stopped = runner.cancelled() or self.state is TaskState.ABORTED
+            self.wishes.catch_up(self, stopped or self.error is not None)
+
+    def _go_on(self) -> None:
         if self._goes_on and self.error is None:
             self.start(Opening.MESSAGE)
 
@@ -325,9 +384,9 @@ class Task:
         try:
             self.publish(event)
         except StoreError as error:
-            self._break_down(error)
+            self.break_down(error)
 
-    def _break_down(self, error: StoreError) -> None:
+    def break_down(self, error: StoreError) -> None:
         """The journal itself failed: nothing more can be recorded."""
         self.error = error
         self.bus.close()

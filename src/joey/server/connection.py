@@ -108,8 +108,9 @@ class Connection:
             return
         self._hub.counters.accepted += 1
         log.info("connected", extra={"client": self.name})
+        welcome = await self._welcome()
         self._hub.listen(self._outbox.tell)
-        self._outbox.respond(success("welcome", "welcome", self._welcome()))
+        self._outbox.respond(success("welcome", "welcome", welcome))
         rate = Rate(self._limits.frames_per_second, self._limits.burst)
         while True:
             frame = await self._receive()
@@ -187,12 +188,12 @@ class Connection:
             },
         )
 
-    def _welcome(self) -> Welcome:
+    async def _welcome(self) -> Welcome:
         return Welcome(
             version=__version__,
             protocol=PROTOCOL,
             capabilities=list(COMMANDS),
-            sandbox="none",
+            sandbox=await self._hub.setup.sandbox(),
             workspace=str(self._hub.setup.workspace),
             home=str(self._hub.setup.home),
         )

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from joey.core.narration import narrate
+from joey.core.narration import created_payload, narrate
 from joey.core.state import AT_REST
 from joey.core.wire import Command, ErrorCode, EventFrame, Response, failure, success
 from joey.core.wire_commands import COMMANDS
@@ -153,6 +153,21 @@ class Hub:
         """
         task = await self.engine.resume(task_id, text, images=images)
         self._watch(task)
+        return task
+
+    async def open(self, task_id: str) -> Task:
+        """A task as it was left, not set to work; others may have it again after a while."""
+        task = await self.engine.open(task_id)
+        self._tell_of(task)
+        return task
+
+    async def fork(
+        self, task_id: str, row_ts: int | None, *, keep: bool, options: TaskOptions
+    ) -> Task:
+        """A new task, at rest, with the history of another."""
+        task = await self.engine.fork(task_id, row_ts, keep=keep, options=options)
+        self._watch(task)
+        self.announce("taskCreated", created_payload(task.recorder.facts), task.id)
         return task
 
     def _watch(self, task: Task) -> None:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from joey.errors import ConfigError
+from joey.private_folders import make_folder
 
 
 def bind(path: Path) -> tuple[socket.socket, int]:
@@ -18,7 +19,7 @@ def bind(path: Path) -> tuple[socket.socket, int]:
         ConfigError: the socket cannot be made there.
     """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent)
         _check_folder(path.parent)
         _clear(path)
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

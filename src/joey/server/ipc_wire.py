@@ -221,8 +221,10 @@ def roo_events(
             return [(name, (task_id, *_usages(payload), subtask))]
         case "taskTokenUsageUpdated":
             return [(name, (task_id, *_usages(payload)))]
-        case "taskSpawned":
+        case "taskSpawned" | "taskDelegated" | "taskDelegationResumed":
             return [(name, (task_id, payload["childTaskId"]))]
+        case "taskDelegationCompleted":
+            return [(name, (task_id, payload["childTaskId"], payload["summary"]))]
         case "taskModeSwitched":
             return [(name, (task_id, payload["modeSlug"]))]
         case "queuedMessagesUpdated":

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from joey.core.customs import SlashCommand
 from joey.core.models import ModelInfo
 from joey.core.modes import Mode
-from joey.core.settings import Profile
+from joey.core.settings import Limits, Profile
 from joey.engine.engine import TaskOptions
 from joey.ports import TaskMetadata
 
@@ -67,7 +67,16 @@ class Setup(Protocol):
         mode: str | None = None,
         profile: str | None = None,
         configuration: dict[str, Any] | None = None,
+        limits: Limits = ...,
     ) -> TaskOptions: ...
+
+    async def forget(self, task_id: str) -> None:
+        """The task is deleted: what it has outside of its folder goes, too."""
+        ...
+
+    async def sandbox(self) -> str:
+        """How far commands are confined here; tried when it is first asked."""
+        ...
 
     def models(self, provider: str | None) -> dict[str, ModelInfo]: ...
 

@@ -29,9 +29,11 @@ from joey.core.events import (
     ToolAnnounced,
     ToolFinished,
     UserSaid,
+    WorktreeMerged,
 )
 from joey.core.history.api import COMPLETION
 from joey.core.history.ledger import Ledger
+from joey.core.history.row_usage import context_of_rows
 from joey.core.messages import Usage
 from joey.core.protocol import ToolProtocol
 from joey.core.revisions import (
@@ -58,6 +60,9 @@ STATE_AFTER: dict[type[object], TaskState] = {
     TaskAborted: TaskState.ABORTED,
     TaskFailed: TaskState.FAILED,
 }
+
+
+MOST_SAID = 50
 
 
 class Unheard(Struct, frozen=True):
@@ -89,21 +94,33 @@ class TaskFacts:
         self.depth = 0
         self.children: dict[str, ChildSpawned] = {}
         """Its subtasks, by their ids."""
+        self.earlier_children: tuple[str, ...] = ()
+        """Subtasks from before it was adopted."""
         self.waits_for: tuple[str, ...] = ()
         """Those that it waits for."""
+        self.merged: dict[str, WorktreeMerged] = {}
+        """What became of the worktrees of its subtasks, by their ids."""
         self.created = 0
         self.state = TaskState.CREATED
         self.pending: AskOpened | None = None
         self.unheard: tuple[Unheard, ...] = ()
         """Answers with words that no result and no request has carried to the model yet, each
         with the call it is about."""
+        self.untold: tuple[UserSaid, ...] = ()
+        """Words that are shown, but that no request has carried to the model: where a history
+        ends with them, it goes on with them."""
         self.accepted = False
         """The latest result was accepted, and nothing was asked of the model since."""
         self.result: str | None = None
         self.failure: TaskFailed | None = None
         self.todos: tuple[Todo, ...] = ()
+        self.said: tuple[UserSaid, ...] = ()
+        """The latest words of the person after the first."""
         self.context_tokens = 0
         """How full the model's window is, by its own count or, after a change, by ours."""
+        self.prompt_tokens: int | None = None
+        """What the model counted in the latest request that it answered; None when it did not
+        say, or is shown something else since."""
         self.checkpoints: tuple[CheckpointSaved, ...] = ()
         self.restoring: TaskRewound | None = None
         """The files are yet to be brought back."""
@@ -121,21 +138,21 @@ class TaskFacts:
         match event:
             case TaskCreated() | TaskAdopted():
                 self._identify(event)
-            case UserSaid(first=True):
-                self.prompt = event
+            case UserSaid():
+                self._hear(event)
             case TodosChanged():
                 self.todos = event.todos
             case ModeSwitched():
                 self.mode = event.mode
             case RequestStarted():
                 self.requests += 1
-                self.unheard = ()
+                self.unheard, self.untold = (), ()
                 self.accepted = False
                 self.result, self.failure = None, None
-            case RequestEnded(usage=Usage() as usage):
-                self.context_tokens = (usage.input + usage.output) or self.context_tokens
+            case RequestEnded():
+                self._count(event)
             case ContextCondensed() | ContextTruncated():
-                self.context_tokens = event.tokens_after
+                self.context_tokens, self.prompt_tokens = event.tokens_after, None
             case ToolFinished():
                 self.unheard = tuple(u for u in self.unheard if u.about != event.call_id)
             case CheckpointSaved():
@@ -144,6 +161,13 @@ class TaskFacts:
                 self._revise(event)
             case _:
                 self._move(event)
+
+    def _count(self, event: RequestEnded) -> None:
+        if event.error is not None:
+            return  # what was shown before is shown again
+        usage = event.usage or Usage()
+        self.context_tokens = (usage.input + usage.output) or self.context_tokens
+        self.prompt_tokens = (usage.input or None) if event.cancel_reason is None else None
 
     def _identify(self, event: TaskCreated | TaskAdopted) -> None:
         self.task_id, self.workspace = event.task_id, event.workspace
@@ -157,8 +181,22 @@ class TaskFacts:
             case TaskAdopted(rows=rows):
                 text = str(rows[0].get("text") or "") if rows else ""
                 self.prompt = UserSaid(ts=event.ts, text=text, first=True)
+                later = [row for row in rows if row.get("say") == "user_feedback"][-MOST_SAID:]
+                self.said = tuple(
+                    UserSaid(ts=event.ts, text=str(row.get("text") or "")) for row in later
+                )
+                self.parent_id, self.earlier_children = event.parent_id, event.child_ids
+                self.context_tokens = context_of_rows(rows)
                 self.accepted = bool(rows) and rows[-1].get("ask") == AskKind.COMPLETION_RESULT
                 self.state = TaskState.COMPLETED if self.accepted else TaskState.ABORTED
+
+    def _hear(self, event: UserSaid) -> None:
+        if event.first:
+            self.prompt = event
+            return
+        self.said = (*self.said[1 - MOST_SAID :], event)
+        if not any(event.shows(said.answer) for said in self.unheard):
+            self.untold += (event,)
 
     def _revise(self, event: TaskRewound | FilesRestored | TaskForked) -> None:
         """Whatever was going on at that moment is not going on now."""
@@ -169,13 +207,18 @@ class TaskFacts:
                 self.restoring = None
                 return
             case TaskForked():
-                self.children, self.restoring = {}, None
+                self.children, self.earlier_children, self.restoring = {}, (), None
+                self.route = event.route or self.route
         self.state = TaskState.ABORTED
         self.pending, self.failure, self.waits_for = None, None, ()
 
     @property
     def usage(self) -> TokenUsage:
         return structs.replace(self.ledger.usage, context_tokens=self.context_tokens)
+
+    @property
+    def child_ids(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.earlier_children, *self.children)))
 
     @property
     def queue(self) -> dict[str, MessageQueued]:
@@ -209,6 +252,8 @@ class TaskFacts:
             case TaskStarted():
                 self.route = event.route or self.route
                 self.refused = ()
+                # What is worked on now must not be overwritten by what was due before.
+                self.restoring = None
             case AskOpened():
                 self.pending = event
             case AskAnswered():
@@ -217,6 +262,8 @@ class TaskFacts:
                 self.pending = None
             case ChildSpawned():
                 self.children[event.child_id] = event
+            case WorktreeMerged():
+                self.merged[event.child_id] = event
             case TaskPaused():
                 self.waits_for = event.child_ids
             case TaskUnpaused():

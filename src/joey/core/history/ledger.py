@@ -2,20 +2,67 @@
 
 from __future__ import annotations
 
-from msgspec import structs
+from functools import reduce
 
-from joey.core.event_base import TokenUsage, ToolTally
+from msgspec import Struct, structs
+
+from joey.core.event_base import Spent, TokenUsage, ToolTally
 from joey.core.events import (
+    ChildSpawned,
     Durable,
     MessageQueued,
     MessageUnqueued,
+    ReplyReceived,
     RequestEnded,
     RequestStarted,
+    TaskAborted,
+    TaskAdopted,
+    TaskFailed,
+    TaskFinished,
+    TaskPaused,
+    TaskStarted,
+    ToolAnnounced,
     ToolFailed,
     ToolFinished,
 )
-from joey.core.messages import Usage
-from joey.core.revisions import CheckpointSaved, ContextCondensed, FilesRestored, TaskForked
+from joey.core.history.api import COMPLETION
+from joey.core.history.row_usage import usage_of_rows
+from joey.core.messages import CallPart, Usage
+from joey.core.revisions import (
+    CheckpointSaved,
+    ContextCondensed,
+    FilesRestored,
+    TaskForked,
+    TaskRewound,
+)
+from joey.core.settings import Limits
+
+_WORK = (
+    TaskStarted,
+    RequestStarted,
+    RequestEnded,
+    ReplyReceived,
+    ToolAnnounced,
+    ToolFinished,
+    TaskPaused,
+)
+"""What is recorded only while a task works."""
+_ENDS = (TaskFinished, TaskAborted, TaskFailed, TaskRewound)
+
+
+class Run(Struct, frozen=True):
+    """The latest run, which may have been interrupted by the death of its process."""
+
+    name: str
+    limits: Limits | None
+    """Its own; None when it draws from those of the task above."""
+    before: Spent
+    """What the task had spent until then."""
+    since: int
+    """When it was last set to work."""
+    worked: int = 0
+    """Milliseconds of work before that."""
+    is_over: bool = False
 
 
 class Ledger:
@@ -24,33 +71,38 @@ class Ledger:
     def __init__(self) -> None:
         self.updated = 0
         self.usage = TokenUsage()
-        self.subtask_usage = TokenUsage()
-        """Of the subtasks that have returned."""
+        self._spawned: dict[str, str] = {}
+        self._returned: dict[str, TokenUsage] = {}
+        """Of each subtask that has returned; one that does so again tells of all that it used."""
         self.tools: dict[str, ToolTally] = {}
-        self.requests = 0
-        self.calls = 0
-        """Calls that have an outcome."""
         self.queue: dict[str, MessageQueued] = {}
         """Words that the model has not been told yet."""
         self.checkpoint: str | None = None
         """The files of the workspace as this task last knew them."""
+        self.spent = Spent()
+        """By the task, and by the subtasks that have returned."""
+        self.run: Run | None = None
+        self.worked_until = 0
+        """When something was last recorded that only work makes."""
 
     def apply(self, event: Durable) -> None:
         self.updated = max(self.updated, event.ts)
+        self._keep_account(event)
         match event:
             case MessageQueued():
                 self.queue[event.id] = event
             case MessageUnqueued():
                 self.queue.pop(event.id, None)
             case RequestStarted():
-                self.requests += 1
                 for message_id in event.dequeued:
                     self.queue.pop(message_id, None)
             case RequestEnded(usage=Usage() as usage) | ContextCondensed(usage=Usage() as usage):
                 self._add_usage(usage, event.cost or 0.0)
+            case ChildSpawned():
+                self._spawned[event.call_id] = event.child_id
             case ToolFinished():
-                self.calls += 1
-                self.subtask_usage = self.subtask_usage.plus(event.usage or TokenUsage())
+                if event.usage is not None:
+                    self._returned[self._spawned.get(event.call_id, event.call_id)] = event.usage
                 self._tally(event.tool, failed=False)
             case ToolFailed():
                 self._tally(event.tool, failed=True)
@@ -58,14 +110,58 @@ class Ledger:
                 self.checkpoint = event.id
             case FilesRestored():
                 self.checkpoint = event.checkpoint
+            case TaskAdopted():
+                self.usage = self.usage.plus(usage_of_rows(event.rows))
             case TaskForked():
                 self._begin_anew()
 
+    @property
+    def subtask_usage(self) -> TokenUsage:
+        """Of the subtasks that have returned."""
+        return reduce(TokenUsage.plus, self._returned.values(), TokenUsage())
+
+    def spent_in(self, run: str) -> Spent:
+        """In the latest run, if that is its name."""
+        if self.run is None or self.run.name != run:
+            return Spent()
+        return self.spent.minus(self.run.before)
+
+    def _keep_account(self, event: Durable) -> None:
+        match event:
+            case TaskStarted():
+                self._start(event)
+            case RequestStarted():
+                self._spend(Spent(requests=1))
+            case ReplyReceived():
+                parts = [placed.part for placed in event.parts]
+                calls = [part.call for part in parts if isinstance(part, CallPart)]
+                counted = sum(call.name != COMPLETION for call in calls)
+                self._spend(Spent(turns=0 if event.interrupted else 1, calls=counted))
+            case RequestEnded(usage=Usage() as usage) | ContextCondensed(usage=Usage() as usage):
+                self._spend(Spent(tokens=usage.input + usage.output, cost=event.cost or 0.0))
+            case ToolFinished(spent=Spent() as spent):
+                self._spend(spent)
+        if self.run is not None and isinstance(event, _ENDS):
+            self.run = structs.replace(self.run, is_over=True)
+        if isinstance(event, _WORK):
+            self.worked_until = event.ts
+
+    def _start(self, event: TaskStarted) -> None:
+        run = self.run
+        if run is None or run.name != event.run:
+            self.run = Run(event.run, event.limits, self.spent, event.ts)
+            return
+        worked = run.worked + max(0, self.worked_until - run.since)
+        self.run = structs.replace(run, since=event.ts, worked=worked, is_over=False)
+
+    def _spend(self, spent: Spent) -> None:
+        self.spent = self.spent.plus(spent)
+
     def _begin_anew(self) -> None:
         """What was taken over from another task was used, asked and queued there."""
-        self.usage = self.subtask_usage = TokenUsage()
-        self.tools, self.queue = {}, {}
-        self.requests = self.calls = 0
+        self.spent, self.run = Spent(), None
+        self.usage = TokenUsage()
+        self.tools, self.queue, self._returned = {}, {}, {}
 
     def _add_usage(self, usage: Usage, cost: float) -> None:
         self.usage = self.usage.plus(

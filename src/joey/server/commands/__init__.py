@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from joey.server.calls import Call
-from joey.server.commands import history, preferences, processes, talk, tasks
+from joey.server.commands import history, preferences, processes, revisions, talk, tasks
 
 if TYPE_CHECKING:
     from joey.server.hub import Hub
@@ -19,6 +19,7 @@ HANDLERS: dict[str, Handler] = {
     **tasks.HANDLERS,
     **talk.HANDLERS,
     **history.HANDLERS,
+    **revisions.HANDLERS,
     **preferences.HANDLERS,
     **processes.HANDLERS,
 }

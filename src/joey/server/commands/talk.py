@@ -9,7 +9,15 @@ from joey.core.asks import Answer, Response
 from joey.core.events import MessageQueued, MessageUnqueued, ModeSwitched
 from joey.core.messages import well_formed
 from joey.core.modes import Mode
-from joey.core.wire_commands import Accepted, Done, EditQueue, Respond, SendMessage, SwitchMode
+from joey.core.wire_commands import (
+    Accepted,
+    CondenseTask,
+    Done,
+    EditQueue,
+    Respond,
+    SendMessage,
+    SwitchMode,
+)
 from joey.core.wire_events import ModePayload
 from joey.engine.task import Task
 from joey.server.calls import Call, failed, invalid, not_found
@@ -52,8 +60,19 @@ async def respond(hub: Hub, call: Call) -> Accepted:
     if task is None:
         await _check_known(hub, call)
         return Accepted(accepted=False)
-    answer = Answer(asked.response, text=asked.text or "", images=asked.images or ())
+    if asked.always and not _offers_rule(task, asked):
+        raise invalid("arguments.always", "there is no rule to add with this answer.")
+    answer = Answer(
+        asked.response, text=asked.text or "", images=asked.images or (), always=asked.always
+    )
     return Accepted(accepted=await task.answer(asked.ask_ts, answer))
+
+
+def _offers_rule(task: Task, asked: Respond) -> bool:
+    """Of a question that is not open any more nothing is said here."""
+    pending = task.pending
+    is_open = pending is not None and pending.ts == asked.ask_ts
+    return asked.response is Response.YES and not (is_open and pending and not pending.always)
 
 
 async def edit_queue(hub: Hub, call: Call) -> Done:
@@ -70,6 +89,14 @@ async def edit_queue(hub: Hub, call: Call) -> Done:
         text = well_formed(asked.text)
         task.publish(MessageQueued(ts=task.now(), id=queued.id, text=text, images=queued.images))
     await task.recorder.commit()
+    return Done()
+
+
+async def condense_task(hub: Hub, call: Call) -> Done:
+    """Answered when it is begun; a row tells how it went."""
+    asked: CondenseTask = call.arguments
+    task = await hub.open(hub.task_id(call))
+    task.begin_condensing(asked.instructions or "")
     return Done()
 
 
@@ -114,5 +141,6 @@ HANDLERS = {
     "pressSecondaryButton": press_secondary,
     "respond": respond,
     "editQueue": edit_queue,
+    "condenseTask": condense_task,
     "switchMode": switch_mode,
 }

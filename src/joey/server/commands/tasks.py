@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from joey.core.settings import Limits
 from joey.core.wire_commands import (
     Done,
     Pong,
@@ -42,11 +43,12 @@ async def start_new_task(hub: Hub, call: Call) -> TaskStartedData:
             mode=asked.mode,
             profile=asked.profile,
             configuration=asked.configuration,
+            limits=asked.limits or Limits(),
         )
     except WorkspaceError as error:
         raise invalid("arguments.workspace", str(error)) from error
     except ConfigError as error:
-        if not asked.configuration:
+        if not asked.configuration and asked.limits is None:
             raise
         raise invalid("arguments.configuration", str(error)) from error
     task = await hub.start(text, images, options, asked.task_id)
@@ -99,6 +101,7 @@ async def delete_task(hub: Hub, call: Call) -> Done:
         await asyncio.to_thread(hub.store.delete, task_id)
     except TaskNotFoundError as error:
         raise not_found(task_id) from error
+    await hub.setup.forget(task_id)
     hub.announce("taskDeleted", Empty(), task_id)
     return Done()
 

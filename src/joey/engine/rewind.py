@@ -1,0 +1,198 @@
+"""Going back to an earlier row, with the files or without.
+
+    1. the run is stopped, if it works
+    2. with files: what others changed is looked for, and the files as they are now are kept
+    3. the journal is told where the history goes on from
+    4. the files are brought back
+    5. the journal is told that they are, and the history files are written anew
+
+The process may die between any two of them. Until 3 nothing has changed; from then on the history
+is the earlier one, and whoever opens the task again does 4 and 5, which may be done twice.
+
+Nothing is lost: what was gone back from stays in the journal, the files are in a checkpoint, and
+undoing is going back to the record before. What was spent stays spent, and what waits to be said
+still waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from joey.core.events import Record, UserSaid
+from joey.core.history.path import checkpoint_at, find_cut, live_path
+from joey.core.messages import well_formed
+from joey.core.revisions import CheckpointSaved, FilesRestored, TaskRewound
+from joey.core.rewinding import RewindPreview, compare, ts_of, user_row
+from joey.engine.foreign_changes import Stopped
+from joey.engine.opening import Opening
+from joey.engine.restoring import (
+    checkpoints_of,
+    keep_files,
+    preview_files,
+    refuse_conflicts,
+    restore_due_files,
+)
+from joey.errors import CheckpointError, TaskStateError, UserError
+
+if TYPE_CHECKING:
+    from joey.engine.task import Task
+
+
+class Target(Struct, frozen=True):
+    """Where the history shall go on from."""
+
+    to: int
+    row_ts: int | None
+    checkpoint: str | None = None
+    """What the files shall be brought back to."""
+    undo: bool = False
+
+
+async def preview_rewind(task: Task, row_ts: int, *, keep: bool, files: bool) -> RewindPreview:
+    return await _preview(task, _target(task, row_ts, keep=keep, files=files))
+
+
+async def rewind(
+    task: Task, row_ts: int, *, keep: bool, files: bool, force: bool = False
+) -> RewindPreview:
+    if row_ts not in task.recorder.ui.growing:  # its reply is written down when it is stopped
+        _target(task, row_ts, keep=keep, files=files)  # nothing is stopped for a wrong number
+
+    async def go() -> RewindPreview:
+        async with task.at_rest():
+            return await _go_back(task, _target(task, row_ts, keep=keep, files=files), force)
+
+    return await _to_its_end(go())
+
+
+async def _to_its_end(work: Coroutine[Any, Any, RewindPreview]) -> RewindPreview:
+    """Also when whoever asked for it gives up waiting: half of it is not what anybody wants."""
+    return await asyncio.shield(asyncio.ensure_future(work))
+
+
+async def preview_undo(task: Task) -> RewindPreview:
+    return await _preview(task, _undoing(task))
+
+
+async def undo_rewind(task: Task, *, force: bool) -> RewindPreview:
+    _undoing(task)
+
+    async def go() -> RewindPreview:
+        async with task.at_rest():
+            return await _go_back(task, _undoing(task), force)
+
+    return await _to_its_end(go())
+
+
+async def edit(task: Task, row_ts: int, text: str, images: tuple[str, ...]) -> RewindPreview:
+    said = user_row(task.rows, row_ts)
+    if said is None:
+        raise _no_such_row(task, row_ts)
+    if said != ts_of(task.rows[0]):
+        preview = await rewind(task, said, keep=False, files=False)
+        await task.send(text, images)
+        return preview
+    parent = task.recorder.facts.parent_id
+    if parent is not None:
+        raise UserError(
+            f"Task {task.id} was given its first message by task {parent}; only that one can say"
+            " it in another way."
+        )
+    async with task.at_rest():
+        first = Target(to=task.recorder.path[0].seq, row_ts=0)
+        preview = await _go_back(task, first, force=False)
+        words = UserSaid(ts=task.now(), text=well_formed(text), images=images, first=True)
+        task.publish(words)
+        await task.recorder.commit()
+    if not task.running:
+        task.start(Opening.NEW)
+    return preview
+
+
+# Where to go
+
+
+def _target(task: Task, row_ts: int, *, keep: bool, files: bool) -> Target:
+    if row_ts not in [ts_of(row) for row in task.rows]:
+        raise _no_such_row(task, row_ts)
+    try:
+        cut = find_cut(task.recorder.path, row_ts, keep=keep)
+    except TaskStateError as error:
+        raise UserError(
+            f"The first message of task {task.id} cannot be taken back: nothing would be left."
+            " Edit it, or begin another task."
+        ) from error
+    return Target(cut.to, cut.row_ts, _checkpoint(task, cut.to) if files else None)
+
+
+def _no_such_row(task: Task, row_ts: int) -> UserError:
+    return UserError(
+        f"There is no message {row_ts} in this task; `joey tasks show {task.id} --rows` lists them."
+    )
+
+
+def _undoing(task: Task) -> Target:
+    """Before the latest rewind that was not taken back; where all were, the last undo goes."""
+    rewinds = [(r.seq, r.event) for r in task.recorder.path if isinstance(r.event, TaskRewound)]
+    if not rewinds:
+        raise UserError(f"Task {task.id} was not rewound, so there is nothing to undo.")
+    standing = [(seq, rewound) for seq, rewound in rewinds if not rewound.undo]
+    seq, rewound = (standing or rewinds)[-1]
+    checkpoint = rewound.files_before if rewound.files is not None else None
+    return Target(seq - 1, None, checkpoint, undo=True)
+
+
+def _checkpoint(task: Task, to: int) -> str | None:
+    """The files as they were at that record; None when they still are, as far as is known."""
+    checkpoints_of(task)
+    path = [record for record in task.recorder.path if record.seq <= to]
+    while isinstance(path[-1].event, TaskRewound | FilesRestored):
+        path.pop()
+    at, journal = path[-1].seq, task.bus.after(0)
+    later = (r.event.id for r in journal if r.seq > at and isinstance(r.event, CheckpointSaved))
+    found = checkpoint_at(task.recorder.path, at, journal) or next(later, None)
+    are_known = not Stopped(task).at_last
+    return None if are_known and found == task.recorder.facts.ledger.checkpoint else found
+
+
+# Going
+
+
+async def _preview(task: Task, target: Target) -> RewindPreview:
+    going = TaskRewound(ts=0, to=target.to, row_ts=target.row_ts)
+    after = live_path([*task.bus.after(0), Record(task.seq + 1, going)])
+    preview = compare(task.recorder.path, after)
+    if target.checkpoint is None:
+        return preview
+    return await preview_files(task, preview, target.checkpoint)
+
+
+async def _go_back(task: Task, target: Target, force: bool) -> RewindPreview:
+    preview = await _preview(task, target)
+    refuse_conflicts(preview, force)
+    before = await keep_files(task) if preview.checkpoint is not None else None
+    task.publish(
+        TaskRewound(
+            ts=task.now(),
+            to=target.to,
+            row_ts=target.row_ts,
+            files=preview.checkpoint,
+            files_before=before,
+            undo=target.undo,
+        )
+    )
+    await task.recorder.commit()
+    task.bench.memory.clear()
+    try:
+        await restore_due_files(task)
+    except CheckpointError as error:
+        raise UserError(
+            f"The history was rewound, but the files could not be brought back: {error}"
+        ) from error
+    finally:
+        await task.save()
+    return preview

@@ -1,0 +1,129 @@
+"""Commands that change a task's past, or look at its files as they were."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from joey.core.history.path import live_path
+from joey.core.revisions import CheckpointSaved
+from joey.core.wire_revisions import (
+    CheckpointData,
+    CheckpointList,
+    DiffCheckpoint,
+    EditMessage,
+    FileDiffs,
+    Forked,
+    ForkTask,
+    RestoreCheckpoint,
+    Revised,
+    RewindTask,
+    UndoRewind,
+)
+from joey.engine.engine import TaskOptions
+from joey.engine.restoring import (
+    check_saved,
+    checkpoints_of,
+    preview_restore,
+    restore_checkpoint,
+)
+from joey.errors import CheckpointError
+from joey.server.calls import Call, failed, invalid
+
+if TYPE_CHECKING:
+    from joey.server.hub import Hub
+
+
+async def rewind_task(hub: Hub, call: Call) -> Revised:
+    asked: RewindTask = call.arguments
+    task = await hub.open(hub.task_id(call))
+    where = {"keep": asked.keep, "files": asked.files}
+    if asked.preview:
+        return Revised(done=False, changes=await task.preview_rewind(asked.message_ts, **where))
+    changes = await task.rewind(asked.message_ts, **where, force=asked.force)
+    return Revised(done=True, changes=changes)
+
+
+async def undo_rewind(hub: Hub, call: Call) -> Revised:
+    asked: UndoRewind = call.arguments
+    task = await hub.open(hub.task_id(call))
+    if asked.preview:
+        return Revised(done=False, changes=await task.preview_undo())
+    return Revised(done=True, changes=await task.undo_rewind(force=asked.force))
+
+
+async def edit_message(hub: Hub, call: Call) -> Revised:
+    asked: EditMessage = call.arguments
+    if not asked.text.strip() and not asked.images:
+        raise invalid("arguments.text", "there is nothing to say.")
+    task = await hub.open(hub.task_id(call))
+    changes = await task.edit(asked.message_ts, asked.text, asked.images or ())
+    return Revised(done=True, changes=changes)
+
+
+async def fork_task(hub: Hub, call: Call) -> Forked:
+    asked: ForkTask = call.arguments
+    options = _with_profile(hub, asked.profile)
+    source = hub.task_id(call)
+    task = await hub.fork(source, asked.message_ts, keep=asked.keep, options=options)
+    if (asked.text or "").strip() or asked.images:
+        await task.send(asked.text or "", asked.images or ())
+    return Forked(task_id=task.id)
+
+
+def _with_profile(hub: Hub, name: str | None) -> TaskOptions:
+    """Another model; the folder stays that of the task."""
+    if name is None:
+        return TaskOptions()
+    if name not in hub.setup.preferences.profiles().profiles:
+        raise invalid("arguments.profile", f"there is no profile '{name}'.")
+    options = hub.setup.options(profile=name)
+    return structs.replace(options, workspace=None, protocol=None)
+
+
+async def get_checkpoints(hub: Hub, call: Call) -> CheckpointList:
+    task = hub.open_task(call)
+    if task is None:
+        path = live_path(await asyncio.to_thread(hub.store.read, hub.task_id(call)))
+    else:
+        path = task.recorder.path
+    saved = (record.event for record in path if isinstance(record.event, CheckpointSaved))
+    return CheckpointList(
+        checkpoints=[
+            CheckpointData(id=each.id, ts=each.ts, own=each.own, before=each.before)
+            for each in saved
+        ]
+    )
+
+
+async def diff_checkpoint(hub: Hub, call: Call) -> FileDiffs:
+    asked: DiffCheckpoint = call.arguments
+    task = await hub.open(hub.task_id(call))
+    for checkpoint in filter(None, (asked.checkpoint, asked.to)):
+        check_saved(task, checkpoint)
+    try:
+        return FileDiffs(files=list(await checkpoints_of(task).diff(asked.checkpoint, asked.to)))
+    except CheckpointError as error:
+        raise failed(str(error)) from error
+
+
+async def restore_files(hub: Hub, call: Call) -> Revised:
+    asked: RestoreCheckpoint = call.arguments
+    task = await hub.open(hub.task_id(call))
+    if asked.preview:
+        return Revised(done=False, changes=await preview_restore(task, asked.checkpoint))
+    changes = await restore_checkpoint(task, asked.checkpoint, force=asked.force)
+    return Revised(done=True, changes=changes)
+
+
+HANDLERS = {
+    "rewindTask": rewind_task,
+    "undoRewind": undo_rewind,
+    "editMessage": edit_message,
+    "forkTask": fork_task,
+    "getCheckpoints": get_checkpoints,
+    "diffCheckpoint": diff_checkpoint,
+    "restoreCheckpoint": restore_files,
+}

@@ -1,0 +1,437 @@
+"""Which records a history is made of, however often it was rewound and gone on with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from joey.core.asks import Answer, AskKind, Response
+from joey.core.events import (
+    AskAnswered,
+    AskOpened,
+    Durable,
+    ModeSwitched,
+    Placed,
+    Record,
+    ReplyReceived,
+    RequestStarted,
+    TaskAborted,
+    TaskAdopted,
+    TaskCreated,
+    TaskStarted,
+    TodosChanged,
+    ToolAnnounced,
+    ToolFinished,
+    UserSaid,
+)
+from joey.core.history.api import ApiHistory
+from joey.core.history.facts import TaskFacts
+from joey.core.history.path import Path, checkpoint_at, find_cut, live_path
+from joey.core.history.ui import UiHistory
+from joey.core.messages import (
+    CallPart,
+    Message,
+    ReasoningPart,
+    TextBlock,
+    TextPart,
+    ThinkingBlock,
+    ToolCall,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from joey.core.narration import Narrator, Replay
+from joey.core.protocol import ToolProtocol
+from joey.core.revisions import (
+    CheckpointSaved,
+    ContextCondensed,
+    FilesRestored,
+    TaskForked,
+    TaskRewound,
+)
+from joey.core.rewinding import compare, ts_of, user_row
+from joey.core.todos import Todo
+from joey.errors import TaskStateError
+
+
+class Story:
+    """A journal that is written by choices; the model of it keeps whole lists of records."""
+
+    def __init__(self, protocol: ToolProtocol) -> None:
+        self.records: list[Record] = []
+        self.path: list[Record] = []
+        """What is in sight, kept in the plainest way: every rewind copies the list."""
+        self.paths: list[list[Record]] = []
+        """The path after each record."""
+        self.ts = 0
+        self.calls = 0
+        self.add(
+            TaskCreated(ts=self.now(), task_id="t", workspace="/w", mode="code", protocol=protocol)
+        )
+        self.add(UserSaid(ts=self.now(), text="do it", first=True))
+
+    def now(self) -> int:
+        self.ts += 1
+        return self.ts
+
+    def add(self, event: Durable) -> None:
+        record = Record(len(self.records) + 1, event)
+        self.records.append(record)
+        if isinstance(event, TaskRewound):
+            self.path = [self._cut(r, event.row_ts) for r in self.paths[event.to - 1]]
+        self.path = [*self.path, record]
+        self.paths.append(self.path)
+
+    def _cut(self, record: Record, row_ts: int | None) -> Record:
+        event = record.event
+        if row_ts is None or not isinstance(event, ReplyReceived):
+            return record
+        kept = tuple(placed for placed in event.parts if placed.ts <= row_ts)
+        if kept == event.parts:
+            return record
+        thought = bool(kept) and isinstance(kept[-1].part, ReasoningPart)
+        changed = msgspec.structs.replace(
+            event, parts=kept, raw=self._raw(kept), interrupted=thought or event.interrupted
+        )
+        return Record(record.seq, changed)
+
+    def _raw(self, parts: tuple[Placed, ...]) -> str | None:
+        if self.protocol is ToolProtocol.NATIVE:
+            return None
+        texts = []
+        for placed in parts:
+            match placed.part:
+                case TextPart(text=text):
+                    texts.append(text)
+                case CallPart(call=call):
+                    texts.append(f"<{call.name}>\n</{call.name}>")
+        return "\n".join(texts)
+
+    @property
+    def protocol(self) -> ToolProtocol:
+        first = self.records[0].event if self.records else None
+        return first.protocol if isinstance(first, TaskCreated) else ToolProtocol.NATIVE
+
+    @property
+    def rows(self) -> list[int]:
+        return [ts_of(row) for row in folded(self.path)[0].rows]
+
+    def turn(self, calls: int, thinks: bool, talks: bool, asks: bool, finished: int) -> None:
+        """A request and its reply, with calls of which the first `finished` end."""
+        self.add(TaskStarted(ts=self.now()))
+        self.add(RequestStarted(ts=self.now(), api_protocol="a", content=(TextBlock("go"),)))
+        parts: list[Placed] = []
+        if thinks:
+            parts.append(Placed(self.now(), ReasoningPart("hm", signature="s")))
+        if talks:
+            parts.append(Placed(self.now(), TextPart("I read_file now.")))
+        placed = []
+        for _ in range(calls):
+            self.calls += 1
+            made = ToolCall(id=f"c{self.calls}", name="read_file", input={})
+            placed.append(Placed(self.now(), CallPart(made)))
+        parts += placed
+        raw = self._raw(tuple(parts))
+        self.add(ReplyReceived(ts=self.now(), parts=tuple(parts), raw=raw))
+        for number, each in enumerate(placed):
+            assert isinstance(each.part, CallPart)
+            self.call(each.ts, each.part.call.id, asks, number < finished)
+        self.add(TaskAborted(ts=self.now()))
+
+    def call(self, row_ts: int, call_id: str, asks: bool, finished: bool) -> None:
+        if asks:
+            answer = Answer(Response.YES, text="but so")
+            self.add(AskOpened(ts=row_ts, ask=AskKind.TOOL, call_id=call_id, tool="read_file"))
+            self.add(AskAnswered(ts=self.now(), ask_ts=row_ts, answer=answer))
+            self.add(UserSaid(ts=self.now(), text="but so"))
+        else:
+            self.add(ToolAnnounced(ts=row_ts, call_id=call_id, tool="read_file", text="{}"))
+        if finished:
+            self.add(
+                ToolFinished(
+                    ts=self.now(), call_id=call_id, tool="read_file", content="x", row_ts=row_ts
+                )
+            )
+
+    def rewind(self, row_ts: int, keep: bool) -> None:
+        try:
+            cut = find_cut(live_path(self.records), row_ts, keep=keep)
+        except TaskStateError:
+            assert not keep and row_ts == self.rows[0]
+            return
+        self.add(TaskRewound(ts=self.now(), to=cut.to, row_ts=cut.row_ts))
+
+    def undo(self) -> bool:
+        latest = [r.seq for r in self.path if isinstance(r.event, TaskRewound)]
+        if latest:
+            self.add(TaskRewound(ts=self.now(), to=latest[-1] - 1))
+        return bool(latest)
+
+
+def folded(path: Any) -> tuple[UiHistory, ApiHistory, TaskFacts]:
+    ui, api, facts = UiHistory(), ApiHistory(), TaskFacts()
+    for record in path:
+        facts.follow(record.event)
+        api.protocol = facts.protocol
+        api.apply(record.event)
+        ui.apply(record.event)
+    return ui, api, facts
+
+
+def state(path: Any) -> Any:
+    ui, api, facts = folded(path)
+    return msgspec.to_builtins([ui.rows, api.rendered(), facts.todos, facts.mode])
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> Story:
+    story = Story(draw(st.sampled_from(ToolProtocol)))
+    numbers, truth = st.integers(0, 3), st.booleans()
+    for _ in range(draw(st.integers(1, 12))):
+        match draw(st.sampled_from(("turn", "turn", "words", "todos", "mode", "rewind", "undo"))):
+            case "turn":
+                calls = draw(numbers)
+                talks = draw(truth) or not calls
+                story.turn(calls, draw(truth), talks, draw(truth), draw(numbers))
+            case "words":
+                story.add(UserSaid(ts=story.now(), text="more"))
+            case "todos":
+                todos = (Todo(id="1", content=str(story.ts), status="pending"),)
+                story.add(TodosChanged(ts=story.now(), todos=todos))
+            case "mode":
+                story.add(ModeSwitched(ts=story.now(), mode=draw(st.sampled_from(("ask", "code")))))
+            case "rewind":
+                story.rewind(draw(st.sampled_from(story.rows)), draw(truth))
+            case "undo":
+                story.undo()
+    return story
+
+
+@settings(max_examples=150, deadline=None)
+@given(stories())
+def test_the_path_is_what_copying_lists_would_give(story: Story) -> None:
+    path = Path()
+    for number, record in enumerate(story.records):
+        path.add(record)
+        assert list(live_path(story.records[: number + 1])) == story.paths[number]
+    assert list(path.records) == story.path
+
+
+@settings(max_examples=100, deadline=None)
+@given(stories(), st.data())
+def test_a_row_is_the_last_one_and_undoing_brings_back_all(
+    story: Story, data: st.DataObject
+) -> None:
+    rows, before = story.rows, state(story.path)
+    target, keep = data.draw(st.sampled_from(rows)), data.draw(st.booleans())
+    length = len(story.records)
+    story.rewind(target, keep)
+    if len(story.records) == length:
+        return
+    left = story.rows
+    assert (target in left) == keep
+    assert set(left) <= set(rows)
+    # What was shown before the row stays, and what was shown after it goes; a row may have a
+    # number that was given out earlier, or later, than its neighbours'.
+    assert [ts for ts in rows if ts > target and ts in left] == late(story, target, rows)
+    check(folded(story.path)[1].rendered())
+    assert story.undo()
+    after = state(story.path)
+    # Nobody waits for an answer any more; all else is as it was.
+    for row in (*before[0], *after[0]):
+        row.pop("approvalState", None)
+    assert after == before
+
+
+def late(story: Story, target: int, rows: list[int]) -> list[int]:
+    """Rows with a higher number that were there before."""
+    ui, order = UiHistory(), list[int]()
+    for record in story.paths[len(story.records) - 2]:
+        order += (c.ts for c in ui.apply(record.event) if c.action == "created")
+    before = order[: order.index(target)]
+    return [ts for ts in rows if ts > target and ts in before]
+
+
+def check(messages: list[Message]) -> None:
+    open_calls: list[str] = []
+    role = "assistant"
+    for message in messages:
+        assert message.role != role
+        role = message.role
+        assert not isinstance(message.content, str) and message.content
+        given_back = [b.tool_use_id for b in message.content if isinstance(b, ToolResultBlock)]
+        assert given_back == open_calls
+        open_calls = [b.id for b in message.content if isinstance(b, ToolUseBlock)]
+        assert not isinstance(message.content[-1], ThinkingBlock)
+
+
+@settings(max_examples=100, deadline=None)
+@given(stories())
+def test_whoever_follows_the_frames_has_the_rows_of_the_path(story: Story) -> None:
+    narrator, replay = Narrator("t"), Replay()
+    rows: dict[int, Any] = {}
+    todos: Any = ()
+    mode = "code"
+    for number, record in enumerate(story.records):
+        for frame in map(replay.retell, narrator.tell(record.seq, record.event)):
+            match frame.event_name:
+                case "message":
+                    ts = ts_of(frame.payload.message)
+                    assert frame.payload.action == ("updated" if ts in rows else "created")
+                    rows[ts] = frame.payload.message
+                case "taskRewound":
+                    for ts in frame.payload.removed:
+                        del rows[ts]
+                case "todosUpdated":
+                    todos = frame.payload.todos
+                case "taskModeSwitched":
+                    mode = frame.payload.mode_slug
+        ui, _, facts = folded(story.paths[number])
+        assert [rows[ts] for ts in sorted(rows)] == list(ui.rows)
+        assert (todos, mode) == (facts.todos, facts.mode)
+
+
+def numbered(*events: Durable) -> list[Record]:
+    return [Record(number, event) for number, event in enumerate(events, 1)]
+
+
+CREATED = TaskCreated(ts=1, task_id="t", workspace="/w", mode="code", protocol=ToolProtocol.NATIVE)
+
+
+def test_words_that_came_with_an_answer_go_with_it() -> None:
+    asked = AskOpened(ts=3, ask=AskKind.COMPLETION_RESULT, call_id="c")
+    answer = Answer(Response.MESSAGE, text="not yet")
+    path = numbered(
+        CREATED,
+        UserSaid(ts=2, text="x", first=True),
+        asked,
+        AskAnswered(ts=4, ask_ts=3, answer=answer),
+        UserSaid(ts=5, text="not yet"),
+    )
+    assert find_cut(path, 3).to == 3
+    assert find_cut(path, 5, keep=False).to == 3
+    assert find_cut(path, 5).to == 5
+
+
+def test_a_summary_that_is_rewound_away_hides_nothing() -> None:
+    summary = ContextCondensed(
+        ts=6,
+        condense_id="s",
+        summary="s",
+        content=(TextBlock("s"),),
+        tokens_before=9,
+        tokens_after=1,
+    )
+    path = numbered(
+        CREATED,
+        UserSaid(ts=2, text="x", first=True),
+        RequestStarted(ts=3, api_protocol="a", content=(TextBlock("x"),)),
+        ReplyReceived(ts=4, parts=(Placed(5, TextPart("yes")),)),
+        summary,
+    )
+    cut = find_cut(path, 5)
+    after = live_path([*path, Record(6, TaskRewound(ts=7, to=cut.to, row_ts=cut.row_ts))])
+    preview = compare(path, after)
+    assert preview.summaries == 1
+    assert [m.content for m in folded(after)[1].messages] == [
+        (TextBlock("x"),),
+        (TextBlock("yes"),),
+    ]
+
+
+@pytest.mark.parametrize(("last", "messages"), [(0, 0), (1, 1), (3, 2), (5, 4)])
+def test_an_adopted_history_is_cut_in_both_halves(last: int, messages: int) -> None:
+    rows = tuple({"ts": ts, "type": "say", "say": "text", "text": str(ts)} for ts in (1, 3, 5))
+    said = tuple(
+        Message(role="user" if ts % 4 == 2 else "assistant", content=str(ts), ts=ts)
+        for ts in (2, 4, 6, 8)
+    )
+    adopted = TaskAdopted(
+        ts=9,
+        task_id="t",
+        workspace="/w",
+        mode="code",
+        protocol=ToolProtocol.NATIVE,
+        rows=rows,
+        messages=said,
+    )
+    path = live_path(numbered(adopted, TaskRewound(ts=10, to=1, row_ts=last)))
+    ui, api, _ = folded(path)
+    assert [ts_of(row) for row in ui.rows] == [ts for ts in (1, 3, 5) if ts <= last]
+    assert len(api.rendered()) == messages
+
+
+def test_no_row_may_stay_and_the_task_can_be_said_anew() -> None:
+    path = live_path(
+        numbered(
+            CREATED,
+            UserSaid(ts=2, text="x", first=True),
+            TaskRewound(ts=3, to=1, row_ts=0),
+            UserSaid(ts=4, text="y", first=True),
+        )
+    )
+    ui, _, facts = folded(path)
+    assert [ts_of(row) for row in ui.rows] == [4]
+    assert facts.title == "y"
+
+
+def saved(ts: int, id: str, *, own: bool) -> CheckpointSaved:
+    return CheckpointSaved(ts=ts, id=id, own=own)
+
+
+def test_the_files_of_a_record() -> None:
+    path = numbered(
+        CREATED,
+        saved(2, "before", own=False),
+        saved(3, "after", own=True),
+        TaskAborted(ts=4),
+        saved(5, "by hand", own=False),
+        saved(6, "last", own=True),
+    )
+    files = [checkpoint_at(path, seq, path) for seq in range(1, 7)]
+    assert files == ["before", "before", "by hand", "by hand", "by hand", "last"]
+    assert checkpoint_at(path[:1], 1, path[:1]) is None
+
+
+def test_after_a_rewind_what_was_saved_later_tells_nothing_of_before() -> None:
+    journal = numbered(
+        CREATED,
+        saved(2, "one", own=True),
+        TaskAborted(ts=3),
+        saved(4, "two", own=True),
+        TaskRewound(ts=5, to=2),
+        TaskAborted(ts=6),
+        FilesRestored(ts=7, checkpoint="three"),
+        TaskAborted(ts=8),
+    )
+    path = live_path(journal)
+    files = {record.seq: checkpoint_at(path, record.seq, journal) for record in path}
+    assert files == {1: None, 2: "one", 5: "two", 6: "two", 7: "three", 8: "three"}
+
+
+@pytest.mark.parametrize("to", [3, 4, 5])
+def test_a_damaged_journal_that_rewinds_to_a_later_record_is_read_to_its_end(to: int) -> None:
+    journal = numbered(CREATED, TaskAborted(ts=2), TaskRewound(ts=3, to=to), TaskAborted(ts=4))
+    assert [record.seq for record in live_path(journal)] == [1, 2, 3, 4]
+
+
+def test_words_of_a_person_are_found_at_a_row_or_before_it() -> None:
+    rows: list[Any] = [
+        {"ts": 1, "say": "text"},
+        {"ts": 2, "say": "text"},
+        {"ts": 3, "say": "user_feedback"},
+        {"ts": 4, "say": "tool"},
+    ]
+    assert [user_row(rows, ts) for ts in range(6)] == [None, 1, 1, 3, 3, None]
+
+
+def test_a_fork_has_nothing_open() -> None:
+    asked = AskOpened(ts=3, ask=AskKind.TOOL, call_id="c", tool="read_file")
+    path = numbered(CREATED, asked, TaskForked(ts=4, source_id="s", source_seq=2))
+    ui, _, facts = folded(path)
+    assert facts.pending is None
+    [row] = ui.rows
+    assert not isinstance(row, dict) and row.approval_state == "rejected"

@@ -1,0 +1,125 @@
+"""`kill -9` between every two steps of a rewind with files, of an undo, and within them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from pathlib import Path
+
+import pytest
+
+from joey.app import open_engine
+from joey.app.idle import idle_options
+from joey.core.history.ui import Row
+from joey.core.revisions import FilesRestored, TaskRewound
+from joey.engine.task import Task
+from joey.testing.script import Call, Turn, call
+from joey.testing.server import ModelServer
+
+MORTAL = str(Path(__file__).with_name("mortal_rewind.py"))
+LIMIT = 60.0
+STEPS = ("kept", "torn", "told", "half", "back", "noted")
+NOTHING_DONE = ("kept", "torn")
+ONE = {"a": "one\n", "b": "one\n"}
+TWO = {"a": "two\n", "b": "two\n", "c": "two\n"}
+
+pytestmark = pytest.mark.requirement("rewind:crash")
+
+
+def write(content: str, *names: str) -> Turn:
+    calls: list[Call] = []
+    for name in names:
+        calls.append(call("write_to_file", {"path": name, "content": content}))
+    return Turn(*calls)
+
+
+def done() -> Turn:
+    return Turn(call("attempt_completion", {"result": "ok"}))
+
+
+class Place:
+    def __init__(self, root: Path) -> None:
+        self.home, self.work = root / "home", root / "work"
+        self.work.mkdir()
+
+    async def run(self, *arguments: str) -> int:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *arguments,
+            env={**os.environ, "JOEY_HOME": str(self.home)},
+            cwd=self.work,
+            stdin=DEVNULL,
+            stdout=DEVNULL,
+            stderr=PIPE,
+        )
+        async with asyncio.timeout(LIMIT):
+            await process.communicate()
+        assert process.returncode is not None
+        return process.returncode
+
+    async def play(self) -> str:
+        """A task that wrote two files, and after more words other texts and a third."""
+        turns = [write("one\n", "a", "b"), done(), write("two\n", "a", "b", "c"), done()]
+        async with ModelServer(turns) as server:
+            flags = ("-p", "-y", "--provider", "anthropic", "--base-url", server.url, "-m", "test")
+            assert await self.run("-m", "joey", *flags, "write one") == 0
+            assert await self.run("-m", "joey", *flags, "-c", "write two") == 0
+        assert self.files == TWO
+        [folder] = (self.home / "tasks").iterdir()
+        return folder.name.removeprefix("task_")
+
+    async def die(self, step: str, task_id: str, *flags: str) -> None:
+        assert await self.run(MORTAL, step, "tasks", "rewind", task_id, "-y", *flags) == -9
+
+    @property
+    def files(self) -> dict[str, str]:
+        names = sorted(self.work.iterdir())
+        return {path.name: path.read_text(encoding="utf-8") for path in names}
+
+    async def undo(self, task_id: str) -> None:
+        assert await self.run("-m", "joey", "tasks", "rewind", task_id, "--undo", "-y") == 0
+
+
+def check(task: Task, texts: str) -> None:
+    said = [row.text for row in task.rows if isinstance(row, Row) and row.say == "user_feedback"]
+    assert said == (["write two"] if texts == "two" else [])
+    assert task.recorder.facts.restoring is None
+    rewound = [r.event for r in task.bus.after(0) if isinstance(r.event, TaskRewound)]
+    restored = [r.event for r in task.bus.after(0) if isinstance(r.event, FilesRestored)]
+    assert [event.files for event in rewound] == [event.checkpoint for event in restored]
+
+
+async def reopen(place: Place, task_id: str, texts: str) -> None:
+    async with open_engine(home=place.home) as engine:
+        task = await engine.open(task_id, options=idle_options(str(place.work), place.home))
+        check(task, texts)
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_rewind_is_done_whole_or_not_at_all(tmp_path: Path, step: str) -> None:
+    place = Place(tmp_path)
+    task_id = await place.play()
+    await place.die(step, task_id, "--with-files")
+    if step in NOTHING_DONE:
+        await reopen(place, task_id, "two")
+        assert place.files == TWO
+        return
+    await reopen(place, task_id, "one")
+    assert place.files == ONE
+    await reopen(place, task_id, "one")
+    await place.undo(task_id)
+    assert place.files == TWO
+    await reopen(place, task_id, "two")
+
+
+@pytest.mark.parametrize("step", ["told", "half", "back"])
+async def test_so_is_the_undoing_of_one(tmp_path: Path, step: str) -> None:
+    place = Place(tmp_path)
+    task_id = await place.play()
+    assert await place.run("-m", "joey", "tasks", "rewind", task_id, "-y", "--with-files") == 0
+    assert place.files == ONE
+    await place.die(step, task_id, "--undo")
+    await reopen(place, task_id, "two")
+    assert place.files == TWO

@@ -1,0 +1,233 @@
+"""A new task from any row of any task, whoever holds that one and whatever it is doing."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from joey.core.events import TaskAdopted, TaskCreated
+from joey.core.history.ui import Row
+from joey.core.protocol import ToolProtocol
+from joey.core.revisions import TaskForked
+from joey.core.state import TaskState
+from joey.engine.endings import Completed
+from joey.engine.engine import TaskOptions
+from joey.engine.task import Task
+from joey.engine.unattended import Unattended
+from joey.errors import TaskNotFoundError, UserError
+from joey.stores.memory import MemoryStore
+from joey.testing.script import Turn, call, pause, say
+from tests.engine.cast import ALLOWED, Cast, hand
+from tests.engine.rewinding import Past, check_past, past, rich_task, said, shown
+from tests.engine.workshop import asked, durable, finish, heard, settled
+
+__all__ = ["past"]
+
+pytestmark = pytest.mark.requirement("fork:any-row")
+PROTOCOLS = pytest.mark.parametrize("protocol", list(ToolProtocol))
+
+
+@PROTOCOLS
+async def test_every_row_can_be_the_last_of_a_fork(past: Past, protocol: ToolProtocol) -> None:
+    task = await rich_task(past, protocol)
+    before = durable(task)
+    for ts in shown(task):
+        fork = await past.engine.fork(task.id, ts)
+        await task.rewind(ts)
+        assert shown(fork) == shown(task)
+        assert said(fork) == said(task)
+        assert fork.recorder.facts.todos == task.recorder.facts.todos
+        assert fork.mode == task.mode
+        check_past(fork)
+        await past.engine.release(fork)
+        again = await past.engine.open(fork.id)
+        assert (shown(again), said(again)) == (shown(fork), said(fork))
+        await past.engine.release(again)
+        await task.undo_rewind()
+    assert durable(task)[: len(before)] == before
+
+
+async def test_a_fork_has_its_own_name_and_has_spent_nothing(past: Past) -> None:
+    task = await rich_task(past, ToolProtocol.NATIVE)
+    fork = await past.engine.fork(task.id)
+    first, *_, last = durable(fork)
+    assert isinstance(first, TaskCreated) and first.task_id == fork.id != task.id
+    assert isinstance(last, TaskForked)
+    assert last.source_id == task.id
+    assert task.bus.after(0)[last.source_seq - 1].seq == last.source_seq
+    assert (fork.usage.total_tokens_in, fork.usage.total_cost) == (0, 0.0)
+    assert fork.recorder.facts.title == task.recorder.facts.title
+    assert fork.state is TaskState.ABORTED and not fork.running
+    assert {entry.id for entry in past.engine.history()} == {task.id, fork.id}
+
+
+async def test_both_go_on_without_each_other(past: Past) -> None:
+    task = await rich_task(past, ToolProtocol.NATIVE)
+    rows, history = shown(task), said(task)
+    past.script(finish("otherwise"))
+    feedback = [row.ts for row in task.rows if isinstance(row, Row) and row.say == "user_feedback"]
+    fork = await past.engine.fork(task.id, feedback[2], keep=False, text="in another way")
+    await asked(fork)
+    await fork.approve()
+    assert await settled(fork) == Completed("otherwise")
+    assert "not yet" not in json.dumps(said(fork))
+    assert (shown(task), said(task)) == (rows, history)
+    check_past(fork)
+
+
+async def test_of_a_task_at_work_in_another_process(past: Past) -> None:
+    task = await past.start(
+        Turn(say("one"), call("read_file", {"path": "a"})),
+        Turn(say("a long story"), pause(60)),
+        policy=Unattended(),
+    )
+    while len(task.messages) < 3:
+        await heard(task, object, since=task.seq)
+    elsewhere = past.new_engine()
+    past.script(finish("elsewhere"))
+    fork = await elsewhere.fork(task.id, text="you do it")
+    await asked(fork)
+    check_past(fork)
+    assert task.running
+    await elsewhere.close()
+
+
+async def test_of_a_rewound_task_only_what_is_in_sight(past: Past) -> None:
+    task = await rich_task(past, ToolProtocol.NATIVE)
+    await task.rewind(shown(task)[5])
+    fork = await past.engine.fork(task.id)
+    assert (shown(fork), said(fork)) == (shown(task), said(task))
+    assert not any(type(event).__name__ == "TaskRewound" for event in durable(fork))
+
+
+async def test_subtasks_stay_with_the_one_that_began_them(past: Past) -> None:
+    parts = {
+        "the whole": [Turn(hand("part 1")), finish("whole"), finish("fork")],
+        "part 1": [finish("result 1")],
+    }
+    past.provider = Cast(parts)
+    task = await past.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    await settled(task)
+    [child] = task.recorder.facts.children
+    fork = await past.engine.fork(task.id)
+    assert fork.recorder.facts.children == {}
+    assert fork.recorder.facts.parent_id is None
+    of_child = await past.engine.fork(child)
+    assert of_child.recorder.facts.parent_id is None
+    assert of_child.recorder.facts.depth == 0
+    waiting = [row.ts for row in task.rows if isinstance(row, Row) and row.tool == "new_task"]
+    cut = await past.engine.fork(task.id, waiting[0])
+    assert not cut.recorder.delegated
+    check_past(cut)
+
+
+async def test_of_a_task_that_somebody_else_wrote(past: Past) -> None:
+    folder = past.home / "tasks" / "1700000000001"
+    folder.mkdir(parents=True)
+    rows = [
+        {"ts": 1, "type": "say", "say": "text", "text": "mend it"},
+        {"ts": 3, "type": "say", "say": "text", "text": "I look."},
+        {"ts": 5, "type": "say", "say": "user_feedback", "text": "faster"},
+    ]
+    messages = [
+        {"role": "user", "content": "mend it", "ts": 2},
+        {"role": "assistant", "content": "I look.", "ts": 4},
+        {"role": "user", "content": "faster", "ts": 6},
+    ]
+    (folder / "ui_messages.json").write_text(json.dumps(rows))
+    (folder / "api_conversation_history.json").write_text(json.dumps(messages))
+    fork = await past.engine.fork("1700000000001", 5, keep=False)
+    assert shown(fork) == [1, 3]
+    assert [message.role for message in fork.messages] == ["user", "assistant"]
+    first = durable(fork)[0]
+    assert isinstance(first, TaskAdopted) and first.task_id == fork.id
+    assert not (folder / "journal.jsonl").exists()
+    past.script(finish("mended"))
+    past.talk_to(fork)
+    await fork.send("like this")
+    await asked(fork)
+    check_past(fork)
+
+
+async def test_another_mode_and_model_may_take_it_over(past: Past) -> None:
+    task = await rich_task(past, ToolProtocol.NATIVE)
+    fork = await past.engine.fork(task.id, options=TaskOptions(mode="ask"))
+    assert fork.mode.slug == "ask"
+    assert task.mode.slug == "code"
+
+
+async def test_its_command_output_can_still_be_read(past: Past) -> None:
+    task = await rich_task(past, ToolProtocol.NATIVE)
+    output = task.recorder.log.folder / "command-output"
+    (output / "cmd-1.txt").write_text("long")
+    (output / "elsewhere.txt").symlink_to("/etc/passwd")
+    fork = await past.engine.fork(task.id)
+    copied = fork.recorder.log.folder / "command-output"
+    assert (copied / "cmd-1.txt").read_text() == "long"
+    assert not (copied / "elsewhere.txt").exists()
+
+
+async def test_in_memory(past: Past) -> None:
+    engine = past.new_engine(MemoryStore())
+    past.script(finish("one"))
+    task = await engine.start("x", options=TaskOptions(policy=Unattended()))
+    await settled(task)
+    fork = await engine.fork(task.id)
+    assert shown(fork) == shown(task)
+    await engine.close()
+
+
+async def test_what_is_not_there_cannot_be_forked(past: Past) -> None:
+    task: Task = await rich_task(past, ToolProtocol.NATIVE)
+    with pytest.raises(TaskNotFoundError):
+        await past.engine.fork("nobody")
+    with pytest.raises(UserError, match="no message 7"):
+        await past.engine.fork(task.id, 7)
+    with pytest.raises(UserError, match="first message"):
+        await past.engine.fork(task.id, shown(task)[0], keep=False)
+    assert len(past.engine.history()) == 1
+
+
+DYING = """
+import os, signal, sys
+from joey.stores import planting
+from joey.stores.json_files import JsonFileStore
+from pathlib import Path
+
+step, home, source = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
+die = lambda *args, **more: os.kill(os.getpid(), signal.SIGKILL)
+if step == "before-journal":
+    planting.replace_files = die
+elif step == "before-rename":
+    planting.Path = type("P", (type(Path()),), {"rename": die})
+elif step == "after-rename":
+    planting.sync_folder = die
+store = JsonFileStore(home)
+store.plant("fork", store.read(source), source)
+"""
+
+
+def die(step: str, home: Path, task_id: str) -> int:
+    run = [sys.executable, "-c", DYING, step, str(home), task_id]
+    return subprocess.run(run, check=False).returncode
+
+
+@pytest.mark.parametrize(
+    ("step", "there"), [("before-journal", False), ("before-rename", False), ("after-rename", True)]
+)
+async def test_a_process_that_dies_leaves_a_whole_fork_or_none(
+    past: Past, step: str, there: bool
+) -> None:
+    task = await rich_task(past, ToolProtocol.NATIVE)
+    assert die(step, past.home, task.id) == -signal.SIGKILL
+    assert ("fork" in past.engine.ids()) == there
+    assert len(past.engine.history()) == 1 + there
+    if there:
+        assert [r.event for r in past.store.read("fork")] == durable(task)
+    fork = await past.engine.fork(task.id)
+    check_past(fork)

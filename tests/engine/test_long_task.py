@@ -1,0 +1,516 @@
+"""A task driven through whatever may happen to one, at random; after every step all must hold.
+
+Turns with thoughts and calls side by side, subtasks, denials, todos and modes, pictures, condensing,
+truncation, rewinding to any row, also while the model speaks and words wait, undoing that, saying
+something anew, forking, cancelling in the middle of an answer, and dying: the folder as a `kill -9`
+would leave it, opened by another engine. It begins with words, or with what Roo has left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from msgspec import structs
+
+from joey.core.asks import Answer, AskKind, Response
+from joey.core.chunks import TextChunk
+from joey.core.events import AskOpened
+from joey.core.history.effective import effective
+from joey.core.history.path import live_path
+from joey.core.models import ModelInfo, ModelRequest
+from joey.core.protocol import ToolProtocol
+from joey.core.rewinding import ts_of
+from joey.core.settings import Settings
+from joey.engine.endings import Failed
+from joey.engine.engine import TaskOptions
+from joey.engine.recorder import Recorder
+from joey.engine.task import Task
+from joey.errors import UserError
+from joey.stores.json_files import JsonFileStore
+from joey.testing.script import Call, Gate, Step, Turn, call, redacted, say, think
+from joey.testing.scripted import ScriptedProvider, ScriptedTurn
+from tests.engine.workshop import Workshop, done
+from tests.service_rules import check_messages, check_request
+
+STEPS = int(os.environ.get("JOEY_LONG_STEPS", "2000"))
+"""All in all, a third of them in each protocol, and after Roo."""
+STEPS_AT_ONCE = 50
+PATIENCE = 20
+WIDE, NARROW = 200_000, 9_000
+ASKING = Settings(
+    always_allow_write=False, always_allow_mode_switch=True, always_allow_subtasks=True
+)
+PICTURE = "data:image/png;base64,iVBORw0KGgo="
+T = TypeVar("T")
+
+CALLS = st.sampled_from(
+    [
+        call("read_file", {"files": [{"path": "a.txt"}]}),
+        call("list_files", {"path": ".", "recursive": False}),
+        call("search_files", {"path": ".", "regex": "word", "file_pattern": "*.txt"}),
+        call("write_to_file", {"path": "b.txt", "content": "words\n"}),
+        call("update_todo_list", {"todos": "[x] one\n[-] two\n[ ] three"}),
+        call("update_todo_list", {"todos": "[ ] another"}),
+        call("switch_mode", {"mode_slug": "ask", "reason": "to look"}),
+        call("switch_mode", {"mode_slug": "code", "reason": "to work"}),
+        call("new_task", {"mode": "code", "message": "a part of it"}),
+        call("no_such_tool", {"a": 1}),
+        call("read_file", "{broken"),
+    ]
+)
+
+
+THOUGHTS = [think("Where is it?", signature="s"), redacted("hidden")]
+ADOPTED_ROWS = [
+    {"ts": 11, "type": "say", "say": "text", "text": "mend it"},
+    {"ts": 12, "type": "say", "say": "api_req_started", "text": "{}"},
+    {"ts": 14, "type": "say", "say": "text", "text": "I look."},
+    {"ts": 16, "type": "ask", "ask": "tool", "text": '{"tool":"readFile","path":"a.txt"}'},
+    {"ts": 18, "type": "say", "say": "user_feedback", "text": "faster"},
+    {
+        "ts": 21,
+        "type": "say",
+        "say": "condense_context",
+        "contextCondense": {"summary": "They want it mended.", "condenseId": "c1", "cost": 0},
+    },
+    {"ts": 22, "type": "say", "say": "api_req_started", "text": "{}"},
+    {"ts": 24, "type": "say", "say": "text", "text": "Faster then."},
+]
+ADOPTED_MESSAGES = [
+    {"role": "user", "content": "mend it", "ts": 13, "condenseParent": "c1"},
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "text", "text": "I look."},
+            {"type": "tool_use", "id": "t1", "name": "read_file", "input": {"path": "a.txt"}},
+        ],
+        "ts": 15,
+        "condenseParent": "c1",
+    },
+    {
+        "role": "user",
+        "content": [
+            {"type": "tool_result", "tool_use_id": "t1", "content": "a word"},
+            {"type": "text", "text": "faster"},
+        ],
+        "ts": 19,
+        "condenseParent": "c1",
+    },
+    {
+        "role": "user",
+        "content": [{"type": "text", "text": "They want it mended."}],
+        "ts": 20,
+        "isSummary": True,
+        "condenseId": "c1",
+    },
+    {"role": "assistant", "content": [{"type": "text", "text": "Faster then."}], "ts": 25},
+]
+
+
+class AnyAnswer(ScriptedProvider):
+    """Answers with what was planned for it, and takes no request that a service would refuse."""
+
+    def __init__(self) -> None:
+        super().__init__([], ModelInfo(id="scripted", context_window=WIDE, max_output=1000))
+        self.planned: list[ScriptedTurn] = []
+        self.window = WIDE
+
+    @property
+    def model(self) -> ModelInfo:
+        return structs.replace(self._model, context_window=self.window)
+
+    def _next(self, request: ModelRequest) -> ScriptedTurn:
+        check_request(request)
+        if not request.tools and "attempt_completion" not in request.system:
+            return Turn(say(f"Summary {len(self.requests)}: words were said."))
+        return self.planned.pop(0) if self.planned else Turn(done(f"result {len(self.requests)}"))
+
+
+class Forever(asyncio.Event):
+    """Is never set; says when somebody waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached = asyncio.Event()
+
+    async def wait(self) -> Literal[True]:
+        self.reached.set()
+        return await super().wait()
+
+
+class Person:
+    """Says yes to results, and what it was told to say to calls."""
+
+    name = "person"
+    yes = True
+
+    def answer(self, ask: AskOpened) -> Answer | None:
+        calls = ask.ask in (AskKind.TOOL, AskKind.COMMAND)
+        return Answer(Response.YES if self.yes or not calls else Response.NO)
+
+
+class Look(msgspec.Struct, frozen=True):
+    """All that a rewind must bring back."""
+
+    rows: list[Any]
+    messages: list[Any]
+    shown: list[Any]
+    todos: list[Any]
+    mode: str
+
+    @classmethod
+    def at(cls, task: Task) -> Look:
+        recorder = task.recorder
+        plain = msgspec.to_builtins
+        return cls(
+            rows=plain(list(task.rows)),
+            messages=plain(list(recorder.api.rendered())),
+            shown=plain(recorder.api.so_far()),
+            todos=plain(list(recorder.facts.todos)),
+            mode=recorder.facts.mode,
+        )
+
+    @property
+    def timeless(self) -> Look:
+        """Without the times of messages: what a fork takes over from Roo begins with it."""
+        messages, shown = (
+            [{**message, "ts": None} for message in some] for some in (self.messages, self.shown)
+        )
+        return structs.replace(self, messages=messages, shown=shown)
+
+    @property
+    def last(self) -> int:
+        return max(int(row["ts"]) for row in self.rows)
+
+
+def same(found: Look, wanted: Look) -> None:
+    for name in Look.__struct_fields__:
+        assert getattr(found, name) == getattr(wanted, name), name
+
+
+class LongTask(RuleBasedStateMachine):
+    protocol = ToolProtocol.NATIVE
+    steps = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="joey-long-"))
+        self.loop = asyncio.new_event_loop()
+        self.shop = Workshop(self.folder)
+        (self.shop.root / "a.txt").write_text("a word\n" * 50)
+        self.model = AnyAnswer()
+        self.policy = Person()
+        self.shop.provider = self.model
+        self.looks: dict[int, Look] = {}
+        """By the row that was the last one when the task rested."""
+        self.undoable: list[Look] = []
+        self.journals: dict[str, bytes] = {}
+        self.homes = 0
+        self.words = 0
+        self.owed: list[str] = []
+        """Words that were acknowledged, and that the model has yet to hear."""
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(asyncio.wait_for(work, PATIENCE))
+
+    @initialize()
+    def begin(self) -> None:
+        options = TaskOptions(
+            workspace=self.shop.root,
+            settings=ASKING,
+            protocol=self.protocol,
+            mode="code",
+            policy=self.policy,
+        )
+        self.options = options
+        self.reopening = structs.replace(options, mode=None)
+        self.task = self.start()
+        self.rest()
+
+    def start(self) -> Task:
+        return self.do(self.shop.engine.start("the first words", options=self.options))
+
+    def teardown(self) -> None:
+        self.do(self.shop.engine.close())
+        self.loop.run_until_complete(self.loop.shutdown_default_executor())
+        self.loop.close()
+        shutil.rmtree(self.folder)
+
+    # What may happen
+
+    @rule(
+        replies=st.lists(st.lists(CALLS, min_size=1, max_size=4), max_size=3),
+        before=st.sampled_from([[], [say("Let me see.")], THOUGHTS, [*THOUGHTS, say("So.")]]),
+        yes=st.booleans(),
+        images=st.sampled_from([(), (PICTURE,)]),
+    )
+    def speak(
+        self, replies: list[list[Call]], before: list[Step], yes: bool, images: tuple[str, ...]
+    ) -> None:
+        """The model works for some turns, side by side where it can."""
+        self.model.planned = [Turn(*before, *calls) for calls in replies]
+        self.policy.yes = yes
+        self.do(self.task.send(self.new_words(), images))
+        self.rest(yes=yes)
+
+    @rule(data=st.data())
+    def say_anew(self, data: st.DataObject) -> None:
+        ts = data.draw(st.sampled_from(self.stamps))
+        self.do(self.task.edit(ts, self.new_words()))
+        self.rest()
+
+    @rule()
+    def say_nothing_useful(self) -> None:
+        self.model.planned = [Turn(say("I only talk."))]
+        self.do(self.task.send("and now?"))
+        self.rest()
+
+    @rule()
+    def cancel(self) -> None:
+        """In the middle of an answer."""
+        self.begin_to_speak()
+        self.do(self.task.cancel())
+        self.note()
+
+    @rule(data=st.data())
+    def rewind_at_work(self, data: st.DataObject) -> None:
+        """Words that came in meanwhile still wait; a row that grows is a row too."""
+        self.begin_to_speak()
+        before = {*self.stamps, *self.task.recorder.ui.growing}
+        ts = data.draw(st.sampled_from(sorted(before)))
+        self.do(self.task.rewind(ts))
+        assert ts in self.stamps and set(self.stamps) <= before
+        self.undoable.clear()
+
+    @rule()
+    def die_at_work(self) -> None:
+        self.begin_to_speak()
+        before = self.stamps
+        self.move_to_another_process()
+        assert self.stamps == before
+        self.undoable.clear()
+
+    def begin_to_speak(self) -> None:
+        """The model is in the middle of an answer, and words wait to be told to it."""
+        forever = Forever()
+        self.model.planned = [[TextChunk("I begin to "), Gate(forever)]]
+        self.do(self.task.send(self.new_words()))
+        self.do(forever.reached.wait())
+        self.check_told()
+        self.do(self.task.send(self.new_words()))
+
+    def new_words(self) -> str:
+        self.words += 1
+        self.owed.append(f"more words {self.words}.")
+        return self.owed[-1]
+
+    @rule()
+    def condense(self) -> None:
+        before = Look.at(self.task)
+        try:
+            self.do(self.task.condense())
+        except UserError:
+            assert Look.at(self.task) == before
+            return
+        self.do(self.task.wait())
+        assert len(self.task.recorder.api.messages) == 1
+        self.note()
+
+    @rule()
+    def outgrow_the_window(self) -> None:
+        """A smaller model takes over for one turn: turns are hidden, or summed up."""
+        self.model.window = NARROW
+        try:
+            self.do(self.task.send("words " * 2_000))
+            self.rest()
+        finally:
+            self.model.window = WIDE
+
+    @rule(data=st.data())
+    def rewind(self, data: st.DataObject) -> None:
+        """To any row: it is there and nothing new is, and what was at rest there is as it was."""
+        before = Look.at(self.task)
+        ts = data.draw(st.sampled_from([int(row["ts"]) for row in before.rows]))
+        self.do(self.task.rewind(ts))
+        after = Look.at(self.task)
+        stamps = {int(row["ts"]) for row in after.rows}
+        assert ts in stamps
+        assert stamps <= {int(row["ts"]) for row in before.rows}
+        if ts in self.looks:
+            same(after, self.looks[ts])
+        self.undoable.append(before)
+
+    @precondition(lambda self: bool(self.undoable))
+    @rule()
+    def undo(self) -> None:
+        self.do(self.task.undo_rewind())
+        same(Look.at(self.task), self.undoable.pop())
+
+    @rule(data=st.data(), stay=st.booleans())
+    def fork(self, data: st.DataObject, stay: bool) -> None:
+        source = Look.at(self.task)
+        ts = data.draw(st.sampled_from([int(row["ts"]) for row in source.rows]))
+        fork = self.do(self.shop.engine.fork(self.task.id, ts, options=self.reopening))
+        assert Look.at(self.task) == source
+        if ts in self.looks:
+            same(Look.at(fork).timeless, self.looks[ts].timeless)
+        assert fork.usage.total_cost == 0
+        self.check_task(fork)
+        other = self.task if not stay else fork
+        if not stay:
+            self.task = fork
+            self.undoable.clear()
+            self.owed.clear()  # what waits to be said stays with the other
+        self.do(self.shop.engine.release(other))
+        self.journals.pop(other.id, None)
+        if not stay:
+            self.looks = {at: look for at, look in self.looks.items() if at <= ts}
+
+    @rule()
+    def die_and_come_back(self) -> None:
+        before = Look.at(self.task)
+        self.move_to_another_process()
+        same(Look.at(self.task), before)
+
+    def move_to_another_process(self) -> None:
+        """The folder as it is on disk at this moment, in the hands of another engine."""
+        old = self.shop.home
+        self.homes += 1
+        new = self.folder / f"home{self.homes}"
+        shutil.copytree(old, new)
+        self.do(self.shop.engine.close())
+        for lock in new.rglob("*lock*"):
+            lock.unlink()
+        self.shop.home = new
+        self.shop.engine = self.shop.new_engine()
+        self.task = self.do(self.shop.engine.open(self.task.id, options=self.reopening))
+
+    # What holds
+
+    @property
+    def stamps(self) -> list[int]:
+        return [ts_of(row) for row in self.task.rows]
+
+    def check_told(self) -> None:
+        """Nothing that was acknowledged is lost."""
+        waiting = [message.text for message in self.task.recorder.facts.queue.values()]
+        heard = "".join(str(request.messages) for request in self.model.requests[-12:])
+        assert all(words in heard for words in self.owed if words not in waiting)
+        self.owed = waiting
+
+    def rest(self, *, yes: bool = True) -> None:
+        """Answer until the task rests: `yes` or `no` to calls, yes to results."""
+        self.policy.yes = yes
+        self.do(self.task.wait())
+        too_much = isinstance(self.task.ending, Failed) and self.task.ending.code == "context"
+        assert too_much or not self.task.recorder.facts.queue
+        self.check_told()
+        self.note()
+
+    def note(self) -> None:
+        look = Look.at(self.task)
+        self.looks[look.last] = look
+        self.undoable.clear()
+
+    @invariant()
+    def all_is_well(self) -> None:
+        if hasattr(self, "task"):
+            type(self).steps += 1
+            self.check_task(self.task)
+
+    def check_task(self, task: Task) -> None:
+        recorder = task.recorder
+        assert not task.running and task.pending is None
+        stored = recorder.api.rendered()
+        shown = recorder.api.so_far()
+        assert msgspec.to_builtins(effective(stored)) == msgspec.to_builtins(shown)
+        _check_shown(shown)
+        stamps = [int(row["ts"]) for row in msgspec.to_builtins(list(task.rows))]
+        assert stamps == sorted(set(stamps))
+        self.check_journal(task)
+
+    def check_journal(self, task: Task) -> None:
+        folder = recorder_folder(task)
+        journal = (folder / "journal.jsonl").read_bytes()
+        assert journal.startswith(self.journals.get(task.id, b"")), "a record was lost"
+        self.journals[task.id] = journal
+        records = list(JsonFileStore(self.shop.home).read(task.id))
+        assert [record.seq for record in records] == list(range(1, len(records) + 1))
+        again = Recorder(recorder_log(task), records)
+        assert msgspec.to_builtins(list(again.ui.rows)) == msgspec.to_builtins(list(task.rows))
+        assert live_path(records)[-1].seq == records[-1].seq
+        self.do(task.save())
+        for name in ("ui_messages.json", "api_conversation_history.json"):
+            json.loads((folder / name).read_text())
+
+
+def recorder_folder(task: Task) -> Path:
+    return task.recorder.log.folder
+
+
+def recorder_log(task: Task) -> Any:
+    return task.recorder.log
+
+
+def _check_shown(shown: Sequence[Any]) -> None:
+    """A history that ends with the model's words is one that waits for the person's."""
+    if shown and shown[-1].role == "assistant":
+        shown = shown[:-1]
+    if shown:
+        check_messages(shown)
+
+
+class LongXmlTask(LongTask):
+    protocol = ToolProtocol.XML
+
+
+class LongAdoptedTask(LongTask):
+    """It was begun by somebody else, and condensed there."""
+
+    def start(self) -> Task:
+        folder = self.shop.home / "tasks" / "1700000000001"
+        folder.mkdir(parents=True)
+        (folder / "ui_messages.json").write_text(json.dumps(ADOPTED_ROWS))
+        (folder / "api_conversation_history.json").write_text(json.dumps(ADOPTED_MESSAGES))
+        engine, name = self.shop.engine, "1700000000001"
+        return self.do(engine.resume(name, self.new_words(), options=self.reopening))
+
+
+@pytest.mark.requirement("history:survives-everything")
+@pytest.mark.parametrize("machine", [LongTask, LongXmlTask, LongAdoptedTask])
+def test_a_task_survives_whatever_happens_to_it(machine: type[LongTask]) -> None:
+    survive(machine, STEPS // 3)
+
+
+def survive(machine: type[LongTask], steps: int) -> None:
+    machine.steps = 0
+    while machine.steps < steps:
+        run_state_machine_as_test(
+            machine,
+            settings=settings(
+                max_examples=10,
+                stateful_step_count=STEPS_AT_ONCE,
+                deadline=None,
+                phases=(Phase.explicit, Phase.reuse, Phase.generate),
+                suppress_health_check=list(HealthCheck),
+            ),
+        )

@@ -1,0 +1,370 @@
+"""Going back: every row is a place to go back to, and nothing that was there is lost by it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from joey.core.events import MessageQueued, RowGrew, TaskPaused
+from joey.core.history.ui import Row
+from joey.core.protocol import ToolProtocol
+from joey.core.revisions import TaskRewound
+from joey.core.settings import Settings
+from joey.core.state import TaskState
+from joey.engine.endings import Completed
+from joey.engine.engine import TaskOptions
+from joey.engine.opening import Opening
+from joey.engine.task import Task
+from joey.engine.unattended import Unattended
+from joey.errors import TaskStateError, UserError
+from joey.testing.script import Turn, call, pause, say
+from tests.engine.cast import ALLOWED, Cast, hand
+from tests.engine.rewinding import Past, check_past, past, rich_task, said, shown
+from tests.engine.workshop import asked, durable, finish, heard, settled, texts
+
+__all__ = ["past"]
+
+PROTOCOLS = pytest.mark.parametrize("protocol", list(ToolProtocol))
+
+
+def row_of(task: Task, say: str, number: int = 0) -> int:
+    found = [row for row in task.rows if isinstance(row, Row) and say in (row.say, row.ask)]
+    return found[number].ts
+
+
+@pytest.mark.requirement("rewind:any-row")
+@PROTOCOLS
+async def test_every_row_can_be_the_last_one_and_come_back(
+    past: Past, protocol: ToolProtocol
+) -> None:
+    task = await rich_task(past, protocol)
+    before, messages, spent = shown(task), said(task), task.usage.total_tokens_in
+    todos, mode = task.recorder.facts.todos, task.mode
+    for ts in before:
+        told = await task.preview_rewind(ts)
+        assert await task.rewind(ts) == told
+        left = shown(task)
+        assert [each for each in before if each <= ts] == [each for each in left if each <= ts]
+        # Checkpoints go with what they were saved after.
+        assert {row.say for row in task.rows[left.index(ts) + 1 :]} <= {"checkpoint_saved"}  # type: ignore[union-attr]
+        assert set(told.rows) == set(before) - set(left)
+        assert told.message_ts == left[-1]
+        check_past(task)
+        assert task.usage.total_tokens_in == spent
+        undone = await task.undo_rewind()
+        assert set(undone.returning) == set(told.rows)
+        assert (shown(task), said(task)) == (before, messages)
+        assert (task.recorder.facts.todos, task.mode) == (todos, mode)
+        check_past(task)
+
+
+@pytest.mark.requirement("rewind:any-row")
+@PROTOCOLS
+async def test_a_task_goes_on_from_every_row(past: Past, protocol: ToolProtocol) -> None:
+    task = await rich_task(past, protocol)
+    for ts in shown(task):
+        end = Turn(say("<attempt_completion><result>ok</result></attempt_completion>"))
+        past.script(finish("ok") if protocol is ToolProtocol.NATIVE else end)
+        past.talk_to(task)
+        await task.rewind(ts)
+        await task.send("and on")
+        await asked(task)
+        check_past(task)
+        heard_last = texts(task.messages[-2])
+        assert any("and on" in text for text in heard_last)
+        await task.cancel()
+        await task.undo_rewind()
+
+
+async def test_the_row_before_one_can_be_the_last(past: Past) -> None:
+    task = await rich_task(past, ToolProtocol.NATIVE)
+    rows = shown(task)
+    at = row_of(task, "user_feedback", 2)
+    await task.rewind(at, keep=False)
+    assert shown(task) == [ts for ts in rows if ts < at]
+    assert "not yet" not in json.dumps(said(task))
+    assert task.recorder.facts.unheard == ()
+
+
+async def test_todos_and_mode_go_back_and_money_and_queue_do_not(past: Past) -> None:
+    task = await rich_task(past, ToolProtocol.NATIVE)
+    spent = task.usage.total_tokens_in
+    task.publish(MessageQueued(ts=task.now(), id="q", text="later"))
+    in_architect = row_of(task, "completion_result")
+    preview = await task.rewind(in_architect)
+    assert [todo.content for todo in preview.todos_after] == ["look", "write"]
+    assert (preview.mode_before, preview.mode_after) == ("code", "architect")
+    assert task.mode.slug == "architect"
+    preview = await task.rewind(row_of(task, "text", 1))
+    assert [todo.content for todo in preview.todos_before] == ["look", "write"]
+    assert (preview.todos_after, task.recorder.facts.todos) == ((), ())
+    assert task.mode.slug == "code"
+    assert task.usage.total_tokens_in == spent
+    assert [message.text for message in task.recorder.facts.queue.values()] == ["later"]
+
+
+async def test_a_preview_tells_what_cannot_be_undone(past: Past) -> None:
+    task = await rich_task(past, ToolProtocol.NATIVE)
+    before = durable(task)
+    preview = await task.preview_rewind(shown(task)[0])
+    assert preview.commands == ("echo hi && echo x > c.txt",)
+    assert preview.messages == len(task.messages)
+    assert (preview.mode_before, preview.mode_after) == ("code", "code")
+    assert preview.files == () and preview.checkpoint is None
+    assert durable(task) == before
+
+
+@pytest.mark.requirement("rewind:stops")
+async def test_a_task_at_work_is_stopped_and_goes_back(past: Past) -> None:
+    slow = Turn(say("a long story"), pause(60))
+    task = await past.start(slow, policy=Unattended())
+    await heard(task, RowGrew)
+    first = shown(task)[0]
+    await task.rewind(first)
+    assert not task.running
+    assert shown(task) == [first]
+    check_past(task)
+
+
+async def test_a_row_that_is_still_growing_can_be_the_last_one(past: Past) -> None:
+    slow = Turn(say("a long story"), pause(60))
+    task = await past.start(slow, policy=Unattended())
+    growing = (await heard(task, RowGrew)).ts
+    await task.rewind(growing)
+    assert not task.running
+    assert shown(task)[-1] == growing
+    check_past(task)
+
+
+async def test_an_open_question_is_taken_back(past: Past) -> None:
+    task = await past.start(
+        Turn(say("May I?"), call("write_to_file", {"path": "a", "content": "1"})),
+        settings=Settings(),
+    )
+    question = await asked(task)
+    await task.rewind(question.ts)
+    assert (task.pending, task.state) == (None, TaskState.ABORTED)
+    [row] = [row for row in task.rows if isinstance(row, Row) and row.ts == question.ts]
+    assert row.approval_state == "rejected"
+    assert not await task.approve()
+
+
+async def test_words_sent_meanwhile_wait_until_it_is_done(past: Past) -> None:
+    task = await rich_task(past, ToolProtocol.NATIVE)
+    past.script(finish("ok"))
+    past.talk_to(task)
+    async with task.at_rest():
+        await task.send("one more thing")
+        assert not task.running
+        with pytest.raises(TaskStateError, match="being rewound"):
+            task.start(Opening.RESUME)
+    await asked(task)
+    assert any("one more thing" in text for text in texts(task.messages[-2]))
+
+
+async def test_a_row_that_is_not_there_is_an_error_for_people(past: Past) -> None:
+    task = await past.start(Turn(say("x"), pause(60)))
+    with pytest.raises(
+        UserError, match=rf"no message 12 in this task.*tasks show {task.id} --rows"
+    ):
+        await task.rewind(12)
+    assert task.running
+    with pytest.raises(UserError, match="nothing would be left"):
+        await task.rewind(shown(task)[0], keep=False)
+    with pytest.raises(UserError, match="nothing to undo"):
+        await task.undo_rewind()
+
+
+async def test_rewinds_are_undone_one_after_the_other_and_the_last_undo_too(past: Past) -> None:
+    task = await rich_task(past, ToolProtocol.NATIVE)
+    whole = shown(task)
+    await task.rewind(row_of(task, "user_feedback", 1))
+    longer = shown(task)
+    await task.rewind(row_of(task, "user_feedback"))
+    await task.undo_rewind()
+    assert shown(task) == longer
+    await task.undo_rewind()
+    assert shown(task) == whole
+    await task.undo_rewind()
+    assert shown(task) == longer
+    await task.undo_rewind()
+    assert shown(task) == whole
+    check_past(task)
+
+
+async def test_undoing_tells_of_what_came_since(past: Past) -> None:
+    task = await rich_task(past, ToolProtocol.NATIVE)
+    whole, first = shown(task), shown(task)[0]
+    past.script(finish("another way"))
+    past.talk_to(task)
+    await task.rewind(first)
+    await task.send("now like this")
+    await asked(task)
+    await task.approve()
+    await settled(task)
+    since = [ts for ts in shown(task) if ts > whole[-1]]
+    preview = await task.preview_undo()
+    assert list(preview.rows) == since
+    await task.undo_rewind()
+    assert shown(task) == whole
+
+
+@pytest.mark.requirement("rewind:snapshots")
+async def test_the_files_on_disk_and_a_new_process_show_the_earlier_state(past: Past) -> None:
+    task = await rich_task(past, ToolProtocol.NATIVE)
+    at = row_of(task, "user_feedback", 1)
+    await task.rewind(at)
+    folder = past.journal(task).parent
+    on_disk = json.loads((folder / "ui_messages.json").read_text())
+    assert [row["ts"] for row in on_disk] == shown(task)
+    rows, messages = shown(task), said(task)
+    await past.engine.release(task)
+    again = await past.engine.open(task.id)
+    assert (shown(again), said(again)) == (rows, messages)
+    [listed] = past.engine.history()
+    assert listed.status == TaskState.ABORTED
+    check_past(again)
+
+
+async def test_words_of_the_person_that_are_last_reach_the_model(past: Past) -> None:
+    """They were told with a request that is gone."""
+    task = await past.start(finish("one"), policy=Unattended())
+    await settled(task)
+    provider = past.script(finish("two"), finish("three"))
+    past.talk_to(task)
+    await task.send("paint it red")
+    await settled(task)
+    await task.rewind(row_of(task, "user_feedback"))
+    await past.engine.resume(task.id)
+    await settled(task)
+    assert "paint it red" in str(provider.requests[-1].messages[-1].content)
+
+
+@pytest.mark.requirement("rewind:edit")
+async def test_an_edited_message_takes_the_place_of_the_old_one(past: Past) -> None:
+    task = await rich_task(past, ToolProtocol.NATIVE)
+    provider = past.script(finish("better"))
+    past.talk_to(task)
+    feedback = row_of(task, "user_feedback", 2)
+    later = next(ts for ts in shown(task) if ts > feedback)
+    await task.edit(later, "make it blue")
+    await asked(task)
+    history = json.dumps(said(task))
+    assert "not yet" not in history
+    assert "make it blue" in history
+    assert feedback not in shown(task)
+    assert "make it blue" in str(provider.requests[0].messages[-1].content)
+    check_past(task)
+
+
+@pytest.mark.requirement("rewind:edit")
+@PROTOCOLS
+async def test_the_first_message_can_be_said_anew(past: Past, protocol: ToolProtocol) -> None:
+    task = await rich_task(past, protocol)
+    whole = shown(task)
+    end = Turn(say("<attempt_completion><result>ok</result></attempt_completion>"))
+    provider = past.script(finish("ok") if protocol is ToolProtocol.NATIVE else end)
+    past.talk_to(task)
+    await task.edit(whole[0], "do little")
+    await asked(task)
+    assert task.recorder.facts.title == "do little"
+    assert not set(whole) & set(shown(task))
+    [first] = provider.requests[0].messages
+    assert "do little" in str(first.content) and "do much" not in str(first.content)
+    check_past(task)
+    await task.undo_rewind()
+    assert shown(task) == whole
+    assert task.recorder.facts.title == "do much"
+
+
+async def test_subtasks_are_told_and_taken_up_again(past: Past) -> None:
+    parts = {
+        "the whole": [Turn(hand("part 1")), finish("whole"), finish("whole")],
+        "part 1": [finish("result 1")],
+    }
+    past.provider = Cast(parts)
+    task = await past.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    assert await settled(task) == Completed("whole")
+    [child] = task.recorder.facts.children
+    preview = await task.preview_rewind(shown(task)[0])
+    assert preview.subtasks == (child,)
+    at = row_of(task, "subtask_result")
+    await task.rewind(at, keep=False)
+    check_past(task)
+    await past.engine.resume(task.id)
+    assert await settled(task) == Completed("whole")
+    assert list(task.recorder.facts.children) == [child]
+    check_past(task)
+
+
+async def test_a_task_that_another_waits_for_is_left_alone(past: Past) -> None:
+    parts = {
+        "the whole": [Turn(hand("part 1"))],
+        "part 1": [Turn(say("thinking"), pause(60))],
+    }
+    past.provider = Cast(parts)
+    task = await past.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    while not task.waits_for:
+        await heard(task, object, since=task.seq)
+    child = past.engine.find(task.waits_for[0])
+    assert child is not None
+    with pytest.raises(UserError, match="Stop that one first"):
+        await child.rewind(shown(child)[0])
+    await task.cancel()
+
+
+async def test_a_parent_waits_until_the_past_of_its_subtask_is_settled(past: Past) -> None:
+    parts = {
+        "the whole": [Turn(hand("part 1")), finish("whole")],
+        "part 1": [Turn(say("thinking"), pause(60)), finish("result 1")],
+    }
+    past.provider = Cast(parts)
+    task = await past.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    while not task.waits_for:
+        await heard(task, object, since=task.seq)
+    [name] = task.waits_for
+    child = past.engine.find(name)
+    assert child is not None
+    await heard(child, RowGrew)
+    await task.cancel()
+    alone = TaskOptions(settings=ALLOWED, policy=Unattended())
+    child = await past.engine.open(name, options=alone)
+    async with child.at_rest():
+        since = task.seq
+        await past.engine.resume(task.id)
+        await heard(task, TaskPaused, since)
+    assert await settled(task) == Completed("whole")
+
+
+async def test_everybody_who_listens_hears_of_it(past: Past) -> None:
+    task = await rich_task(past, ToolProtocol.NATIVE)
+    with task.subscribe() as subscription:
+        await task.rewind(shown(task)[0])
+        heard_of = await anext(subscription)
+    assert isinstance(heard_of.event, TaskRewound)
+
+
+async def test_what_was_seen_of_files_is_forgotten_with_it(past: Past) -> None:
+    (past.root / "a.txt").write_text("one\n")
+    task = await past.start(
+        Turn(call("read_file", {"path": "a.txt"})), finish(), policy=Unattended()
+    )
+    await settled(task)
+    assert task.bench.memory.newest(5)
+    await task.rewind(shown(task)[0])
+    assert not task.bench.memory.newest(5)
+
+
+async def test_a_task_whose_process_died_at_work_goes_back(past: Past) -> None:
+    task = await rich_task(past, ToolProtocol.NATIVE)
+    await past.engine.release(task)
+    journal = past.journal(task)
+    lines = journal.read_text().splitlines(keepends=True)
+    last = max(n for n, line in enumerate(lines) if '"askOpened"' in line)
+    journal.write_text("".join(lines[: last + 1]))
+    again = await past.engine.open(task.id)
+    states = [again.state]
+    await again.rewind(shown(again)[0])
+    check_past(again)
+    assert [*states, again.state] == [TaskState.RUNNING, TaskState.ABORTED]

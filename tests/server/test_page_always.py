@@ -1,0 +1,44 @@
+"""The third button of a question on the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from joey.testing.script import Turn, call
+from tests.server.browsing import (
+    Browser,
+    chromium,
+    expect,
+    needs_browser,
+    start_task,
+    status,
+    visit,
+)
+
+pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
+
+TOUCH = Turn(call("execute_command", {"command": "touch a.txt"}))
+DONE = Turn(call("attempt_completion", {"result": "Done."}))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as launched:
+        yield launched
+
+
+@pytest.mark.requirement("always:client")
+async def test_the_page_shows_the_rule_and_adds_it(browser: Browser, tmp_path: Path) -> None:
+    async with visit(browser, tmp_path, [TOUCH, TOUCH, DONE]) as at:
+        await start_task(at.page, "Touch it")
+        always = at.page.get_by_role("button", name="Always allow")
+        await expect(always).to_contain_text("touch a.txt")
+        await always.click()
+        await status(at.page).to_contain_text("Result ready")
+    written = json.loads((tmp_path / "joey-home" / "settings.json").read_text())
+    assert written["allowedCommands"] == ["touch a.txt"]

@@ -1,0 +1,114 @@
+"""Going back on the page: rows vanish, come back, and are said anew."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from joey.testing.script import Turn, call, say
+from tests.server.browsing import (
+    PHONE,
+    Browser,
+    Page,
+    Visit,
+    chromium,
+    expect,
+    look_at,
+    needs_browser,
+    status,
+    visit,
+)
+
+pytestmark = [
+    needs_browser,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.requirement("rewind:page"),
+]
+
+WRITE = Turn(say("I write it."), call("write_to_file", {"path": "a.txt", "content": "one\n"}))
+
+
+def done(result: str) -> Turn:
+    return Turn(call("attempt_completion", {"result": result}))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as launched:
+        yield launched
+
+
+async def finish(page: Page, result: str) -> None:
+    await expect(page.get_by_text(result, exact=True)).to_be_visible()
+    await page.get_by_role("button", name="Accept").click()
+    await status(page).to_contain_text("Done")
+
+
+async def written(at: Visit) -> None:
+    """A file is there, and then `red` was said."""
+    page = at.page
+    await page.get_by_role("button", name="Approve").click()
+    await finish(page, "It is there.")
+    await page.get_by_label("Message to joey").fill("paint it red")
+    await page.get_by_role("button", name="Send").click()
+    await finish(page, "It is red.")
+
+
+async def open_dialog(page: Page, words: str) -> None:
+    person = page.locator(".person").filter(has_text=words)
+    await person.hover()
+    await person.get_by_role("button", name="Go back to this message").click()
+
+
+async def test_rows_vanish_and_come_back(browser: Browser, tmp_path: Path) -> None:
+    turns = [WRITE, done("It is there."), done("It is red.")]
+    async with visit(browser, tmp_path, turns, "make a.txt") as at:
+        page = at.page
+        await written(at)
+        await open_dialog(page, "paint it red")
+        changes = page.get_by_role("list", name="What going back changes")
+        await expect(changes).to_contain_text("of this conversation will go")
+        await look_at(page, tmp_path / "rewind.png")
+        await page.get_by_role("button", name="Only go back").click()
+        await expect(page.get_by_text("paint it red")).to_have_count(0)
+        await expect(page.get_by_text("It is there.", exact=True)).to_be_visible()
+        await page.get_by_role("button", name="Undo").click()
+        await expect(page.get_by_text("It is red.", exact=True)).to_be_visible()
+        await page.reload()
+        await expect(page.get_by_text("It is red.", exact=True)).to_be_visible()
+
+
+async def test_a_message_is_said_anew_with_the_files_of_that_moment(
+    browser: Browser, tmp_path: Path
+) -> None:
+    turns = [WRITE, done("It is there."), done("It is red."), done("Otherwise.")]
+    async with visit(browser, tmp_path, turns, "make a.txt", PHONE) as at:
+        page = at.page
+        await written(at)
+        await open_dialog(page, "make a.txt")
+        await page.get_by_role("switch", name="Bring back the files").check()
+        changes = page.get_by_role("list", name="What going back changes")
+        await expect(changes).to_contain_text("1 file will be brought back: a.txt")
+        await look_at(page, tmp_path / "rewind-phone.png")
+        await page.get_by_label("Your message").fill("make nothing")
+        await page.get_by_role("button", name="Send this instead").click()
+        await expect(page.get_by_text("Otherwise.", exact=True)).to_be_visible()
+        await expect(page.locator(".person")).to_have_text(["You said: ↶make nothing"])
+        assert not (at.server.workspace / "a.txt").exists()
+
+
+async def test_another_task_begins_from_a_message(browser: Browser, tmp_path: Path) -> None:
+    turns = [WRITE, done("It is there."), done("It is red.")]
+    async with visit(browser, tmp_path, turns, "make a.txt") as at:
+        page = at.page
+        await written(at)
+        before = page.url
+        await open_dialog(page, "paint it red")
+        await page.get_by_role("button", name="New task from here").click()
+        await expect(page.get_by_text("It is red.", exact=True)).to_have_count(0)
+        await expect(page.get_by_text("paint it red")).to_be_visible()
+        assert page.url != before
+        assert len(list((at.server.home / "tasks").glob("task_*"))) == 2
