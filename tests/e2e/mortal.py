@@ -1,8 +1,9 @@
 """The real program, with an appointed end: it is killed right after its n-th journal record.
 
-    python mortal.py N [torn] ARGUMENTS…
+    python mortal.py N [torn|git] ARGUMENTS…
 
-With `torn` it dies in the middle of that record. Nothing of the product knows of this.
+With `torn` it dies in the middle of that record. With `git` it dies before the n-th step of a
+worktree, be it a run of git or a change of a file. Nothing of the product knows of this.
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from types import ModuleType
+from typing import Any
 
 from joey.cli.main import main
 from joey.core.events import Record
 from joey.stores import journal
 from joey.stores.private_files import write_fully
+from joey.workspace import tree_changes
+from joey.workspace.git import Git
 
 
 def appoint(last: int, torn: bool) -> None:
@@ -38,8 +43,40 @@ def appoint(last: int, torn: bool) -> None:
     journal.Journal.append = count  # type: ignore[method-assign]
 
 
+def appoint_in_worktrees(last: int) -> None:
+    left = last
+
+    def step() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def counted(module: ModuleType, name: str) -> None:
+        real = getattr(module, name)
+
+        def count(*arguments: Any, **named: Any) -> Any:
+            step()
+            return real(*arguments, **named)
+
+        setattr(module, name, count)
+
+    run = Git.run
+
+    def run_counted(self: Git, *arguments: str, **named: Any) -> Any:
+        step()
+        return run(self, *arguments, **named)
+
+    Git.run = run_counted  # type: ignore[method-assign]
+    counted(tree_changes, "_put")
+    counted(tree_changes, "_remove")
+
+
 if __name__ == "__main__":
     number, *arguments = sys.argv[1:]
-    is_torn = arguments[0] == "torn"
-    appoint(int(number), is_torn)
-    sys.exit(main(arguments[is_torn:]))
+    way = arguments[0] if arguments[0] in ("torn", "git") else ""
+    if way == "git":
+        appoint_in_worktrees(int(number))
+    else:
+        appoint(int(number), way == "torn")
+    sys.exit(main(arguments[bool(way) :]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,65 @@ def test_an_address_from_the_environment_may_change_between_two_runs(work: Path)
     again = make_options(workspace=work, env=moved, earlier=first.route)
     assert again.profile is not None
     assert again.profile.base_url == "http://127.0.0.1:2"
+
+
+def profiles(home: Path, active: str = "work", **named: dict[str, str]) -> Path:
+    home.mkdir(exist_ok=True)
+    document = {"active": active, "profiles": named}
+    (home / "profiles.json").write_text(json.dumps(document), encoding="utf-8")
+    return home
+
+
+WORK = {"provider": "anthropic", "model": "claude", "apiKey": "of-work"}
+OTHER = {"provider": "openai", "model": "gpt", "apiKey": "of-other"}
+LOCAL = "http://127.0.0.1:1/v1"
+
+
+def reached(options: TaskOptions) -> tuple[str, str | None, str, str | None]:
+    chosen = options.profile
+    assert chosen is not None
+    return chosen.provider, chosen.base_url, chosen.model, chosen.api_key
+
+
+def test_a_task_begun_at_an_address_stays_there_while_a_profile_is_active(
+    tmp_path: Path, work: Path
+) -> None:
+    home = profiles(tmp_path / "home", work=WORK)
+    first = make_options(workspace=work, home=home, env={}, base_url=LOCAL, model="local")
+    again = make_options(workspace=work, home=home, env={}, earlier=first.route)
+    assert reached(first) == reached(again) == ("openai", LOCAL, "local", None)
+
+
+def test_a_task_begun_with_a_profile_at_another_address_keeps_both(
+    tmp_path: Path, work: Path
+) -> None:
+    home = profiles(tmp_path / "home", "other", other=OTHER, work=WORK)
+    first = make_options(workspace=work, home=home, env={}, base_url=LOCAL, profile="work")
+    again = make_options(workspace=work, home=home, env={}, earlier=first.route)
+    assert reached(first) == reached(again) == ("anthropic", LOCAL, "claude", "of-work")
+
+
+def test_an_address_whose_profile_is_gone_does_not_get_the_key_of_another(
+    tmp_path: Path, work: Path
+) -> None:
+    home = profiles(tmp_path / "home", work=OTHER)
+    first = make_options(workspace=work, home=home, env={}, base_url=LOCAL, profile="work")
+    profiles(home, "other", other=OTHER)
+    again = make_options(workspace=work, home=home, env={}, earlier=first.route)
+    assert reached(again) == ("openai", LOCAL, "gpt", None)
+
+
+def test_an_address_of_its_own_is_not_taken_for_a_profile_that_is_called_default(
+    tmp_path: Path, work: Path
+) -> None:
+    home = profiles(tmp_path / "home", "default", default=OTHER)
+    first = make_options(workspace=work, home=home, env={}, base_url=LOCAL, model="local")
+    again = make_options(workspace=work, home=home, env={}, earlier=first.route)
+    assert reached(first) == reached(again) == ("openai", LOCAL, "local", None)
+
+
+def test_another_model_at_the_address_of_before(tmp_path: Path, work: Path) -> None:
+    home = profiles(tmp_path / "home", work=WORK)
+    first = make_options(workspace=work, home=home, env={}, base_url=LOCAL, model="local")
+    again = make_options(workspace=work, home=home, env={}, model="larger", earlier=first.route)
+    assert reached(again) == ("openai", LOCAL, "larger", None)

@@ -1,7 +1,9 @@
 """`kill -9` after every record of a delegation, the parent's and its children's, and within some.
 
 Records are what steps are made of, so this is a death between every two of them. Whoever resumes
-the parent finds a tree that goes on to its end, with one result for each call.
+the parent finds a tree that goes on to its end, with one result for each call. Subtasks in
+worktrees also die before each run of git and before each file that is brought back; all of these
+steps with `JOEY_KILLS` set, else some.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from joey.engine.unattended import Unattended
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.parts import by_part
+from tests.workspace.test_worktrees import git
 
 MORTAL = str(Path(__file__).with_name("mortal.py"))
 AT_ONCE = 2
@@ -55,13 +58,13 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
 
 def workspace(folder: Path) -> str:
-    (folder / "work").mkdir(parents=True)
+    (folder / "work").mkdir(parents=True, exist_ok=True)
     return str(folder / "work")
 
 
-async def run_until_killed(url: str, folder: Path, last: int, torn: bool) -> int:
+async def run_until_killed(url: str, folder: Path, last: int, way: str = "") -> int:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, MORTAL, str(last), *(["torn"] if torn else []),
+        sys.executable, MORTAL, str(last), *([way] if way else []),
         "-p", "-y", "--provider", "anthropic", "--base-url", url, "-m", "test",
         "-w", workspace(folder), "do the whole",
         env={**os.environ, "JOEY_HOME": str(folder / "home")},
@@ -80,7 +83,8 @@ def root_of(folder: Path) -> Path:
     raise AssertionError("no task was begun")
 
 
-async def check(url: str, folder: Path) -> None:
+async def check(url: str, folder: Path) -> Path:
+    """Resume the whole; the folder of its task."""
     root = root_of(folder)
     options = make_options(
         workspace=folder / "work", home=folder / "home", env={}, provider="anthropic",
@@ -95,6 +99,7 @@ async def check(url: str, folder: Path) -> None:
         check_task(folder / "home" / "tasks" / f"task_{each.id}", set(tasks))
         assert each.status == TaskState.COMPLETED
         assert each.parent_id is None or each.id in tasks[each.parent_id].child_ids
+    return root
 
 
 def check_task(folder: Path, known: set[str]) -> None:
@@ -126,7 +131,7 @@ def check_pairs(messages: list[Message]) -> None:
 async def test_a_tree_survives_the_death_of_its_process_at_every_step(tmp_path: Path) -> None:
     turn = asyncio.Semaphore(AT_ONCE)
     async with ModelServer(by_part(parts())) as server:
-        assert await run_until_killed(server.url, tmp_path / "whole", 10_000, torn=False) == 0
+        assert await run_until_killed(server.url, tmp_path / "whole", 10_000) == 0
         tasks = list((tmp_path / "whole" / "home" / "tasks").iterdir())
         assert len(tasks) == 4
         written = sum(len(records(task)) for task in tasks)
@@ -136,7 +141,9 @@ async def test_a_tree_survives_the_death_of_its_process_at_every_step(tmp_path: 
         async def die_and_resume(last: int, torn: bool) -> None:
             folder = tmp_path / f"{last}{'-torn' if torn else ''}"
             async with turn:
-                assert await run_until_killed(server.url, folder, last, torn) == -9
+                assert (
+                    await run_until_killed(server.url, folder, last, "torn" if torn else "") == -9
+                )
                 try:
                     await check(server.url, folder)
                 except BaseException as error:
@@ -146,3 +153,100 @@ async def test_a_tree_survives_the_death_of_its_process_at_every_step(tmp_path: 
         async with asyncio.TaskGroup() as group:
             for last in range(first, written):
                 group.create_task(die_and_resume(last, torn=last % 4 == 0))
+
+
+BEFORE = "one\ntwo\nthree\nfour\nfive\n"
+CHANGES = {"part one": ("one", "ONE"), "part two": ("five", "FIVE")}
+
+
+def worktree_parts() -> dict[str, list[Turn]]:
+    def done(result: str) -> Turn:
+        return Turn(call("attempt_completion", {"result": result}))
+
+    hands = [
+        call("new_task", {"mode": "code", "message": part, "worktree": True}) for part in CHANGES
+    ]
+    parts = {"the whole": [Turn(*hands), done("whole"), done("whole")]}
+    for part, (old, new) in CHANGES.items():
+        changed = {"path": "a.txt", "content": BEFORE.replace(old, new)}
+        written = Turn(
+            call("write_to_file", changed), call("write_to_file", {**changed, "path": f"{new}.txt"})
+        )
+        parts[part] = [written, done(f"result {part}"), done(f"result {part}")]
+    return parts
+
+
+def repository(folder: Path) -> Path:
+    work = Path(workspace(folder))
+    (work / "a.txt").write_text(BEFORE)
+    git(work, "init", "-q")
+    git(work, "add", "-A")
+    git(work, "commit", "-q", "-m", "first")
+    (work / "mine.txt").write_text("not committed\n")
+    return work
+
+
+def check_worktrees(folder: Path, root: Path) -> None:
+    """Each subtask's work is in the files once, or was never done; nothing is left lying about."""
+    work = folder / "work"
+    expected = BEFORE
+    for task in (folder / "home" / "tasks").iterdir():
+        events = [record["event"] for record in records(task)]
+        said = next(e["text"] for e in events if e["event"] == "userSaid")
+        if task == root or said not in CHANGES:
+            continue
+        old, new = CHANGES[said]
+        wrote = [e for e in events if e["event"] == "toolFinished" and e["tool"] == "write_to_file"]
+        is_there = (work / f"{new}.txt").exists()
+        assert is_there or len(wrote) < 2
+        if wrote or new in (work / "a.txt").read_text():
+            expected = expected.replace(old, new)
+    assert (work / "a.txt").read_text() == expected
+    assert (work / "mine.txt").read_text() == "not committed\n"
+    told = [record["event"] for record in records(root)]
+    spawned = [e["child_id"] for e in told if e["event"] == "taskSpawned"]
+    merged = [(e["child_id"], e["clean"]) for e in told if e["event"] == "worktreeMerged"]
+    assert merged == [(name, True) for name in spawned]
+    assert list((folder / "home" / "worktrees").iterdir()) == []
+    assert git(work, "branch", "--list", "joey/*") == ""
+    assert len(git(work, "worktree", "list").splitlines()) == 1
+    assert git(work, "diff", "--cached") == ""
+    assert not list(work.glob(".joey-*"))
+
+
+@pytest.mark.requirement("worktrees:crash")
+@pytest.mark.timeout(600)
+async def test_subtasks_in_worktrees_survive_the_death_of_their_process(tmp_path: Path) -> None:
+    turn = asyncio.Semaphore(AT_ONCE)
+    most = int(os.environ.get("JOEY_KILLS", "8"))
+    async with ModelServer(by_part(worktree_parts())) as server:
+
+        async def die_and_resume(last: int, way: str) -> bool:
+            folder = tmp_path / f"{way}{last}"
+            async with turn:
+                repository(folder)
+                if await run_until_killed(server.url, folder, last, way) == 0:
+                    return False
+                try:
+                    check_worktrees(folder, await check(server.url, folder))
+                except BaseException as error:
+                    error.add_note(f"killed at {way or 'record'} {last}")
+                    raise
+                return True
+
+        whole = tmp_path / "whole"
+        repository(whole)
+        assert await run_until_killed(server.url, whole, 10_000) == 0
+        root = root_of(whole)
+        check_worktrees(whole, root)
+        before = [r["event"]["event"] for r in records(root)]
+        written = sum(len(records(task)) for task in root.parent.iterdir())
+        first = before.index("taskSpawned") + 1
+        steps = 1
+        while await die_and_resume(steps * 20, "git"):
+            steps += 1
+        async with asyncio.TaskGroup() as group:
+            for last in range(first, written, max(1, (written - first) // most)):
+                group.create_task(die_and_resume(last, ""))
+            for last in range(1, steps * 20, max(1, steps * 20 // most)):
+                group.create_task(die_and_resume(last, "git"))

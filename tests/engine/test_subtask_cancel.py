@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,9 @@ class WatchedLog:
         self._log.append(record)
         self._moment()
 
+    def records(self) -> Sequence[Record]:
+        return self._log.records()
+
     async def sync(self) -> None:
         self._moment()
         await asyncio.sleep(0)
@@ -61,7 +64,7 @@ class WatchedLog:
         self._moment()
 
     async def snapshot(
-        self, ui: Sequence[bytes], api: Sequence[bytes], metadata: TaskMetadata
+        self, ui: Iterable[bytes], api: Iterable[bytes], metadata: TaskMetadata
     ) -> None:
         self._moment()
         await self._log.snapshot(ui, api, metadata)

@@ -28,6 +28,8 @@ class Ready(Struct, frozen=True):
     context: ToolContext
     answer: Answer | None
     """The person's, when one was asked."""
+    rule: str | None = None
+    """What allowed it, when nobody was asked."""
 
 
 class Rejected(Struct, frozen=True):

@@ -11,6 +11,7 @@ from joey.core.permissions.claims import Access, Claim
 from joey.core.permissions.policy import Allow, Ask, Deny, decide
 from joey.core.prompts import replies
 from joey.engine.calls import PlacedCall
+from joey.engine.hooks import on_completion
 from joey.engine.words import show_words
 from joey.errors import ToolError
 from joey.tools.base import Outcome
@@ -30,8 +31,12 @@ async def accept_completion(
 
     Raises:
         ToolError: the result is refused before anybody sees it.
+        Stop: it never had the form that was asked for.
     """
     _check(task, something_failed)
+    if task.bench.result_check is not None:
+        await task.bench.result_check.check(result)
+    await on_completion(task, placed, result)
     facts = task.recorder.facts
     task.publish(Said(ts=placed.row_ts, say="completion_result", text=result))
     task.publish(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from joey.core.events import ModeSwitched, Said
 from joey.core.modes import find_mode, usual_mode
+from joey.engine.hooks import read_hooks
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -23,6 +24,7 @@ async def read_customs(task: Task) -> None:
     if customs is not None and await asyncio.to_thread(customs.refresh):
         bench.prompts.clear()
     await _read_custom_tools(task)
+    await read_hooks(task)
     slug = task.recorder.facts.mode
     if find_mode(slug, bench.modes) is not None:
         return

@@ -14,18 +14,21 @@ from typing import TYPE_CHECKING
 
 from joey.core.asks import Answer
 from joey.core.events import ChildSpawned, ModeSwitched, Said, TodosChanged
+from joey.core.history.api import COMPLETION
 from joey.core.history.ui import Row
 from joey.core.messages import ToolCall
 from joey.core.prompts import replies
 from joey.engine import results
 from joey.engine.calls import PlacedCall, Ready, Rejected
+from joey.engine.checkpoints import Keeper
 from joey.engine.completion import accept_completion
 from joey.engine.endings import Stop
+from joey.engine.hooks import after_tool, before_tool
 from joey.engine.mistakes import Mistakes
 from joey.engine.opening import close_completion
 from joey.engine.readiness import make_ready
-from joey.engine.subtasks import Returned
-from joey.errors import StoreError, TaskStateError, ToolError
+from joey.engine.returns import Returned
+from joey.errors import RefusedError, StoreError, TaskStateError, ToolError
 from joey.tools.base import Complete, Delegate, Outcome, SetTodos, SwitchMode
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ class Dispatch:
     def __init__(self, task: Task, mistakes: Mistakes) -> None:
         self._task = task
         self._mistakes = mistakes
+        self._keeper = Keeper(task)
         self.failed = False
         self.rejected = False
         self.accepted: str | None = None
@@ -56,6 +60,10 @@ class Dispatch:
             if _delegating(waiting) and not self._delegates(placed):
                 # What comes next is prepared for a world in which the subtasks have done theirs.
                 await self._run_side_by_side(waiting)
+            used_up = self._take_call(placed)
+            if used_up and not self.rejected:
+                self._fail(placed, ToolError(used_up))
+                continue
             ready = None if self.rejected else await self._make_ready(placed)
             if ready is None:
                 self._skip_if_rejected(placed)
@@ -65,7 +73,9 @@ class Dispatch:
             if ready.tool.parallel or ready.tool.delegates:
                 waiting.append((placed, ready))
                 continue
+            await self._keeper.before(ready.prepared.claims, was_asked=ready.answer is not None)
             await self._settle(placed, ready, await self._outcome(placed, ready))
+            await self._keeper.after(ready.prepared.claims)
             if self.accepted is not None:
                 self._close_around_completion(calls)
                 return
@@ -75,6 +85,13 @@ class Dispatch:
         """Calls whose subtasks had not returned when the task was interrupted."""
         if delegated := self._task.recorder.delegated:
             await self._delegate(delegated)
+
+    def _take_call(self, placed: PlacedCall) -> str | None:
+        """Why the call must not be made, when the allowance has none left."""
+        allowance = self._task.allowance
+        if allowance is None or placed.call.name == COMPLETION:
+            return None
+        return allowance.take_call()
 
     def _delegates(self, placed: PlacedCall) -> bool:
         try:
@@ -108,6 +125,8 @@ class Dispatch:
     async def _run_side_by_side(self, waiting: list[tuple[PlacedCall, Ready]]) -> None:
         batch = waiting[:]
         waiting.clear()
+        if _delegating(batch):
+            await self._keeper.before_subtasks()
         outcomes = await asyncio.gather(*(self._outcome(*pair) for pair in batch))
         delegated: list[ChildSpawned] = []
         for (placed, ready), outcome in zip(batch, outcomes, strict=True):
@@ -125,6 +144,7 @@ class Dispatch:
         for start in range(0, len(spawned), MOST_AT_ONCE):
             some = spawned[start : start + MOST_AT_ONCE]
             await self._task.subtasks.see_through(self._task, some, self._return)
+        await self._keeper.after_subtasks()
         if self.failed:
             self._mistakes.made_one()
         self.failed = self.failed or failed
@@ -136,17 +156,29 @@ class Dispatch:
         placed = PlacedCall(call, spawned.row_ts)
         answers = [said.answer for said in task.recorder.facts.unheard if said.about == call.id]
         answer = next((answer for answer in answers if answer.approves), None)
+        child_id, usage = spawned.child_id, returned.usage
+        spent = None if task.allowance is None else task.allowance.fold(child_id)
         if returned.error is not None:
             self.failed = True
-            results.fail(task, placed, returned.error, answer, returned.usage)
+            results.fail(task, placed, returned.error, answer, usage, spent)
             return
         self._mistakes.forgive()
         result = returned.result or ""
-        task.publish(Said(ts=spawned.result_ts, say="subtask_result", text=result))
-        outcome = Outcome(replies.subtask_completed(spawned.child_id, result))
-        results.finish(task, placed, outcome, answer, returned.usage)
+        task.publish(
+            Said(ts=spawned.result_ts, say="subtask_result", text=result, task_id=child_id)
+        )
+        outcome = Outcome(replies.subtask_completed(child_id, result))
+        results.finish(task, placed, outcome, answer, usage, spent)
 
     async def _outcome(self, placed: PlacedCall, ready: Ready) -> Outcome | ToolError:
+        try:
+            await before_tool(self._task, placed, ready)
+        except RefusedError as error:
+            return error
+        outcome = await self._run(placed, ready)
+        return await after_tool(self._task, placed, ready, outcome)
+
+    async def _run(self, placed: PlacedCall, ready: Ready) -> Outcome | ToolError:
         try:
             return await ready.tool.run(ready.prepared, ready.context, ready.answer)
         except ToolError as error:

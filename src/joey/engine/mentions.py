@@ -164,7 +164,7 @@ class _Bringing:
     def _place(self, path: str) -> Place:
         place = self._bench.files.resolve(path)
         if place.ignored:
-            raise ToolError("it is hidden by .rooignore")
+            raise ToolError(place.because or "it is hidden by .rooignore")
         if not place.inside:
             raise ToolError("it is outside of the workspace")
         return place

@@ -42,6 +42,10 @@ async def first_content(task: Task, opening: Opening) -> tuple[UserBlock, ...]:
     delegated = {child.call_id for child in task.recorder.delegated}
     unheard = [said.answer for said in facts.unheard if said.about not in delegated]
     words = [block for answer in unheard for block in told_words(answer)]
+    queued = {(message.text, message.images) for message in facts.queue.values()}
+    for said in facts.untold:
+        if (said.text, said.images) not in queued:
+            words += await tell(task, said.text, said.images)
     if opening is Opening.RESUME:
         words += await _ask_to_resume(task)
     if not task.recorder.api.messages and facts.prompt is not None:

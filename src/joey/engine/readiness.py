@@ -10,15 +10,18 @@ from joey.core.asks import Answer, AskKind, Response, first_suggestion
 from joey.core.events import ToolAnnounced
 from joey.core.permissions.claims import Access
 from joey.core.permissions.policy import Allow, Ask, Deny, decide
+from joey.core.permissions.standing import StandingRule
 from joey.core.prompts import replies
 from joey.core.settings import Settings
 from joey.engine.asks import Lapse
 from joey.engine.calls import AnyTool, PlacedCall, Ready, Rejected, RepeatedError
 from joey.engine.endings import Stop
+from joey.engine.granted import heed_always, rule_to_offer
+from joey.engine.hooks import check_refused
 from joey.engine.mistakes import Mistakes
 from joey.engine.tool_context import tool_context
 from joey.engine.words import show_words
-from joey.errors import ArgumentError, ToolError
+from joey.errors import ArgumentError, RefusedError
 from joey.ports import ToolContext
 from joey.tools.base import Prepared
 
@@ -34,15 +37,20 @@ async def make_ready(task: Task, placed: PlacedCall, mistakes: Mistakes) -> Read
         Stop: the model repeats itself and nobody tells it how to go on.
     """
     tool, prepared, context = await _prepare(task, placed, mistakes)
-    match decide(prepared.claims, task.bench.settings):
+    shell = task.bench.extras.shell
+    read = None if shell is None else shell.chain
+    match decide(prepared.claims, task.settings, read):
         case Allow(rule):
             if prepared.row or any(claim.access is not Access.NONE for claim in prepared.claims):
                 _announce(task, placed, tool, prepared, rule)
-            return Ready(tool, prepared, context, None)
-        case Deny(_, reason):
-            raise ToolError(reason)
+            return Ready(tool, prepared, context, None, rule)
+        case Deny(rule, reason):
+            raise RefusedError(reason, rule)
         case Ask(reason):
-            answer = await _put_to_person(task, placed, tool, prepared, reason)
+            offered = await rule_to_offer(task, prepared.claims, read)
+            answer = await _put_to_person(task, placed, tool, prepared, reason, offered)
+    check_refused(answer)
+    await heed_always(task, offered, answer)
     show_words(task, answer)
     if prepared.ask is AskKind.FOLLOWUP or answer.approves:
         return Ready(tool, prepared, context, answer)
@@ -91,7 +99,12 @@ def _announce(task: Task, placed: PlacedCall, tool: AnyTool, prepared: Prepared,
 
 
 async def _put_to_person(
-    task: Task, placed: PlacedCall, tool: AnyTool, prepared: Prepared, reason: str
+    task: Task,
+    placed: PlacedCall,
+    tool: AnyTool,
+    prepared: Prepared,
+    reason: str,
+    offered: StandingRule | None,
 ) -> Answer:
     return await task.ask(
         prepared.ask,
@@ -104,6 +117,7 @@ async def _put_to_person(
         diff=prepared.diff,
         protected=any(c.place is not None and c.place.protected for c in prepared.claims),
         reason=reason,
+        always=None if offered is None else offered.text,
     )
 
 

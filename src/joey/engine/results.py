@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from joey.core.asks import Answer
-from joey.core.event_base import TokenUsage
+from joey.core.event_base import Spent, TokenUsage
 from joey.core.events import Said, ToolFailed, ToolFinished
 from joey.core.messages import ToolCall
 from joey.core.prompts import replies
 from joey.core.protocol import ToolProtocol
 from joey.engine.calls import PlacedCall, RepeatedError
-from joey.errors import ArgumentError, HiddenError, ToolError, WordedError
+from joey.errors import ArgumentError, HiddenError, RefusedError, ToolError, WordedError
 from joey.tools.base import Outcome
 
 if TYPE_CHECKING:
@@ -31,8 +31,10 @@ def finish(
     outcome: Outcome,
     answer: Answer | None = None,
     usage: TokenUsage | None = None,
+    spent: Spent | None = None,
 ) -> None:
-    """`answer` is what the person said when the call was put to them; `usage` is a subtask's."""
+    """`answer` is what the person said when the call was put to them; what follows is of a
+    subtask."""
     if answer is not None and answer.approves:
         outcome = _with_words(outcome, answer, task.recorder.facts.protocol)
     task.publish(
@@ -47,6 +49,7 @@ def finish(
             exit_code=outcome.exit_code,
             row_ts=placed.row_ts,
             usage=usage,
+            spent=spent,
         )
     )
 
@@ -57,6 +60,7 @@ def fail(
     error: ToolError,
     answer: Answer | None = None,
     usage: TokenUsage | None = None,
+    spent: Spent | None = None,
 ) -> None:
     name, protocol = placed.call.name, task.recorder.facts.protocol
     say, shown = "error", f"{name}: {error}"
@@ -64,7 +68,7 @@ def fail(
     match error:
         case ArgumentError(parameter=str(parameter)):
             text = replies.missing_parameter(protocol, name, parameter)
-        case HiddenError(path=path):
+        case HiddenError(path=path, because=""):
             text = replies.rooignore(protocol, path)
             say, shown = "rooignore_error", path
         case WordedError(reply=text):
@@ -74,8 +78,16 @@ def fail(
         case _:
             text = replies.tool_error(protocol, str(error))
     task.publish(Said(ts=task.now(), say=say, text=shown))
-    task.publish(ToolFailed(ts=task.now(), tool=name, error=str(error)))
-    finish(task, placed, Outcome(text, images=images, is_error=True), answer, usage)
+    task.publish(
+        ToolFailed(
+            ts=task.now(),
+            tool=name,
+            error=str(error),
+            call_id=placed.call.id,
+            rule=_refused_by(error),
+        )
+    )
+    finish(task, placed, Outcome(text, images=images, is_error=True), answer, usage, spent)
 
 
 def reject(task: Task, placed: PlacedCall, answer: Answer) -> None:
@@ -94,6 +106,16 @@ def _with_words(outcome: Outcome, answer: Answer, protocol: ToolProtocol) -> Out
     if answer.text:
         text = f"{replies.approved_with_feedback(protocol, answer.text)}\n\n{text}"
     return structs.replace(outcome, text=text, images=(*answer.images, *outcome.images))
+
+
+def _refused_by(error: ToolError) -> str | None:
+    match error:
+        case RefusedError(rule=rule):
+            return rule
+        case HiddenError():
+            return ".rooignore"
+        case _:
+            return None
 
 
 def _header(task: Task, call: ToolCall) -> str:

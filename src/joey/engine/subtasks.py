@@ -3,7 +3,8 @@
     1. the parent names the child of a call in its journal, and commits
     2. the child is made: its folder, its first words, its todos; or found as it was left
     3. the parent pauses
-    4. the child works, beside its siblings; all draw from the parent's allowance
+    4. the child works, beside its siblings; all draw from the parent's allowance, and each that
+       has a git worktree of its own (`merging`) sees no changes but its own
     5. it hands over its result, fails, or is stopped
     6. the parent writes what came of it as the result of the call
     7. the parent goes on
@@ -21,19 +22,29 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from joey.core.event_base import TokenUsage
-from joey.core.events import ChildSpawned, MessageQueued, TaskFinished, TaskPaused, TaskUnpaused
+from joey.core.events import (
+    ChildSpawned,
+    MessageQueued,
+    TaskCreated,
+    TaskFinished,
+    TaskPaused,
+    TaskUnpaused,
+    ToolFinished,
+)
+from joey.core.history.facts import TaskFacts
 from joey.core.prompts import replies
 from joey.core.state import TaskState
 from joey.engine.calls import PlacedCall
-from joey.engine.endings import Completed, Failed, Stop
+from joey.engine.endings import Stop
 from joey.engine.identity import new_task_id
+from joey.engine.merging import bring_back, workspace_for
 from joey.engine.opening import Opening
-from joey.errors import JoeyError, StoreError, ToolError, UserError
+from joey.engine.returns import Returned, returned_by
+from joey.errors import StoreError, ToolError, UserError
 from joey.tools.base import Delegate
 
 if TYPE_CHECKING:
@@ -42,14 +53,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-
-class Returned(Struct, frozen=True):
-    """What came of a subtask."""
-
-    usage: TokenUsage = TokenUsage()
-    result: str | None = None
-    error: ToolError | None = None
-
+MOST_MADE_AT_ONCE = 8
+"""Worktrees: making them keeps the disk busy."""
 
 Settle = Callable[[ChildSpawned, Returned], None]
 
@@ -67,6 +72,31 @@ class Subtasks:
         """A subtask that is open."""
         return self._engine.find(child_id)
 
+    def unreturned(self, task: Task) -> list[TaskFacts]:
+        """The subtasks of calls that have no outcome, and those below them, as their journals
+        tell of them: what they have used before they are taken up again."""
+        found: list[TaskFacts] = []
+        names = [child.child_id for child in task.recorder.delegated]
+        while names:
+            try:
+                records = self._engine.read(names.pop())
+            except StoreError as error:
+                log.info("what a subtask has used is not known: %s", error)
+                continue
+            facts, waiting = TaskFacts(), dict[str, str]()
+            for record in records:
+                facts.ledger.apply(record.event)
+                match record.event:
+                    case TaskCreated():
+                        facts.follow(record.event)
+                    case ChildSpawned(call_id=call_id, child_id=child_id):
+                        waiting[call_id] = child_id
+                    case ToolFinished(call_id=call_id):
+                        waiting.pop(call_id, None)
+            found.append(facts)
+            names += waiting.values()
+        return found
+
     def spawn(self, task: Task, placed: PlacedCall, wanted: Delegate) -> ChildSpawned:
         """Name the child that shall do the work of a call."""
         spawned = ChildSpawned(
@@ -78,6 +108,7 @@ class Subtasks:
             mode=wanted.mode,
             message=wanted.message,
             todos=wanted.todos,
+            worktree=wanted.worktree,
         )
         task.publish(spawned)
         return spawned
@@ -93,15 +124,17 @@ class Subtasks:
         await task.recorder.commit()
         family: dict[str, Task | ToolError] = {}
         try:
-            for each in spawned:
-                family[each.child_id] = await self._open(task, each)
+            places = await self._places(task, spawned)
+            for each, place in zip(spawned, places, strict=True):
+                family[each.child_id] = await self._open(task, each, place)
             task.publish(TaskPaused(ts=task.now(), child_ids=tuple(family)))
             for child in _made(family):
+                await child.past_is_settled()
                 _set_to_work(task, child)
             await task.save()
             await _come_to_rest(_made(family))
             for each in spawned:
-                settle(each, _returned(family[each.child_id]))
+                settle(each, await self._hand_over(task, each, family[each.child_id]))
                 del family[each.child_id]
         finally:
             try:
@@ -113,9 +146,37 @@ class Subtasks:
                 if task.state is TaskState.DELEGATED:
                     task.publish(TaskUnpaused(ts=task.now()))
 
-    async def _open(self, task: Task, spawned: ChildSpawned) -> Task | ToolError:
+    async def _hand_over(
+        self, task: Task, spawned: ChildSpawned, member: Task | ToolError
+    ) -> Returned:
+        returned = returned_by(member)
+        if not spawned.worktree or isinstance(member, ToolError):
+            return returned
+        await self._engine.release(member)  # nobody works in the worktree any more
+        return await bring_back(task, spawned, returned)
+
+    async def _places(
+        self, task: Task, spawned: Sequence[ChildSpawned]
+    ) -> Sequence[Path | ToolError]:
+        """Where each of them works."""
+        turn = asyncio.Semaphore(MOST_MADE_AT_ONCE)
+
+        async def place(each: ChildSpawned) -> Path | ToolError:
+            async with turn:
+                try:
+                    return await workspace_for(task, each)
+                except ToolError as error:
+                    return ToolError(replies.subtask_not_started(str(error)))
+
+        return await asyncio.gather(*map(place, spawned))
+
+    async def _open(
+        self, task: Task, spawned: ChildSpawned, workspace: Path | ToolError
+    ) -> Task | ToolError:
+        if isinstance(workspace, ToolError):
+            return workspace
         try:
-            child = await self._engine.open_subtask(task, self._options, spawned)
+            child = await self._engine.open_subtask(task, self._options, spawned, workspace)
         except StoreError as error:
             raise Stop("subtask", f"The subtask cannot be opened: {error}") from error
         except UserError as error:
@@ -178,21 +239,3 @@ async def _come_to_rest(children: Sequence[Task]) -> None:
         for child in working:
             with suppress(StoreError):  # told when it is asked what came of it
                 await child.wait()
-
-
-def _returned(member: Task | ToolError) -> Returned:
-    if isinstance(member, ToolError):
-        return Returned(error=member)
-    usage = member.total_usage
-    if member.recorder.facts.accepted:
-        return Returned(usage, member.result or "")
-    match member.error or member.ending:
-        case Completed(result):
-            return Returned(usage, result)
-        case Failed(_, message):
-            text = replies.subtask_failed(member.id, message)
-        case JoeyError() as error:
-            text = replies.subtask_failed(member.id, str(error))
-        case _:
-            text = replies.subtask_stopped(member.id)
-    return Returned(usage, error=ToolError(text))

@@ -18,7 +18,7 @@ def tool_context(task: Task, call_id: str, row_ts: int) -> ToolContext:
         files=task.bench.files,
         search=task.bench.search,
         terminal=task.bench.terminal,
-        settings=task.bench.settings,
+        settings=task.settings,
         protocol=task.recorder.facts.protocol,
         model=task.provider.model,
         modes=task.bench.modes,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -21,6 +22,9 @@ from joey.ports import Clock, Environment, Extras, Files, Provider, Search, Term
 from joey.tools.base import Offer
 from joey.tools.registry import Registry
 from joey.tools.toolbox import Toolboxes
+
+if TYPE_CHECKING:
+    from joey.engine.result_check import ResultCheck
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +49,8 @@ class Workbench(Struct, frozen=True, kw_only=True):
     route: Route = Route()
     system_prompt: str | None = None
     """The person's own, in place of ours."""
+    result_check: ResultCheck | None = None
+    """The form that the result must have."""
     extras: Extras = Extras()
     others: ModeProviders | None = None
     """Models that modes have in place of the task's own."""
@@ -67,6 +73,11 @@ class Workbench(Struct, frozen=True, kw_only=True):
         others = self.others.of(mode) if self.others is not None else None
         return others or self.provider
 
+    @property
+    def condenser(self) -> Provider | None:
+        """The model that sums conversations up, where that is not the task's own."""
+        return None if self.others is None else self.others.for_summaries()
+
     async def settle(self, mode: Mode) -> None:
         """MCP servers that connect get a moment: the model is to know of their tools at once."""
         if self.extras.mcp is not None and mode.grant(Group.MCP) is not None:
@@ -75,7 +86,7 @@ class Workbench(Struct, frozen=True, kw_only=True):
     async def close(self) -> None:
         """Let go of all that outlives a request; one that fails does not keep the others."""
         things = (self.terminal, self.provider, self.others)
-        extras = (self.extras.mcp, self.extras.index, self.extras.browser)
+        extras = (self.extras.mcp, self.extras.index, self.extras.browser, self.extras.checkpoints)
         closing = [thing.close() for thing in (*things, *extras) if thing is not None]
         for problem in await asyncio.gather(*closing, return_exceptions=True):
             if isinstance(problem, BaseException):

@@ -57,6 +57,8 @@ class Delegate(Struct, frozen=True):
     mode: str
     message: str
     todos: tuple[Todo, ...] = ()
+    worktree: bool = False
+    """In a git worktree of its own."""
 
 
 Directive = SetTodos | SwitchMode | Complete | Delegate
@@ -119,6 +121,11 @@ class Tool(ABC, Generic[P, R]):
     def spec(self) -> ToolSpec:
         """The tool as a model is told of it."""
         return _spec(self)
+
+    def spec_for(self, offer: Offer) -> ToolSpec:
+        """The same, for tools that can do more in some places: one object for each that it may be,
+        so that its bytes can be kept."""
+        return self.spec
 
     @property
     def xml_tags(self) -> frozenset[str]:

@@ -125,7 +125,7 @@ def _launch(url: str, ctx: ToolContext) -> PreparedStep:
         case "file":
             place = ctx.files.resolve(unquote(parts.path))
             if place.ignored:
-                raise HiddenError(url)
+                raise HiddenError(url, place.because)
             claims = (Claim(Access.READ, place=place),)
             # The browser reads a path in its own way; what was decided about is what it gets.
             behind = SplitResult("", "", "", parts.query, parts.fragment).geturl()
@@ -161,7 +161,7 @@ def _screenshot(path: str, ctx: ToolContext) -> PreparedStep:
     if not place.inside:
         raise ToolError(f"A screenshot stays inside of the workspace; {path} does not.")
     if place.ignored:
-        raise HiddenError(path)
+        raise HiddenError(path, place.because)
     grant = ctx.mode.grant(Group.EDIT)
     if grant is None or not grant.covers(place.shown):
         raise ToolError(

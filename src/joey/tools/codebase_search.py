@@ -56,7 +56,7 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
     async def prepare(self, params: CodebaseSearchParams, ctx: ToolContext) -> PreparedCodeSearch:
         place = ctx.files.resolve(params.path or ".")
         if place.ignored:
-            raise HiddenError(place.given)
+            raise HiddenError(place.given, place.because)
         if not place.inside:
             raise ToolError(f"{place.shown} is outside of the workspace, which alone is indexed.")
         if not (await ctx.files.stat(place)).exists:

@@ -94,7 +94,7 @@ def locate(ctx: ToolContext, path: str) -> Place:
     """
     place = ctx.files.resolve(path)
     if place.ignored:
-        raise HiddenError(path)
+        raise HiddenError(path, place.because)
     return place
 
 

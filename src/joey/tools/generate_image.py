@@ -82,7 +82,7 @@ class GenerateImage(Tool[GenerateImageParams, PreparedPicture]):
         source = await _input(prepared.source, ctx) if prepared.source is not None else None
         uri = await ctx.extras.images.make(prepared.prompt, source)
         format, data = _decoded(uri)
-        target = _named_after(format, prepared.target, ctx)
+        target = await _named_after(format, prepared.target, ctx)
         await ctx.files.write(target, data)
         return Outcome(f"The picture is in {target.shown}.", said=(("image", uri),))
 
@@ -90,7 +90,7 @@ class GenerateImage(Tool[GenerateImageParams, PreparedPicture]):
 def _visible(path: str, ctx: ToolContext) -> Place:
     place = ctx.files.resolve(path)
     if place.ignored:
-        raise HiddenError(path)
+        raise HiddenError(path, place.because)
     return place
 
 
@@ -118,11 +118,13 @@ def _decoded(uri: str) -> tuple[str, bytes]:
     return found[1].replace("jpg", "jpeg"), data
 
 
-def _named_after(format: str, target: Place, ctx: ToolContext) -> Place:
-    """The place that was approved; a name without an ending gets the picture's own."""
+async def _named_after(format: str, target: Place, ctx: ToolContext) -> Place:
+    """The place that was approved; a name without an ending gets the picture's own, where that
+    replaces nothing that nobody was asked about."""
     if PurePath(target.given).suffix:
         return target
     named = ctx.files.resolve(f"{target.given}{_SUFFIXES[format]}")
     if (named.ignored, named.inside, named.protected) != (False, target.inside, target.protected):
         return target
-    return named
+    is_beside = named.path.parent == target.path.parent
+    return named if is_beside and not (await ctx.files.stat(named)).exists else target

@@ -51,7 +51,7 @@ class ListCodeDefinitionNames(Tool[ListCodeDefinitionNamesParams, PreparedDefini
     ) -> PreparedDefinitions:
         place = ctx.files.resolve(params.path)
         if place.ignored:
-            raise HiddenError(params.path)
+            raise HiddenError(params.path, place.because)
         result = await _listed(place, ctx) if place.inside else None
         return PreparedDefinitions(
             claims=(Claim(Access.READ, place=place),),

@@ -44,7 +44,7 @@ class ListFiles(Tool[ListFilesParams, PreparedListing]):
     async def prepare(self, params: ListFilesParams, ctx: ToolContext) -> PreparedListing:
         place = ctx.files.resolve(params.path)
         if place.ignored:
-            raise HiddenError(params.path)
+            raise HiddenError(params.path, place.because)
         result = await _list(place, params.recursive, ctx) if place.inside else None
         return PreparedListing(
             claims=(Claim(Access.READ, place=place),),

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta, Struct
 
 from joey.core.asks import Answer
+from joey.core.models import ToolSpec
 from joey.core.modes import Group, Mode, find_mode
 from joey.core.todos import Todo, parse_todos
 from joey.errors import ToolError
 from joey.ports import ToolContext
 from joey.tools.arguments import convert, missing
-from joey.tools.base import Access, Claim, Delegate, Outcome, Prepared, Tool
+from joey.tools.base import Access, Claim, Delegate, Offer, Outcome, Prepared, Tool
+from joey.tools.schema import native_schema
 
 DEEPEST = 8
 """Levels of subtasks below the task that a person started."""
+_WORKTREES = """\
+With `worktree` a subtask works in a copy of this workspace that is its own: a git worktree with \
+everything that is here now, committed or not, but for what git ignores (installed packages, \
+build output). Use it for several subtasks at a time that may touch the same files. When it \
+returns, its changes are brought into this workspace if they fit to what is here by then; if not, \
+nothing here is touched, and the result names the files in conflict and the branch that has the \
+changes."""
 
 
-class NewTaskParams(Struct, frozen=True):
+class SharedTaskParams(Struct, frozen=True):
     mode: Annotated[str, Meta(description="Slug of the mode to work in, e.g. code.")]
     message: Annotated[
         str,
@@ -30,10 +40,21 @@ class NewTaskParams(Struct, frozen=True):
     ] = None
 
 
+class NewTaskParams(SharedTaskParams, frozen=True):
+    worktree: Annotated[
+        bool | None,
+        Meta(
+            description="true: work in a git worktree of its own, where siblings are not in the"
+            " way; null or false: in this workspace."
+        ),
+    ] = None
+
+
 class PreparedTask(Prepared, frozen=True, kw_only=True):
     mode: Mode
     message: str
     todos: tuple[Todo, ...]
+    worktree: bool
 
 
 class NewTask(Tool[NewTaskParams, PreparedTask]):
@@ -41,6 +62,14 @@ class NewTask(Tool[NewTaskParams, PreparedTask]):
     group: ClassVar[Group] = Group.ALWAYS
     params: ClassVar[type[Struct]] = NewTaskParams
     delegates: ClassVar[bool] = True
+
+    @property
+    def spec(self) -> ToolSpec:
+        return _specs(self)[0]
+
+    def spec_for(self, offer: Offer) -> ToolSpec:
+        """Worktrees are offered where there is a repository."""
+        return _specs(self)[0 if offer.extras.worktrees is None else 1]
 
     def parse(self, arguments: dict[str, Any]) -> NewTaskParams:
         params = convert(arguments, NewTaskParams, self.name)
@@ -61,22 +90,43 @@ class NewTask(Tool[NewTaskParams, PreparedTask]):
             raise ToolError(
                 f"Subtasks may be nested {DEEPEST} deep, and this one is: do the work here."
             )
+        if params.worktree and ctx.extras.worktrees is None:
+            raise ToolError(
+                "worktree: this workspace is not in a git repository. Leave it out, and delegate"
+                " together only what does not touch the same files."
+            )
         message = params.message.replace("\\\\@", "\\@")
         todos = parse_todos(params.todos or "")
         listed = [msgspec.to_builtins(todo) for todo in todos]
+        row: dict[str, Any] = {"tool": "newTask", "mode": mode.name, "content": message}
+        row["todos"] = listed
+        if params.worktree:
+            row["worktree"] = True
         return PreparedTask(
             claims=(Claim(Access.DELEGATE),),
-            row={"tool": "newTask", "mode": mode.name, "content": message, "todos": listed},
+            row=row,
             mode=mode,
             message=message,
             todos=todos,
+            worktree=bool(params.worktree),
         )
 
     async def run(self, prepared: PreparedTask, ctx: ToolContext, answer: Answer | None) -> Outcome:
         """What becomes of it is the result of the subtask."""
-        wanted = Delegate(prepared.mode.slug, prepared.message, prepared.todos)
+        slug, message, todos = prepared.mode.slug, prepared.message, prepared.todos
+        wanted = Delegate(slug, message, todos, prepared.worktree)
         return Outcome("", directive=wanted)
 
     def describe(self, arguments: dict[str, Any]) -> str:
         mode, message = arguments.get("mode"), arguments.get("message")
         return f"[{self.name} in {mode} mode: '{message}']"
+
+
+@cache
+def _specs(tool: NewTask) -> tuple[ToolSpec, ToolSpec]:
+    """Without worktrees, and with them."""
+    shared, apart = tool.description, f"{tool.description}\n\n{_WORKTREES}"
+    return (
+        ToolSpec(tool.name, shared, native_schema(SharedTaskParams), tool.strict),
+        ToolSpec(tool.name, apart, native_schema(NewTaskParams), tool.strict),
+    )

@@ -97,9 +97,9 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
         files = tuple((wanted, ctx.files.resolve(wanted.path)) for wanted in params.files)
         visible = tuple((wanted, place) for wanted, place in files if not place.ignored)
         if len(files) == 1 and not visible:
-            raise HiddenError(files[0][0].path)
+            raise HiddenError(files[0][0].path, files[0][1].because)
         if not visible:
-            raise ToolError("\n".join(_hidden(wanted) for wanted, _ in files))
+            raise ToolError("\n".join(_hidden(wanted, place) for wanted, place in files))
         return PreparedRead(
             claims=tuple(Claim(Access.READ, place=place) for _, place in visible),
             row=_row(visible, ctx.settings),
@@ -110,7 +110,7 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
     async def run(self, prepared: PreparedRead, ctx: ToolContext, answer: Answer | None) -> Outcome:
         viewer = FileViewer(ctx)
         entries = [
-            Entry(wanted.path, error=_hidden(wanted))
+            Entry(wanted.path, error=_hidden(wanted, place))
             if place.ignored
             else await viewer.view(wanted, place)
             for wanted, place in prepared.files
@@ -174,5 +174,5 @@ def _snippet(wanted: WantedFile, settings: Settings) -> str:
     return f"up to {most} lines" if most >= 0 else ""
 
 
-def _hidden(wanted: WantedFile) -> str:
-    return str(HiddenError(wanted.path))
+def _hidden(wanted: WantedFile, place: Place) -> str:
+    return str(HiddenError(wanted.path, place.because))

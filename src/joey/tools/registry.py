@@ -12,7 +12,7 @@ from joey.core.modes import Grant, Group, Mode
 from joey.core.parsing.xml_args import parse_args_xml
 from joey.core.permissions.claims import Access, Claim
 from joey.core.settings import Settings
-from joey.errors import ToolError
+from joey.errors import RefusedError, ToolError
 from joey.tools.access_mcp_resource import AccessMcpResource
 from joey.tools.apply_diff import ApplyDiff
 from joey.tools.apply_patch import ApplyPatch
@@ -55,7 +55,7 @@ class Registry:
         self._by_name = {
             name: tool for tool in self._tools.values() for name in (tool.name, *tool.aliases)
         }
-        self._offered: dict[tuple[AnyTool, ...], tuple[ToolSpec, ...]] = {}
+        self._offered: dict[tuple[int, ...], tuple[ToolSpec, ...]] = {}
 
     @property
     def tools(self) -> tuple[AnyTool, ...]:
@@ -80,16 +80,15 @@ class Registry:
     def specs(self, mode: Mode, offer: Offer) -> tuple[ToolSpec, ...]:
         """What the model is offered in this mode: the same tuple for the same tools, so that its
         bytes can be kept."""
-        tools = tuple(
-            tool
+        specs = tuple(
+            tool.spec_for(offer)
             for tool in self._tools.values()
             if mode.grant(tool.group) is not None
             and not _is_disabled(tool, offer.settings)
             and tool.offered(offer)
         )
-        if tools not in self._offered:
-            self._offered[tools] = tuple(tool.spec for tool in tools)
-        return self._offered[tools]
+        # Each is kept by its tool, so that its number is its own.
+        return self._offered.setdefault(tuple(map(id, specs)), specs)
 
     def xml_tools(self) -> Mapping[str, frozenset[str]]:
         """For every name that opens a call in XML, the tags that its parameters may have."""
@@ -109,12 +108,14 @@ class Registry:
             ToolError: naming the tool and the mode, and for a path also what would be allowed.
         """
         if _is_disabled(tool, settings):
-            raise ToolError(f'Tool "{tool.name}" is switched off in the settings.')
+            said = f'Tool "{tool.name}" is switched off in the settings.'
+            raise RefusedError(said, "disabledTools")
         grant = mode.grant(tool.group)
         if grant is None:
-            raise ToolError(f'Tool "{tool.name}" is not allowed in {mode.slug} mode.')
+            said = f'Tool "{tool.name}" is not allowed in {mode.slug} mode.'
+            raise RefusedError(said, f"{mode.slug} mode")
         if tool.group is Group.EDIT:
-            for path in _named_paths(arguments or {}):
+            for path in paths_in(arguments or {}):
                 _check_path(tool, mode, grant, path)
 
     def check_places(self, tool: AnyTool, mode: Mode, claims: Iterable[Claim]) -> None:
@@ -165,9 +166,10 @@ def _check_path(tool: AnyTool, mode: Mode, grant: Grant, path: str) -> None:
     if _covers(grant, path):
         return
     what = f" ({grant.description})" if grant.description else ""
-    raise ToolError(
+    raise RefusedError(
         f'Tool "{tool.name}" in mode "{mode.name}" may only change files that match'
-        f" {grant.file_regex}{what}, not {path}."
+        f" {grant.file_regex}{what}, not {path}.",
+        f"{mode.slug} mode",
     )
 
 
@@ -178,7 +180,7 @@ def _covers(grant: Grant, path: str) -> bool:
         return False
 
 
-def _named_paths(arguments: object) -> Iterator[str]:
+def paths_in(arguments: object) -> Iterator[str]:
     """Every path that the arguments of a call name, wherever the protocol has put it."""
     pending = [arguments]
     while pending:

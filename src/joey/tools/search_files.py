@@ -54,7 +54,7 @@ class SearchFiles(Tool[SearchFilesParams, PreparedSearch]):
     async def prepare(self, params: SearchFilesParams, ctx: ToolContext) -> PreparedSearch:
         place = ctx.files.resolve(params.path)
         if place.ignored:
-            raise HiddenError(params.path)
+            raise HiddenError(params.path, place.because)
         result = await _search(params, place, ctx) if place.inside else None
         return PreparedSearch(
             claims=(Claim(Access.READ, place=place),),

@@ -1,0 +1,68 @@
+"""Rules that a person adds while a task is at work: "always allow this"."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from joey.core.asks import Answer
+from joey.core.events import Said
+from joey.core.permissions.agreement import SecondReading
+from joey.core.permissions.claims import Claim
+from joey.core.permissions.standing import StandingRule, standing_rule, with_rule
+from joey.core.settings import Settings
+from joey.errors import ConfigError
+
+if TYPE_CHECKING:
+    from joey.engine.task import Task
+
+
+class Granted:
+    """Those of a task and its subtasks, which count for all of them at once."""
+
+    def __init__(self) -> None:
+        self._rules: list[StandingRule] = []
+
+    def add(self, rule: StandingRule) -> None:
+        if rule not in self._rules:
+            self._rules.append(rule)
+
+    def over(self, settings: Settings) -> Settings:
+        for rule in self._rules:
+            settings = with_rule(settings, rule)
+        return settings
+
+
+async def rule_to_offer(
+    task: Task, claims: Sequence[Claim], read: SecondReading | None
+) -> StandingRule | None:
+    """What the person may add with their answer; None where that would not be just this."""
+    rulebook = task.bench.extras.rulebook
+    if rulebook is None:
+        return None
+    rule = standing_rule(claims, task.settings, read)
+    if rule is None or (rule.setting == "allowedMcpTools" and _wakes_lists(task)):
+        return None
+    return rule if await asyncio.to_thread(rulebook.takes, rule) else None
+
+
+def _wakes_lists(task: Task) -> bool:
+    """Tools that servers have on lists of their own would run unasked, too."""
+    mcp = task.bench.extras.mcp
+    if task.settings.always_allow_mcp or mcp is None:
+        return False
+    return any(tool.always_allowed for server in mcp.servers for tool in server.tools)
+
+
+async def heed_always(task: Task, rule: StandingRule | None, answer: Answer) -> None:
+    """Write the rule down, if that is what the person said; the task itself goes by it at once."""
+    rulebook = task.bench.extras.rulebook
+    if rule is None or rulebook is None or not (answer.always and answer.approves):
+        return
+    task.granted.add(rule)
+    try:
+        await asyncio.to_thread(rulebook.add, rule)
+    except ConfigError as error:
+        text = f"`{rule.text}` is allowed for this task, but could not be kept: {error}"
+        task.publish(Said(ts=task.now(), say="error", text=text))

@@ -1,0 +1,173 @@
+"""The moments at which a task runs the person's hooks.
+
+What a hook says no to does not happen. What it says yes to happens only because the rules or the
+person had allowed it before, and exactly as they had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from joey.core.asks import APPROVALS, Answer, Response
+from joey.core.events import AskOpened, Said
+from joey.core.history.api import COMPLETION
+from joey.core.hooks import HookCall, HookReport, Moment, shortened
+from joey.core.prompts import replies
+from joey.engine.calls import PlacedCall, Ready
+from joey.errors import RefusedError, ToolError, WordedError
+from joey.tools.base import Complete, Delegate, Outcome
+
+if TYPE_CHECKING:
+    from joey.engine.task import Task
+
+log = logging.getLogger(__name__)
+
+HOOK = "hook "
+"""How the name of a hook begins, where it answers or refuses."""
+
+
+async def read_hooks(task: Task) -> None:
+    """Look at the project's hooks as a run begins; what is not used is told when it is first so."""
+    hooks = task.bench.extras.hooks
+    if hooks is None:
+        return
+    await hooks.refresh()
+    _warn(task, hooks.warnings)
+
+
+async def before_tool(task: Task, placed: PlacedCall, ready: Ready) -> None:
+    """Raises RefusedError."""
+    by_rule = ready.answer is None
+    report = await _run(
+        task,
+        Moment.BEFORE_TOOL,
+        ready.tool.name,
+        input=placed.call.input,
+        decision="allowed" if by_rule else "approved",
+        rule=ready.rule,
+    )
+    if report.blocks is not None:
+        raise RefusedError(replies.blocked_by_hook(report.blocks), report.by)
+
+
+async def after_tool(
+    task: Task, placed: PlacedCall, ready: Ready, outcome: Outcome | ToolError
+) -> Outcome | ToolError:
+    """The outcome, with what hooks have to say about it."""
+    if isinstance(outcome, Outcome) and isinstance(outcome.directive, Complete | Delegate):
+        return outcome  # neither has a result yet
+    failed = isinstance(outcome, ToolError)
+    report = await _run(
+        task,
+        Moment.AFTER_TOOL,
+        ready.tool.name,
+        input=placed.call.input,
+        result=shortened(str(outcome) if isinstance(outcome, ToolError) else outcome.text),
+        is_error=failed or outcome.is_error,  # type: ignore[union-attr]
+    )
+    if report.blocks is None:
+        return outcome
+    remark = replies.remark_of_hook(report.blocks)
+    if isinstance(outcome, Outcome):
+        return structs.replace(outcome, text=f"{outcome.text}\n\n{remark}")
+    said = outcome.reply if isinstance(outcome, WordedError) else None
+    protocol = task.recorder.facts.protocol
+    return WordedError(
+        str(outcome), f"{said or replies.tool_error(protocol, str(outcome))}\n\n{remark}"
+    )
+
+
+async def on_completion(task: Task, placed: PlacedCall, result: str) -> None:
+    """Raises RefusedError: the model has to go on."""
+    report = await _run(
+        task,
+        Moment.ON_COMPLETION,
+        COMPLETION,
+        input=placed.call.input,
+        result=shortened(result),
+    )
+    if report.blocks is not None:
+        raise RefusedError(replies.completion_blocked(report.blocks), report.by)
+
+
+@asynccontextmanager
+async def while_asking(task: Task, opened: AskOpened) -> AsyncIterator[None]:
+    """Hooks run beside the question. They may answer no; nobody but the person says yes."""
+    if task.bench.extras.hooks is None:
+        yield
+        return
+    running = asyncio.create_task(_tell_of_ask(task, opened))
+    try:
+        yield
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+        if not running.cancelled() and (error := running.exception()) is not None:
+            log.error("hooks failed by a defect", exc_info=error)
+
+
+async def _tell_of_ask(task: Task, opened: AskOpened) -> None:
+    await asyncio.sleep(0)  # a policy may answer at once
+    if not _waits(task, opened):
+        return
+    call = next((call for call in task.recorder.api.open_calls if call.id == opened.call_id), None)
+    report = await _run(
+        task,
+        Moment.ON_ASK,
+        opened.tool,
+        input=call.input if call is not None else None,
+        ask=opened.ask.value,
+        reason=opened.reason,
+    )
+    if report.blocks is not None and opened.ask in APPROVALS and _waits(task, opened):
+        task.asks.answer(opened.ts, Answer(Response.NO, text=report.blocks), by=report.by)
+
+
+def _waits(task: Task, opened: AskOpened) -> bool:
+    return task.pending is not None and task.pending.ts == opened.ts
+
+
+def check_refused(answer: Answer) -> None:
+    """Raises RefusedError: a hook has answered in place of the person."""
+    if answer.by.startswith(HOOK):
+        raise RefusedError(replies.blocked_by_hook(answer.text), answer.by)
+
+
+async def _run(task: Task, event: Moment, tool: str | None, **about: Any) -> HookReport:
+    hooks = task.bench.extras.hooks
+    if hooks is None:
+        return HookReport()
+    call = HookCall(
+        event=event,
+        task_id=task.id,
+        workspace=str(task.bench.workspace),
+        mode=task.mode.slug,
+        tool=tool,
+        **about,
+    )
+    report = await hooks.run(call, () if tool is None else _names(task, tool))
+    for message in report.messages:
+        task.publish(Said(ts=task.now(), say="hook_message", text=message))
+    _warn(task, report.warnings)
+    return report
+
+
+def _names(task: Task, tool: str) -> tuple[str, ...]:
+    """All that it goes by."""
+    try:
+        return (tool, *task.bench.toolbox.find(tool).aliases)
+    except ToolError:
+        return (tool,)  # its server is gone
+
+
+def _warn(task: Task, warnings: tuple[str, ...]) -> None:
+    for warning in warnings:
+        if warning not in task.told:
+            task.told.add(warning)
+            task.publish(Said(ts=task.now(), say="error", text=warning))

@@ -1,0 +1,53 @@
+"""A result that a program reads: refused until it fits its schema, and not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+
+from joey.core.json_schema import expressions_asked, problems_of
+from joey.core.json_schema_document import Schema
+from joey.core.prompts import replies
+from joey.core.structured import instructions, read_structured
+from joey.engine.endings import Stop
+from joey.errors import ToolError
+from joey.tools.pattern_match import match_patterns
+
+MOST_TRIES = 3
+
+
+class ResultCheck:
+    """Belongs to one task. Results of its subtasks are its own business."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._refused = 0
+        self.instructions = instructions(schema)
+        """What the system prompt says about it."""
+
+    async def check(self, result: str) -> None:
+        """Raises ToolError: the model is told what is wrong; or Stop: it was told often enough."""
+        problems = await self._problems(result)
+        if not problems:
+            self._refused = 0
+            return
+        self._refused += 1
+        if self._refused >= MOST_TRIES:
+            self._refused = 0
+            raise Stop(
+                "schema",
+                f"The model's result did not fit the JSON schema in {MOST_TRIES} attempts. The"
+                f" last one: {problems[0]}",
+            )
+        raise ToolError(replies.unfit_result(problems))
+
+    async def _problems(self, result: str) -> list[str]:
+        try:
+            value = (await asyncio.to_thread(read_structured, result)).value
+        except ValueError as error:
+            return [f"It is not JSON: {error}."]
+        asked = await asyncio.to_thread(expressions_asked, self._schema, value)
+        try:
+            found = await match_patterns(asked)
+        except ToolError as error:
+            return [str(error)]
+        return await asyncio.to_thread(problems_of, self._schema, value, lambda *pair: found[pair])

@@ -1,0 +1,261 @@
+"""Worktrees of subtasks: made from the workspace as it is, and brought back into it.
+
+    base      the workspace when the subtask began: its commit and what was not committed yet
+    theirs    what the subtask made of it
+    merge     the workspace when it returned, and `theirs` brought into it
+
+`base` and `merge` are refs of the worktree itself, so they go with it. `base` is set when the
+worktree is whole; without it, making it was broken off and is begun anew. `merge` is set before
+the first file of the workspace is written. Whoever finds it knows that files may have been
+written: `merge` is merged into what is there now, over the commit it came from, which leaves
+alone what is done and does what is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from joey.core.merges import ChangedFile, Merge
+from joey.errors import ToolError
+from joey.ports import Worktrees
+from joey.private_folders import make_folder
+from joey.workspace.files import printable_name
+from joey.workspace.git_process import repository_top
+from joey.workspace.git_trees import Trees
+from joey.workspace.tree_changes import Change, ChangedMeanwhileError, apply, look
+
+_BASE, _MERGE = "refs/worktree/joey-base", "refs/worktree/joey-merge"
+_TRIES = 3
+_OURS = (".rooignore", ".roomodes", ".roo", ".roorules*", ".clinerules*", "AGENTS*.md")
+"""What tells us what we may see and do; it counts in a worktree also when git ignores it."""
+_MOST_COPIED = 1000
+_LARGEST_COPIED = 4 * 1024 * 1024
+
+
+class GitWorktrees:
+    def __init__(self, root: Path, folder: Path) -> None:
+        """`root` is the workspace; worktrees are made in `folder`."""
+        self._root = root
+        self._folder = folder
+
+    @classmethod
+    def of(cls, root: Path, folder: Path) -> GitWorktrees | None:
+        """None where there is no repository, or one that would have its worktrees in itself."""
+        top = repository_top(root)
+        return None if top is None or folder.is_relative_to(top) else cls(root, folder)
+
+    def folder(self, name: str) -> Path:
+        return self._folder / name
+
+    def branch(self, name: str) -> str:
+        return f"joey/{name}"
+
+    def _is_there(self, name: str) -> bool:
+        return os.path.lexists(self.folder(name))
+
+    async def add(self, name: str) -> Path:
+        ours = await Trees.of(self._root)
+        theirs = await self._inside(ours, name)
+        if theirs is None or await theirs.find(_BASE) is None:
+            if self._is_there(name) or self._own(ours, name).exists():
+                await self.remove(name)
+            await self._make(ours, name)
+        return self.folder(name) / ours.places.prefix
+
+    async def _make(self, ours: Trees, name: str) -> None:
+        await ours.check_version()
+        folder = self.folder(name)
+        tree, head = await ours.look(), await ours.find("HEAD")
+        base = head
+        if head is None or await ours.find("HEAD^{tree}") != tree:
+            parents = [] if head is None else [head]
+            base = await ours.commit(tree, parents, f"The workspace when task {name} began")
+        assert base is not None
+        make_folder(self._folder)
+        self._folder.chmod(0o700)
+        await ours.say("worktree", "add", "-q", "-B", self.branch(name), str(folder), base)
+        folder.chmod(0o700)
+        await self._copy_rules(ours, name)
+        theirs = await self._inside(ours, name)
+        if theirs is None:
+            raise ToolError(f"git made no worktree in {folder}")
+        await theirs.say("update-ref", _BASE, base)
+
+    async def _copy_rules(self, ours: Trees, name: str) -> None:
+        wanted = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--")
+        listed = (await ours.say(*wanted, *_OURS)).split("\0")
+        to = self.folder(name) / ours.places.prefix
+        await asyncio.to_thread(_copy_files, self._root, to, [each for each in listed if each])
+
+    async def _inside(self, ours: Trees, name: str) -> Trees | None:
+        """git in the worktree: the folder that belongs to it, whatever its `.git` says."""
+        folder, own = self.folder(name), self._own(ours, name)
+        if not own.is_dir() or not folder.is_dir():
+            return None
+        return await Trees.of(folder, {"GIT_DIR": str(own), "GIT_WORK_TREE": str(folder)})
+
+    def _own(self, ours: Trees, name: str) -> Path:
+        """What the repository knows of a worktree."""
+        return ours.places.common / "worktrees" / name
+
+    async def merge(self, name: str) -> Merge:
+        ours = await Trees.of(self._root)
+        theirs = await self._inside(ours, name)
+        base = None if theirs is None else await theirs.find(_BASE)
+        if theirs is None or base is None:
+            raise ToolError(f"the worktree {self.folder(name)} is gone")
+        # Nobody works there now: what a git left that died with the machine is in the way.
+        for lock in self._own(ours, name).rglob("*.lock"):
+            lock.unlink(missing_ok=True)
+        done = await self._commit(theirs, name)
+        prefix = ours.places.prefix
+        counted = await ours.counts(base, done)
+        hindrance = await _Bringing(self._root, ours, theirs).over(base, done)
+        return Merge(
+            files=tuple(ChangedFile(_shown(path, prefix), *lines) for path, *lines in counted),
+            folder=str(self.folder(name)),
+            branch=await self._current(theirs, name),
+            conflicts=tuple(_shown(path, prefix) for path in hindrance.conflicts),
+            problem=hindrance.problem,
+            is_partly_done=hindrance.is_partly_done,
+        )
+
+    async def _commit(self, theirs: Trees, name: str) -> str:
+        """The tree of all that was done, which is committed too."""
+        tree, head = await theirs.take(), await theirs.find("HEAD")
+        if await theirs.find("HEAD^{tree}") != tree:
+            parents = [] if head is None else [head]
+            commit = await theirs.commit(tree, parents, f"Work of task {name}")
+            await theirs.say("update-ref", "-m", "commit: joey", "HEAD", commit)
+        return tree
+
+    async def _current(self, theirs: Trees, name: str) -> str:
+        at = await theirs.say("rev-parse", "--abbrev-ref", "HEAD")
+        return self.branch(name) if at == "HEAD" else at
+
+    async def remove(self, name: str) -> None:
+        folder = self.folder(name)
+        common = (await Trees.of(self._root)).places.common
+        # Not from the workspace: it may be the very worktree that goes.
+        ours = await Trees.of(common, {"GIT_DIR": str(common)})
+        if self._is_there(name):
+            try:
+                await ours.say("worktree", "remove", "--force", "--force", str(folder))
+            except ToolError:  # it was never whole, or is no longer
+                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        # Not `worktree prune`: it would forget those of the user that are not there just now.
+        own = self._own(ours, name)
+        await asyncio.to_thread(shutil.rmtree, own, ignore_errors=True)
+        if await ours.find(f"refs/heads/{self.branch(name)}") is not None:
+            await ours.say("update-ref", "-d", f"refs/heads/{self.branch(name)}")
+
+
+class _Hindrance(Struct, frozen=True):
+    """What is in the way of a merge: nothing, unless it says so."""
+
+    conflicts: tuple[bytes, ...] = ()
+    problem: str = ""
+    is_partly_done: bool = False
+
+
+class _Bringing:
+    """One way from a worktree into the workspace."""
+
+    def __init__(self, root: Path, ours: Trees, theirs: Trees) -> None:
+        self._top = repository_top(root) or root
+        self._prefix = os.fsencode(ours.places.prefix)
+        self._ours = ours
+        self._theirs = theirs
+
+    async def over(self, base: str, done: str) -> _Hindrance:
+        planned = await self._theirs.find(_MERGE)
+        if planned is None or await self._theirs.find(f"{planned}^2^{{tree}}") != done:
+            now = await self._ours.look()
+            ours = await self._ours.commit(now, [base], "The workspace")
+            theirs = await self._ours.commit(done, [base], "The worktree")
+            merged = await self._ours.merge(ours, theirs)
+            changes = await self._ours.changes(now, merged.tree)
+            hindrance = _Hindrance(merged.conflicts, self._in_the_way(changes))
+            if hindrance != _Hindrance():
+                return hindrance
+            planned = await self._ours.commit(merged.tree, [ours, theirs], "Merged")
+            await self._theirs.say("update-ref", _MERGE, planned)
+            if not await self._write(now, merged.tree, changes):
+                return _Hindrance()
+        return await self._finish(planned)
+
+    async def _finish(self, planned: str) -> _Hindrance:
+        """Bring over what is not there yet, into files that may have been changed again."""
+        for _ in range(_TRIES):
+            now = await self._ours.look()
+            here = await self._ours.commit(now, [f"{planned}^"], "The workspace")
+            merged = await self._ours.merge(here, planned)
+            changes = await self._ours.changes(now, merged.tree)
+            problem = self._in_the_way(changes)
+            if not merged.conflicts and not problem:
+                problem = await self._write(now, merged.tree, changes)
+                if not problem:
+                    return _Hindrance()
+            hindrance = _Hindrance(merged.conflicts, problem, is_partly_done=True)
+        await self._theirs.say("update-ref", "-d", _MERGE)
+        return hindrance
+
+    async def _write(self, now: str, tree: str, changes: Sequence[Change]) -> str:
+        """What kept it from being done; nothing when it is."""
+        try:
+            is_done = await self._apply(now, tree, changes)
+        except OSError as error:
+            return f"a file cannot be written: {error.strerror or error}"
+        return "" if is_done else "files of the workspace keep changing"
+
+    async def _apply(self, now: str, tree: str, changes: Sequence[Change]) -> bool:
+        """Whether nobody came between."""
+        import tempfile  # on need: it is slow to load
+
+        with tempfile.TemporaryDirectory(prefix="joey-") as made:
+            await self._ours.lay_out(tree, changes, Path(made))
+            looks = look(self._top, changes)
+            if await self._ours.look() != now:
+                return False
+            try:
+                await asyncio.to_thread(apply, self._top, changes, Path(made), looks)
+            except ChangedMeanwhileError:
+                return False
+        return True
+
+    def _in_the_way(self, changes: Sequence[Change]) -> str:
+        for change in changes:
+            shown = printable_name(os.fsdecode(change.path))
+            if not change.path.startswith(self._prefix):
+                return f"{shown} lies outside of the workspace"
+            if change.is_repository:
+                return f"{shown} is a repository of its own"
+            place = self._top / os.fsdecode(change.path)
+            is_folder = place.is_dir() and not place.is_symlink()
+            if change.is_new and os.path.lexists(place) and not is_folder:
+                return f"{shown} is there already, ignored by git"
+        return ""
+
+
+def _shown(path: bytes, prefix: str) -> str:
+    named = os.fsdecode(path)
+    return printable_name(os.path.relpath(named, prefix) if prefix else named)
+
+
+def _copy_files(root: Path, to: Path, names: Sequence[str]) -> None:
+    for name in names[:_MOST_COPIED]:
+        source, target = root / name, to / name
+        if source.is_symlink() or not source.is_file() or os.path.lexists(target):
+            continue
+        if source.stat().st_size <= _LARGEST_COPIED:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+
+
+_fits: type[Worktrees] = GitWorktrees

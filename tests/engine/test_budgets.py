@@ -1,0 +1,382 @@
+"""Turns, calls, tokens, money and time of a tree, also after its process died."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from joey.core.chunks import Chunk, TextChunk, UsageChunk
+from joey.core.event_base import Spent
+from joey.core.events import TaskFailed, TaskStarted, ToolFinished
+from joey.core.history.ledger import Ledger
+from joey.core.messages import Usage
+from joey.core.models import ModelInfo, ModelRequest, Prices
+from joey.core.revisions import ContextCondensed
+from joey.core.settings import Limits
+from joey.core.state import TaskState
+from joey.engine.endings import Completed, Ending, Failed
+from joey.engine.engine import TaskOptions
+from joey.engine.task import Task
+from joey.engine.unattended import Unattended
+from joey.errors import ProviderError, Trouble
+from joey.testing.script import Turn, call
+from joey.testing.scripted import Item
+from tests.engine.cast import ALLOWED, PRICED, Cast, hand
+from tests.engine.test_subtask_limits import LOOK, children_of, looking, play
+from tests.engine.workshop import PATIENCE, Workshop, check_history, durable, finish, settled
+
+CENTS = ModelInfo(id="scripted", context_window=200_000, prices=Prices(input=10_000.0, output=0.0))
+"""A token is a cent, so that a request of the scripts is a dime."""
+
+
+def code_of(ending: Ending) -> str:
+    assert isinstance(ending, Failed)
+    return ending.code
+
+
+@pytest.mark.requirement("budgets:tokens")
+async def test_tokens_that_went_to_and_fro_are_limited_over_the_tree(workshop: Workshop) -> None:
+    parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [*looking(8), finish()]}
+    task, cast = await play(workshop, parts, limits=Limits(max_tokens=40))
+    ending = await settled(task)
+    assert ending == Failed("tokens", "The limit of 40 tokens is reached.")
+    assert len(cast.requests) == 3  # fifteen tokens each
+
+
+@pytest.mark.requirement("budgets:calls")
+async def test_calls_beyond_the_limit_are_refused_before_they_run(workshop: Workshop) -> None:
+    def write(name: str) -> Turn:
+        return Turn(call("write_to_file", {"path": name, "content": "x"}))
+
+    several = Turn(*(step for n in range(3, 6) for step in write(f"{n}.txt").steps))
+    task = await workshop.start(
+        *(write("1.txt"), write("2.txt"), several),
+        limits=Limits(max_tool_calls=3),
+        policy=Unattended(),
+    )
+    assert await settled(task) == Failed("calls", "The limit of 3 tool calls is reached.")
+    assert sorted(path.name for path in workshop.root.iterdir()) == ["1.txt", "2.txt", "3.txt"]
+    outcomes = [event.is_error for event in durable(task) if isinstance(event, ToolFinished)]
+    assert outcomes == [False, False, False, True, True]
+    check_history(task.messages)
+
+
+async def test_handing_over_the_result_takes_no_call(workshop: Workshop) -> None:
+    task = await workshop.start(
+        LOOK, finish("done"), limits=Limits(max_tool_calls=1), policy=Unattended()
+    )
+    assert await settled(task) == Completed("done")
+
+
+@pytest.mark.requirement("budgets:calls")
+async def test_calls_of_subtasks_count_and_so_does_the_one_that_made_them(
+    workshop: Workshop,
+) -> None:
+    parts = {"the whole": [Turn(hand("a part")), finish()], "a part": [*looking(8), finish()]}
+    task, cast = await play(workshop, parts, limits=Limits(max_tool_calls=3))
+    [child] = await children_of(task)
+    assert code_of(await settled(task)) == "calls"
+    assert code_of(child.ending) == "calls"
+    assert len(cast.requests) == 4  # the last one asked for a call too many
+
+
+class Witness(Cast):
+    """Notes what the tree had spent when each request was sent."""
+
+    def __init__(self, parts: Mapping[str, Sequence[Turn]], seed: int) -> None:
+        super().__init__(parts, CENTS)
+        self._random = random.Random(seed)
+        self.spent = 0.0
+        self.at_requests: list[float] = []
+        self.in_flight = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
+        self.at_requests.append(round(self.spent, 6))
+        self.in_flight += 1
+        for _ in range(self._random.randrange(20)):
+            await asyncio.sleep(0)
+        async for chunk in super().stream(request):
+            yield chunk
+        self.in_flight -= 1
+        self.spent += 0.1
+
+
+@pytest.mark.requirement("budgets:tree")
+@settings(max_examples=25, deadline=None)
+@given(
+    budget=st.integers(1, 30),
+    turns=st.lists(st.integers(0, 6), min_size=8, max_size=8),
+    seed=st.integers(0, 1000),
+)
+def test_nothing_is_sent_once_a_budget_is_used_up(budget: int, turns: list[int], seed: int) -> None:
+    """So it is exceeded by no more than what was in flight."""
+
+    async def run(folder: Path) -> None:
+        workshop = Workshop(folder)
+        parts: dict[str, Sequence[Turn]] = {
+            "the whole": [Turn(*(hand(f"part {n}.") for n in range(8))), finish()]
+        }
+        parts |= {f"part {n}.": [*looking(count), finish()] for n, count in enumerate(turns)}
+        workshop.provider = witness = Witness(parts, seed)
+        task = await workshop.start(
+            text="the whole",
+            settings=ALLOWED,
+            policy=Unattended(),
+            limits=Limits(max_cost=budget / 10 - 0.05),
+        )
+        ending = await settled(task)
+        await workshop.engine.close()
+        assert all(spent < budget / 10 - 0.05 for spent in witness.at_requests)
+        needed = 10 + sum(turns)
+        assert isinstance(ending, Completed) == (len(witness.at_requests) == needed)
+        assert isinstance(ending, Completed) or ending.code == "budget"
+
+    with TemporaryDirectory() as folder:
+        asyncio.run(run(Path(folder)))
+
+
+class Dead:
+    """A tree whose process died: cut back to a record, with no ending after it."""
+
+    def __init__(self, workshop: Workshop, task: Task) -> None:
+        self.workshop = workshop
+        self.id = task.id
+        self.children = list(task.recorder.facts.children)
+
+    @property
+    def grandchild(self) -> str:
+        names = {task.id for task in self.workshop.engine.history()}
+        [name] = names - {self.id, *self.children}
+        return name
+
+    def cut(self, task_id: str, after: str, count: int = 1) -> None:
+        path = self.workshop.home / "tasks" / f"task_{task_id}" / "journal.jsonl"
+        kept = []
+        for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+            kept.append(line)
+            count -= json.loads(line)["event"]["event"] == after
+            if not count:
+                break
+        assert not count
+        path.write_text("".join(kept), encoding="utf-8")
+
+    async def resume(
+        self, parts: Mapping[str, Sequence[Turn]], limits: Limits | None = None, **model: ModelInfo
+    ) -> tuple[Ending, Cast]:
+        self.workshop.provider = cast = Cast(parts, **model)
+        options = TaskOptions(settings=ALLOWED, policy=Unattended(), limits=limits or Limits())
+        task = await self.workshop.engine.resume(self.id, "go on", options=options)
+        ending = await settled(task)
+        check_history(task.messages)
+        await self.workshop.engine.release(task)
+        return ending, cast
+
+
+async def die(
+    workshop: Workshop,
+    parts: Mapping[str, Sequence[Turn]],
+    limits: Limits,
+    model: ModelInfo = PRICED,
+) -> Dead:
+    task, _ = await play(workshop, parts, limits=limits, model=model)
+    await settled(task)
+    await workshop.engine.release(task)
+    return Dead(workshop, task)
+
+
+ALONE = {"the whole": [*looking(8), finish("whole")]}
+
+
+@pytest.mark.requirement("budgets:crash")
+@pytest.mark.parametrize(
+    ("limits", "code"),
+    [
+        (Limits(max_turns=4), "turns"),
+        (Limits(max_tokens=60), "tokens"),
+        (Limits(max_cost=40.0), "budget"),
+        (Limits(max_tool_calls=4), "calls"),
+    ],
+)
+async def test_a_run_that_was_interrupted_goes_on_with_what_was_left(
+    workshop: Workshop, limits: Limits, code: str
+) -> None:
+    dead = await die(workshop, ALONE, limits, model=PRICED)
+    dead.cut(dead.id, "toolFinished", 2)
+    ending, cast = await dead.resume(ALONE, model=PRICED)
+    assert code_of(ending) == code
+    assert len(cast.requests) == (3 if code == "calls" else 2)
+
+
+@pytest.mark.requirement("budgets:crash")
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(max_turns=3),
+        Limits(max_tokens=45),
+        Limits(max_cost=30.0),
+        Limits(max_tool_calls=2),
+    ],
+)
+async def test_a_limit_that_ended_a_run_ends_it_in_the_same_way_when_that_was_not_recorded(
+    workshop: Workshop, limits: Limits
+) -> None:
+    task, _ = await play(workshop, ALONE, limits=limits, model=PRICED)
+    ending = await settled(task)
+    await workshop.engine.release(task)
+    dead = Dead(workshop, task)
+    dead.cut(dead.id, "toolFinished", 3)
+    again, cast = await dead.resume(ALONE, model=PRICED)
+    assert again == ending
+    assert cast.requests == []
+
+
+async def test_a_run_that_was_ended_is_over_and_the_next_has_its_own_limits(
+    workshop: Workshop,
+) -> None:
+    dead = await die(workshop, ALONE, Limits(max_turns=3))
+    ending, cast = await dead.resume(ALONE)
+    assert ending == Completed("whole")
+    assert len(cast.requests) == 6
+
+
+@pytest.mark.requirement("budgets:crash")
+async def test_limits_that_are_named_anew_count_from_then_on(workshop: Workshop) -> None:
+    dead = await die(workshop, ALONE, Limits(max_turns=4))
+    dead.cut(dead.id, "toolFinished", 3)
+    ending, cast = await dead.resume(ALONE, Limits(max_turns=2))
+    assert code_of(ending) == "turns"
+    assert len(cast.requests) == 2
+
+
+TREE = {
+    "the whole": [Turn(hand("part 1"), hand("part 2")), finish("whole")],
+    "part 1": [Turn(hand("part 3")), finish("1")],
+    "part 2": [*looking(2), finish("2")],
+    "part 3": [*looking(3), finish("3")],
+}
+
+
+@pytest.mark.requirement("budgets:crash")
+@pytest.mark.parametrize("limits", [Limits(max_turns=11), Limits(max_cost=110.0)])
+async def test_what_subtasks_used_before_the_death_counts_wherever_they_stood(
+    workshop: Workshop, limits: Limits
+) -> None:
+    """The whole tree takes eleven turns; after any death only those that are left."""
+    dead = await die(workshop, TREE, Limits(max_turns=20, max_cost=1000.0), model=PRICED)
+    one, two = dead.children
+    three = dead.grandchild
+    store = workshop.home / "tasks"
+    before = {path: path.read_bytes() for path in store.glob("*/journal.jsonl")}
+    for cuts in ({three: 2}, {three: 1, two: 1}, {two: 2}, {}):
+        for path, content in before.items():
+            path.write_bytes(content.replace(b'"maxTurns":20,"maxCost":1000.0', _named(limits)))
+        dead.cut(dead.id, "taskPaused")
+        if three in cuts:
+            dead.cut(one, "taskPaused")
+        for task_id, count in cuts.items():
+            dead.cut(task_id, "toolFinished", count)
+        used = sum(_replies(path) for path in before)
+        ending, cast = await dead.resume(TREE, model=PRICED)
+        assert ending == Completed("whole"), cuts
+        assert used + len(cast.requests) == 11
+
+
+async def test_after_a_death_a_tree_stops_where_it_would_have_stopped(workshop: Workshop) -> None:
+    dead = await die(workshop, TREE, Limits(max_turns=9), model=PRICED)
+    one, two = dead.children
+    for name in (two, dead.grandchild):
+        dead.cut(name, "replyReceived")
+    for name in (dead.id, one):
+        dead.cut(name, "taskPaused")
+    ending, cast = await dead.resume(TREE, model=PRICED)
+    assert code_of(ending) == "turns"
+    assert len(cast.requests) == 5
+    failed = [task.status for task in workshop.engine.history()]
+    assert TaskState.FAILED in failed
+
+
+def _named(limits: Limits) -> bytes:
+    if limits.max_turns is not None:
+        return b'"maxTurns":%d' % limits.max_turns
+    return b'"maxCost":%.1f' % (limits.max_cost or 0)
+
+
+def _replies(journal: Path) -> int:
+    return sum(b'"event":"replyReceived"' in line for line in journal.read_bytes().splitlines())
+
+
+@pytest.mark.requirement("budgets:crash")
+async def test_time_that_was_worked_counts_and_time_that_nobody_worked_does_not(
+    workshop: Workshop,
+) -> None:
+    parts = {"the whole": [*looking(2), finish("whole")]}
+    task, _ = await play(workshop, parts, limits=Limits(max_seconds=3600))
+    workshop.clock.time += 3000_000
+    await settled(task)
+    await workshop.engine.release(task)
+    dead = Dead(workshop, task)
+    dead.cut(dead.id, "toolFinished", 1)
+    workshop.clock.time += 10_000_000
+    workshop.provider = Cast(parts)
+    options = TaskOptions(settings=ALLOWED, policy=Unattended())
+    loop = asyncio.get_running_loop()
+    again = await workshop.engine.resume(dead.id, "go on", options=options)
+    assert again.allowance is not None and again.allowance.deadline is not None
+    left = again.allowance.deadline - loop.time()
+    assert 500 < left < 601
+    await settled(again)
+
+
+async def test_the_limits_of_a_run_are_told_once_and_its_subtasks_name_the_run(
+    workshop: Workshop,
+) -> None:
+    task, _ = await play(workshop, TREE, limits=Limits(max_turns=20))
+    children = await children_of(task)
+    await settled(task)
+    [own] = [event for event in durable(task) if isinstance(event, TaskStarted)]
+    assert own.limits == Limits(max_turns=20)
+    for child in children:
+        started = [event for event in durable(child) if isinstance(event, TaskStarted)]
+        assert {(event.run, event.limits) for event in started} == {(own.run, None)}
+
+
+async def test_a_request_that_fails_and_costs_is_not_repeated_beyond_the_budget(
+    workshop: Workshop,
+) -> None:
+    """The stream breaks after it has told what it cost."""
+    broken: list[Item] = [
+        TextChunk("well"),
+        UsageChunk(Usage(input=10)),
+        ProviderError("gone", trouble=Trouble.NETWORK),
+    ]
+    scripted = workshop.script(*[broken] * 5)
+    scripted._model = PRICED
+    task = await workshop.start(limits=Limits(max_cost=15.0), policy=Unattended())
+    async with asyncio.timeout(PATIENCE):
+        assert code_of(await task.wait()) == "budget"
+    assert len(scripted.requests) == 2
+    assert [event.code for event in durable(task) if isinstance(event, TaskFailed)] == ["budget"]
+
+
+def test_a_summary_counts_like_a_request() -> None:
+    ledger = Ledger()
+    condensed = ContextCondensed(
+        ts=1,
+        condense_id="c",
+        summary="s",
+        content=(),
+        tokens_before=9,
+        tokens_after=1,
+        usage=Usage(input=30, output=5),
+        cost=0.5,
+    )
+    ledger.apply(condensed)
+    assert ledger.spent == Spent(tokens=35, cost=0.5)

@@ -1,0 +1,306 @@
+"""Subtasks in git worktrees of their own, with a real repository."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from joey.core.asks import AskKind
+from joey.core.events import ChildSpawned, TaskCreated, WorktreeMerged
+from joey.core.protocol import ToolProtocol
+from joey.engine.endings import Completed
+from joey.engine.engine import Engine, TaskOptions
+from joey.engine.task import Task
+from joey.engine.unattended import Unattended
+from joey.engine.workbench import Workbench
+from joey.ports import Extras, Store
+from joey.testing.script import Call, Turn, call, fail, pause, say
+from joey.workspace.worktrees import GitWorktrees
+from tests.engine.cast import ALLOWED, Cast
+from tests.engine.test_subtask_limits import children_of
+from tests.engine.workshop import (
+    Workshop,
+    asked,
+    check_history,
+    durable,
+    finish,
+    results,
+    rows,
+    settled,
+)
+from tests.workspace.test_worktrees import git
+
+OPTIONS = TaskOptions(settings=ALLOWED, policy=Unattended())
+
+
+class Repository(Workshop):
+    """A workshop whose workspace is a repository."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        super().__init__(tmp_path)
+        git(self.root, "init", "-q")
+        (self.root / "a.txt").write_text("one\ntwo\nthree\nfour\nfive\n")
+        git(self.root, "add", "-A")
+        git(self.root, "commit", "-q", "-m", "first")
+
+    def new_engine(self, store: Store | None = None) -> Engine:
+        engine = super().new_engine(store)
+        make_bench = engine._make_bench
+
+        def with_worktrees(options: TaskOptions) -> Workbench:
+            root = options.workspace or self.root
+            self.extras = Extras(worktrees=GitWorktrees.of(root, self.worktrees))
+            return make_bench(options)
+
+        engine._make_bench = with_worktrees
+        return engine
+
+    @property
+    def worktrees(self) -> Path:
+        return self.home / "worktrees"
+
+    def read(self, name: str) -> str:
+        return (self.root / name).read_text()
+
+    def branches(self) -> list[str]:
+        return git(self.root, "branch", "--format=%(refname:short)", "--list", "joey/*").split()
+
+    async def play(self, parts: Mapping[str, Sequence[Turn]], **more: Any) -> Task:
+        self.provider = Cast(parts)
+        return await self.start(text="the whole", settings=ALLOWED, policy=Unattended(), **more)
+
+
+@pytest.fixture
+async def shop(tmp_path: Path) -> AsyncIterator[Repository]:
+    shop = Repository(tmp_path)
+    yield shop
+    await shop.engine.close()
+
+
+def hand(message: str, **more: Any) -> Call:
+    return call("new_task", {"mode": "code", "message": message, "worktree": True, **more})
+
+
+def write(name: str, text: str) -> Turn:
+    return Turn(call("write_to_file", {"path": name, "content": text}))
+
+
+def spawned(task: Task) -> list[str]:
+    return [event.child_id for event in durable(task) if isinstance(event, ChildSpawned)]
+
+
+@pytest.mark.requirement("worktrees:subtasks")
+async def test_subtasks_that_touch_the_same_file_do_not_see_each_other(shop: Repository) -> None:
+    (shop.root / "a.txt").write_text("one\ntwo\nthree\nfour\nFIVE\n")
+    parts = {
+        "the whole": [Turn(hand("part 1"), hand("part 2")), finish("whole")],
+        "part 1": [write("a.txt", "ONE\ntwo\nthree\nfour\nFIVE\n"), finish("first is done")],
+        "part 2": [
+            write("a.txt", "one\ntwo\nTHREE\nfour\nFIVE\n"),
+            write("new.txt", "new\n"),
+            finish("second is done"),
+        ],
+    }
+    head = git(shop.root, "rev-parse", "HEAD")
+    task = await shop.play(parts)
+    children = await children_of(task)
+    assert {Path(child.bench.workspace).parent for child in children} == {shop.worktrees}
+    assert await settled(task) == Completed("whole")
+    assert shop.read("a.txt") == "ONE\ntwo\nTHREE\nfour\nFIVE\n"
+    assert shop.read("new.txt") == "new\n"
+    one, two = results(task.messages[2])
+    assert one.startswith(f"Subtask {children[0].id} completed.\n\nResult:\nfirst is done\n\n")
+    assert "- a.txt (+1 -1)" in one
+    assert "- new.txt (+1 -0)" in two
+    assert [row.task_id for row in rows(task, "subtask_result")] == spawned(task)
+    assert "- new.txt" in str(rows(task, "subtask_result")[1].text)
+    assert shop.branches() == []
+    assert list(shop.worktrees.iterdir()) == []
+    assert git(shop.root, "rev-parse", "HEAD") == head
+    assert git(shop.root, "diff", "--cached") == ""
+    check_history(task.messages)
+
+
+@pytest.mark.requirement("worktrees:conflict")
+async def test_the_second_of_two_that_do_not_fit_stays_in_its_worktree(shop: Repository) -> None:
+    parts = {
+        "the whole": [Turn(hand("part 1"), hand("part 2")), finish("whole")],
+        "part 1": [write("a.txt", "1\n"), finish("1")],
+        "part 2": [write("a.txt", "2\n"), finish("2")],
+    }
+    task = await shop.play(parts)
+    assert await settled(task) == Completed("whole")
+    assert shop.read("a.txt") == "1\n"
+    _, two = spawned(task)
+    _, result = results(task.messages[2])
+    assert f"joey/{two}" in result
+    assert str(shop.worktrees / two) in result
+    assert "\n- a.txt\n" in result
+    assert shop.branches() == [f"joey/{two}"]
+    assert (shop.worktrees / two / "a.txt").read_text() == "2\n"
+
+
+@pytest.mark.requirement("worktrees:approval")
+async def test_the_person_sees_that_it_is_a_worktree_before_there_is_one(shop: Repository) -> None:
+    shop.provider = Cast({"the whole": [Turn(hand("a part")), finish()], "a part": [finish()]})
+    settings = structs.replace(ALLOWED, always_allow_subtasks=False)
+    task = await shop.start(text="the whole", settings=settings)
+    question = await asked(task)
+    assert question.ask is AskKind.TOOL
+    assert json.loads(question.text)["worktree"] is True
+    assert not shop.worktrees.exists()
+    assert shop.branches() == []
+    await task.cancel()
+
+
+@pytest.mark.requirement("worktrees:offered")
+@pytest.mark.parametrize("protocol", list(ToolProtocol))
+async def test_worktrees_are_offered_where_there_is_a_repository(
+    shop: Repository, workshop_without: Workshop, protocol: ToolProtocol
+) -> None:
+    for each, offered in ((shop, True), (workshop_without, False)):
+        each.provider = cast = Cast({"the whole": [finish()]})
+        task = await each.start(text="the whole", protocol=protocol, policy=Unattended())
+        await settled(task)
+        [(_, request)] = cast.requests
+        if protocol is ToolProtocol.XML:
+            assert ("- worktree: (optional)" in request.system) is offered
+            continue
+        [spec] = [tool for tool in request.tools if tool.name == "new_task"]
+        assert ("worktree" in spec.parameters["properties"]) is offered
+
+
+@pytest.fixture
+async def workshop_without(tmp_path: Path) -> AsyncIterator[Workshop]:
+    (tmp_path / "plain").mkdir()
+    shop = Workshop(tmp_path / "plain")
+    yield shop
+    await shop.engine.close()
+
+
+@pytest.mark.requirement("tool:new_task:failure:no-repository")
+async def test_without_a_repository_a_worktree_is_refused(workshop_without: Workshop) -> None:
+    workshop_without.provider = Cast({"the whole": [Turn(hand("a part")), finish("whole")]})
+    task = await workshop_without.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    assert await settled(task) == Completed("whole")
+    [result] = results(task.messages[2])
+    assert "not in a git repository" in result
+
+
+@pytest.mark.requirement("worktrees:left")
+async def test_a_subtask_that_fails_leaves_its_worktree_and_says_where(shop: Repository) -> None:
+    parts = {
+        "the whole": [Turn(hand("a part")), finish("whole")],
+        "a part": [write("half.txt", "half\n"), Turn(fail(400, "no"))],
+    }
+    task = await shop.play(parts)
+    assert await settled(task) == Completed("whole")
+    [name] = spawned(task)
+    [result] = results(task.messages[2])
+    assert str(shop.worktrees / name) in result
+    assert (shop.worktrees / name / "half.txt").exists()
+    assert not (shop.root / "half.txt").exists()
+
+
+@pytest.mark.requirement("worktrees:nested")
+async def test_a_worktree_below_a_worktree_starts_from_and_returns_to_it(shop: Repository) -> None:
+    parts = {
+        "the whole": [Turn(hand("part 1")), finish("whole")],
+        "part 1": [write("b.txt", "from 1\n"), Turn(hand("part 2")), finish("1")],
+        "part 2": [
+            Turn(call("execute_command", {"command": "cat b.txt > c.txt; echo 2 >> c.txt"})),
+            finish("2"),
+        ],
+    }
+    task = await shop.play(parts)
+    assert await settled(task) == Completed("whole")
+    assert shop.read("b.txt") == "from 1\n"
+    assert shop.read("c.txt") == "from 1\n2\n"
+    assert shop.branches() == []
+    assert list(shop.worktrees.iterdir()) == []
+
+
+@pytest.mark.requirement("worktrees:trust")
+async def test_the_workspace_above_is_the_one_whose_trust_counts(shop: Repository) -> None:
+    seen: list[TaskOptions] = []
+    make = shop.engine._make_bench
+
+    def watching(options: TaskOptions) -> Workbench:
+        seen.append(options)
+        return make(options)
+
+    shop.engine._make_bench = watching
+    parts = {
+        "the whole": [Turn(hand("part 1")), finish("whole")],
+        "part 1": [Turn(hand("part 2"), hand("part 3", worktree=False)), finish("1")],
+        "part 2": [finish("2")],
+        "part 3": [finish("3")],
+    }
+    await settled(await shop.play(parts))
+    assert [options.trusted_as for options in seen] == [None, shop.root, shop.root, shop.root]
+    assert len({options.workspace for options in seen}) == 3
+
+
+async def test_cancel_leaves_the_worktree_and_resuming_goes_on_in_it(shop: Repository) -> None:
+    parts: dict[str, list[Turn]] = {
+        "the whole": [Turn(hand("a part")), finish("whole")],
+        "a part": [write("b.txt", "half\n"), Turn(say("…"), pause(600))],
+    }
+    task = await shop.play(parts)
+    [child] = await children_of(task)
+    while child.recorder.facts.requests < 2:
+        with child.subscribe() as heard:
+            await anext(heard)
+    await task.cancel()
+    [name] = spawned(task)
+    assert (shop.worktrees / name / "b.txt").exists()
+    assert not (shop.root / "b.txt").exists()
+    parts["a part"] = [write("b.txt", "half\n"), finish("part"), finish("part")]
+    await task.send("go on")
+    assert await settled(task) == Completed("whole")
+    assert shop.read("b.txt") == "half\n"
+    assert shop.branches() == []
+
+
+PARTS = {
+    "the whole": [Turn(hand("part 1"), hand("part 2")), finish("whole")],
+    "part 1": [write("a.txt", "ONE\ntwo\nthree\nfour\nfive\n"), finish("1")],
+    "part 2": [write("a.txt", "one\ntwo\nthree\nfour\nFIVE\n"), finish("2")],
+}
+
+
+@pytest.mark.requirement("worktrees:crash")
+async def test_what_is_recorded_as_merged_is_not_merged_again(shop: Repository) -> None:
+    """The process died right after the record, before the worktree went and the call had its
+    result; meanwhile the person has taken the changes back."""
+    task = await shop.play(PARTS)
+    assert await settled(task) == Completed("whole")
+    await shop.engine.release(task)
+    journal = shop.home / "tasks" / f"task_{task.id}" / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    merged = [n for n, line in enumerate(lines) if '"event":"worktreeMerged"' in line]
+    journal.write_text("".join(lines[: merged[1] + 1]))
+    git(shop.root, "checkout", "-q", "--", "a.txt")
+    shop.provider = Cast(PARTS)
+    again = await shop.engine.resume(task.id, "go on", options=OPTIONS)
+    assert await settled(again) == Completed("whole")
+    assert shop.read("a.txt") == "one\ntwo\nthree\nfour\nfive\n"
+    reports = [event for event in durable(again) if isinstance(event, WorktreeMerged)]
+    assert [event.clean for event in reports] == [True, True]
+    one, two = results(again.messages[2])
+    assert reports[0].report in one and reports[1].report in two
+    assert shop.branches() == []
+
+
+async def test_the_task_of_a_worktree_is_created_in_it(shop: Repository) -> None:
+    task = await shop.play(PARTS)
+    children = await children_of(task)
+    created = [event for child in children for event in durable(child)[:1]]
+    places = [event.workspace for event in created if isinstance(event, TaskCreated)]
+    assert places == [str(shop.worktrees / name) for name in spawned(task)]
+    await settled(task)
