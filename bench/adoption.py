@@ -1,8 +1,9 @@
 """`python -m bench.adoption [rows]`: opening a task that Roo wrote, beside parsing its files.
 
 The task is made up: a request, a thought, words and a call in turn, each with its result. `show`
-reads it where it is; `resume` also makes its journal and keeps copies of its files; `again` is
-every later time. Plain `json.loads` of both files is the measure.
+reads it where it is; `open` also makes the histories that a model and a person are shown of it;
+`resume` also writes its journal and keeps copies of its files; `again` is every later time. Plain
+`json.loads` of both files is the measure.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.tables import table, verdict
+from joey.core.events import Record, TaskAborted
+from joey.engine.recorder import Recorder
 from joey.stores.json_files import JsonFileStore
 
 ROWS = 20_000
@@ -48,18 +51,27 @@ def measure(store: JsonFileStore, folder: Path, name: str) -> None:
         as_roo_left_it()
         store.read("roo")
 
-    def adopt() -> None:
+    def look() -> None:
         as_roo_left_it()
         again()
 
+    def resume() -> None:
+        as_roo_left_it()
+        log, records = store.open("roo")
+        Recorder(log, records)
+        log.append(Record(2, TaskAborted(ts=records[-1].event.ts + 1)))
+        log.close()
+
     def again() -> None:
-        log, _ = store.open("roo")
+        log, records = store.open("roo")
+        Recorder(log, records)
         log.close()
 
     works: dict[str, Callable[[], object]] = {
         "json.loads": parse,
         "show": show,
-        "resume": adopt,
+        "open": look,
+        "resume": resume,
         "again": again,
     }
     # They take turns, and the best of each counts: what else the machine does is not meant.

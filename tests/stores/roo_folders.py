@@ -193,6 +193,28 @@ def _starts_with_a_reply(folder: Path) -> None:
     write(folder, rows(), native()[1:])
 
 
+def _without_times(values: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: it for name, it in value.items() if name != "ts"} for value in values]
+
+
+def _at_one_time(values: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [value | {"ts": START} for value in values]
+
+
+def _saved_by_an_editor(folder: Path) -> None:
+    write(folder, json.dumps(rows()).encode("utf-16"), json.dumps(native()).encode("utf-8-sig"))
+
+
+def _in_latin_1(folder: Path) -> None:
+    words = json.dumps(rows("Räum den shop auf"), ensure_ascii=False)
+    write(folder, words.encode("latin-1"), native())
+
+
+def _all_cut(folder: Path) -> None:
+    known = item(folder.name, toolProtocol="native")
+    write(folder, cut(rows()), cut(native()), item=cut(known), metadata=b'{"files_in_con')
+
+
 FORMS: dict[str, Callable[[Path], None]] = {
     "april": _april,
     "january-xml": lambda folder: write(folder, rows(), xml(), metadata={"files_in_context": []}),
@@ -213,13 +235,21 @@ FORMS: dict[str, Callable[[Path], None]] = {
     "cut-messages": lambda folder: write(folder, rows(), cut(native())),
     "zeroed-tail": lambda folder: write(folder, cut(rows()) + bytes(4096), cut(native())),
     "starts-with-a-reply": _starts_with_a_reply,
+    "no-times": lambda folder: write(folder, _without_times(rows()), _without_times(native())),
+    "rows-without-times": lambda folder: write(folder, _without_times(rows()), native()),
+    "messages-without-times": lambda folder: write(folder, rows(), _without_times(xml())),
+    "one-time": lambda folder: write(folder, _at_one_time(rows()), _at_one_time(native())),
+    "saved-by-an-editor": _saved_by_an_editor,
+    "latin-1": _in_latin_1,
+    "all-cut": _all_cut,
+    "old-name-alone": lambda folder: write(folder, legacy=native()),
 }
 """Every form that opens where it is."""
 
 ONLY_IMPORTED: dict[str, Callable[[Path], None]] = {"leftovers": _nothing_but_leftovers}
 """Forms that only an import makes into a task."""
 
-XML_FORMS = ("january-xml", "cline", "old-cline-name")
+XML_FORMS = ("january-xml", "cline", "old-cline-name", "messages-without-times")
 
 
 def long_task(folder: Path, turns: int, padding: int) -> None:

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from joey.core.events import TaskAdopted
+from joey.core.history.api import ApiHistory
 from joey.core.messages import (
     ImageBlock,
     ImageSource,
@@ -51,6 +52,19 @@ def adopted(home: Path, task_id: str) -> TaskAdopted:
     assert record.seq == 1
     assert isinstance(record.event, TaskAdopted)
     return record.event
+
+
+def go_on(home: Path, task_id: str) -> None:
+    log, _ = JsonFileStore(home).open(task_id)
+    log.append(said(2))
+    log.close()
+
+
+def shown(event: TaskAdopted) -> list[Message]:
+    """What the model would be shown."""
+    history = ApiHistory()
+    history.apply(event)
+    return list(history.messages)
 
 
 def task_with(home: Path, ui: Any = None, api: Any = None) -> str:
@@ -149,6 +163,9 @@ async def test_originals_stay_and_are_kept_as_copies_when_a_snapshot_replaces_th
     folder = home / "tasks" / NATIVE
     originals = {path.name: path.read_bytes() for path in folder.iterdir()}
     log, _ = JsonFileStore(home).open(NATIVE)
+    await log.snapshot([b"{}"], [], TaskMetadata(id=NATIVE))
+    assert {path.name for path in folder.iterdir()} == {*originals, "lock"}
+    log.append(said(2))
     assert {name: (folder / name).read_bytes() for name in originals} == originals
     await log.snapshot([b"{}"], [], TaskMetadata(id=NATIVE))
     log.close()
@@ -172,11 +189,11 @@ def test_an_adopted_task_goes_on_in_its_own_folder(home: Path) -> None:
 def test_adopting_again_never_overwrites_an_earlier_copy(home: Path) -> None:
     folder = home / "tasks" / SEED
     shutil.move(home / "tasks" / f"task_{SEED}", folder)
-    adopted(home, SEED)
+    go_on(home, SEED)
     first = (folder / "ui_messages.roo.json").read_bytes()
     (folder / "journal.jsonl").unlink()
     (folder / UI).write_text(json.dumps(ROWS), encoding="utf-8")
-    adopted(home, SEED)
+    go_on(home, SEED)
     assert (folder / "ui_messages.roo.json").read_bytes() == first
     assert json.loads((folder / "ui_messages.roo-1.json").read_bytes()) == ROWS
 
@@ -201,7 +218,7 @@ def test_a_lost_api_history_is_rebuilt_from_what_was_said(
         (tmp_path / "tasks" / task / API).write_bytes(damaged)
     with caplog.at_level(logging.WARNING):
         event = adopted(tmp_path, task)
-    assert [(message.role, message.content) for message in event.messages] == [
+    assert [(message.role, message.content) for message in shown(event)] == [
         ("user", (TextBlock("Do it"),)),
         ("assistant", (TextBlock("Doing it"), TextBlock("Which one?"))),
         ("user", (TextBlock("The first"),)),
@@ -243,6 +260,7 @@ def test_a_lost_ui_history_is_rebuilt_from_the_messages_and_kept(
         ("user_feedback", "German, please")
     ]
     assert rows[0]["text"] == "Add a greeting to app.py"
+    go_on(home, XML)
     if damaged is not None:
         assert (folder / "ui_messages.roo.json").read_bytes() == damaged
 
@@ -286,8 +304,10 @@ def test_messages_hidden_by_a_summary_or_a_truncation_stay_hidden(tmp_path: Path
         assistant(text("new")),
     ]
     event = adopted(tmp_path, task_with(tmp_path, ROWS, api))
-    said = [block.text for message in event.messages for block in blocks(message)]
+    said = [block.text for message in shown(event) for block in blocks(message)]
     assert said == ["Do it", "older", "summary", "marker", "new"]
+    kept = [block.text for message in event.messages for block in blocks(message)]
+    assert kept == ["old", "older", "summary", "cut", "marker", "new"]
 
 
 @pytest.mark.requirement("history:api:results-by-id")
@@ -302,7 +322,7 @@ def test_every_call_has_one_result_and_every_result_a_call(tmp_path: Path) -> No
         user(text("never mind")),
         assistant(call("read_file", "c4")),
     ]
-    messages = adopted(tmp_path, task_with(tmp_path, ROWS, api)).messages
+    messages = shown(adopted(tmp_path, task_with(tmp_path, ROWS, api)))
     ids = [
         block.id
         for message in messages
@@ -327,10 +347,9 @@ def test_calls_without_ids_become_text_in_an_xml_task(tmp_path: Path) -> None:
     ]
     event = adopted(tmp_path, task_with(tmp_path, ROWS, api))
     assert event.protocol is ToolProtocol.XML
-    assert blocks(event.messages[1])[0].text == (
-        "<read_file>\n<path>a.py</path>\n<n>1</n>\n</read_file>"
-    )
-    assert blocks(event.messages[2])[0].text == "[read_file] Result:\n1 | x"
+    messages = shown(event)
+    assert blocks(messages[1])[0].text == ("<read_file>\n<path>a.py</path>\n<n>1</n>\n</read_file>")
+    assert blocks(messages[2])[0].text == "[read_file] Result:\n1 | x"
 
 
 def test_blocks_of_unknown_kinds_are_left_out_or_become_text(
@@ -363,10 +382,10 @@ def test_blocks_of_unknown_kinds_are_left_out_or_become_text(
 
 def test_half_of_an_emoji_does_not_make_a_file_unreadable(tmp_path: Path) -> None:
     task = task_with(tmp_path, ROWS)
-    broken = b'\xef\xbb\xbf[{"role":"user","content":"cut \\ud83d here","ts":1e3}]'
+    broken = b'\xef\xbb\xbf[{"role":"user","content":"cut \\ud83d here","ts":1e1}]'
     (tmp_path / "tasks" / task / API).write_bytes(broken)
     (message,) = adopted(tmp_path, task).messages
-    assert (message.content, message.ts) == ("cut ? here", 1000)
+    assert (message.content, message.ts) == ("cut ? here", 10)
 
 
 def test_neighbours_of_the_same_role_become_one_message(tmp_path: Path) -> None:
@@ -376,7 +395,7 @@ def test_neighbours_of_the_same_role_become_one_message(tmp_path: Path) -> None:
         assistant(text("a"), id="r1", reasoning_details=[1]),
         assistant(text("b"), reasoning_details=[2]),
     ]
-    first, second = adopted(tmp_path, task_with(tmp_path, ROWS, api)).messages
+    first, second = shown(adopted(tmp_path, task_with(tmp_path, ROWS, api)))
     assert (first.content, first.ts) == ((TextBlock("one"), TextBlock("two")), 7)
     assert (second.id, second.reasoning_details) == ("r1", (1, 2))
 
@@ -465,3 +484,12 @@ def test_images_and_signed_thinking_come_over_unchanged(tmp_path: Path) -> None:
         ),
         (ToolResultBlock("c1", [TextBlock("seen"), shown], is_error=True),),
     ]
+
+
+@pytest.mark.parametrize("tag", ["attempt_completion>\n<result", "ask_followup_question><question"])
+def test_a_task_whose_only_call_is_its_last_is_known_by_the_call(tmp_path: Path, tag: str) -> None:
+    reply = {"role": "assistant", "content": [text(f"Done.\n<{tag}>42")]}
+    assert adopted(tmp_path, task_with(tmp_path, ROWS, [user(text("go")), reply])).protocol == "xml"
+    quoted = {"role": "assistant", "content": [text(f"Such as `<{tag}>`")]}
+    native = task_with(tmp_path / "b", ROWS, [user(text("go")), quoted])
+    assert adopted(tmp_path / "b", native).protocol == "native"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from joey.core.events import TaskAdopted
-from joey.core.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from joey.core.history.api import ApiHistory
+from joey.core.messages import Message, TextBlock, ToolUseBlock, blocks_of, plain_text
 from joey.core.protocol import ToolProtocol
 from joey.stores.json_files import JsonFileStore
+from tests.service_rules import check_messages
 from tests.stores import roo_folders
 from tests.stores.roo_folders import FORMS, XML_FORMS
 
@@ -34,33 +37,23 @@ def adopted(home: Path, task_id: str) -> TaskAdopted:
     return record.event
 
 
-def said(event: TaskAdopted) -> str:
-    return "\n".join(
-        message.content
-        if isinstance(message.content, str)
-        else "\n".join(block.text for block in message.content if isinstance(block, TextBlock))
-        for message in event.messages
-    )
+def shown(event: TaskAdopted) -> list[Message]:
+    """What the model would be shown."""
+    history = ApiHistory()
+    history.apply(event)
+    return list(history.messages)
 
 
-def check_messages(messages: tuple[Message, ...]) -> None:
-    """Anthropic's rules, but for calls of the last reply, which resuming answers."""
-    assert messages[0].role == "user"
-    waiting: list[str] = []
-    seen: set[str] = set()
-    for number, message in enumerate(messages):
-        assert message.role == ("user", "assistant")[number % 2]
-        assert message.content
-        blocks = message.content if isinstance(message.content, tuple) else ()
-        assert all(block.text.strip() for block in blocks if isinstance(block, TextBlock))
-        results = [block.tool_use_id for block in blocks if isinstance(block, ToolResultBlock)]
-        assert results == waiting
-        assert all(isinstance(block, ToolResultBlock) for block in blocks[: len(results)])
-        waiting = [block.id for block in blocks if isinstance(block, ToolUseBlock)]
-        assert message.role == "assistant" or not waiting
-        assert len(set(waiting)) == len(waiting) and not seen.intersection(waiting)
-        assert all(name.replace("-", "_").isidentifier() or name.isalnum() for name in waiting)
-        seen.update(waiting)
+def said(messages: Iterable[Message]) -> str:
+    return "\n".join(plain_text(blocks_of(message)) for message in messages)
+
+
+def check_shown(event: TaskAdopted) -> None:
+    """The services' rules, but for the last reply, which resuming answers."""
+    messages = shown(event)
+    if messages[-1].role == "assistant":
+        messages.pop()
+    check_messages(messages)
 
 
 @pytest.mark.requirement("adoption:forms", "adoption:unaltered")
@@ -73,7 +66,7 @@ def test_a_folder_of_any_form_opens_and_stays_as_it_is(tmp_path: Path, form: str
     (listed,) = JsonFileStore(tmp_path).list()
     assert look(folder) == before
     assert listed.id == form
-    check_messages(event.messages)
+    check_shown(event)
     assert event.protocol is (ToolProtocol.XML if form in XML_FORMS else ToolProtocol.NATIVE)
     stamps = [row["ts"] for row in event.rows]
     assert stamps == sorted(set(stamps))
@@ -88,34 +81,35 @@ def form_of(tmp_path: Path, form: str) -> TaskAdopted:
 def test_old_names_are_told_apart_by_what_is_in_them(tmp_path: Path) -> None:
     cline, roo = form_of(tmp_path, "old-cline-name"), form_of(tmp_path, "old-roo-name")
     assert [row.get("say") for row in cline.rows[:3]] == ["text", "api_req_started", "reasoning"]
-    assert "<read_file>" in said(cline)
+    assert "<read_file>" in said(cline.messages)
     assert any(isinstance(block, ToolUseBlock) for block in roo.messages[1].content)
 
 
 def test_what_cline_has_taken_out_of_sight_stays_so(tmp_path: Path) -> None:
     event = form_of(tmp_path, "cline")
-    assert "hidden" not in said(event)
+    assert "hidden" not in said(event.messages)
     assert len(event.messages) == 3
 
 
 def test_of_a_file_that_was_cut_off_the_beginning_is_kept(tmp_path: Path) -> None:
     event = form_of(tmp_path, "cut-messages")
     assert event.messages[0].content[1:2] != ()
-    assert "<user_message>" in said(event)
+    assert "<user_message>" in said(event.messages)
     shorter = form_of(tmp_path, "cut-rows")
     assert 1 < len(shorter.rows) < len(roo_folders.rows())
 
 
 def test_after_a_summary_the_model_sees_the_summary_alone(tmp_path: Path) -> None:
-    assert said(form_of(tmp_path, "condensed")) == "## Summary\nIt is mended."
+    assert said(shown(form_of(tmp_path, "condensed"))) == "## Summary\nIt is mended."
     january = form_of(tmp_path, "condensed-in-january")
-    assert [message.role for message in january.messages] == ["user", "assistant", "user"]
-    assert "I look at it." not in said(january)
+    assert [message.role for message in shown(january)] == ["user", "assistant", "user"]
+    assert "I look at it." not in said(shown(january))
+    assert "I look at it." in said(january.messages)
 
 
 def test_a_history_that_begins_with_a_reply_gets_the_task_before_it(tmp_path: Path) -> None:
     event = form_of(tmp_path, "starts-with-a-reply")
-    assert event.messages[0].content == (TextBlock("Mend the shop"),)
+    assert shown(event)[0].content == (TextBlock("Mend the shop"),)
 
 
 @pytest.mark.requirement("adoption:large")
@@ -126,7 +120,7 @@ def test_a_task_of_fifty_megabytes_opens_whole(tmp_path: Path) -> None:
     before = (folder / roo_folders.API).stat().st_mtime_ns
     event = adopted(tmp_path, "large")
     assert (len(event.rows), len(event.messages)) == (1_999, 1_999)
-    check_messages(event.messages)
+    check_shown(event)
     assert (folder / roo_folders.API).stat().st_mtime_ns == before
 
 
@@ -135,4 +129,4 @@ def test_a_torn_file_is_salvaged_up_to_any_byte(tmp_path: Path) -> None:
     data = json.dumps(roo_folders.native()).encode()
     for size in range(0, len(data), 41):
         roo_folders.write(folder, roo_folders.rows(), data[:size])
-        check_messages(adopted(tmp_path, "torn").messages)
+        check_shown(adopted(tmp_path, "torn"))

@@ -25,7 +25,9 @@ from joey.stores.json_files import JsonFileStore
 from joey.stores.roo_storage import Place, known_places, places_under
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
+from tests.service_rules import check_anthropic
 from tests.stores import roo_folders
+from tests.stores.records import said
 from tests.stores.roo_folders import FORMS, ONLY_IMPORTED, START, XML_FORMS
 from tests.stores.test_adoption_forms import look
 
@@ -137,30 +139,12 @@ def test_a_copy_opens_like_the_original_which_stays_as_it_is(tmp_path: Path, for
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
-def check_request(body: dict[str, Any]) -> None:
-    """Anthropic's rules for what it is sent."""
-    waiting: list[str] = []
-    for number, message in enumerate(body["messages"]):
-        assert message["role"] == ("user", "assistant")[number % 2]
-        content = message["content"]
-        blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
-        assert blocks
-        assert all(block["text"].strip() for block in blocks if block["type"] == "text")
-        assert [b["tool_use_id"] for b in blocks if b["type"] == "tool_result"] == waiting
-        waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
-    assert body["messages"][-1]["role"] == "user"
-    assert waiting == []
-
-
-async def resumed(tmp_path: Path, task_id: str, *, in_xml: bool = False) -> dict[str, Any]:
-    """What the model is sent when a task goes on."""
+async def resumed(tmp_path: Path, task_id: str, *turns: Turn) -> list[dict[str, Any]]:
+    """What the model is sent when a task goes on; the last of `turns` ends it."""
     home, env = tmp_path / "home", {"HOME": str(tmp_path)}
-    turn = Turn(call("attempt_completion", {"result": "Now it is."}))
-    if in_xml:
-        turn = Turn(say("<attempt_completion><result>Now it is.</result></attempt_completion>"))
     async with (
         asyncio.timeout(60),
-        ModelServer([turn]) as server,
+        ModelServer(turns) as server,
         open_engine(home=home, env=env) as engine,
     ):
         options = make_options(
@@ -174,9 +158,11 @@ async def resumed(tmp_path: Path, task_id: str, *, in_xml: bool = False) -> dict
         )
         task = await engine.resume(task_id, "Is it mended?", options=options)
         await task.wait()
-        (request,) = server.requests
-    body: dict[str, Any] = request.body
-    return body
+        return [request.body for request in server.requests]
+
+
+NATIVE_END = Turn(call("attempt_completion", {"result": "Now it is."}))
+XML_END = Turn(say("<attempt_completion><result>Now it is.</result></attempt_completion>"))
 
 
 @pytest.mark.requirement("adoption:resumed")
@@ -184,8 +170,8 @@ async def resumed(tmp_path: Path, task_id: str, *, in_xml: bool = False) -> dict
 async def test_an_imported_task_goes_on_in_its_own_protocol(tmp_path: Path, form: str) -> None:
     imported(tmp_path, form)
     in_xml = form in XML_FORMS
-    body = await resumed(tmp_path, form, in_xml=in_xml)
-    check_request(body)
+    (body,) = await resumed(tmp_path, form, XML_END if in_xml else NATIVE_END)
+    check_anthropic(body)
     assert ("tools" in body) is not in_xml
     assert "Is it mended?" in json.dumps(body["messages"][-1])
     store = JsonFileStore(tmp_path / "home")
@@ -198,10 +184,15 @@ async def test_an_imported_task_goes_on_in_its_own_protocol(tmp_path: Path, form
 
 
 @pytest.mark.requirement("adoption:large", "adoption:resumed")
-async def test_a_task_of_fifty_megabytes_is_imported_and_goes_on(tmp_path: Path) -> None:
+async def test_a_task_of_fifty_megabytes_is_summed_up_and_goes_on(tmp_path: Path) -> None:
     roo_folders.long_task(tmp_path / "theirs" / "large", turns=1_000, padding=50_000)
     imported(tmp_path, "large")
-    check_request(await resumed(tmp_path, "large"))
+    summary = Turn(say("A thousand files were read."))
+    asked, body = await resumed(tmp_path, "large", summary, NATIVE_END)
+    check_anthropic(asked)
+    check_anthropic(body)
+    assert "A thousand files were read." in json.dumps(body["messages"][0])
+    assert "Is it mended?" in json.dumps(body["messages"][-1])
 
 
 def test_a_folder_that_joey_wrote_is_imported_with_its_journal(tmp_path: Path) -> None:
@@ -317,3 +308,15 @@ def test_a_folder_whose_name_cannot_be_an_id_is_damaged(tmp_path: Path) -> None:
     assert look_at(task, tmp_path / "own").state == "damaged"
     with pytest.raises(StoreError, match="id"):
         import_task(task, tmp_path / "own")
+
+
+def test_a_finished_task_is_listed_as_such_before_and_after_it_is_opened(tmp_path: Path) -> None:
+    store = imported(tmp_path, "april")
+    (listed,) = store.list()
+    assert listed.status == "completed"
+    (tmp_path / "home/tasks/task_april/history_item.json").unlink()
+    log, _ = store.open("april")
+    log.append(said(2))
+    log.close()
+    (listed,) = store.list()
+    assert listed.status == "completed"

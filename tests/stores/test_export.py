@@ -12,9 +12,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from joey.core.events import Record, TaskAdopted
+from joey.core.events import (
+    Durable,
+    Placed,
+    Record,
+    ReplyReceived,
+    RequestStarted,
+    TaskAdopted,
+    UserSaid,
+)
 from joey.core.history.api import ApiHistory
 from joey.core.history.ui import UiHistory
+from joey.core.messages import TextBlock, TextPart
+from joey.core.revisions import CheckpointSaved, ContextCondensed, ContextTruncated
+from joey.core.rewinding import History
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
 from joey.stores.export import roo_files, write_roo_folder
@@ -22,6 +33,7 @@ from joey.stores.foreign_tasks import import_task, tasks_of
 from joey.stores.json_files import JsonFileStore
 from joey.stores.roo_storage import places_under
 from tests.stores import roo_folders
+from tests.stores.records import created
 from tests.stores.roo_folders import FORMS, UI
 
 
@@ -144,6 +156,51 @@ def test_secrets_are_left_out_and_altered_thinking_is_no_longer_signed(tmp_path:
     block, call = json.loads(files["api_conversation_history.json"])[1]["content"]
     assert "signature" not in block
     assert call["input"] == {"url": "git clone https://example.org/shop", "keep": "this"}
+
+
+@pytest.mark.requirement("export:roo", "export:round-trip")
+def test_summaries_cuts_and_checkpoints_are_told_in_roos_words(tmp_path: Path) -> None:
+    asked = [
+        RequestStarted(ts=10 * n, api_protocol="anthropic", content=(TextBlock(f"Words {n}"),))
+        for n in range(1, 8)
+    ]
+    replied = [
+        ReplyReceived(ts=10 * n + 2, parts=(Placed(10 * n + 1, TextPart(f"Reply {n}")),))
+        for n in range(1, 8)
+    ]
+    turns = [event for pair in zip(asked, replied, strict=True) for event in pair]
+    events: list[Durable] = [
+        created().event,
+        UserSaid(ts=2, text="Words", first=True),
+        *turns[:4],
+        ContextCondensed(
+            ts=25,
+            condense_id="c1",
+            summary="Sum",
+            content=(TextBlock("Sum"),),
+            tokens_before=9,
+            tokens_after=3,
+        ),
+        *turns[4:],
+        CheckpointSaved(ts=90, id="abc", before="def"),
+        ContextTruncated(ts=91, truncation_id="t1", messages=3, tokens_before=9, tokens_after=3),
+    ]
+    records = [Record(n, event) for n, event in enumerate(events, 1)]
+    task = TaskMetadata(id="out", protocol="native")
+    folder = write_roo_folder(task, records, tmp_path / "tasks")
+    api = json.loads((folder / roo_folders.API).read_bytes())
+    plain = ("role", "content", "ts")
+    told = [{k: v for k, v in message.items() if k not in plain} for message in api]
+    assert told[:5] == [{"condenseParent": "c1"}] * 4 + [{"isSummary": True, "condenseId": "c1"}]
+    assert told[5:8] == [{"truncationParent": "t1"}] * 3
+    assert told[8] == {"isTruncationMarker": True, "truncationId": "t1"}
+    assert not any(told[9:])
+    rows = {row.get("say"): row for row in json.loads((folder / UI).read_bytes())}
+    assert rows["condense_context"]["contextCondense"]["condenseId"] == "c1"
+    assert rows["sliding_window_truncation"]["contextTruncation"]["messagesRemoved"] == 3
+    assert rows["checkpoint_saved"]["checkpoint"] == {"to": "abc", "from": "def"}
+    again, before = History(JsonFileStore(tmp_path).read("out")), History(records)
+    assert [m.content for m in again.api.messages] == [m.content for m in before.api.messages]
 
 
 def test_an_empty_task_is_not_exported() -> None:

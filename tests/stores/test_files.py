@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -219,3 +221,22 @@ def test_a_home_that_cannot_hold_tasks_is_an_error_that_names_it(tmp_path: Path)
         JsonFileStore(tmp_path).create(TASK)
     with pytest.raises(StoreError, match=str(tmp_path)):
         JsonFileStore(tmp_path).list()
+
+
+def test_a_child_that_a_killed_process_was_just_starting_is_waited_for(tmp_path: Path) -> None:
+    """Until it has become another program it has the lock of its parent in its hands."""
+    store = JsonFileStore(tmp_path)
+    made = store.create(TASK)
+    made.append(created())
+    made.close()
+    dying = (
+        "import os, signal, subprocess, sys\n"
+        "from pathlib import Path\n"
+        "from joey.stores.json_files import JsonFileStore\n"
+        "log, _ = JsonFileStore(Path(sys.argv[1])).open(sys.argv[2])\n"
+        "subprocess.Popen(['sleep', '0.2'], pass_fds=[log._lock._descriptor])\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", dying, str(tmp_path), TASK], check=False)
+    log, _ = store.open(TASK)
+    log.close()

@@ -10,7 +10,7 @@ import pytest
 
 from joey.ports import TaskMetadata
 from joey.stores.json_files import JsonFileStore
-from tests.stores.records import TASK, created, opening
+from tests.stores.records import TASK, created, opening, said
 
 ROO_TASKS = Path(__file__).parent / "roo_tasks"
 
@@ -40,10 +40,12 @@ def test_roo_tasks_are_listed_by_the_best_that_their_folders_tell(tmp_path: Path
 
 def test_an_adopted_task_is_listed_like_before(tmp_path: Path) -> None:
     shutil.copytree(ROO_TASKS / "5f0c9b1e-xml", tmp_path / "tasks" / "x")
-    JsonFileStore(tmp_path).open("x")[0].close()
+    log, _ = JsonFileStore(tmp_path).open("x")
+    log.append(said(2))
+    log.close()
     (task,) = JsonFileStore(tmp_path).list()
     assert (task.id, task.title) == ("x", "Add a greeting to app.py")
-    assert (task.workspace, task.protocol, task.status) == ("/home/ben/hello", "xml", "aborted")
+    assert (task.workspace, task.protocol, task.status) == ("/home/ben/hello", "xml", "completed")
 
 
 def test_junk_among_the_tasks_is_passed_over(tmp_path: Path) -> None:

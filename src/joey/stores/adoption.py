@@ -1,8 +1,9 @@
 """Taking over a task folder that somebody else wrote.
 
-Its two history files become one record, the first of a new journal. Copies of the files are kept
-as `*.roo.json` before anything of ours can replace them; nothing is deleted. A file that cannot
-be used is made up for from the other one.
+Its two history files become one record. It is written when there is another one to follow it: until
+somebody goes on with the task, the folder stays as it is. Then it is the first of a new journal,
+and copies of the files are kept as `*.roo.json` before anything of ours can replace them; nothing
+is deleted. A file that cannot be used is made up for from the other one.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from typing import Any
 from msgspec import Struct
 
 from joey.core.events import Record, TaskAdopted
-from joey.core.messages import Message, TextBlock
+from joey.core.messages import Message
 from joey.core.modes import DEFAULT_MODE
 from joey.core.protocol import ToolProtocol, detect_protocol
 from joey.errors import StoreError
-from joey.stores.journal import encode_record
+from joey.stores.journal import Journal, encode_record
 from joey.stores.layout import API, HISTORY_ITEM, JOURNAL, LEGACY, METADATA, UI
 from joey.stores.private_files import keep_aside, read_regular, replace_files, storage_error
-from joey.stores.roo_calls import calls_as_text, pair_calls
 from joey.stores.roo_files import read_array, read_object, text_of
+from joey.stores.roo_items import family_of
 from joey.stores.roo_messages import convert_messages, texts
 from joey.stores.roo_rows import (
     Row,
@@ -33,12 +34,16 @@ from joey.stores.roo_rows import (
     rows_from_messages,
     take_deleted_range,
 )
+from joey.stores.roo_times import stamped
 
 _log = logging.getLogger(__name__)
 _WORKSPACE = re.compile(r"^# Current Workspace Directory \((.+)\) Files$", re.MULTILINE)
 _MODE = re.compile(r"<slug>([A-Za-z0-9-]+)</slug>")
 _FORMAT = re.compile(r"<tool_format>(native|xml)</tool_format>")
-_NO_BEGINNING = "[The beginning of this conversation is lost.]"
+_XML_END = re.compile(
+    r"^<(attempt_completion>\s*<result|ask_followup_question>\s*<question)>", re.M
+)
+"""Calls that may be all that a task has made, so that no result tells of them."""
 _XML_RESULT = re.compile(r"\[\w+[^\n]*\] Result:")
 
 
@@ -63,31 +68,35 @@ class Facts(Struct, frozen=True):
     workspace: str
     mode: str
     protocol: ToolProtocol
+    parent_id: str | None
+    child_ids: tuple[str, ...]
 
 
-def adopt(folder: Path, task_id: str) -> Record:
-    """Write a journal for a folder that has none, or none that can be read; the caller locks.
+def adopt(folder: Path, record: Record) -> Journal:
+    """Begin the journal of a folder that has none, or none that can be read; the caller locks.
 
     Raises:
-        StoreError: neither history can be used, or the folder cannot be written.
+        StoreError: the folder cannot be written.
     """
-    record = record_of_histories(folder, task_id)
     for name in (UI, API):
         _back_up(folder, name)
     replace_files(folder, {JOURNAL: encode_record(record)})
-    _log.info("adopted task %s", task_id)
-    return record
+    _log.info("adopted the task in %s", folder)
+    return Journal.of_record(folder, record)
 
 
 def record_of_histories(folder: Path, task_id: str) -> Record:
-    """What the first record of the journal would be; changes nothing."""
+    """What the first record of the journal would be; changes nothing.
+
+    Raises:
+        StoreError: neither history can be used.
+    """
     return adoption_record(folder, task_id, read_histories(folder, task_id))
 
 
 def adoption_record(folder: Path, task_id: str, histories: Histories) -> Record:
     rows, messages = histories.rows, histories.messages
     facts = _find_facts(folder, messages)
-    fix = pair_calls if facts.protocol is ToolProtocol.NATIVE else calls_as_text
     stamps = [row["ts"] for row in rows] + [m.ts for m in messages if isinstance(m.ts, int)]
     event = TaskAdopted(
         ts=max(stamps) + 1,
@@ -96,7 +105,9 @@ def adoption_record(folder: Path, task_id: str, histories: Histories) -> Record:
         mode=facts.mode,
         protocol=facts.protocol,
         rows=tuple(rows),
-        messages=tuple(fix(_begun_by_person(messages, rows))),
+        messages=tuple(messages),
+        parent_id=facts.parent_id,
+        child_ids=facts.child_ids,
     )
     return Record(seq=1, event=event)
 
@@ -125,6 +136,7 @@ def read_histories(folder: Path, task_id: str) -> Histories:
     if lost is not None:
         other = UI if lost == API else API
         _log.warning("task %s: no usable %s; rebuilt from %s", task_id, lost, other)
+    messages = stamped(messages, rows)
     broken = tuple(name for name, array in ((UI, ui), (API, api)) if not array.whole)
     return Histories(rows, messages, lost, broken)
 
@@ -133,21 +145,16 @@ def _is_message(row: Any) -> bool:
     return isinstance(row, dict) and "role" in row
 
 
-def _begun_by_person(messages: list[Message], rows: list[Row]) -> list[Message]:
-    """No provider takes a history that begins with a reply."""
-    if messages[0].role == "user":
-        return messages
-    text = text_of(rows[0], "text").strip() or _NO_BEGINNING
-    return [Message(role="user", content=(TextBlock(text),)), *messages]
-
-
 def _find_facts(folder: Path, messages: list[Message]) -> Facts:
     known = read_object(folder / METADATA) | read_object(folder / HISTORY_ITEM)
     said = list(texts(messages, "user"))
+    parent_id, child_ids = family_of(known)
     return Facts(
         workspace=workspace_of(known) or _search(_WORKSPACE, said) or "",
         mode=text_of(known, "mode") or _search(_MODE, reversed(said)) or DEFAULT_MODE,
         protocol=_find_protocol(known, messages, said),
+        parent_id=parent_id,
+        child_ids=child_ids,
     )
 
 
@@ -165,7 +172,9 @@ def _find_protocol(known: dict[str, Any], messages: list[Message], said: list[st
         return detected
     if written := _search(_FORMAT, reversed(said)):
         return ToolProtocol(written)
-    spoke_xml = any(_XML_RESULT.match(text) for text in said)
+    spoke_xml = any(_XML_RESULT.match(text) for text in said) or any(
+        _XML_END.search(text) for text in texts(messages, "assistant")
+    )
     return ToolProtocol.XML if spoke_xml else ToolProtocol.NATIVE
 
 

@@ -6,7 +6,7 @@ would not tell either (keys, tokens, passwords in addresses) is left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +17,32 @@ from joey.core.history.api import ApiHistory
 from joey.core.history.path import live_path
 from joey.core.history.ui import UiHistory
 from joey.core.protocol import ToolProtocol
-from joey.core.secrets import without_secrets
+from joey.core.secrets import blotted, without_secrets
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
+from joey.private_folders import make_folder
 from joey.stores.layout import API, HISTORY_ITEM, METADATA, UI
-from joey.stores.private_files import make_folder, replace_files, storage_error
+from joey.stores.private_files import replace_files, storage_error
 from joey.stores.roo_rows import convert_rows
-from joey.stores.roo_usage import usage_of_rows
+from joey.stores.roo_usage import item_usage
 
 
 def write_roo_folder(
-    task: TaskMetadata, records: Sequence[Record], parent: Path, *, force: bool = False
+    task: TaskMetadata,
+    records: Sequence[Record],
+    parent: Path,
+    *,
+    force: bool = False,
+    blot: Callable[[str], str] = blotted,
 ) -> Path:
-    """Write `<parent>/<id>/` with the four files of a task of Roo's; where it is.
+    """Write `<parent>/<id>/` with the four files of a task of Roo's; where it is. `blot` takes
+    secrets out of what was said.
 
     Raises:
         StoreError: there is something of that name, or it cannot be written.
     """
     folder = parent / task.id
-    files = roo_files(task, records)
+    files = roo_files(task, records, blot)
     try:
         if folder.exists() and not force and any(folder.iterdir()):
             raise StoreError(f"{folder} is there already. Use --force to replace its files.")
@@ -46,36 +53,40 @@ def write_roo_folder(
     return folder
 
 
-def roo_files(task: TaskMetadata, records: Sequence[Record]) -> dict[str, bytes]:
+def roo_files(
+    task: TaskMetadata, records: Sequence[Record], blot: Callable[[str], str] = blotted
+) -> dict[str, bytes]:
     """The files of a task, by name.
 
     Raises:
         StoreError: the task has no rows yet.
     """
-    rows, messages = _histories(records)
+    rows, messages = _histories(records, blot)
     if not rows:
         raise StoreError(f"task {task.id} is empty: there is nothing to export")
     encode = msgspec.json.encode
     ui, api = encode(rows), encode(messages)
     item = _history_item(task, rows) | {"size": len(ui) + len(api)}
-    metadata = {"files_in_context": without_secrets(list(task.files_in_context))}
+    metadata = {"files_in_context": without_secrets(list(task.files_in_context), blot)}
     return {UI: ui, API: api, METADATA: encode(metadata), HISTORY_ITEM: encode(item)}
 
 
-def _histories(records: Sequence[Record]) -> tuple[list[dict[str, Any]], list[Any]]:
+def _histories(
+    records: Sequence[Record], blot: Callable[[str], str]
+) -> tuple[list[dict[str, Any]], list[Any]]:
     first = records[0].event if records else None
     ui = UiHistory()
     api = ApiHistory(first.protocol if isinstance(first, TaskCreated) else ToolProtocol.NATIVE)
     for record in live_path(records):
         ui.apply(record.event)
         api.apply(record.event)
-    rows = convert_rows([without_secrets(msgspec.to_builtins(row)) for row in ui.rows])
-    return rows, [_told(msgspec.to_builtins(message)) for message in api.rendered()]
+    rows = convert_rows([without_secrets(msgspec.to_builtins(row), blot) for row in ui.rows])
+    return rows, [_told(msgspec.to_builtins(message), blot) for message in api.rendered()]
 
 
-def _told(message: dict[str, Any]) -> dict[str, Any]:
+def _told(message: dict[str, Any], blot: Callable[[str], str]) -> dict[str, Any]:
     """A message without secrets. Thinking that had one is no longer what was signed."""
-    told: dict[str, Any] = without_secrets(message)
+    told: dict[str, Any] = without_secrets(message, blot)
     if isinstance(message["content"], str):
         return told
     for block, original in zip(told["content"], message["content"], strict=True):
@@ -93,7 +104,7 @@ def _history_item(task: TaskMetadata, rows: list[dict[str, Any]]) -> dict[str, A
         "number": 1,
         "ts": rows[-1]["ts"],
         "task": str(rows[0].get("text") or "").strip(),
-        **usage_of_rows(rows),
+        **item_usage(rows),
         "workspace": task.workspace,
         "mode": task.mode,
         "toolProtocol": task.protocol,

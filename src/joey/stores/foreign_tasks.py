@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from joey.core.events import TaskAdopted
 from joey.errors import StoreError
+from joey.private_folders import make_folder
 from joey.stores.adoption import Histories, adoption_record, read_histories
 from joey.stores.layout import (
     API,
@@ -34,11 +35,12 @@ from joey.stores.layout import (
     has_snapshots,
     new_folder,
 )
-from joey.stores.private_files import FILE_MODE, is_full, make_folder, storage_error
+from joey.stores.private_files import FILE_MODE, is_full, storage_error
 from joey.stores.roo_files import leftovers, read_array, text_of, whole_number
 from joey.stores.roo_items import Item, item_of, listed_items
+from joey.stores.roo_rows import is_finished
 from joey.stores.roo_storage import Place
-from joey.stores.roo_usage import usage_of_rows
+from joey.stores.roo_usage import item_usage
 
 _STAGE = ".import-"
 _COPIED = (UI, API, LEGACY, METADATA, HISTORY_ITEM, JOURNAL)
@@ -190,12 +192,14 @@ def _whole_item(stage: Path, task: ForeignTask, histories: Histories) -> dict[st
         "number": 1,
         "ts": event.rows[-1]["ts"],
         "task": text_of(event.rows[0], "text").strip(),
-        **usage_of_rows(event.rows),
+        **item_usage(event.rows),
         "workspace": event.workspace,
         "mode": event.mode,
         "toolProtocol": event.protocol.value,
     }
     told = {name: value for name, value in task.item.items() if value not in (None, "")}
+    if is_finished(event.rows) and told.get("status") != "delegated":
+        told["status"] = "completed"  # Roo itself says so of subtasks alone
     return {**found, **told, "id": task.id}
 
 

@@ -24,6 +24,9 @@ from joey.stores.private_files import FILE_MODE, storage_error, write_fully
 
 _log = logging.getLogger(__name__)
 
+_LOOKS, _BETWEEN = 50, 0.02
+"""How often, and how many seconds apart, the lock of a process that has ended is tried."""
+
 
 class Holder(Struct, frozen=True, omit_defaults=True):
     pid: int
@@ -46,7 +49,7 @@ class TaskLock:
             raise storage_error(f"could not lock task {task_id}", folder, error) from error
         try:
             os.fchmod(descriptor, FILE_MODE)
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(descriptor)
         except BlockingIOError as error:
             holder = _read_holder(descriptor)
             os.close(descriptor)
@@ -63,6 +66,29 @@ class TaskLock:
         descriptor, self._descriptor = self._descriptor, None
         os.ftruncate(descriptor, 0)
         os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    """Raises BlockingIOError when somebody else has it.
+
+    A process that was killed while it started another leaves the lock in that one's hands until
+    it has become the program it was started for: a moment, which is worth waiting for.
+    """
+    for _ in range(_LOOKS):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _read_holder(descriptor)
+            if holder is None or not _has_ended(holder):
+                raise
+            time.sleep(_BETWEEN)
+        else:
+            return
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _has_ended(holder: Holder) -> bool:
+    return holder.started is not None and process_start(holder.pid) != holder.started
 
 
 def is_held(folder: Path) -> bool:
@@ -123,7 +149,7 @@ def _describe(task_id: str, holder: Holder | None) -> str:
     since = datetime.fromtimestamp(holder.since / 1000).astimezone().isoformat(" ", "seconds")
     if holder.pid == os.getpid():
         return f"task {task_id} is already open in this process (since {since})."
-    if holder.started is not None and process_start(holder.pid) != holder.started:
+    if _has_ended(holder):
         return (
             f"task {task_id} is open in a process left behind by process {holder.pid}, which took"
             f" it at {since} and has ended. Stop that process and try again."

@@ -5,6 +5,7 @@ Everything here answers with what could be read, or with nothing; what was passe
 
 from __future__ import annotations
 
+import codecs
 import json
 import logging
 import os
@@ -19,6 +20,7 @@ from joey.stores.private_files import read_regular
 
 _log = logging.getLogger(__name__)
 _MAX_SAFE = 2**53
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -74,7 +76,8 @@ def text_of(item: dict[str, Any], key: str) -> str:
 
 
 def decode_loosely(data: bytes) -> Any:
-    """JSON as JavaScript writes it: half of a surrogate pair or a byte-order mark is no error.
+    """JSON as JavaScript writes it, or as editors save it again: half of a surrogate pair, a
+    byte-order mark and UTF-16 are no errors.
 
     Raises:
         ValueError, RecursionError: it is not JSON.
@@ -82,8 +85,7 @@ def decode_loosely(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        text = data.decode("utf-8-sig", "replace")
-        value = json.loads(text, parse_constant=lambda _: None)
+        value = json.loads(text_in(data), parse_constant=lambda _: None)
         valid = json.dumps(value, ensure_ascii=False).encode(errors="replace")
         return msgspec.json.decode(valid)
 
@@ -94,7 +96,7 @@ def _whole_elements(path: Path) -> list[Any]:
         data = read_regular(path)
     except OSError:
         return []  # told before, when the whole file was tried
-    text = (data or b"").decode("utf-8-sig", "replace")
+    text = text_in(data or b"")
     place = _after_space(text, 0)
     elements: list[Any] = []
     decoder = json.JSONDecoder(parse_constant=lambda _: None)
@@ -110,6 +112,12 @@ def _whole_elements(path: Path) -> list[Any]:
     except (ValueError, RecursionError):
         return []
     return value if isinstance(value, list) else []
+
+
+def text_in(data: bytes, errors: str = "replace") -> str:
+    """What is written in a file, whatever an editor has made of its encoding."""
+    encoding = "utf-16" if data.startswith(_UTF_16) else "utf-8-sig"
+    return data.decode(encoding, errors)
 
 
 def _after_space(text: str, place: int) -> int:

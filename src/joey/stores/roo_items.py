@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from joey.stores.layout import HISTORY_ITEM
-from joey.stores.roo_files import decode_loosely, read_object, read_value
+from joey.stores.roo_files import decode_loosely, read_object, read_value, text_of
 
 _log = logging.getLogger(__name__)
 Item = dict[str, Any]
@@ -39,6 +39,14 @@ def listed_items(tasks: Path) -> dict[str, Item]:
 def item_of(folder: Path, listed: dict[str, Item]) -> Item:
     """All that is known of one task."""
     return listed.get(folder.name, {}) | read_object(folder / HISTORY_ITEM)
+
+
+def family_of(item: Item) -> tuple[str | None, tuple[str, ...]]:
+    """The ids of the task above and of those below, in Roo's words or in joey's."""
+    parent = text_of(item, "parentTaskId") or text_of(item, "parentId") or None
+    children = item.get("childIds")
+    named = children if isinstance(children, list) else []
+    return parent, tuple(name for name in named if isinstance(name, str))
 
 
 def _editors_list(database: Path, extension: str) -> Any:

@@ -1,8 +1,8 @@
-"""Roo's API messages as ours: what the model was shown, in the same order and meaning.
+"""Roo's API messages as ours, in the same order and meaning.
 
-Roo marks messages as hidden (condensed or truncated away) instead of removing them, and mends
-calls and results only when it sends them. Here both are done once, so that the history that is
-adopted can be sent as it is.
+Roo marks messages as hidden (condensed or truncated away) instead of removing them, and so do we:
+they come back when what hides them is rewound away. Calls and results are mended when they are
+shown (see `core.history.mending`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, UnsetType, structs
 
 from joey.core.messages import (
     Block,
@@ -29,42 +29,46 @@ from joey.core.messages import (
 from joey.stores.roo_files import whole_number
 
 _log = logging.getLogger(__name__)
+_TAGS = frozenset(
+    {"isSummary", "condenseParent", "isTruncationMarker", "truncationParent", "shownLength"}
+)
+_FOREIGN: dict[str, frozenset[type]] = {
+    "user": frozenset({ThinkingBlock, RedactedThinkingBlock, ReasoningBlock}),
+    "assistant": frozenset({ImageBlock}),
+}
+"""Only people send pictures, and only models think."""
 
 
 def convert_messages(rows: list[Any], deleted: range = range(0)) -> list[Message]:
-    """The messages that the model would see, neighbours of the same role joined into one.
+    """All that was said, hidden or not.
 
-    `deleted` are the places of messages that Cline has taken out of sight.
+    `deleted` are the places of messages that Cline has taken out of sight for good.
     """
-    if deleted:
-        rows = [row for place, row in enumerate(rows) if place not in deleted]
-    joined: list[Message] = []
-    for message in filter(None, map(_message, _visible(rows))):
-        if joined and joined[-1].role == message.role:
-            joined[-1] = _join(joined[-1], message)
-        else:
-            joined.append(message)
-    return joined
+    kept = [row for place, row in enumerate(rows) if place not in deleted] if deleted else rows
+    found = [row for row in kept if isinstance(row, dict)]
+    if len(found) < len(kept):
+        _log.warning("%s entries of the history are no messages", len(kept) - len(found))
+    return _hidden_by_later([message for message in map(_message, found) if message is not None])
 
 
-def _visible(rows: list[Any]) -> Iterator[dict[str, Any]]:
-    """The rows that no summary and no truncation marker hides."""
-    messages = [row for row in rows if isinstance(row, dict)]
-    if len(messages) < len(rows):
-        _log.warning("%s entries of the history are no messages", len(rows) - len(messages))
-    hiding = {
-        name
-        for flag, key in (("isSummary", "condenseId"), ("isTruncationMarker", "truncationId"))
-        for row in messages
-        if flag in row and row[flag] and isinstance(name := row.get(key), str)
-    }
-    if not hiding:
-        yield from messages
-        return
-    for row in messages:
-        parents = (row.get("condenseParent"), row.get("truncationParent"))
-        if not any(isinstance(parent, str) and parent in hiding for parent in parents):
-            yield row
+def _hidden_by_later(messages: list[Message]) -> list[Message]:
+    """What hides a message always comes after it; anything else that a tag names hides nothing.
+
+    So the end of a history is always visible, whatever the file says.
+    """
+    if not any(message.condense_parent or message.truncation_parent for message in messages):
+        return messages
+    later: set[str] = set()
+    for place in reversed(range(len(messages))):
+        message = messages[place]
+        parents = (message.condense_parent, message.truncation_parent)
+        if any(isinstance(parent, str) and parent not in later for parent in parents):
+            condensed, truncated = (p if p in later else UNSET for p in parents)
+            messages[place] = structs.replace(
+                message, condense_parent=condensed, truncation_parent=truncated
+            )
+        later.update(n for n in (message.condense_id, message.truncation_id) if n)
+    return messages
 
 
 def _message(row: dict[str, Any]) -> Message | None:
@@ -75,11 +79,13 @@ def _message(row: dict[str, Any]) -> Message | None:
     if not isinstance(content, str):
         blocks = content if isinstance(content, list) else []
         content = tuple(filter(None, map(_block, blocks)))
+        if not _FOREIGN[role].isdisjoint(map(type, content)):
+            content = tuple(_fitting(role, content))
     if not content or (isinstance(content, str) and not content.strip()):
         return None
     details, plain = row.get("reasoning_details"), row.get("reasoning_content")
     identity, ts = row.get("id"), whole_number(row.get("ts"))
-    return Message(
+    message = Message(
         role=role,
         content=content,
         ts=UNSET if ts is None else ts,
@@ -87,6 +93,36 @@ def _message(row: dict[str, Any]) -> Message | None:
         reasoning_details=tuple(details) if isinstance(details, list) and details else UNSET,
         reasoning_content=plain if isinstance(plain, str) and plain else UNSET,
     )
+    return message if _TAGS.isdisjoint(row) else _tagged(message, row)
+
+
+def _tagged(message: Message, row: dict[str, Any]) -> Message:
+    """The message with what it hides, and what it is hidden by."""
+    return structs.replace(
+        message,
+        is_summary=bool(row.get("isSummary")),
+        condense_id=_name(row, "condenseId") if row.get("isSummary") else UNSET,
+        condense_parent=_name(row, "condenseParent"),
+        is_truncation_marker=bool(row.get("isTruncationMarker")),
+        truncation_id=_name(row, "truncationId") if row.get("isTruncationMarker") else UNSET,
+        truncation_parent=_name(row, "truncationParent"),
+        shown_length=whole_number(row.get("shownLength")) or UNSET,
+    )
+
+
+def _name(row: dict[str, Any], key: str) -> str | UnsetType:
+    value = row.get(key)
+    return value if isinstance(value, str) and value else UNSET
+
+
+def _fitting(role: str, blocks: tuple[Block, ...]) -> Iterator[Block]:
+    for block in blocks:
+        if type(block) not in _FOREIGN[role]:
+            yield block
+        elif role == "assistant":
+            yield TextBlock("[image]")
+        else:
+            _log.warning("a thought among the words of a person was left out")
 
 
 def _block(raw: Any) -> Block | None:
@@ -161,19 +197,6 @@ def _result_content(raw: Any) -> str | list[TextBlock | ImageBlock]:
         return raw
     blocks = map(_block, raw) if isinstance(raw, list) else ()
     return [block for block in blocks if isinstance(block, TextBlock | ImageBlock)]
-
-
-def _join(first: Message, second: Message) -> Message:
-    stamps = [stamp for stamp in (first.ts, second.ts) if isinstance(stamp, int)]
-    return structs.replace(
-        first,
-        content=(*blocks_of(first), *blocks_of(second)),
-        ts=max(stamps) if stamps else UNSET,
-        id=first.id or second.id,
-        reasoning_details=(*(first.reasoning_details or ()), *(second.reasoning_details or ()))
-        or UNSET,
-        reasoning_content=first.reasoning_content or second.reasoning_content,
-    )
 
 
 def texts(messages: Iterable[Message], role: str) -> Iterator[str]:

@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from joey.core.messages import Message, TextBlock, ToolUseBlock, blocks_of
+from joey.core.messages import Message, TextBlock, ToolUseBlock, blocks_of, plain_text
 from joey.core.prompts.environment import strip_environment
 from joey.stores.roo_files import whole_number
 
@@ -17,6 +17,7 @@ Row = dict[str, Any]
 
 _log = logging.getLogger(__name__)
 _DELETED = "conversationHistoryDeletedRange"
+_NO_TOKENS = {"prevContextTokens": 0, "newContextTokens": 0}
 _RESUME_ASKS = ("resume_task", "resume_completed_task")
 _WRAPPED = re.compile(r"\s*<(task|user_message|feedback|answer)>\n?(.*?)\n?</\1>\s*", re.DOTALL)
 _ENGINE_SPOKE = re.compile(r"\[[^\n]*\] Result:|\[TASK RESUMPTION\]|\[ERROR\]")
@@ -29,6 +30,11 @@ def convert_rows(raw: list[Any]) -> list[Row]:
     if len(rows) < len(raw):
         _log.warning("%s entries of the UI history are no rows", len(raw) - len(rows))
     return _number(_without_loose_ends(rows))
+
+
+def is_finished(rows: Sequence[Row]) -> bool:
+    """Whether a task came to rest with a result: nothing was said after it was presented."""
+    return bool(rows) and rows[-1].get("ask") == "completion_result"
 
 
 def take_deleted_range(rows: list[Row]) -> range:
@@ -127,6 +133,9 @@ def _json_text(row: Row) -> dict[str, Any]:
 
 
 def _rows_of(message: Message, first: bool) -> Iterator[Row]:
+    if message.is_summary or message.is_truncation_marker:
+        yield _hiding_row(message)
+        return
     if message.role == "user":
         for words in _words(message):
             yield {"type": "say", "say": "text" if first else "user_feedback", "text": words}
@@ -141,6 +150,17 @@ def _rows_of(message: Message, first: bool) -> Iterator[Row]:
                 yield {"type": "say", "say": "completion_result", "text": result}
             case ToolUseBlock(name=name, input=arguments):
                 yield _tool_row(name, arguments)
+
+
+def _hiding_row(message: Message) -> Row:
+    """The row that a rewind has to take away for what is hidden to come back."""
+    if message.is_truncation_marker:
+        truncation = {"truncationId": message.truncation_id or "", "messagesRemoved": 0}
+        told: Row = {"contextTruncation": truncation | _NO_TOKENS}
+        return {"type": "say", "say": "sliding_window_truncation"} | told
+    summary = plain_text(blocks_of(message))
+    condensed = {"condenseId": message.condense_id or "", "summary": summary, "cost": 0}
+    return {"type": "say", "say": "condense_context", "contextCondense": condensed | _NO_TOKENS}
 
 
 def _words(message: Message) -> Iterator[str]:

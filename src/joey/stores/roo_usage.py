@@ -1,30 +1,19 @@
-"""What a task has used, added up from its rows."""
+"""What a task has used, in the words of a history item."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
-from joey.stores.roo_files import whole_number
-
-_COUNTS = ("tokensIn", "tokensOut", "cacheWrites", "cacheReads")
+from joey.core.history.row_usage import usage_of_rows
 
 
-def usage_of_rows(rows: Iterable[dict[str, Any]]) -> dict[str, int | float]:
-    """The counts and the cost of a history item."""
-    totals: dict[str, int | float] = dict.fromkeys(_COUNTS, 0) | {"totalCost": 0.0}
-    for row in rows:
-        text = row.get("text")
-        if row.get("say") != "api_req_started" or not isinstance(text, str):
-            continue
-        try:
-            request = msgspec.json.decode(text, type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            continue
-        for name in _COUNTS:
-            totals[name] += whole_number(request.get(name)) or 0
-        cost = request.get("cost")
-        totals["totalCost"] += cost if isinstance(cost, int | float) else 0
-    return totals
+def item_usage(rows: Iterable[dict[str, Any]]) -> dict[str, int | float]:
+    usage = usage_of_rows(rows)
+    return {
+        "tokensIn": usage.total_tokens_in,
+        "tokensOut": usage.total_tokens_out,
+        "cacheWrites": usage.total_cache_writes,
+        "cacheReads": usage.total_cache_reads,
+        "totalCost": usage.total_cost,
+    }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,9 @@ from joey.ports import TaskMetadata
 from joey.stores.journal import decode_journal
 from joey.stores.layout import HISTORY_ITEM, JOURNAL, METADATA, PREFIX, UI, clean_id, has_history
 from joey.stores.private_files import read_regular
-from joey.stores.roo_files import read_object, text_of, whole_number
+from joey.stores.roo_files import read_object, text_in, text_of, whole_number
+from joey.stores.roo_items import family_of
+from joey.stores.roo_rows import is_finished
 
 _log = logging.getLogger(__name__)
 _metadata = msgspec.json.Decoder(TaskMetadata)
@@ -93,13 +95,19 @@ def metadata_of_records(task_id: str, records: Iterable[Record]) -> TaskMetadata
                     workspace=event.workspace,
                     mode=event.mode,
                     protocol=event.protocol.value,
-                    status=TaskState.ABORTED.value,
+                    status=_status_of(event.rows).value,
+                    parent_id=event.parent_id,
+                    child_ids=event.child_ids,
                     created=event.ts,
                 )
             case UserSaid(first=True) as event:
                 metadata = structs.replace(metadata, title=event.text.strip())
         metadata = structs.replace(metadata, updated=record.event.ts)
     return metadata
+
+
+def _status_of(rows: Sequence[dict[str, Any]]) -> TaskState:
+    return TaskState.COMPLETED if is_finished(rows) else TaskState.ABORTED
 
 
 def id_of_folder(name: str) -> str | None:
@@ -163,7 +171,7 @@ def _from_journal(folder: Path, task_id: str, head: bytes) -> TaskMetadata | Non
 def _from_history_item(task_id: str, item: dict[str, Any]) -> TaskMetadata:
     status = text_of(item, "status")
     at_rest = status if status in ("completed", "delegated") else TaskState.ABORTED.value
-    children, cost = item.get("childIds"), item.get("totalCost")
+    (parent_id, child_ids), cost = family_of(item), item.get("totalCost")
     return TaskMetadata(
         id=task_id,
         title=text_of(item, "task").strip(),
@@ -171,8 +179,8 @@ def _from_history_item(task_id: str, item: dict[str, Any]) -> TaskMetadata:
         mode=text_of(item, "mode"),
         protocol=text_of(item, "toolProtocol"),
         profile=text_of(item, "apiConfigName") or "default",
-        parent_id=text_of(item, "parentTaskId") or None,
-        child_ids=tuple(map(str, children)) if isinstance(children, list) else (),
+        parent_id=parent_id,
+        child_ids=child_ids,
         status=at_rest,
         created=whole_number(item.get("ts")) or 0,
         updated=whole_number(item.get("ts")) or 0,
@@ -186,7 +194,7 @@ def _from_history_item(task_id: str, item: dict[str, Any]) -> TaskMetadata:
 
 def _first_row(head: bytes) -> dict[str, Any]:
     """The first element of a JSON array of which only the beginning is at hand."""
-    text = head.decode("utf-8-sig", "ignore").lstrip().removeprefix("[").lstrip()
+    text = text_in(head, "ignore").lstrip().removeprefix("[").lstrip()
     try:
         value, _ = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):

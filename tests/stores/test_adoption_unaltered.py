@@ -1,0 +1,173 @@
+"""A folder of Roo's is listed, shown, searched, exported, forked and looked back in, and stays as
+Roo has left it until somebody goes on with the task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+
+from joey.app import make_options, open_engine
+from joey.cli.transcript import as_markdown, read_rows
+from joey.client.local import Engine
+from joey.core.history.api import ApiHistory
+from joey.core.protocol import ToolProtocol
+from joey.core.rewinding import ts_of
+from joey.engine.engine import TaskOptions
+from joey.engine.unattended import Unattended
+from joey.ports.task_index import TaskQuery
+from joey.stores.export import write_roo_folder
+from joey.stores.json_files import JsonFileStore
+from joey.stores.task_index import SqliteTaskIndex
+from joey.testing.script import Turn, call, say
+from joey.testing.server import ModelServer
+from tests.service_rules import check_anthropic
+from tests.stores import roo_folders
+from tests.stores.roo_folders import API, FORMS, UI, XML_FORMS
+from tests.stores.roo_sessions import Condense, Form, RooSession, Truncate
+from tests.stores.roo_sessions import Turn as RooTurn
+from tests.stores.test_adoption_forms import look
+
+DONE = Turn(call("attempt_completion", {"result": "Now it is."}))
+XML_DONE = Turn(say("<attempt_completion><result>Now it is.</result></attempt_completion>"))
+
+
+@asynccontextmanager
+async def at_work(
+    home: Path, url: str = "http://127.0.0.1:9"
+) -> AsyncIterator[tuple[Engine, TaskOptions]]:
+    env = {"HOME": str(home)}
+    options = make_options(
+        workspace=home,
+        home=home,
+        env=env,
+        provider="anthropic",
+        base_url=url,
+        model="scripted",
+        policy=Unattended(),
+    )
+    async with asyncio.timeout(60), open_engine(home=home, env=env) as engine:
+        yield engine, options
+
+
+async def look_everywhere(home: Path, task_id: str) -> None:
+    store = JsonFileStore(home)
+    (task,) = store.list()
+    with closing(SqliteTaskIndex(home)) as index:
+        assert [each.task.id for each in index.find(TaskQuery(), refresh=True).found] == [task_id]
+        index.find(TaskQuery(words="shop"))
+    assert "shop" in as_markdown(task, read_rows(store, task_id), [])
+    write_roo_folder(task, store.read(task_id), home / "out")
+    async with at_work(home) as (engine, options):
+        opened = await engine.open(task_id, options=options)
+        for row in opened.rows:
+            preview = await opened.preview_rewind(ts_of(row), keep=True, files=False)
+            assert preview.message_ts == ts_of(row)
+        await engine.release(opened)
+        fork = await engine.fork(task_id, options=options)
+        await engine.release(fork)
+
+
+@pytest.mark.requirement("adoption:unaltered")
+@pytest.mark.parametrize("form", FORMS)
+async def test_nothing_is_altered_by_looking(tmp_path: Path, form: str) -> None:
+    folder = tmp_path / "tasks" / form
+    FORMS[form](folder)
+    folder.chmod(0o755)
+    before = look(folder)
+    await look_everywhere(tmp_path, form)
+    after = look(folder)
+    after.pop("lock")
+    assert after == before
+    assert folder.stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.requirement("adoption:unaltered", "adoption:resumed")
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_task_goes_on_where_roo_has_left_it_and_its_files_are_kept(
+    tmp_path: Path, form: str
+) -> None:
+    folder = tmp_path / "tasks" / form
+    FORMS[form](folder)
+    before = look(folder)
+    turn = XML_DONE if form in XML_FORMS else DONE
+    async with ModelServer([turn]) as server, at_work(tmp_path, server.url) as (engine, options):
+        task = await engine.resume(form, "Is it mended?", options=options)
+        await task.wait()
+        (request,) = server.requests
+    check_anthropic(request.body)
+    assert ("tools" in request.body) is (form not in XML_FORMS)
+    after = look(folder)
+    for name in (UI, API):
+        if name in before:
+            assert after[name.replace(".json", ".roo.json")][0] == before[name][0]
+    for name in before.keys() - {UI, API, "task_metadata.json"}:
+        assert after[name] == before[name]
+
+
+@pytest.mark.requirement("adoption:hidden", "adoption:resumed")
+@pytest.mark.parametrize("protocol", ToolProtocol)
+@pytest.mark.parametrize("form", ["january", "april"])
+async def test_a_condensed_task_goes_back_before_its_summary_and_goes_on(
+    tmp_path: Path, form: Form, protocol: ToolProtocol
+) -> None:
+    session = RooSession(form, protocol)
+    turns = [RooTurn()] * 6
+    session.play([*turns, Condense(), *turns, Truncate(), *turns, Condense()])
+    known = roo_folders.item("t1", toolProtocol=protocol.value)
+    roo_folders.write(tmp_path / "tasks" / "t1", session.ui, session.api, item=known)
+    early = next(row["ts"] for row in session.ui if row.get("text") == "Reply 6")
+    turn = XML_DONE if protocol is ToolProtocol.XML else DONE
+    async with ModelServer([turn]) as server, at_work(tmp_path, server.url) as (engine, options):
+        task = await engine.open("t1", options=options)
+        shown = len(task.recorder.api.messages)
+        await task.rewind(early, keep=True, files=False)
+        assert "Reply 2" in str(task.recorder.api.messages)
+        await task.undo_rewind(force=False)
+        assert len(task.recorder.api.messages) == shown
+        await task.rewind(early, keep=True, files=False)
+        await engine.release(task)
+        task = await engine.resume("t1", "Is it mended?", options=options)
+        await task.wait()
+        (request,) = server.requests
+    check_anthropic(request.body)
+    told = str(request.body["messages"])
+    assert "Reply 2" in told and "Summary" not in told and "Reply 7" not in told
+
+
+@pytest.mark.requirement("adoption:usage", "adoption:family")
+async def test_cost_and_family_of_a_task_go_on_with_it(tmp_path: Path) -> None:
+    known = roo_folders.item("t1", parentTaskId="above", childIds=["below"])
+    condensed = {"cost": 0.25, "newContextTokens": 55, "summary": "", "prevContextTokens": 9}
+    rows = [*roo_folders.rows(), roo_folders.say(9, "condense_context", "")]
+    rows[-1] |= {"contextCondense": condensed}
+    roo_folders.write(tmp_path / "tasks" / "t1", rows, roo_folders.native(), item=known)
+    async with ModelServer([DONE]) as server, at_work(tmp_path, server.url) as (engine, options):
+        task = await engine.open("t1", options=options)
+        assert (task.usage.total_cost, task.usage.context_tokens) == (0.75, 55)
+        assert (task.usage.total_tokens_in, task.usage.total_tokens_out) == (200, 14)
+        await engine.release(task)
+        task = await engine.resume("t1", "Is it mended?", options=options)
+        await task.wait()
+        spent = task.usage
+    (listed,) = JsonFileStore(tmp_path).list()
+    assert listed.total_cost == spent.total_cost >= 0.75
+    assert listed.tokens_in == spent.total_tokens_in > 200
+    assert (listed.parent_id, listed.child_ids) == ("above", ("below",))
+
+
+async def test_a_fork_of_an_adopted_task_has_cost_nothing_and_has_no_family(tmp_path: Path) -> None:
+    known = roo_folders.item("t1", parentTaskId="above", childIds=["below"])
+    roo_folders.write(
+        tmp_path / "tasks" / "t1", roo_folders.rows(), roo_folders.native(), item=known
+    )
+    async with at_work(tmp_path) as (engine, options):
+        fork = await engine.fork("t1", options=options)
+        metadata = fork.recorder.metadata()
+    assert (metadata.parent_id, metadata.child_ids, metadata.total_cost) == (None, (), 0.0)
+    history = ApiHistory()
+    history.apply(JsonFileStore(tmp_path).read("t1")[0].event)
+    assert [m.content for m in fork.recorder.api.messages] == [m.content for m in history.messages]
