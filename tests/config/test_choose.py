@@ -157,3 +157,15 @@ def test_no_error_shows_a_key(flags: dict[str, str]) -> None:
 def test_an_address_of_ones_own_is_not_asked_for_somebody_elses_usual_model() -> None:
     with pytest.raises(ConfigError, match=r"which model at http://127\.0\.0\.1:8080/v1"):
         choose(base_url="http://127.0.0.1:8080/v1")
+
+
+def test_a_base_url_alone_leaves_a_profile_and_keys_of_others_alone() -> None:
+    bare = Profiles("bare", {"bare": BARE})
+    for profiles, env in ((bare, {}), (PROFILES, {}), (NONE, {"ANTHROPIC_API_KEY": SECRET})):
+        chosen = choose(profiles, env, base_url="http://127.0.0.1:8080/v1", model="local")
+        assert (chosen.provider, chosen.api_key) == ("openai", None)
+
+
+def test_a_base_url_at_the_host_of_the_active_profile_belongs_to_it() -> None:
+    chosen = choose(PROFILES, base_url="http://W/v2")
+    assert (chosen.name, chosen.base_url, chosen.api_key) == ("work", "http://W/v2", SECRET)

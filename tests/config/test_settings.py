@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from joey.config.settings import load_settings
+from joey.config.unknown_settings import unknown_settings
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 
@@ -68,3 +69,17 @@ def test_a_file_that_is_no_text_or_no_file_is_an_error(tmp_path: Path) -> None:
     path.mkdir()
     with pytest.raises(ConfigError, match="cannot be read"):
         load_settings(tmp_path)
+
+
+def test_keys_that_nothing_reads_are_named_with_what_was_probably_meant(tmp_path: Path) -> None:
+    text = '{"alwaysAllowWrites": true, "always_allow_mcp": true, "xyz": 1, "apiKey": "k"'
+    path = write(tmp_path, text + ', "ttsEnabled": true, "mode": "ask"}')
+    assert unknown_settings(tmp_path) == (
+        f"{path}: `alwaysAllowWrites` is not used: there is no such setting."
+        " Did you mean `alwaysAllowWrite`?",
+        f"{path}: `always_allow_mcp` is not used: there is no such setting."
+        " Did you mean `alwaysAllowMcp`?",
+        f"{path}: `xyz` is not used: there is no such setting.",
+        f"{path}: `apiKey` is not used: it belongs into a profile of profiles.json.",
+    )
+    assert unknown_settings(tmp_path / "nowhere") == ()

@@ -2,9 +2,11 @@
 
 Flags come before a profile named on the command line, that before the active profile, that
 before the first key found in the usual variables. A key goes only where it belongs: changing the
-provider of a profile leaves its key and address behind, and an address from a variable is used
-only with a key from a variable. Nothing is read but the environment of the process; a `.env`
-file in the workspace belongs to the project, not to us.
+provider of a profile leaves its key and address behind, an address from a variable is used only
+with a key from a variable, and an address that is named alone is not taken for one of the active
+profile, unless that has the same host: it is a server that speaks OpenAI's protocol, as nearly
+all do. Nothing is read but the environment of the process; a `.env` file in the workspace belongs
+to the project, not to us.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from msgspec import structs
 
@@ -19,6 +22,8 @@ from joey.config.profiles import Profiles
 from joey.core.settings import Profile
 from joey.errors import ConfigError
 
+USUAL = "openai"
+"""Whose protocol is spoken at an address of which nothing else is known."""
 _HOST = re.compile(r"(?P<name>\[[^\]]*\]|[^:/\[\]]*)(?P<port>:\d+)?(?P<path>(/.*)?)")
 
 
@@ -88,15 +93,21 @@ def _start(
     known = profiles.profiles.get(profile or profiles.active)
     if provider is not None:
         return known if known and known.provider == provider else Profile(provider=provider)
+    if base_url is not None and profile is None:
+        return known if known and _same_host(base_url, known.base_url) else Profile(provider=USUAL)
     if known is not None:
         return known
     kind = _found_in(env, kinds)
     if kind is not None:
         return Profile(provider=kind.name)
-    if base_url is not None and any(kind.name == "openai" for kind in kinds):
-        # Nearly every server that one can point to speaks this.
-        return Profile(provider="openai")
     raise ConfigError(_nothing_found(kinds))
+
+
+def _same_host(one: str, other: str | None) -> bool:
+    try:
+        return other is not None and urlsplit(one).netloc.lower() == urlsplit(other).netloc.lower()
+    except ValueError:
+        return False
 
 
 def _found_in(env: Mapping[str, str], kinds: Sequence[ProviderKind]) -> ProviderKind | None:

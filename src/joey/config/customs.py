@@ -12,16 +12,24 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from joey.config.mode_trust import Trusts, usable_modes, wanted_modes
 from joey.config.modes import load_modes
+from joey.config.project_settings import read_tightening
 from joey.config.rules import Rules
 from joey.config.scopes import Scopes, find_scopes, nested_scopes
 from joey.config.sightings import Sightings
 from joey.config.skills import FoundSkill, load_skills, read_skill, skills_for
 from joey.config.slash_commands import load_commands
+from joey.config.trust import FILE as TRUST
 from joey.core.customs import Instructions, Skill, SlashCommand
 from joey.core.modes import Mode, all_modes
 from joey.core.settings import Settings
 from joey.ports import Customs
+from joey.ports.trust import Wanted
+
+
+def _trusts_nothing(_: Mapping[str, bytes]) -> bool:
+    return False
 
 
 class Places(Struct, frozen=True):
@@ -33,6 +41,8 @@ class Places(Struct, frozen=True):
     user_home: Path
     hides: Callable[[Path], bool]
     """What the project keeps from the model; links must not get around it."""
+    trusts: Trusts = _trusts_nothing
+    """What of the project the person has agreed to."""
 
 
 class _Reading(Struct, frozen=True):
@@ -45,7 +55,12 @@ class _Reading(Struct, frozen=True):
 
 def read_modes(places: Places, settings: Settings) -> tuple[Mode, ...]:
     """The modes alone, for those who need nothing else."""
-    return all_modes(load_modes(_scopes(places), Sightings()), settings.custom_mode_prompts)
+    return _modes(places, scopes_of(places), settings, Sightings())
+
+
+def trusted_parts(places: Places) -> tuple[Wanted, ...]:
+    """The project's modes, as far as trust in them matters."""
+    return wanted_modes(load_modes(scopes_of(places), Sightings()))
 
 
 class LocalCustoms:
@@ -86,9 +101,10 @@ class LocalCustoms:
     def _read(self) -> tuple[Sightings, _Reading]:
         places, settings = self._places, self._settings
         sightings = Sightings()
-        scopes = _scopes(places)
+        scopes = scopes_of(places)
         nested = nested_scopes(scopes, sightings) if settings.enable_subfolder_rules else ()
-        modes = all_modes(load_modes(scopes, sightings), settings.custom_mode_prompts)
+        modes = _modes(places, scopes, settings, sightings)
+        read_tightening(scopes, sightings)
         rules = Rules(scopes, nested, sightings, agents=settings.use_agent_rules)
         reading = _Reading(
             modes=modes,
@@ -100,7 +116,17 @@ class LocalCustoms:
         return sightings, reading
 
 
-def _scopes(places: Places) -> Scopes:
+def _modes(
+    places: Places, scopes: Scopes, settings: Settings, sightings: Sightings
+) -> tuple[Mode, ...]:
+    found = load_modes(scopes, sightings)
+    usable = usable_modes(found, settings, places.trusts, sightings)
+    if usable != found:
+        sightings.is_file(places.home / TRUST)  # trust that comes later counts, too
+    return all_modes(usable, settings.custom_mode_prompts)
+
+
+def scopes_of(places: Places) -> Scopes:
     return find_scopes(
         workspace=places.workspace,
         home=places.home,

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from joey.errors import ConfigError
+from joey.private_folders import make_folder
 
 T = TypeVar("T")
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")
@@ -59,8 +60,9 @@ def convert_document(value: dict[str, Any], kind: type[T], path: Path, within: s
         problem = _PLACE.sub("", str(error))
         if problem.startswith("Invalid"):
             problem = "This value is not one of those that can be chosen"
+        named = f"`{key}`: " if key else ""
         raise ConfigError(
-            f"{path}: `{key}`: {problem}. Correct it, or remove the key to use the default."
+            f"{path}: {named}{problem}. Correct it, or remove the key to use the default."
         ) from None
 
 
@@ -72,7 +74,7 @@ def write_document(path: Path, value: dict[str, Any]) -> None:
     """
     data = json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent)
         descriptor, temporary = tempfile.mkstemp(".tmp", ".joey-", path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:

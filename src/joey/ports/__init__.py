@@ -4,16 +4,18 @@ Each port is small and is proven to fit by a static line in its adapter
 (``_fits: type[Files] = LocalFiles``).
 """
 
+from joey.core.file_changes import FileChange, FileDiff
 from joey.core.mcp import McpAnswer, McpResource, McpServer, McpTool
 from joey.core.places import Place
 from joey.core.problems import Problem
 from joey.ports.browser import Browser, BrowserLook, BrowserStep
-from joey.ports.checkpoints import Checkpoints, FileChange, FileDiff
+from joey.ports.checkpoints import Checkpoints
 from joey.ports.commands import CommandEnd, RunningCommand, Terminal
 from joey.ports.custom_tools import CustomToolInfo, CustomTools
 from joey.ports.customs import Customs
 from joey.ports.environment import Environment
 from joey.ports.files import FileKind, Files, Listing, Search, SearchHit, SearchResult
+from joey.ports.hooks import Hooks, ProjectHooks
 from joey.ports.images import ImageMaker
 from joey.ports.knowledge import (
     CodeAnswer,
@@ -30,8 +32,12 @@ from joey.ports.mcp import Mcp
 from joey.ports.model import Clock, Provider
 from joey.ports.pages import Pages
 from joey.ports.repository import Repository
+from joey.ports.rulebook import Rulebook
+from joey.ports.sandbox import Leash, Level, Sandbox, SandboxReport
+from joey.ports.shell import ShellGrammar
 from joey.ports.tasks import Store, TaskLog, TaskMetadata
 from joey.ports.tools import Extras, ToolContext
+from joey.ports.worktrees import Worktrees
 
 __all__ = [
     "Browser",
@@ -55,8 +61,11 @@ __all__ = [
     "FileDiff",
     "FileKind",
     "Files",
+    "Hooks",
     "ImageMaker",
     "IndexState",
+    "Leash",
+    "Level",
     "Listing",
     "Mcp",
     "McpAnswer",
@@ -68,15 +77,21 @@ __all__ = [
     "Place",
     "Problem",
     "Problems",
+    "ProjectHooks",
     "Provider",
     "Repository",
+    "Rulebook",
     "RunningCommand",
+    "Sandbox",
+    "SandboxReport",
     "Search",
     "SearchHit",
     "SearchResult",
+    "ShellGrammar",
     "Store",
     "TaskLog",
     "TaskMetadata",
     "Terminal",
     "ToolContext",
+    "Worktrees",
 ]

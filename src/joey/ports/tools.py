@@ -20,11 +20,15 @@ from joey.ports.commands import Terminal
 from joey.ports.custom_tools import CustomTools
 from joey.ports.customs import Customs
 from joey.ports.files import Files, Search
+from joey.ports.hooks import Hooks
 from joey.ports.images import ImageMaker
 from joey.ports.knowledge import CodeIndex, Documents, Outlines, Problems
 from joey.ports.mcp import Mcp
 from joey.ports.pages import Pages
 from joey.ports.repository import Repository
+from joey.ports.rulebook import Rulebook
+from joey.ports.shell import ShellGrammar
+from joey.ports.worktrees import Worktrees
 
 
 class Extras(Struct, frozen=True, kw_only=True):
@@ -40,8 +44,14 @@ class Extras(Struct, frozen=True, kw_only=True):
     browser: Browser | None = None
     images: ImageMaker | None = None
     repository: Repository | None = None
+    worktrees: Worktrees | None = None
     pages: Pages | None = None
+    shell: ShellGrammar | None = None
+    """Without one, no rule but `*` lets a command run unasked."""
     checkpoints: Checkpoints | None = None
+    hooks: Hooks | None = None
+    rulebook: Rulebook | None = None
+    """Without one, no answer makes a rule."""
 
 
 class Say(Protocol):

@@ -15,3 +15,5 @@ class Wanted(Struct, frozen=True):
     """All that makes it what it is; other bytes need new trust."""
     details: tuple[str, ...] = ()
     """Lines that tell the person what exactly would happen."""
+    only_unasked: bool = False
+    """It needs trust only where nobody is asked about anything."""

@@ -1,0 +1,167 @@
+"""`.roo/hooks.json`: what a project wants to have run, and what trust in it is bound to.
+
+That is the file itself, the files of the workspace that its commands name, and all that lies in
+`.roo/hooks/`. What these load from elsewhere is not known here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from joey.config.scopes import ROO, Scopes
+from joey.config.sightings import Sightings
+from joey.core.hooks import Hook
+from joey.ports.hooks import ProjectHooks
+from joey.ports.trust import Wanted
+
+FILE = "hooks.json"
+FOLDER = "hooks"
+MOST_HOOKS = 50
+_MOST_FILES = 200
+_OPERATORS = frozenset("();<>|&")
+_WRITERS = frozenset({"mkdir", "rm", "tee", "touch"})
+_CHUNK = 1024 * 1024
+_LARGEST = 64 * 1024 * 1024
+
+
+def read_project_hooks(scopes: Scopes) -> ProjectHooks:
+    """Nothing of it is run, and nothing here raises."""
+    scope = scopes.project
+    if scope is None:
+        return ProjectHooks()
+    sightings = Sightings()
+    label = f"{scope.label}/{FILE}"
+    found = sightings.read(scope.folder / FILE, label, scope.fence)
+    if found is None or not found.text.strip():
+        return ProjectHooks(warnings=sightings.warnings)
+    try:
+        if found.is_cut:
+            raise ValueError("it is too long")
+        hooks = _hooks(found.text)
+    except (ValueError, RecursionError) as error:
+        sightings.warn(f"{label} is not used: {error}.")
+        return ProjectHooks(warnings=sightings.warnings)
+    wanted = _wanted(label, found.text, hooks, scopes.workspace) if hooks else ()
+    return ProjectHooks(hooks, wanted, sightings.warnings)
+
+
+def _hooks(text: str) -> tuple[Hook, ...]:
+    """A list, or an object that holds it as `hooks`. Raises ValueError."""
+    try:
+        document = msgspec.json.decode(text)
+        entries = document.get("hooks") if isinstance(document, dict) else document
+        hooks = msgspec.convert(entries, tuple[Hook, ...])
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from error
+    if len(hooks) > MOST_HOOKS:
+        raise ValueError(f"it has more than {MOST_HOOKS} hooks")
+    return hooks
+
+
+def _wanted(label: str, text: str, hooks: tuple[Hook, ...], workspace: Path) -> tuple[Wanted, ...]:
+    files = dict(_files(hooks, workspace))
+    # Also which files there are: a word that becomes a file is not the same hook any more.
+    content = b"\n".join((text.encode(), *(os.fsencode(name) for name in sorted(files))))
+    details = tuple(line for hook in hooks for line in _details(hook))
+    scripts = (
+        Wanted(name=f"hook:{name}", title=f"file {name}, used by the hooks", content=digest)
+        for name, digest in files.items()
+    )
+    file = Wanted(name=f"hook:{label}", title=f"hooks of {label}", content=content, details=details)
+    return (file, *scripts)
+
+
+def _details(hook: Hook) -> Iterator[str]:
+    """The whole command, without lines of its own making."""
+    tools = "" if hook.tools == ("*",) else f" of {', '.join(hook.tools)}"
+    command = "\\n".join(hook.command.splitlines())
+    yield f"runs      {command}"
+    yield f"at        {hook.event}{tools}, in the workspace"
+
+
+def _files(hooks: tuple[Hook, ...], workspace: Path) -> Iterator[tuple[str, bytes]]:
+    """Names and digests."""
+    words = (word for hook in hooks for word in _words(hook.command))
+    named = (Path(os.path.normpath(workspace / word)) for word in words if "\0" not in word)
+    beside = _beside(workspace / ROO / FOLDER)
+    if len(beside) > _MOST_FILES:  # nobody looks through so much: it is never the same again
+        yield f"{ROO}/{FOLDER} (too many files)", os.urandom(16)
+        return
+    for path in dict.fromkeys((*named, *beside)):
+        if path.is_relative_to(workspace) and (digest := _digest(path, workspace)) is not None:
+            yield str(path.relative_to(workspace)), digest
+
+
+def _words(command: str) -> Iterator[str]:
+    """What may be a path, also within a line for another shell and behind `=`."""
+    pieces = [command, *_read(command)]
+    pieces += [inner for piece in pieces[1:] if " " in piece for inner in _read(piece)]
+    for piece in pieces:
+        yield from filter(None, (piece, piece.partition("=")[2]))
+
+
+def _read(line: str) -> Iterator[str]:
+    """The words of a line without those that it plainly writes: a log is not part of a hook."""
+    program, before = "", ""
+    for word in _split(line):
+        if set(word) <= _OPERATORS:
+            program = program if ">" in word or "<" in word else ""
+        elif ">" not in before:
+            if program not in _WRITERS:
+                yield word
+            program = program or word
+        before = word if set(word) <= _OPERATORS else ""
+
+
+def _split(line: str) -> list[str]:
+    try:
+        reader = shlex.shlex(line, posix=True, punctuation_chars=True)
+        reader.whitespace_split = True
+        return list(reader)
+    except ValueError:
+        return line.split()
+
+
+def _beside(folder: Path) -> list[Path]:
+    found: list[Path] = []
+    for path, _, names in os.walk(folder):
+        found += (Path(path, name) for name in names)
+        if len(found) > _MOST_FILES:
+            break
+    return sorted(found)
+
+
+def _digest(path: Path, workspace: Path) -> bytes | None:
+    """Of a regular file; where a link leads that leaves the workspace; None for anything else."""
+    try:
+        real = Path(os.path.realpath(path))
+        found = real.stat()
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        if not real.is_relative_to(workspace):
+            return b"link to " + os.fsencode(real)
+        if found.st_size > _LARGEST:
+            return f"{found.st_size} bytes of {found.st_mtime_ns}, {found.st_ctime_ns}".encode()
+        return _hashed(real)
+    except (OSError, ValueError):
+        return None
+
+
+def _hashed(path: Path) -> bytes | None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        digest = hashlib.sha256()
+        while chunk := os.read(descriptor, _CHUNK):
+            digest.update(chunk)
+        return digest.digest()
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,99 @@
+"""`.roo/settings.json` of a project: it may make rules stricter, and nothing else.
+
+That needs no trust. What would loosen anything is passed over and told. If the file cannot be
+understood, nobody knows what it forbids, so everything is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from joey.config.scopes import Scopes
+from joey.config.sightings import Sightings
+from joey.core.settings import Settings
+
+FILE = "settings.json"
+_FIELDS = {field.encode_name: field.name for field in structs.fields(Settings)}
+_OFF = {
+    name: field
+    for name, field in _FIELDS.items()
+    if field.startswith("always_allow")
+    or field in ("auto_approval_enabled", "mcp_enabled", "browser_tool_enabled")
+}
+"""Switches that may be turned off."""
+_ADDED = {"deniedCommands": "denied_commands", "disabledTools": "disabled_tools"}
+_LOWERED = {"allowedMaxRequests": "allowed_max_requests", "allowedMaxCost": "allowed_max_cost"}
+_STRICTEST = {"sandbox": "required", "sandboxNetwork": "off"}
+
+
+class Tightening(Struct, frozen=True):
+    """What a project makes stricter, by the names of fields of `Settings`."""
+
+    off: frozenset[str] = frozenset()
+    added: dict[str, tuple[str, ...]] = {}
+    lowered: dict[str, float] = {}
+    strictest: dict[str, str] = {}
+
+
+UNCLEAR = Tightening(off=frozenset({"auto_approval_enabled"}))
+
+
+def read_tightening(scopes: Scopes, sightings: Sightings) -> Tightening:
+    scope = scopes.project
+    if scope is None:
+        return Tightening()
+    label = f"{scope.label}/{FILE}"
+    known = len(sightings.warnings)
+    found = sightings.read(scope.folder / FILE, label, scope.fence)
+    if found is None:
+        return Tightening() if len(sightings.warnings) == known else UNCLEAR
+    try:
+        document = msgspec.json.decode(found.text or "{}", type=dict[str, Any])
+        return _tightening(document, label, sightings)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        sightings.warn(f"{label} cannot be understood, so that everything is asked: {error}.")
+        return UNCLEAR
+
+
+def tightened(settings: Settings, project: Tightening) -> Settings:
+    """Flags and the person's settings first, then this: the stricter always counts."""
+    changes: dict[str, Any] = dict.fromkeys(project.off, False)
+    for field, more in project.added.items():
+        changes[field] = tuple(dict.fromkeys((*getattr(settings, field), *more)))
+    for field, limit in project.lowered.items():
+        known = getattr(settings, field)
+        changes[field] = limit if known is None else min(known, limit)
+    return structs.replace(settings, **changes, **project.strictest)
+
+
+def _tightening(document: Mapping[str, Any], label: str, sightings: Sightings) -> Tightening:
+    """Raises msgspec.ValidationError."""
+    off: set[str] = set()
+    added: dict[str, tuple[str, ...]] = {}
+    lowered: dict[str, float] = {}
+    strictest: dict[str, str] = {}
+    for key, value in document.items():
+        if key in _OFF and not msgspec.convert(value, bool):
+            off.add(_OFF[key])
+        elif key in _ADDED:
+            added[_ADDED[key]] = msgspec.convert(value, tuple[str, ...])
+        elif key in _LOWERED:
+            kind = int if key == "allowedMaxRequests" else float
+            lowered[_LOWERED[key]] = msgspec.convert(value, kind)
+        elif key in _STRICTEST and value == _STRICTEST[key]:
+            strictest[_FIELDS[key]] = value
+        elif key != "$schema":
+            sightings.warn(f"{label}: `{key[:60]}` is not used: {_why_not(key)}.")
+    return Tightening(frozenset(off), added, lowered, strictest)
+
+
+def _why_not(key: str) -> str:
+    if key == "hooks":
+        return "hooks of a project belong into .roo/hooks.json"
+    if key in _OFF or key in _STRICTEST or key.startswith("allowed"):
+        return "a project may only make rules stricter"
+    return "it is not a setting of a project; put it into your own settings"

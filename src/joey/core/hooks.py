@@ -1,0 +1,158 @@
+"""Commands of the person's own that run at certain moments of a task, and what comes of them.
+
+A hook can hold something up, and say something. It cannot let anything through that the rules or
+the person have not, and it cannot change what was approved: it sees a call, and that call runs or
+does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from joey.core.terminal_text import as_shown
+
+BLOCKED = 2
+"""The exit code that says no."""
+LONGEST_TEXT = 4_000
+"""Characters of what a hook says that are passed on."""
+LONGEST_RESULT = 20_000
+"""Characters of a result that a hook is shown."""
+_SHOWN_COMMAND = 120
+_LATE_CONTROLS = dict.fromkeys((0x7F, *range(0x80, 0xA0)))
+
+
+class Moment(StrEnum):
+    BEFORE_TOOL = "beforeTool"
+    """A call was allowed, by a rule or a person, and is about to run."""
+    AFTER_TOOL = "afterTool"
+    ON_ASK = "onAsk"
+    """The task waits for a person."""
+    ON_COMPLETION = "onCompletion"
+    """The model hands over a result that nobody has seen yet."""
+
+
+class Hook(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+    event: Moment
+    command: Annotated[str, Meta(min_length=1, max_length=8_192)]
+    tools: tuple[str, ...] = ("*",)
+    """Names of tools; `*` stands for any characters."""
+    timeout: Annotated[float, Meta(gt=0, le=3_600)] = 30.0
+    """Seconds."""
+    on_failure: Literal["continue", "block"] = "continue"
+
+    def concerns(self, event: Moment, names: Sequence[str]) -> bool:
+        """`names` are all that the tool goes by; none where no tool is concerned."""
+        if event is not self.event:
+            return False
+        return any(fnmatchcase(name, one) for one in self.tools for name in names or ("",))
+
+    @property
+    def shown(self) -> str:
+        """Its command, on one short line."""
+        line = " ".join(clean(self.command).split())
+        return line if len(line) <= _SHOWN_COMMAND else f"{line[: _SHOWN_COMMAND - 1]}…"
+
+
+class HookCall(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """What a hook reads on its standard input."""
+
+    event: Moment
+    task_id: str
+    workspace: str
+    mode: str
+    tool: str | None = None
+    input: dict[str, Any] | None = None
+    decision: Literal["allowed", "approved"] | None = None
+    """By a rule, or by whoever was asked."""
+    rule: str | None = None
+    ask: str | None = None
+    """The kind of question."""
+    reason: str | None = None
+    """Why it is asked."""
+    result: str | None = None
+    is_error: bool | None = None
+
+
+class HookEnd(Struct, frozen=True):
+    """How the process of a hook ended."""
+
+    exit_code: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    trouble: str = ""
+    """Why there is no exit code: it took too long, could not be started…"""
+
+
+class HookReport(Struct, frozen=True):
+    """What came of one hook, or of all that ran at a moment."""
+
+    blocks: str | None = None
+    """Why the call must not go on."""
+    by: str = ""
+    """The hook that says so."""
+    messages: tuple[str, ...] = ()
+    """For the person."""
+    warnings: tuple[str, ...] = ()
+    """Hooks that failed."""
+
+
+def report(hook: Hook, end: HookEnd) -> HookReport:
+    """What the end of a hook means."""
+    by = f"hook `{hook.shown}`"
+    if end.exit_code == 0:
+        return HookReport(messages=_message(end.stdout))
+    words = clean(end.stderr)
+    if end.exit_code == BLOCKED:
+        return HookReport(blocks=words or "(no reason was given)", by=by)
+    how = end.trouble or f"it ended with exit code {end.exit_code}"
+    warning = f"The {hook.event} {by} failed: {how}."
+    if hook.on_failure == "continue":
+        return HookReport(warnings=(warning,))
+    return HookReport(blocks="\n".join(filter(None, (warning, words))), by=by, warnings=(warning,))
+
+
+def joined(reports: Iterable[HookReport]) -> HookReport:
+    """All of them together; the last one may block."""
+    found = list(reports)
+    last = found[-1] if found else HookReport()
+    return HookReport(
+        blocks=last.blocks,
+        by=last.by,
+        messages=tuple(text for each in found for text in each.messages),
+        warnings=tuple(text for each in found for text in each.warnings),
+    )
+
+
+def clean(text: str) -> str:
+    """Words that may be shown and told: no control characters, and not too many."""
+    text = as_shown(text).translate(_LATE_CONTROLS).strip()
+    if len(text) <= LONGEST_TEXT:
+        return text
+    return f"{text[:LONGEST_TEXT]}\n[...{len(text) - LONGEST_TEXT:,} characters left out...]"
+
+
+def shortened(result: str) -> str:
+    """Beginning and end of a long result."""
+    if len(result) <= LONGEST_RESULT:
+        return result
+    half = LONGEST_RESULT // 2
+    left_out = len(result) - 2 * half
+    return f"{result[:half]}\n[...{left_out:,} characters left out...]\n{result[-half:]}"
+
+
+def _message(stdout: str) -> tuple[str, ...]:
+    """`{"message": …}`; anything else that a hook prints is its own business."""
+    if not stdout.lstrip().startswith("{"):
+        return ()
+    try:
+        said = msgspec.json.decode(stdout)
+    except (msgspec.DecodeError, RecursionError):
+        return ()
+    message = said.get("message") if isinstance(said, dict) else None
+    return (clean(message),) if isinstance(message, str) and message.strip() else ()

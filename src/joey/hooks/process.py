@@ -1,0 +1,151 @@
+"""One run of a hook: a process group of its own, input given, output bounded, nothing left behind.
+
+The hook is over when its shell is: a child that it left holding the output is not waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from joey.core.hooks import Hook, HookEnd
+
+MARK = "JOEY_COMMAND"
+"""The environment variable by which processes of commands are found again."""
+_KEPT = 64 * 1024
+"""Bytes of each output that are kept."""
+_MOST = 16 * 1024 * 1024
+"""Bytes that a hook may print at all."""
+_DRAIN = 0.2
+_DYING = 5.0
+"""Seconds."""
+
+
+class Surroundings(Struct, frozen=True):
+    """Where and with what hooks run."""
+
+    workspace: Path
+    shell: tuple[str, ...]
+    """The shell and its options; the command follows."""
+    environment: Mapping[str, str]
+    end_marked: Callable[[str], None]
+    """Ends every process that bears a mark, wherever it has gone."""
+    outer_marks: str = ""
+    """Marks of commands that joey itself belongs to."""
+
+
+async def run_hook(hook: Hook, given: bytes, place: Surroundings) -> HookEnd:
+    """Raises nothing but CancelledError, and then the hook is dead."""
+    mark = f"hook-{secrets.token_hex(8)}"
+    env = {**place.environment, MARK: f"{place.outer_marks}:{mark}".lstrip(":")}
+    listener = _Listener()
+    try:
+        transport, _ = await asyncio.get_running_loop().subprocess_exec(
+            lambda: listener,
+            *(*place.shell, hook.command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=place.workspace,
+            env=env,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        return HookEnd(trouble=f"it could not be started ({reason})")
+    trouble = ""
+    try:
+        async with asyncio.timeout(hook.timeout):
+            _hand_in(transport, given)
+            await listener.over.wait()
+            await listener.drain()
+    except TimeoutError:
+        trouble = f"it took longer than {hook.timeout:g} seconds and was stopped"
+    finally:
+        _kill_group(transport.get_pid(), listener)
+        transport.close()
+        await asyncio.shield(asyncio.ensure_future(_see_dead(listener, mark, place)))
+    if listener.printed > _MOST:
+        trouble = f"it printed more than {_MOST // 1024**2} MB"
+    return listener.end(trouble, transport.get_returncode())
+
+
+def _hand_in(transport: asyncio.SubprocessTransport, given: bytes) -> None:
+    """It need not read it, and may be gone already."""
+    stdin = transport.get_pipe_transport(0)
+    assert isinstance(stdin, asyncio.WriteTransport)
+    stdin.write(given)
+    stdin.close()
+
+
+def _kill_group(pid: int, listener: _Listener) -> None:
+    """While its leader is there the number is its own; afterwards its mark finds what is left."""
+    if listener.exited.is_set():
+        return
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+async def _see_dead(listener: _Listener, mark: str, place: Surroundings) -> None:
+    await asyncio.to_thread(place.end_marked, mark)
+    with suppress(TimeoutError):  # not even SIGKILL ends a process that waits for a dead disk
+        async with asyncio.timeout(_DYING):
+            await listener.exited.wait()
+
+
+class _Listener(asyncio.SubprocessProtocol):
+    def __init__(self) -> None:
+        self.exited = asyncio.Event()
+        self.over = asyncio.Event()
+        """It has ended, or there is no point in waiting any longer."""
+        self.printed = 0
+        self._kept = {1: bytearray(), 2: bytearray()}
+        self._closed = {1: asyncio.Event(), 2: asyncio.Event()}
+
+    async def drain(self) -> None:
+        """What it printed last may still be in the pipe, and others may hold the pipe open."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DRAIN):
+                for closed in self._closed.values():
+                    await closed.wait()
+
+    def end(self, trouble: str, exit_code: int | None) -> HookEnd:
+        stdout, stderr = (bytes(kept).decode("utf-8", "replace") for kept in self._kept.values())
+        if trouble:
+            return HookEnd(stdout=stdout, stderr=stderr, trouble=trouble)
+        if exit_code is None or exit_code < 0:
+            number = "SIGKILL" if exit_code is None else _signal_name(-exit_code)
+            return HookEnd(stdout=stdout, stderr=stderr, trouble=f"it was killed by {number}")
+        return HookEnd(exit_code, stdout, stderr)
+
+    # What asyncio tells
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self.printed += len(data)
+        kept = self._kept[fd]
+        kept += data[: max(_KEPT - len(kept), 0)]
+        if self.printed > _MOST:
+            self.over.set()
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        if fd in self._closed:
+            self._closed[fd].set()
+
+    def process_exited(self) -> None:
+        self.exited.set()
+        self.over.set()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

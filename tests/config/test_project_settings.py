@@ -1,0 +1,160 @@
+"""`.roo/settings.json` of a project: stricter, never looser."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from msgspec import structs
+
+from joey.app.permissions import Explainer, Flags
+from joey.config.customs import Places, scopes_of
+from joey.config.project_settings import read_tightening, tightened
+from joey.config.sightings import Sightings
+from joey.core.settings import Settings
+from tests.config.customs_on_disk import Disk
+
+FILE = ".roo/settings.json"
+OPEN = Settings(
+    always_allow_write=True,
+    always_allow_execute=True,
+    allowed_commands=("*",),
+    denied_commands=("rm",),
+    allowed_max_requests=10,
+    sandbox="off",
+)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    return Disk(tmp_path)
+
+
+def read(disk: Disk, settings: Settings = OPEN) -> tuple[Settings, tuple[str, ...]]:
+    places = Places(disk.work, disk.home, disk.person, lambda _: False)
+    sightings = Sightings()
+    found = tightened(settings, read_tightening(scopes_of(places), sightings))
+    return found, sightings.warnings
+
+
+@pytest.mark.requirement("project-settings:tighten")
+def test_a_project_may_forbid_more(disk: Disk) -> None:
+    values = {
+        "deniedCommands": ["git push", "rm"],
+        "disabledTools": ["browser_action"],
+        "alwaysAllowWrite": False,
+        "allowedMaxRequests": 5,
+        "allowedMaxCost": 2.5,
+        "mcpEnabled": False,
+        "sandbox": "required",
+    }
+    disk.write({FILE: json.dumps(values)})
+    found, warnings = read(disk)
+    assert warnings == ()
+    assert found == structs.replace(
+        OPEN,
+        denied_commands=("rm", "git push"),
+        disabled_tools=("browser_action",),
+        always_allow_write=False,
+        allowed_max_requests=5,
+        allowed_max_cost=2.5,
+        mcp_enabled=False,
+        sandbox="required",
+    )
+
+
+@pytest.mark.requirement("project-settings:never-loosen")
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("allowedCommands", ["*"]),
+        ("alwaysAllowExecute", True),
+        ("autoApprovalEnabled", True),
+        ("allowedMcpTools", ["*"]),
+        ("sandbox", "off"),
+        ("sandboxNetwork", "all"),
+        ("sandboxWritable", ["/"]),
+        ("hooks", [{"event": "onAsk", "command": "x"}]),
+        ("mode", "code"),
+        ("commandTimeoutAllowlist", ["x"]),
+        ("baseUrl", "https://example.org"),
+    ],
+)
+def test_what_loosens_is_passed_over_and_named(disk: Disk, key: str, value: Any) -> None:
+    disk.write({FILE: json.dumps({key: value})})
+    found, warnings = read(disk)
+    assert found == OPEN
+    assert len(warnings) == 1 and f"`{key}` is not used" in warnings[0]
+    disk.write({FILE: json.dumps({"allowedMaxRequests": 99})})
+    assert read(disk)[0] == OPEN
+
+
+_VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 50),
+    st.sampled_from(["off", "all", "required", "*"]),
+    st.lists(st.sampled_from(["*", "git", "rm"]), max_size=2),
+)
+
+
+@given(st.dictionaries(st.sampled_from(Settings.__struct_encode_fields__), _VALUES, max_size=4))
+@examples(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.requirement("project-settings:never-loosen")
+def test_no_file_of_a_project_ever_loosens_anything(disk: Disk, values: dict[str, Any]) -> None:
+    disk.write({FILE: json.dumps(values)})
+    for base in (OPEN, Settings()):
+        found, _ = read(disk, base)
+        for name in Settings.__struct_fields__:
+            before, after = getattr(base, name), getattr(found, name)
+            if before == after:
+                continue
+            match name, after:
+                case "denied_commands" | "disabled_tools", tuple():
+                    assert set(after) > set(before)
+                case "allowed_max_requests" | "allowed_max_cost", _:
+                    assert before is None or after < before
+                case "sandbox", _:
+                    assert after == "required"
+                case "sandbox_network", _:
+                    assert after == "off"
+                case _:
+                    assert (before, after) == (True, False), name
+
+
+@pytest.mark.requirement("project-settings:unclear")
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"deniedCommands": "rm"}', '{"alwaysAllowWrite": "no"}', "[" * 100_000]
+)
+def test_a_file_that_cannot_be_understood_makes_everything_asked(disk: Disk, text: str) -> None:
+    disk.write({FILE: text})
+    found, warnings = read(disk)
+    assert not found.auto_approval_enabled
+    assert "everything is asked" in warnings[0]
+
+
+@pytest.mark.requirement("project-settings:unclear")
+def test_a_link_out_of_the_workspace_makes_everything_asked(disk: Disk) -> None:
+    disk.write({"~/other.json": "{}"})
+    disk.link(FILE, disk.person / "other.json")
+    assert not read(disk)[0].auto_approval_enabled
+
+
+def test_the_persons_own_settings_are_not_those_of_a_project(disk: Disk) -> None:
+    places = Places(disk.person, disk.home, disk.person, lambda _: False)
+    disk.write({"~/.roo/settings.json": '{"alwaysAllowWrite": false}'})
+    assert tightened(OPEN, read_tightening(scopes_of(places), Sightings())) == OPEN
+
+
+@pytest.mark.requirement("project-settings:tighten")
+async def test_flags_do_not_get_around_it(disk: Disk) -> None:
+    disk.write({FILE: '{"deniedCommands": ["git push"], "alwaysAllowWrite": false}'})
+    explainer = Explainer(disk.work, Flags(yes=True), disk.home, {"HOME": str(disk.person)})
+    assert (await explainer.command("git push")).decision == "deny"
+    assert (await explainer.write("a.txt")).decision == "ask"
+    assert (await explainer.command("git status")).decision == "allow"

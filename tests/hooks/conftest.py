@@ -1,0 +1,17 @@
+"""A workshop whose tasks have hooks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.hooks.bench import HookWorkshop
+
+
+@pytest.fixture
+async def workshop(tmp_path: Path) -> AsyncIterator[HookWorkshop]:
+    workshop = HookWorkshop(tmp_path)
+    yield workshop
+    await workshop.engine.close()

@@ -1,0 +1,162 @@
+"""Hooks that misbehave: none of them holds up a task for ever, floods it, or outlives it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from joey.core.hooks import LONGEST_TEXT, Hook, HookEnd, Moment
+from joey.engine.endings import Aborted, Completed
+from joey.engine.unattended import Unattended
+from joey.hooks.process import Surroundings, run_hook
+from joey.terminals.environment import command_environment
+from joey.terminals.local import find_shell
+from joey.terminals.processes import end_marked
+from joey.testing.script import Turn, call
+from tests.engine.workshop import PATIENCE, finish, settled
+from tests.hooks.bench import HookWorkshop, failures, hook, outcomes, said
+
+READ = Turn(call("read_file", {"path": "a.txt"}))
+
+
+async def run(tmp_path: Path, command: str, seconds: float = 10) -> HookEnd:
+    secret = {"ANTHROPIC_API_KEY": "sk-1", "JOEY_TOKEN": "t", "MY_PASSWORD": "p"}
+    environment = command_environment({**os.environ, **secret})
+    place = Surroundings(tmp_path, find_shell(os.environ["PATH"]), environment, end_marked)
+    one = Hook(Moment.BEFORE_TOOL, command, timeout=seconds)
+    async with asyncio.timeout(PATIENCE):
+        return await run_hook(one, b"{}\n" * 100_000, place)
+
+
+def is_alive(file: Path) -> bool:
+    """Nobody may have buried it yet; dead it is all the same."""
+    try:
+        stat = Path(f"/proc/{int(file.read_text())}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+@pytest.mark.requirement("hooks:bounds")
+async def test_a_hook_that_hangs_is_stopped_with_all_its_children(tmp_path: Path) -> None:
+    end = await run(tmp_path, "trap '' TERM; sleep 1000 & echo $! > child; wait", seconds=0.5)
+    assert end.trouble == "it took longer than 0.5 seconds and was stopped"
+    assert not is_alive(tmp_path / "child")
+
+
+@pytest.mark.requirement("hooks:bounds")
+async def test_a_hook_that_floods_is_stopped_and_little_of_it_is_kept(tmp_path: Path) -> None:
+    end = await run(tmp_path, "yes")
+    assert end.trouble == "it printed more than 16 MB"
+    assert len(end.stdout) <= 64 * 1024
+
+
+@pytest.mark.requirement("hooks:bounds")
+async def test_a_process_that_leaves_the_group_of_its_hook_is_ended(tmp_path: Path) -> None:
+    escape = (
+        "(setsid sh -c 'echo $$ > child; exec sleep 1000' &) ; while ! test -s child; do :; done"
+    )
+    end = await run(tmp_path, escape)
+    assert end.exit_code == 0, "nobody waits for whoever holds the output open"
+    assert not is_alive(tmp_path / "child")
+
+
+async def test_a_hook_need_not_read_what_it_is_told(tmp_path: Path) -> None:
+    assert (await run(tmp_path, "exec <&-; exit 0")).exit_code == 0
+
+
+async def test_a_hook_that_ends_by_a_signal_or_cannot_start_has_failed(tmp_path: Path) -> None:
+    assert (await run(tmp_path, "kill -9 $$")).trouble == "it was killed by SIGKILL"
+    assert "could not be started" in (await run(tmp_path / "gone", "true")).trouble
+    assert "could not be started" in (await run(tmp_path, "a\0b")).trouble
+
+
+@pytest.mark.requirement("hooks:environment")
+async def test_hooks_get_no_keys(tmp_path: Path) -> None:
+    end = await run(tmp_path, "env; pwd")
+    assert end.stdout.rstrip().endswith(str(tmp_path))
+    assert not any(name in end.stdout for name in ("API_KEY", "JOEY_TOKEN", "PASSWORD", "sk-1"))
+
+
+async def test_control_characters_of_a_hook_reach_neither_the_model_nor_the_screen(
+    workshop: HookWorkshop,
+) -> None:
+    (workshop.root / "a.txt").write_text("x")
+    noise = r"printf '\033[2J\033]0;owned\007no\r\x9b31m\b\x7f way\0' >&2; exit 2"
+    workshop.give(hook("beforeTool", noise, tools=["read_file"]))
+    task = await workshop.start(READ, finish(), policy=Unattended())
+    await settled(task)
+    told = outcomes(task)[0] + str(failures(task)[0].rule)
+    assert not any(ord(char) < 32 and char != "\n" for char in told)
+    assert not any(0x7F <= ord(char) < 0xA0 for char in told)
+
+
+async def test_long_words_of_a_hook_are_cut(workshop: HookWorkshop) -> None:
+    (workshop.root / "a.txt").write_text("x")
+    many = "seq 100000 >&2; exit 2"
+    workshop.give(hook("beforeTool", many, tools=["read_file"]))
+    task = await workshop.start(READ, finish(), policy=Unattended())
+    await settled(task)
+    assert len(outcomes(task)[0]) < 2 * LONGEST_TEXT
+    assert "characters left out" in outcomes(task)[0]
+
+
+@pytest.mark.requirement("hooks:failure")
+async def test_a_hook_that_fails_is_told_once_and_holds_nothing_up(
+    workshop: HookWorkshop,
+) -> None:
+    (workshop.root / "a.txt").write_text("x")
+    workshop.give(hook("beforeTool", "exit 7", tools=["read_file"]))
+    task = await workshop.start(READ, READ, finish(), policy=Unattended())
+    await settled(task)
+    assert said(task, "error") == [
+        "The beforeTool hook `exit 7` failed: it ended with exit code 7."
+    ]
+    assert len(outcomes(task)) == 2 and not failures(task)
+
+
+@pytest.mark.requirement("hooks:failure")
+@pytest.mark.parametrize("command", ["exit 1", "sleep 100", "kill -9 $$"])
+async def test_a_hook_that_has_to_succeed_blocks_when_it_fails(
+    workshop: HookWorkshop, command: str
+) -> None:
+    (workshop.root / "a.txt").write_text("x")
+    workshop.give(hook("beforeTool", command, tools=["read_file"], timeout=0.5, onFailure="block"))
+    task = await workshop.start(READ, finish(), policy=Unattended())
+    await settled(task)
+    assert failures(task)[0].rule == f"hook `{command}`"
+
+
+async def opened(pipe: Path) -> str:
+    """What a hook writes into the pipe, once it has come so far."""
+    async with asyncio.timeout(PATIENCE):
+        return await asyncio.to_thread(pipe.read_text)
+
+
+@pytest.mark.requirement("hooks:cancel")
+async def test_cancelling_a_task_ends_its_hook_at_once(workshop: HookWorkshop) -> None:
+    (workshop.root / "a.txt").write_text("x")
+    os.mkfifo(workshop.root / "began")
+    workshop.give(hook("beforeTool", "echo $$ > child; echo > began; sleep 1000", timeout=600))
+    task = await workshop.start(READ, finish(), policy=Unattended())
+    await opened(workshop.root / "began")
+    await task.cancel()
+    assert task.ending == Aborted()
+    assert not is_alive(workshop.root / "child")
+
+
+async def test_other_tasks_go_on_while_a_hook_takes_its_time(workshop: HookWorkshop) -> None:
+    (workshop.root / "a.txt").write_text("x")
+    for name in ("began", "go"):
+        os.mkfifo(workshop.root / name)
+    workshop.give(hook("beforeTool", "echo > began; cat go", tools=["read_file"]))
+    slow = await workshop.start(READ, finish(), policy=Unattended())
+    await opened(workshop.root / "began")
+    fast = await workshop.start(finish("meanwhile"), policy=Unattended())
+    assert await settled(fast) == Completed("meanwhile")
+    assert slow.running
+    await asyncio.to_thread((workshop.root / "go").write_text, "now")
+    assert await settled(slow) == Completed("all done")

@@ -1,0 +1,173 @@
+"""What hooks are told, and what they can and cannot do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import msgspec
+import pytest
+
+from joey.core.asks import Answer, AskKind, Response
+from joey.core.events import AskAnswered
+from joey.core.settings import Settings
+from joey.engine.endings import Completed
+from joey.engine.unattended import Unattended
+from joey.testing.script import Turn, call
+from tests.engine.workshop import PATIENCE, asked, durable, finish, heard, settled
+from tests.hooks.bench import HookWorkshop, failures, hook, outcomes, said
+
+WRITE = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
+READ = Turn(call("read_file", {"path": "a.txt"}))
+
+
+@pytest.mark.requirement("hooks:before")
+async def test_a_hook_sees_the_call_and_stops_it_with_its_reason(workshop: HookWorkshop) -> None:
+    look = "cat > seen.json; echo 'no writes today' >&2; exit 2"
+    workshop.give(hook("beforeTool", look, tools=["write_to_file"]))
+    task = await workshop.start(WRITE, finish(), policy=Unattended())
+    await settled(task)
+    assert not (workshop.root / "a.txt").exists()
+    told = json.loads((workshop.root / "seen.json").read_text())
+    assert told["event"] == "beforeTool"
+    assert (told["taskId"], told["workspace"]) == (task.id, str(workshop.root))
+    assert (told["mode"], told["decision"]) == ("code", "allowed")
+    assert told["rule"] == "alwaysAllowWrite"
+    refused = failures(task)[0]
+    assert refused.rule is not None and refused.rule.startswith("hook `cat > seen.json")
+    assert "no writes today" in outcomes(task)[0]
+
+
+async def test_a_hook_that_is_content_changes_nothing_and_may_speak_to_the_person(
+    workshop: HookWorkshop,
+) -> None:
+    workshop.give(
+        hook("beforeTool", """echo '{"message": "a write"}'""", tools=["write_to_file"]),
+        hook("beforeTool", "touch wrong", tools=["execute_command"]),
+    )
+    task = await workshop.start(WRITE, finish(), policy=Unattended())
+    await settled(task)
+    assert (workshop.root / "a.txt").read_text() == "one\n"
+    assert said(task, "hook_message") == ["a write"]
+    assert not (workshop.root / "wrong").exists()
+
+
+@pytest.mark.requirement("hooks:approved")
+async def test_a_hook_cannot_change_what_was_approved(workshop: HookWorkshop) -> None:
+    answer = {"input": {"path": "b.txt", "content": "two"}, "decision": "allow", "message": "x"}
+    workshop.give(hook("beforeTool", f"echo '{json.dumps(answer)}'"))
+    task = await workshop.start(WRITE, finish(), policy=Unattended())
+    await settled(task)
+    assert (workshop.root / "a.txt").read_text() == "one\n"
+    assert not (workshop.root / "b.txt").exists()
+
+
+async def test_a_hook_after_a_call_adds_its_words_to_the_result(workshop: HookWorkshop) -> None:
+    (workshop.root / "a.txt").write_text("hello\n")
+    workshop.give(hook("afterTool", "cat > seen.json; echo 'mind the style' >&2; exit 2"))
+    task = await workshop.start(READ, finish(), policy=Unattended())
+    await settled(task)
+    told = json.loads((workshop.root / "seen.json").read_text())
+    assert told["isError"] is False and "hello" in told["result"]
+    first = outcomes(task)[0]
+    assert "hello" in first and first.endswith("mind the style")
+
+
+async def test_a_hook_after_a_failed_call_is_told_so_and_heard(workshop: HookWorkshop) -> None:
+    look = "cat > seen.json; echo 'read it again' >&2; exit 2"
+    workshop.give(
+        hook("beforeTool", "echo other > a.txt", tools=["write_to_file"]),
+        hook("afterTool", look, tools=["write_to_file"]),
+    )
+    task = await workshop.start(WRITE, finish(), policy=Unattended())
+    await settled(task)
+    assert (workshop.root / "a.txt").read_text() == "other\n", "what was approved is not there"
+    assert json.loads((workshop.root / "seen.json").read_text())["isError"] is True
+    assert outcomes(task)[0].endswith("read it again")
+
+
+async def test_a_long_result_is_shortened_for_the_hook(workshop: HookWorkshop) -> None:
+    (workshop.root / "a.txt").write_text("".join(f"line {n}\n" for n in range(20_000)))
+    workshop.give(hook("afterTool", "wc -c > size"))
+    task = await workshop.start(READ, finish(), policy=Unattended())
+    await settled(task)
+    assert int((workshop.root / "size").read_text()) < 40_000
+
+
+@pytest.mark.requirement("hooks:completion")
+async def test_a_result_is_presented_once_the_hook_accepts_it(workshop: HookWorkshop) -> None:
+    workshop.give(hook("onCompletion", "test -e a.txt || { echo 'a.txt is missing' >&2; exit 2; }"))
+    task = await workshop.start(finish("first"), WRITE, finish("second"), policy=Unattended())
+    assert await settled(task) == Completed("second")
+    assert "a.txt is missing" in outcomes(task)[0]
+    assert said(task, "completion_result") == ["second"]
+
+
+@pytest.mark.requirement("hooks:ask")
+async def test_a_hook_cannot_say_yes_to_a_question(workshop: HookWorkshop) -> None:
+    yes = '{"message": "yes", "response": "yesButtonClicked", "decision": "allow"}'
+    workshop.give(hook("onAsk", f"cat > seen.json; echo '{yes}'"))
+    task = await workshop.start(WRITE, finish(), settings=Settings())
+    ask = await asked(task)
+    async with asyncio.timeout(PATIENCE):
+        with task.subscribe(0) as subscription:
+            async for item in subscription:
+                if getattr(item.event, "say", "") == "hook_message":
+                    break
+    assert task.pending is not None and task.pending.ts == ask.ts
+    assert not (workshop.root / "a.txt").exists()
+    told = json.loads((workshop.root / "seen.json").read_text())
+    assert (told["ask"], told["tool"]) == ("tool", "write_to_file")
+    assert "alwaysAllowWrite is off" in told["reason"]
+    await task.approve()
+    done = await asked(task)
+    assert done.ask is AskKind.COMPLETION_RESULT
+    await task.approve()
+    await settled(task)
+    answers = [event.answer for event in durable(task) if isinstance(event, AskAnswered)]
+    assert {answer.by for answer in answers} == {"person"}
+
+
+async def test_a_hook_may_say_no_in_place_of_the_person(workshop: HookWorkshop) -> None:
+    workshop.give(hook("onAsk", "echo 'not while I am away' >&2; exit 2", tools=["write_to_file"]))
+    task = await workshop.start(WRITE, finish(), settings=Settings())
+    answered = await heard(task, AskAnswered)
+    assert not answered.answer.approves and answered.by.startswith("hook `echo")
+    await asked(task)
+    assert not (workshop.root / "a.txt").exists()
+    assert "not while I am away" in outcomes(task)[0]
+    assert failures(task)[0].rule == answered.by
+    await task.approve()
+    await settled(task)
+
+
+async def test_a_slow_hook_at_a_question_does_not_keep_the_person_waiting(
+    workshop: HookWorkshop,
+) -> None:
+    workshop.give(hook("onAsk", "touch began; sleep 100", tools=["write_to_file"]))
+    task = await workshop.start(WRITE, finish(), settings=Settings())
+    ask = await asked(task)
+    assert await task.answer(ask.ts, Answer(Response.YES))
+    done = await asked(task)
+    assert done.ask is AskKind.COMPLETION_RESULT
+    assert (workshop.root / "a.txt").exists()
+
+
+@pytest.mark.requirement("hooks:denied")
+async def test_hooks_do_not_run_for_what_the_rules_refuse(workshop: HookWorkshop) -> None:
+    workshop.give(hook("beforeTool", "touch ran", tools=["execute_command"]))
+    settings = Settings(always_allow_execute=True, allowed_commands=("*",), denied_commands=("rm",))
+    task = await workshop.start(
+        Turn(call("execute_command", {"command": "rm -rf x"})),
+        finish(),
+        settings=settings,
+        policy=Unattended(),
+    )
+    await settled(task)
+    assert not (workshop.root / "ran").exists()
+    assert failures(task)[0].rule == "rm"
+
+
+def test_a_slip_in_a_hook_is_an_error_and_not_a_weaker_hook() -> None:
+    with pytest.raises(msgspec.ValidationError, match="onFailur"):
+        msgspec.convert({"hooks": [hook("beforeTool", "x", onFailur="block")]}, Settings)

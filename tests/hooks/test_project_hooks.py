@@ -1,0 +1,176 @@
+"""Hooks that a project brings along: nothing of them runs before it is trusted as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from joey.app.trust import WorkspaceTrust
+from joey.core.permissions.claims import Access, Claim
+from joey.core.permissions.policy import Ask, decide
+from joey.core.settings import Settings
+from joey.engine.unattended import Unattended
+from joey.testing.script import Turn, call
+from joey.workspace.files import LocalFiles
+from tests.engine.workshop import finish, settled
+from tests.hooks.bench import HookWorkshop, failures, hook, said
+
+READ = Turn(call("read_file", {"path": "a.txt"}))
+UNTRUSTED = "The hooks of .roo/hooks.json are not used"
+
+
+async def work(workshop: HookWorkshop, *turns: Turn) -> list[str]:
+    """What the person is told; the task is done."""
+    (workshop.root / "a.txt").write_text("x")
+    task = await workshop.start(*(turns or (READ,)), finish(), policy=Unattended())
+    await settled(task)
+    return said(task, "error")
+
+
+@pytest.mark.requirement("hooks:trust")
+async def test_hooks_of_a_project_run_once_they_are_trusted(workshop: HookWorkshop) -> None:
+    workshop.project(hook("beforeTool", "touch ran"))
+    (told,) = await work(workshop)
+    assert told.startswith(UNTRUSTED)
+    assert not (workshop.root / "ran").exists()
+    workshop.trust()
+    workshop.give()
+    assert await work(workshop) == []
+    assert (workshop.root / "ran").exists()
+
+
+@pytest.mark.requirement("hooks:trust")
+async def test_a_file_that_was_changed_after_trust_is_not_run(workshop: HookWorkshop) -> None:
+    workshop.project(hook("beforeTool", "true"))
+    workshop.trust()
+    workshop.project(hook("beforeTool", "touch ran"))
+    assert (await work(workshop))[0].startswith(UNTRUSTED)
+    assert not (workshop.root / "ran").exists()
+
+
+@pytest.mark.requirement("hooks:trust")
+@pytest.mark.parametrize(
+    "command",
+    ["sh tools/check.sh", "bash -c 'true && sh tools/check.sh'", "X=tools/check.sh;sh $X"],
+)
+async def test_a_script_that_was_changed_after_trust_is_not_run(
+    workshop: HookWorkshop, command: str
+) -> None:
+    script = workshop.root / "tools/check.sh"
+    script.parent.mkdir()
+    script.write_text("true\n")
+    workshop.project(hook("beforeTool", command))
+    workshop.trust()
+    script.write_text("touch ran\n")
+    assert (await work(workshop))[0].startswith(UNTRUSTED)
+    assert not (workshop.root / "ran").exists()
+
+
+@pytest.mark.requirement("hooks:trust")
+async def test_a_helper_that_appears_beside_the_hooks_ends_their_trust(
+    workshop: HookWorkshop,
+) -> None:
+    (workshop.root / ".roo/hooks").mkdir(parents=True)
+    workshop.project(hook("beforeTool", "cd .roo/hooks && if test -e new.sh; then . ./new.sh; fi"))
+    workshop.trust()
+    (workshop.root / ".roo/hooks/new.sh").write_text("touch ../../ran\n")
+    assert (await work(workshop))[0].startswith(UNTRUSTED)
+    assert not (workshop.root / "ran").exists()
+
+
+@pytest.mark.requirement("hooks:changed")
+@pytest.mark.parametrize("on_failure", ["continue", "block"])
+async def test_a_hook_that_is_changed_while_a_task_works_has_failed(
+    workshop: HookWorkshop, on_failure: str
+) -> None:
+    script = workshop.root / "check.sh"
+    script.write_text("true\n")
+    workshop.project(hook("beforeTool", "sh check.sh", tools=["read_file"], onFailure=on_failure))
+    workshop.trust()
+    (workshop.root / "a.txt").write_text("x")
+    change = Turn(call("execute_command", {"command": "echo 'touch ran' > check.sh", "cwd": None}))
+    task = await workshop.start(READ, change, READ, finish(), finish(), policy=Unattended())
+    await settled(task)
+    assert not (workshop.root / "ran").exists()
+    assert any("it was changed since you trusted it" in text for text in said(task, "error"))
+    assert bool(failures(task)) == (on_failure == "block")
+
+
+@pytest.mark.requirement("hooks:links")
+async def test_a_file_of_hooks_that_is_a_link_out_of_the_workspace_is_not_read(
+    workshop: HookWorkshop,
+) -> None:
+    outside = workshop.root.parent / "hooks.json"
+    outside.write_text(json.dumps([hook("beforeTool", "touch ran")]))
+    (workshop.root / ".roo").mkdir()
+    (workshop.root / ".roo/hooks.json").symlink_to(outside)
+    assert WorkspaceTrust(workshop.root, workshop.home, workshop.env).wanted == ()
+    workshop.give()
+    (told,) = await work(workshop)
+    assert "leads out of the workspace" in told
+    assert not (workshop.root / "ran").exists()
+
+
+@pytest.mark.requirement("hooks:links")
+async def test_trust_follows_the_bytes_and_not_the_link(workshop: HookWorkshop) -> None:
+    real = workshop.root / "data.json"
+    real.write_text(json.dumps([hook("beforeTool", "true")]))
+    (workshop.root / ".roo").mkdir()
+    (workshop.root / ".roo/hooks.json").symlink_to("../data.json")
+    workshop.trust()
+    real.write_text(json.dumps([hook("beforeTool", "touch ran")]))
+    workshop.give()
+    assert (await work(workshop))[0].startswith(UNTRUSTED)
+    assert not (workshop.root / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "is not used"),
+        ('[{"event": "beforeTool"}]', "missing required field `command`"),
+        ('[{"event": "later", "command": "x"}]', "Invalid enum value"),
+        ('{"hooks": 3}', "Expected `array`"),
+        ("[" * 100_000, "is not used"),
+        (json.dumps([hook("onAsk", "x")] * 51), "more than 50 hooks"),
+        ('[{"event": "onAsk", "command": "x", "timeout": 1e9}]', "timeout"),
+    ],
+)
+async def test_a_broken_file_is_told_and_runs_nothing(
+    workshop: HookWorkshop, text: str, told: str
+) -> None:
+    file = workshop.project()
+    file.write_text(text)
+    workshop.give()
+    assert told in (await work(workshop))[0]
+
+
+async def test_a_pipe_in_place_of_the_file_holds_nothing_up(workshop: HookWorkshop) -> None:
+    file = workshop.project()
+    file.unlink()
+    os.mkfifo(file)
+    workshop.give()
+    assert "not a regular file" in (await work(workshop))[0]
+
+
+@pytest.mark.requirement("hooks:shown")
+def test_trust_shows_the_whole_command(workshop: HookWorkshop) -> None:
+    command = "curl https://example.org/" + "x" * 300 + "\nsecond line"
+    workshop.project(hook("beforeTool", command, tools=["write_to_file"]))
+    (wanted,) = WorkspaceTrust(workshop.root, workshop.home, workshop.env).wanted
+    assert wanted.title == "hooks of .roo/hooks.json"
+    assert wanted.details == (
+        "runs      " + command.replace("\n", "\\n"),
+        "at        beforeTool of write_to_file, in the workspace",
+    )
+
+
+@pytest.mark.requirement("hooks:protected")
+@pytest.mark.parametrize("path", [".roo/hooks.json", ".ROO/Hooks.json", ".roo/hooks/x.sh"])
+def test_hooks_are_protected_files(tmp_path: Path, path: str) -> None:
+    place = LocalFiles(tmp_path).resolve(path)
+    decision = decide((Claim(Access.WRITE, place=place),), Settings(always_allow_write=True))
+    assert isinstance(decision, Ask) and "alwaysAllowWriteProtected" in decision.reason
