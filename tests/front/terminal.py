@@ -31,6 +31,7 @@ class Screen:
         self._read_to = 0
         self.process = process
         self.raw = ""
+        self.is_closed = False
 
     @property
     def text(self) -> str:
@@ -54,6 +55,11 @@ class Screen:
         seen = self.text[self._read_to : found + len(words)]
         self._read_to = found + len(words)
         return seen
+
+    def close(self) -> None:
+        """Close the window: the terminal is gone."""
+        os.close(self._fd)
+        self.is_closed = True
 
     async def ended(self) -> int:
         """The exit code, once the program has ended."""
@@ -122,10 +128,12 @@ async def terminal(joey: Joey, *arguments: str, columns: int = 100) -> AsyncIter
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
     os.close(slave)
+    screen = Screen(master, process, columns)
     try:
-        yield Screen(master, process, columns)
+        yield screen
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-        os.close(master)
+        if not screen.is_closed:
+            os.close(master)

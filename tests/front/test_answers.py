@@ -46,8 +46,10 @@ TABLE: list[tuple[AskKind, str, Answer | None]] = [
     (AskKind.MISTAKE_LIMIT_REACHED, "n", NO),
     (AskKind.MISTAKE_LIMIT_REACHED, "look at a.py", said("look at a.py")),
     (AskKind.API_REQ_FAILED, "y", YES),
-    (AskKind.API_REQ_FAILED, "perhaps", None),
+    (AskKind.API_REQ_FAILED, "", None),
+    (AskKind.API_REQ_FAILED, "and be brief", Answer(Response.YES, text="and be brief")),
     (AskKind.LIMIT_REACHED, "n", NO),
+    (AskKind.LIMIT_REACHED, "perhaps", None),
     (AskKind.LIMIT_REACHED, "", None),
 ]
 

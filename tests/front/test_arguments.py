@@ -75,7 +75,7 @@ WRONG = [
     (["--max-wall-time", "soon"], "'soon'"),
     (["--output-format", "xml"], "'xml'"),
     (["--protocol", "json"], "'json'"),
-    (["tasks"], "list|search|show|export|import|delete"),
+    (["tasks"], "list|search|show|export|import|rewind|fork|delete"),
     (["tasks", "are", "hard"], "'are'"),
     (["demo", "--model", "x"], "--model"),
 ]

@@ -71,6 +71,25 @@ async def test_words_instead_of_yes_are_told_to_the_model_and_nothing_happens(jo
     assert not (joey.workspace / "new.txt").exists()
 
 
+@pytest.mark.requirement("context:manual")
+async def test_compact_sums_the_conversation_up(joey: Joey) -> None:
+    turns = [done("So it is. " * 500), Turn(say("It was said often.")), done("Again.")]
+    async with ModelServer(turns) as server:
+        async with terminal(joey, *reach(server.url), "say it") as screen:
+            await screen.until(ACCEPT)
+            screen.press("\n")
+            await screen.until(PROMPT)
+            screen.press("/compact mind the tests\n")
+            shown = await screen.until(PROMPT)
+            assert "the conversation is condensed" in shown
+            screen.press("/condense\n")
+            assert "not condensed: There is nothing to condense" in await screen.until(PROMPT)
+            screen.press("go on\n")
+            await screen.until(ACCEPT)
+        assert "mind the tests" in json.dumps(server.requests[1].body["messages"])
+        assert "It was said often." in json.dumps(server.requests[2].body["messages"])
+
+
 @pytest.mark.requirement("engine:asks:queue-is-no-answer")
 async def test_what_was_typed_before_the_question_is_not_its_answer(joey: Joey) -> None:
     gate = asyncio.Event()
@@ -198,7 +217,7 @@ async def test_leaving_during_the_work_leaves_a_task_that_can_be_resumed(joey: J
             assert await screen.ended() == 0
         async with terminal(joey, "-c", *reach(server.url)) as screen:
             shown = await screen.until(PROMPT)
-            assert shown.startswith("joey 0.1.0 · scripted (anthropic) · ")
+            assert shown.startswith(f"joey 0.1.0 · scripted (anthropic at {server.url}) · ")
             assert "going on with task" in shown
             assert "it said last: I begin" in shown
             screen.press("go on\n")
@@ -327,3 +346,35 @@ async def test_the_lines_of_a_run_without_a_conversation_fit_the_terminal_too(jo
     assert f"  {long[:57]}…" in lines
     assert "joey: anthropic" in screen.text
     assert any(line.startswith("      ") for line in lines)
+
+
+async def test_commands_of_the_project_are_listed_and_carried_out(joey: Joey) -> None:
+    folder = joey.workspace / ".roo/commands"
+    folder.mkdir(parents=True)
+    text = "---\ndescription: Ship it\nmode: ask\n---\nPut it onto the ship.\n"
+    (folder / "deploy.md").write_text(text, encoding="utf-8")
+    async with ModelServer([done()]) as server, terminal(joey, *reach(server.url)) as screen:
+        await screen.until(PROMPT)
+        screen.press("/help\n")
+        assert "/deploy" in await screen.until("Ship it")
+        await screen.until(PROMPT)
+        screen.press("/deploy\n")
+        await screen.until("now in ask mode")
+        await screen.until(ACCEPT)
+        assert "onto the ship" in json.dumps(server.requests[-1].body["messages"])
+
+
+async def test_words_at_the_question_whether_to_try_again_reach_the_model(joey: Joey) -> None:
+    turns = [Turn(fail(400, "no")), done()]
+    async with ModelServer(turns) as server, terminal(joey, *reach(server.url), "go") as screen:
+        await screen.until("Try again? ")
+        screen.press("and be brief\n")
+        await screen.until(ACCEPT)
+        assert "and be brief" in json.dumps(server.requests[-1].body["messages"])
+
+
+async def test_a_change_of_the_mode_is_told_without_a_screen(joey: Joey) -> None:
+    switching = Turn(call("switch_mode", {"mode_slug": "ask", "reason": "to ask"}))
+    async with ModelServer([switching, done()]) as server:
+        finished = await joey.run("-p", "-y", *reach(server.url), "go")
+    assert "  now in ask mode\n" in finished.err

@@ -47,16 +47,19 @@ async def test_servers_are_added_listed_and_removed(joey: Joey) -> None:
     assert "joey trust" in web.out
     listed = (await joey.run("mcp", "list")).out.splitlines()
     assert listed[0] == "web\tproject\tsse\tuntrusted\thttps://h.example/mcp"
-    assert listed[1].startswith("tiny\tyours\tstdio\tready\t")
+    assert listed[1].startswith("tiny\tyours\tstdio\tnot started\t")
     shown: list[dict[str, Any]] = (await joey.run("mcp", "list", "--json")).json
     assert [(server["name"], server["state"]) for server in shown] == [
         ("web", "untrusted"),
-        ("tiny", "ready"),
+        ("tiny", "not started"),
     ]
     assert "hush" not in json.dumps(shown)
     assert (await joey.run("mcp", "add", "tiny", *COMMAND)).code == 78
-    assert (await joey.run("mcp", "remove", "web")).code == 0
-    assert (await joey.run("mcp", "remove", "web")).code == 78
+    kept = await joey.run("mcp", "remove", "web")
+    assert kept.code == 2
+    assert "--project" in kept.err
+    assert (await joey.run("mcp", "remove", "--project", "web")).code == 0
+    assert (await joey.run("mcp", "remove", "--project", "web")).code == 2
     assert len((await joey.run("mcp", "list")).out.splitlines()) == 1
 
 
@@ -139,6 +142,7 @@ async def test_yes_allows_tools_of_servers_too(joey: Joey) -> None:
         done = await joey.run("-p", "-y", *reach(model.url), "do it")
         sent = json.dumps(model.requests[-1].body)
     assert (done.code, done.out) == (0, "All done.\n")
+    assert '· tiny: echo {"text":"from the server"}' in done.err
     assert "from the server" in sent
 
 
@@ -197,3 +201,71 @@ async def test_programs_read_of_a_servers_call_and_its_end(joey: Joey) -> None:
         "tool": "mcp--tiny--echo",
         "output": "from the server",
     }
+
+
+async def test_a_run_says_which_servers_are_missing(joey: Joey) -> None:
+    await joey.run("mcp", "add", "gone", "--", "surely-not-installed")
+    async with ModelServer([DONE]) as model:
+        done = await joey.run("-p", *reach(model.url), "do it")
+    assert done.code == 0
+    assert "joey: the MCP server gone is not ready; its tools are missing: " in done.err
+    assert "surely-not-installed" in done.err
+
+
+async def test_a_conversation_says_which_servers_are_missing(joey: Joey) -> None:
+    await joey.run("mcp", "add", "gone", "--", "surely-not-installed")
+    async with ModelServer([DONE]) as model, terminal(joey, *reach(model.url), "do it") as screen:
+        shown = await screen.until("All done.")
+    assert "the MCP server gone is not ready; its tools are missing" in shown
+
+
+async def test_a_file_of_servers_that_cannot_be_read_is_told_when_a_task_begins(
+    joey: Joey,
+) -> None:
+    (joey.workspace / ".roo").mkdir()
+    (joey.workspace / ".roo/mcp.json").write_text('{"mcpServers": {')
+    joey.home.mkdir()
+    (joey.home / "mcp.json").write_text('{"mcpServers": {"bad": {"url": "http://h"}}}')
+    async with ModelServer([DONE]) as model:
+        done = await joey.run("-p", *reach(model.url), "do it")
+    assert done.code == 0
+    told = [line for line in done.err.splitlines() if "mcp.json" in line]
+    assert len(told) == 2
+    assert told[0].startswith("joey: ")
+    assert "not valid JSON" in told[0]
+    assert "'bad' is left out" in told[1]
+
+
+async def test_tools_of_a_project_that_are_not_trusted_are_told_in_one_line(joey: Joey) -> None:
+    tools = joey.workspace / ".roo/tools"
+    tools.mkdir(parents=True)
+    for name in ("one", "two", "three"):
+        (tools / f"{name}.py").write_text(f'"""{name}."""\ndef run(): return ""\n')
+    await joey.run("trust", "--yes")
+    (tools / "two.py").write_text('"""Other."""\ndef run(): return "other"\n')
+    async with ModelServer([DONE]) as model:
+        done = await joey.run("-p", *reach(model.url), "do it")
+    (told,) = (line for line in done.err.splitlines() if "joey trust" in line)
+    assert "3 tools of .roo/tools are not used" in told
+
+
+async def test_of_two_servers_with_one_name_ones_own_is_removed_unless_the_project_is_named(
+    joey: Joey,
+) -> None:
+    trust_project(joey)
+    await joey.run("mcp", "add", "tiny", *COMMAND)
+    assert str(joey.home) in (await joey.run("mcp", "remove", "tiny")).out
+    assert "tiny" in (joey.workspace / ".roo/mcp.json").read_text()
+
+
+async def test_trying_a_server_whose_entry_is_wrong_says_what_is_wrong_with_it(joey: Joey) -> None:
+    joey.home.mkdir()
+    (joey.home / "mcp.json").write_text('{"mcpServers": {"bad": {"url": "http://h"}}}')
+    done = await joey.run("mcp", "test", "bad")
+    assert done.code == 78
+    assert "the server 'bad' is left out: " in done.err
+    (joey.home / "mcp.json").write_text('{"mcpServers": ')
+    broken = await joey.run("mcp", "test", "bad")
+    assert broken.code == 78
+    assert "not valid JSON" in broken.err
+    assert (await joey.run("mcp", "test", "ghost", "-w", str(joey.home.parent))).code == 78

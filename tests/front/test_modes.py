@@ -112,7 +112,7 @@ async def test_a_run_says_in_one_line_what_it_could_not_use(shop: Joey) -> None:
 
 
 async def test_on_a_terminal_modes_are_a_table(shop: Joey) -> None:
-    async with terminal(shop, "modes", "list", columns=90) as screen:
+    async with terminal(shop, "modes", "list", columns=80) as screen:
         assert await screen.ended() == 0
         heading, *rows = screen.lines[:7]
     assert heading.split() == ["mode", "name", "from", "may", "use", "it", "for"]

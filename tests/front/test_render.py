@@ -211,3 +211,22 @@ def test_the_rest_of_what_happens_is_told_in_a_line() -> None:
     assert "☑ read" in shown
     assert "All of it." in shown
     assert "interrupted" in shown
+
+
+def test_a_custom_tool_is_shown_with_its_arguments_and_its_result() -> None:
+    row = '{"tool":"customTool","name":"greet","path":".roo/tools/greet.py","arguments":'
+    row += r'"{\"name\":\"Ann\"}"}'
+    shown = drawn(
+        ToolAnnounced(ts=1, call_id="c", tool="greet", text=row),
+        ToolFinished(ts=2, call_id="c", tool="greet", content="hello Ann\nbye"),
+    )
+    assert shown == '● greet {"name":"Ann"}\n  │ hello Ann\n  │ bye\n'
+
+
+def test_a_custom_tool_that_was_refused_shows_no_result() -> None:
+    row = '{"tool":"customTool","name":"greet","arguments":"{}"}'
+    ask = AskOpened(ts=1, ask=AskKind.TOOL, text=row, call_id="c", tool="greet")
+    no = AskAnswered(ts=2, ask_ts=1, answer=Answer(Response.NO))
+    shown = drawn(ask, no, ToolFinished(ts=3, call_id="c", tool="greet", content="no, thanks"))
+    assert "  rejected" in shown
+    assert "thanks" not in shown

@@ -30,6 +30,7 @@ async def test_the_result_alone_is_on_stdout_and_progress_on_stderr(joey: Joey) 
     (joey.workspace / "a.txt").write_text("hello", encoding="utf-8")
     async with ModelServer([reading("a.txt"), DONE]) as server:
         done = await joey.run("-p", *reach(server.url), "look at a.txt")
+        assert f"joey: talking to {server.url} as to anthropic\n" in done.err
     assert (done.code, done.out) == (0, "All **done**.\n")
     assert "· read_file a.txt" in done.err
     task_id = joey.tasks[0].name.removeprefix("task_")
@@ -193,9 +194,13 @@ async def test_a_huge_prompt_is_refused_clearly_and_a_large_one_works(joey: Joey
     assert huge.code == 2
     assert "8 MB" in huge.err
     async with ModelServer([DONE]) as server:
-        large = await joey.run("-p", *reach(server.url), stdin=b"word " * 1024 * 1024)
+        larger = await joey.run("-p", *reach(server.url), stdin=b"word " * 1024 * 1024)
+        assert larger.code == 1
+        assert "tokens" in larger.err
+        assert not server.requests
+        large = await joey.run("-p", *reach(server.url), stdin=b"word " * 40_000)
         assert large.code == 0
-        assert len(await sent(server)) > 5 * 1024 * 1024
+        assert len(await sent(server)) > 200_000
 
 
 async def test_an_image_goes_to_the_model(joey: Joey) -> None:
@@ -395,3 +400,11 @@ async def test_streams_that_are_closed_from_the_start_do_not_matter(
     assert process.returncode == 0
     assert b"Traceback" not in err
     assert out == (b"" if ">&-" in closed.replace("2>&-", "") else b"All **done**.\n")
+
+
+async def test_a_setting_that_does_not_exist_is_told_once(joey: Joey) -> None:
+    joey.settings(alwaysAllowWrites=True)
+    async with ModelServer([DONE]) as server:
+        done = await joey.run("-p", *reach(server.url), "do it")
+    assert done.code == 0
+    assert done.err.count("Did you mean `alwaysAllowWrite`?") == 1

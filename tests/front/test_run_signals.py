@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -82,7 +83,8 @@ async def printed_number(process: Process) -> int:
 
 
 async def test_a_signal_ends_a_running_command_too(joey: Joey) -> None:
-    flags = ("-p", "-y", "--output-format", "stream-json")
+    # Without a sandbox the command has the number that it sees.
+    flags = ("-p", "-y", "--no-sandbox", "--output-format", "stream-json")
     async with (
         ModelServer([running("echo $$; sleep 600"), DONE]) as server,
         asyncio.timeout(LIMIT),
@@ -98,7 +100,8 @@ async def test_a_signal_ends_a_running_command_too(joey: Joey) -> None:
 
 async def test_a_second_signal_ends_it_at_once(joey: Joey) -> None:
     stubborn = running("trap '' TERM; echo $$; while :; do sleep 0.1; done")
-    flags = ("-p", "-y", "--output-format", "stream-json")
+    # Without a sandbox the command has the number that it sees.
+    flags = ("-p", "-y", "--no-sandbox", "--output-format", "stream-json")
     async with ModelServer([stubborn, DONE]) as server, asyncio.timeout(LIMIT):
         process = await joey.start(*flags, *reach(server.url), "do it")
         assert process.stderr is not None
@@ -111,7 +114,8 @@ async def test_a_second_signal_ends_it_at_once(joey: Joey) -> None:
             rest, _ = await process.communicate()
             assert process.returncode == 130
         finally:
-            os.killpg(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
     assert b"result" not in rest
 
 

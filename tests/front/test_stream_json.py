@@ -26,6 +26,8 @@ from joey.core.events import (
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart, ToolCall
 
+MCP_ROW = r'{"type":"use_mcp_tool","serverName":"s","toolName":"t","arguments":"{\"a\":1}"}'
+
 TABLE: list[tuple[str, Event, list[Line]]] = [
     (
         "the prompt",
@@ -136,13 +138,20 @@ TABLE: list[tuple[str, Event, list[Line]]] = [
     ),
     (
         "an MCP server",
-        AskOpened(ts=6, ask=AskKind.USE_MCP_SERVER, text='{"serverName":"s"}'),
+        AskOpened(ts=6, ask=AskKind.USE_MCP_SERVER, tool="mcp--s--t", text=MCP_ROW),
         [
             {
                 "type": "tool_use",
                 "subtype": "mcp",
                 "id": 6,
-                "tool_use": {"name": "mcp_server", "input": {"raw": '{"serverName":"s"}'}},
+                "tool_use": {
+                    "name": "mcp_server",
+                    "tool": "mcp--s--t",
+                    "input": {"raw": MCP_ROW},
+                    "server": "s",
+                    "serverTool": "t",
+                    "arguments": {"a": 1},
+                },
                 "done": True,
             }
         ],

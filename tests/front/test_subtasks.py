@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 
 import pytest
 
-from joey.testing.script import Turn, call, pause, say
+from joey.cli.cards import card
+from joey.testing.script import Turn, call, fail, pause, say
 from joey.testing.server import ModelServer
 from tests.front.binary import LIMIT, Joey, reach
 from tests.front.terminal import CTRL_C, terminal
 from tests.parts import by_part
+from tests.workspace.test_worktrees import git
 
 ASK = "say what to do instead › "
 ACCEPT = "say what to change › "
@@ -60,6 +63,41 @@ async def test_the_limits_of_a_run_hold_for_its_subtasks(joey: Joey) -> None:
         run = await joey.run("-p", "-y", "--max-turns", "4", *reach(server.url), "do the whole")
         assert len(server.requests) == 4
     assert run.code == 53
+
+
+@pytest.mark.requirement("budgets:flags")
+@pytest.mark.parametrize(
+    ("flag", "code", "requests"), [("--max-tokens", 55, 4), ("--max-tool-calls", 53, 4)]
+)
+async def test_tokens_and_calls_are_limited_by_flags(
+    joey: Joey, flag: str, code: int, requests: int
+) -> None:
+    limit = {"--max-tokens": "60", "--max-tool-calls": "3"}[flag]
+    parts = {"the whole": [hand("a part"), done("")], "a part": [writing(f"{n}") for n in range(9)]}
+    async with ModelServer(by_part(parts)) as server:
+        run = await joey.run("-p", "-y", flag, limit, *reach(server.url), "do the whole")
+        assert len(server.requests) == requests
+    assert run.code == code
+    assert f"limit of {limit} to" in run.err
+
+
+@pytest.mark.requirement("worktrees:deleted")
+async def test_deleting_a_subtask_removes_its_worktree_and_its_branch(joey: Joey) -> None:
+    git(joey.workspace, "init", "-q")
+    (joey.workspace / "a.txt").write_text("a\n")
+    apart = Turn(call("new_task", {"mode": "code", "message": "a part", "worktree": True}))
+    parts = {"the whole": [apart, done("Whole.")], "a part": [writing("b.txt"), Turn(fail(400))]}
+    async with ModelServer(by_part(parts)) as server:
+        run = await joey.run("-p", "-y", *reach(server.url), "do the whole")
+    assert run.out == "Whole.\n"
+    [folder] = (joey.home / "worktrees").iterdir()
+    assert (folder / "b.txt").exists()
+    assert git(joey.workspace, "branch", "--list").split()[-1] == f"joey/{folder.name}"
+    deleted = await joey.run("tasks", "delete", "-y", folder.name)
+    assert deleted.code == 0
+    assert not folder.exists()
+    assert git(joey.workspace, "branch", "--list") == ""
+    assert len(git(joey.workspace, "worktree", "list").splitlines()) == 1
 
 
 @pytest.mark.requirement("subtasks:unattended")
@@ -192,3 +230,12 @@ async def test_continue_means_the_parent_of_a_subtask_that_was_cut_off(joey: Joe
     assert (again.code, again.out) == (0, "Whole.\n")
     assert "going on with subtask" in again.err
     assert len(joey.tasks) == 2
+
+
+@pytest.mark.requirement("worktrees:approval")
+def test_the_question_says_that_a_subtask_gets_a_worktree() -> None:
+    row = {"tool": "newTask", "mode": "Code", "content": "do it"}
+    shared = card("new_task", json.dumps(row), None, None, asked=True).plain
+    apart = card("new_task", json.dumps({**row, "worktree": True}), None, None, asked=True).plain
+    assert "worktree" not in shared
+    assert apart.splitlines()[0].endswith("in a git worktree of its own")

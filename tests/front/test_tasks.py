@@ -58,6 +58,11 @@ async def test_a_task_at_work_is_told_from_one_whose_process_died(joey: Joey) ->
         process.kill()
         await process.communicate()
     assert " interrupted " in (await joey.run("tasks", "list")).out
+    (task,) = (await joey.run("tasks", "list", "--json")).json
+    assert task["status"] == "interrupted"
+    assert "- Status: interrupted\n" in (await joey.run("tasks", "show", task["id"])).out
+    exported = await joey.run("tasks", "export", "--format", "json", task["id"])
+    assert exported.json["status"] == "interrupted"
 
 
 def test_a_short_id_means_one_task() -> None:
@@ -275,3 +280,15 @@ async def test_a_damaged_index_is_told_in_a_line(joey: Joey) -> None:
 
 def _holds(path: Path, words: bytes) -> bool:
     return words in path.read_bytes()
+
+
+async def test_a_table_of_tasks_fits_the_terminal_and_is_whole_in_a_pipe(joey: Joey) -> None:
+    prompt = "a very long wish " * 10
+    await play(joey, prompt)
+    async with terminal(joey, "tasks", "list", "--all", columns=80) as screen:
+        assert await screen.ended() == 0
+        heading, row, *_ = screen.lines
+    assert heading.startswith("id ")
+    assert row.endswith("…")
+    assert len(row) <= 80
+    assert prompt.strip() in (await joey.run("tasks", "list", "--all")).out

@@ -72,3 +72,36 @@ def test_rows_of_any_shape_do_not_stop_the_export() -> None:
 
 def test_a_fence_is_longer_than_any_inside_it() -> None:
     assert fenced("```\ncode\n```") == "````\n```\ncode\n```\n````"
+
+
+def test_calls_of_servers_have_their_arguments_and_answers() -> None:
+    call = {"type": "use_mcp_tool", "serverName": "s", "toolName": "t", "arguments": '{"a": 1}'}
+    asked = {"ts": 2, "type": "ask", "ask": "use_mcp_server", "text": json.dumps(call)}
+    read = {"type": "access_mcp_resource", "serverName": "s", "uri": "file:///a"}
+    rows = [
+        PROMPT,
+        asked | {"approvalState": "approved"},
+        row("mcp_server_response", "forty-two"),
+        row("tool", json.dumps(read)),
+    ]
+    document = as_markdown(TASK, rows)
+    assert '### s: t (approved)\n\n```json\n{"a": 1}\n```' in document
+    assert "Answer of the server:\n\n```\nforty-two\n```" in document
+    assert "### s: file:///a\n" in document
+
+
+def test_a_todo_list_is_a_list_with_boxes() -> None:
+    todos = [
+        {"id": "1", "content": "read", "status": "completed"},
+        {"id": "2", "content": "write", "status": "in_progress"},
+        {"id": "3", "content": "test", "status": "pending"},
+    ]
+    text = json.dumps({"tool": "updateTodoList", "todos": todos})
+    document = as_markdown(TASK, [PROMPT, row("tool", text, tool="update_todo_list")])
+    assert "- [x] read\n- [-] write\n- [ ] test" in document
+
+
+def test_a_custom_tool_has_its_arguments() -> None:
+    text = json.dumps({"tool": "customTool", "name": "greet", "arguments": '{"name": "Ann"}'})
+    document = as_markdown(TASK, [PROMPT, row("tool", text, tool="greet")])
+    assert '### greet\n\n```json\n{"name": "Ann"}\n```' in document

@@ -11,10 +11,11 @@ from joey.core.events import AskOpened
 
 _YES = frozenset({"y", "yes"})
 _NO = frozenset({"n", "no"})
+_ALWAYS = frozenset({"a", "always"})
 _HINTS = {
     AskKind.FOLLOWUP: "Your answer",
     AskKind.COMPLETION_RESULT: "Enter accepts, or say what to change",
-    AskKind.API_REQ_FAILED: "Try again? [y]es / [n]o",
+    AskKind.API_REQ_FAILED: "Try again? [y]es / [n]o / or try again with these words",
     AskKind.MISTAKE_LIMIT_REACHED: "[y] lets it try again / [n]o stops / or say how to go on",
     AskKind.LIMIT_REACHED: "Go on? [y]es / [n]o",
     AskKind.RESUME_TASK: "Enter goes on / [n]o / or say what to do",
@@ -69,7 +70,8 @@ def question_of(ask: AskOpened) -> str:
 def hint_of(ask: AskOpened) -> str:
     """What may be typed."""
     if ask.ask in APPROVALS:
-        return "Allow? [y]es / [n]o / or say what to do instead"
+        always = f"[a]lways `{sanitise(ask.always)}` / " if ask.always else ""
+        return f"Allow? [y]es / [n]o / {always}or say what to do instead"
     if ask.ask is AskKind.FOLLOWUP and (suggested := len(follow_up(ask.text).suggest)):
         numbers = "1" if suggested == 1 else f"1-{suggested}"
         return f"{numbers}, or your own answer"
@@ -95,8 +97,12 @@ def answer_of(ask: AskOpened, line: str) -> Answer | None:
         return Answer(Response.YES)
     if word in _NO:
         return Answer(Response.NO)
-    if not text or ask.ask in (AskKind.API_REQ_FAILED, AskKind.LIMIT_REACHED):
+    if word in _ALWAYS and ask.ask in APPROVALS:
+        return Answer(Response.YES, always=True) if ask.always else None
+    if not text or ask.ask is AskKind.LIMIT_REACHED:
         return None
+    if ask.ask is AskKind.API_REQ_FAILED:
+        return Answer(Response.YES, text=text)
     return Answer(Response.MESSAGE, text=text)
 
 

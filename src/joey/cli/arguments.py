@@ -14,6 +14,7 @@ from joey.cli.near_misses import meant_command
 
 COMMANDS = tuple(COMMAND_PARSERS)
 FORMATS = ("text", "json", "stream-json")
+INPUT_FORMATS = ("text", "stream-json")
 
 _DESCRIPTION = """\
 A coding agent that works in this folder: it reads, edits and runs what the task needs, and asks
@@ -21,10 +22,13 @@ before it does what you have not allowed. Without a prompt it opens a conversati
 
 _EPILOG = """\
 commands:
-  joey tasks list|show|export   look at earlier tasks
+  joey tasks list|search|show|export|import|rewind|fork|delete
+                                earlier tasks, and those of Roo Code, Zoo Code and Cline
   joey modes list|show          which modes there are here, and what they are told
   joey mcp list|add|test|…      MCP servers, which bring tools along
   joey trust                    let this folder run what it brings along
+  joey permissions explain      what the rules say about a command or a file
+  joey permissions report       what was decided in earlier tasks
   joey serve                    tasks over WebSocket and in the browser
   joey attach [ID]              look at a task of a server, and answer it
   joey doctor                   what is found, what is missing, what to do
@@ -43,8 +47,9 @@ examples:
 
 exit codes:
   0 done   1 failed   2 wrong usage, a bad value of a flag   3 gave up, or a person was needed
-  53 turn limit   55 budget or time limit   75 provider down, try again
-  78 configuration: files, variables, keys, the model's name   130/143 signals
+  53 limit of turns or tool calls   55 limit of money, tokens or time
+  75 provider down, try again   78 configuration: files, variables, keys, the model's name
+  130/143 signals
 
 files and variables:
   JOEY_HOME (default ~/.roo) holds tasks, settings.json and profiles.json. Keys are taken from
@@ -80,12 +85,26 @@ def _check(arguments: argparse.Namespace) -> None:
             f"{words[0]!r} is a command, and commands come first: joey {words[0]} …"
             f" (as a prompt: joey -- {words[0]})"
         )
+    if arguments.input_format == "stream-json":
+        _check_stream(arguments)
     if not arguments.continue_ and not arguments.resume:
+        if arguments.fork:
+            raise UsageError("--fork needs the task to copy: -c, or -r ID")
         return
     if arguments.ephemeral:
         raise UsageError("--ephemeral keeps no tasks, so there is none to continue")
     if arguments.protocol:
         raise UsageError("a task keeps its protocol; it can be chosen for a new one only")
+
+
+def _check_stream(arguments: argparse.Namespace) -> None:
+    if arguments.output_format != "stream-json":
+        raise UsageError("--input-format stream-json needs --output-format stream-json")
+    if arguments.prompt or arguments.prompt_file is not None or arguments.image:
+        raise UsageError(
+            "with --input-format stream-json, prompts and images come as commands on stdin:"
+            """ {"command":"start","requestId":"1","prompt":"fix the failing test"}"""
+        )
 
 
 def _run_parser() -> Parser:
@@ -120,6 +139,24 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         default="text",
         help="of -p: the result, one JSON object, or one JSON object per line (default: text)",
     )
+    group.add_argument(
+        "--input-format",
+        choices=INPUT_FORMATS,
+        default="text",
+        help="of stdin: the prompt, or a JSON command per line (needs --output-format stream-json)",
+    )
+    group.add_argument(
+        "--stdin-prompt-stream",
+        dest="input_format",
+        action="store_const",
+        const="stream-json",
+        help="as --input-format stream-json, which it is called in Roo's command line",
+    )
+    group.add_argument(
+        "--json-schema",
+        metavar="FILE|JSON",
+        help="the result is JSON that fits this schema; anything else is not accepted",
+    )
     group.add_argument("--debug", action="store_true", help="log to stderr, and show tracebacks")
 
 
@@ -134,6 +171,9 @@ def _add_task(group: argparse._ArgumentGroup) -> None:
     )
     which.add_argument(
         "-r", "--resume", metavar="ID", help="go on with this task (the start of its id is enough)"
+    )
+    group.add_argument(
+        "--fork", action="store_true", help="with -c or -r: go on in a copy; the task itself stays"
     )
     group.add_argument("-w", "--workspace", metavar="DIR", help="the folder to work in")
     group.add_argument("--prompt-file", metavar="FILE", help="read the prompt from a file")
@@ -188,6 +228,11 @@ def _add_permissions(group: argparse._ArgumentGroup) -> None:
         default=[],
         help="commands that begin like this never run (repeatable)",
     )
+    group.add_argument(
+        "--no-sandbox",
+        action="store_true",
+        help="do not confine commands: what they may do is what you may do",
+    )
 
 
 def _add_limits(group: argparse._ArgumentGroup) -> None:
@@ -200,3 +245,7 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--max-wall-time", metavar="TIME", type=duration, help="stop after 90, 90s, 10m or 1h"
     )
+    group.add_argument(
+        "--max-tokens", metavar="N", type=count, help="stop when N tokens went to or fro"
+    )
+    group.add_argument("--max-tool-calls", metavar="N", type=count, help="stop after N tool calls")

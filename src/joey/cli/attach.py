@@ -42,16 +42,25 @@ from joey.core.events import (
 )
 from joey.errors import UserError
 
+UNANSWERED = 3.0
+"""Seconds that others have to answer a question when nobody can do it from here."""
 SHOWN_ROWS = 40
 """Of what happened before."""
 HELP = """\
 What you write answers the question above, or is read by joey before its next step.
   /cancel  stop the task (it can be resumed)     /exit  leave the view (or Ctrl-C, Ctrl-D)"""
 ENDED = (TaskFinished, TaskAborted, TaskFailed)
+_RESULTS = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK)
 _SAID = {Response.YES: "yes", Response.NO: "no", Response.MESSAGE: "with words"}
 
 
 def run_attach(arguments: Namespace) -> ExitCode:
+    """Raises UsageError."""
+    if "#" in (arguments.url or ""):
+        raise UsageError(
+            "a token does not belong on a command line, where others can read it: leave out what"
+            " follows the # in --url, and set JOEY_TOKEN if the server is not of this machine"
+        )
     return asyncio.run(_attach(arguments))
 
 
@@ -128,16 +137,22 @@ class View:
         """Words that were typed here: they stand on the screen already."""
         self._jobs: set[asyncio.Task[None]] = set()
         self._left = asyncio.Event()
+        self._patience: asyncio.TimerHandle | None = None
+        self._gave_up = False
+        """Nobody answered, and nobody can from here."""
 
     async def show(self, keyboard: Keyboard | None = None) -> ExitCode:
-        """Draw until the person leaves; without a keyboard, until the task comes to rest."""
+        """Draw until the person leaves; without a keyboard, until the task comes to rest or waits
+        for somebody."""
         self._keyboard = keyboard
         self._show_past()
         drawing = asyncio.ensure_future(self._draw())
         leaving = asyncio.ensure_future(self._left.wait())
         try:
             await asyncio.wait([drawing, leaving], return_when=asyncio.FIRST_COMPLETED)
-            return drawing.result() if drawing.done() else ExitCode.INTERRUPTED
+            if drawing.done():
+                return drawing.result()
+            return ExitCode.NEEDS_PERSON if self._gave_up else ExitCode.INTERRUPTED
         finally:
             for job in (drawing, leaving, *self._jobs):
                 job.cancel()
@@ -224,10 +239,26 @@ class View:
         if self._keyboard is not None and ask.ask in APPROVALS:
             self._keyboard.discard()
         self._scene.renderer(session).ask(ask)
+        if self._keyboard is None:
+            loop = asyncio.get_running_loop()
+            self._patience = loop.call_later(UNANSWERED, self._give_up, session, ask)
+
+    def _give_up(self, session: Session, ask: AskOpened) -> None:
+        self._gave_up = True
+        self._scene.renderer(session).leave_prompt()
+        waits = "its result to be accepted" if ask.ask in _RESULTS else "an answer"
+        print(
+            f"joey: the task waits for {waits}, which cannot be given without a terminal;"
+            f" at one: joey attach {self._session.id}",
+            file=sys.stderr,
+        )
+        self._left.set()
 
     def _close(self, key: tuple[str, int]) -> None:
         on_screen = next(iter(self._asked), None) == key
         self._asked.pop(key, None)
+        if on_screen and self._patience is not None:
+            self._patience.cancel()
         if on_screen and self._asked:
             self._put(*next(iter(self._asked.values())))
 

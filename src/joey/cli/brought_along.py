@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 FOLDER = ".roo"
+MODES = ".roomodes"
 
 
 def offer(workspace: Path) -> None:
@@ -26,4 +27,4 @@ def note(workspace: Path) -> str:
 
 def _may_bring(workspace: Path) -> bool:
     """Most folders do not, and need not pay for loading what would look."""
-    return (workspace / FOLDER).is_dir()
+    return (workspace / FOLDER).is_dir() or (workspace / MODES).exists()

@@ -20,6 +20,8 @@ ASKED_LINES = 400
 """Of a change that a person is asked about."""
 OUTPUT_HEAD = 20
 OUTPUT_TAIL = 5
+CUSTOM_TOOL = "customTool"
+"""What the row of a call calls the tools that users wrote."""
 _DETAILS = ("path", "regex", "query", "mode", "command", "skill")
 
 
@@ -33,6 +35,8 @@ def card(tool: str, text: str, path: str | None, diff: str | None, *, asked: boo
         return Text.assemble(("● ", "cyan"), ("the subtask is done", "bold"))
     if str(row.get("type")).endswith(("_mcp_tool", "_mcp_resource")):
         return _mcp_call(row)
+    if row.get("tool") == CUSTOM_TOOL:
+        return _with_arguments(sanitise(tool), row)
     headline = Text.assemble(("● ", "cyan"), (sanitise(tool), "bold"))
     if detail := _detail(row, path):
         headline.append(f" {detail}", "cyan")
@@ -40,8 +44,15 @@ def card(tool: str, text: str, path: str | None, diff: str | None, *, asked: boo
     if change := diff or _change(row):
         headline.append("\n").append_text(coloured_diff(change, limit))
     elif row.get("tool") == "newTask":
+        if row.get("worktree"):
+            headline.append(" in a git worktree of its own")
         headline.append("\n").append_text(_quoted(str(row.get("content") or ""), limit))
     return headline
+
+
+def is_custom(text: str) -> bool:
+    """Whether the row of a call is that of a tool that a user wrote."""
+    return f'"{CUSTOM_TOOL}"' in text and _row(text).get("tool") == CUSTOM_TOOL
 
 
 def wrapped(text: Text, width: int | None, deeper: int = 0) -> Text:
@@ -97,10 +108,14 @@ def _row(text: str) -> dict[str, Any]:
 
 
 def _mcp_call(row: dict[str, Any]) -> Text:
-    """Arguments are shown whole: they are what a person has to decide about."""
     server, what = (sanitise(str(row.get(key) or "")) for key in ("serverName", "toolName"))
     target = what or one_line(str(row.get("uri") or ""), 160)
-    shown = Text.assemble(("● ", "cyan"), (f"{server}: {target}", "bold"))
+    return _with_arguments(f"{server}: {target}", row)
+
+
+def _with_arguments(name: str, row: dict[str, Any]) -> Text:
+    """Arguments are shown whole: they are what a person has to decide about."""
+    shown = Text.assemble(("● ", "cyan"), (name, "bold"))
     arguments = str(row.get("arguments") or "")
     if arguments not in ("", "{}"):
         shown.append(f" {sanitise(arguments)}", "cyan")

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from joey.cli.argument_values import Parser, count, port
 from joey.cli.exchange_arguments import add_export_flags, add_import_flags
 from joey.cli.mcp_arguments import mcp_parser, trust_parser
+from joey.cli.permission_arguments import permissions_parser
+from joey.cli.revision_arguments import add_fork_flags, add_rewind_flags
 from joey.cli.task_finding import add_filters
 
 
 def _tasks_parser() -> Parser:
     parser = Parser(prog="joey tasks", description="Look at earlier tasks.", allow_abbrev=False)
-    names = "list|search|show|export|import|delete"
+    names = "list|search|show|export|import|rewind|fork|delete"
     actions = parser.add_subparsers(dest="action", required=True, metavar=names)
     listed = _action(actions, "list", "the tasks of this folder, the latest first")
     add_filters(listed)
@@ -25,8 +27,11 @@ def _tasks_parser() -> Parser:
     shown = _action(actions, "show", "one task: its facts and its conversation")
     shown.add_argument("id", metavar="ID", help="the id of a task, or the start of it")
     shown.add_argument("--json", action="store_true", help="as a JSON object")
+    shown.add_argument("--rows", action="store_true", help="its messages in a table, numbered")
     add_export_flags(_action(actions, "export", "the conversation as a document, or for Roo Code"))
     add_import_flags(_action(actions, "import", "take over tasks of Roo Code, Zoo Code and Cline"))
+    add_rewind_flags(_action(actions, "rewind", "go back to an earlier message of a task"))
+    add_fork_flags(_action(actions, "fork", "a new task with the history of another"))
     deleted = _action(actions, "delete", "remove a task for good")
     deleted.add_argument("id", metavar="ID", help="the id of a task, or the start of it")
     deleted.add_argument("--with-subtasks", action="store_true", help="and the subtasks below it")
@@ -140,7 +145,7 @@ def _attach_parser() -> Parser:
     )
     add = parser.add_argument
     add("id", nargs="?", metavar="ID", help="a task, or the start of its id (default: the latest)")
-    add("--url", metavar="URL", help="the server; also the link that joey serve prints")
+    add("--url", metavar="URL", help="the server, without the token of the link")
     add("--list", action="store_true", help="the tasks that are open there, the latest first")
     add("--debug", action="store_true", help=argparse.SUPPRESS)
     return parser
@@ -152,6 +157,7 @@ COMMAND_PARSERS: dict[str, Callable[[], Parser]] = {
     "doctor": _doctor_parser,
     "mcp": mcp_parser,
     "modes": _modes_parser,
+    "permissions": permissions_parser,
     "serve": _serve_parser,
     "tasks": _tasks_parser,
     "trust": trust_parser,

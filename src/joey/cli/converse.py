@@ -20,16 +20,20 @@ from rich.console import Console
 from joey.app import open_engine, open_store
 from joey.cli import brought_along
 from joey.cli.answers import answer_of
+from joey.cli.conversation_past import open_earlier, revise
 from joey.cli.exit_codes import ExitCode
 from joey.cli.keyboard import Interrupted, Keyboard
 from joey.cli.launch import earlier_task, launch, options_for, short_id, workspace_of
+from joey.cli.open_question import read_answer
 from joey.cli.opening import introduction, last_words
 from joey.cli.progress import describe_cost, total_cost
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.render import Renderer
 from joey.cli.sanitise import one_line
 from joey.cli.scene import Scene
+from joey.cli.server_watch import ServerWatch
 from joey.cli.signals import interruptible
+from joey.cli.slash_names import slash_help, slash_names
 from joey.cli.transcript import read_rows
 from joey.client.family import family
 from joey.client.local import Engine, Subscription, Task
@@ -42,6 +46,9 @@ HELP = """\
 Write what you want and press Enter; a line that ends with \\ goes on in the next one.
 While joey works you may write too: it reads your words before its next step.
   /new    begin another task        /cost   what this task has cost so far
+  /compact [words]   sum the conversation up, to make room in the model's window
+  /rewind [N] [files]   take your latest words back, or all after the N-th message from the end
+  /undo   take the rewind back      /fork   go on in a copy of this task
   /help   this text                 /exit   leave (or Ctrl-D)
 Ctrl-C stops joey at work; your next line goes on with the task."""
 
@@ -70,12 +77,13 @@ async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> Ex
                 try:
                     await conversation.run(keyboard, prompt)
                 except Leave as leave:
-                    code = leave.code
-                except asyncio.CancelledError:
+                    code = interruption.code or leave.code
+                except (asyncio.CancelledError, OSError):
                     if interruption.code is None:
                         raise
                     code = interruption.code
-            await conversation.say_goodbye()
+            if code is not ExitCode.HANGUP:  # nobody would read it
+                await conversation.say_goodbye()
     return code
 
 
@@ -85,6 +93,17 @@ async def _to_rest(subscription: Subscription) -> AsyncIterator[Event]:
             yield heard.event
             if isinstance(heard.event, TaskFinished | TaskAborted | TaskFailed):
                 return
+
+
+def _compact_wish(words: str) -> str | None:
+    """What the summary shall mind; None when none is asked for."""
+    name, _, wish = words.partition(" ")
+    return wish.strip() if name in ("/compact", "/condense") else None
+
+
+def _is_bare(words: str) -> bool:
+    """`/name`, and nothing that could be a path or a sentence."""
+    return not any(char in words[1:] for char in " /\n")
 
 
 class Conversation:
@@ -133,6 +152,8 @@ class Conversation:
         if line is None:
             self._leaving = True
             self._stop()
+        elif self._task is not None and (wish := _compact_wish(line.strip())) is not None:
+            self._wish(wish)
         elif line.strip() and self._task is not None:
             listener = self._scene.listener if self._scene is not None else self._task
             self._begin(listener.send(line))
@@ -176,13 +197,17 @@ class Conversation:
             subscription = self._task.subscribe()
             await self._task.send(words)
         scene = self._scene = Scene(self._task, self._renderer)
+        servers = ServerWatch(self._task.bench.extras.mcp, scene.renderer(self._task).note)
         try:
-            async with family(self._task, _to_rest(subscription)) as told:
-                async for each in told:
-                    if isinstance(each.event, AskOpened):
-                        await self._answer(keyboard, scene, each.teller, each.event)
-                    else:
-                        scene.show(each.teller, each.event)
+            with servers.waiting():
+                async with family(self._task, _to_rest(subscription)) as told:
+                    async for each in told:
+                        if each.teller is self._task:
+                            servers.hear(each.event)
+                        if isinstance(each.event, AskOpened):
+                            await self._answer(keyboard, scene, each.teller, each.event)
+                        else:
+                            scene.show(each.teller, each.event)
         finally:
             self._scene = None
         await self._task.wait()
@@ -198,7 +223,7 @@ class Conversation:
         scene.show(task, ask)
         while task.pending is not None and task.pending.ts == ask.ts:
             try:
-                line = await keyboard.read_line()
+                line = await read_answer(keyboard, task, ask)
             except Interrupted:
                 self._renderer.leave_prompt()
                 self._stop()
@@ -206,6 +231,8 @@ class Conversation:
             except EOFError:
                 self._renderer.leave_prompt()
                 raise Leave from None
+            if line is None:
+                return
             if line.strip() == "/exit":
                 raise Leave
             answer = answer_of(ask, line)
@@ -245,21 +272,58 @@ class Conversation:
             case "/exit" | "/quit":
                 raise Leave
             case "/help":
-                self._renderer.note(HELP)
+                self._renderer.note("\n".join(filter(None, (HELP, slash_help(self._slashes())))))
             case "/new":
                 if self._task is not None:
                     await self._engine.release(self._task)
                 self._task = None
                 self._arguments.continue_, self._arguments.resume = False, None
                 self._renderer.note("a new task; what shall be done?")
+            case _ if (wish := _compact_wish(words)) is not None:
+                await self._compact(wish)
             case "/cost":
                 cost = describe_cost(self._task.total_usage) if self._task else "nothing yet"
                 self._renderer.note(cost)
-            case _ if " " not in words and "/" not in words[1:]:
+            case _ if words.split(maxsplit=1)[0] in ("/rewind", "/undo", "/fork"):
+                await self._revise(words.split())
+            case _ if _is_bare(words) and words[1:] not in self._slashes():
                 self._renderer.note(f"there is no command {words}; see /help")
             case _:
                 return words
         return ""
+
+    async def _compact(self, wish: str) -> None:
+        """Sum the conversation up; Ctrl-C stops it."""
+        if self._task is None:
+            self._renderer.note("there is nothing to condense yet")
+            return
+        self._renderer.passing("condensing the conversation…")
+        try:
+            self._renderer.show(await self._task.condense(wish))
+        except UserError as error:
+            self._renderer.note(f"not condensed: {one_line(str(error), 400)}")
+        self._stopping = False
+
+    def _wish(self, wish: str) -> None:
+        """As `_compact`, of a task at work: how it went is drawn with all else."""
+        assert self._task is not None
+        try:
+            self._task.begin_condensing(wish)
+        except UserError as error:
+            self._renderer.note(f"not condensed: {one_line(str(error), 400)}")
+        else:
+            self._renderer.note("(joey condenses the conversation before its next step)")
+
+    async def _revise(self, words: list[str]) -> None:
+        try:
+            task = self._task or await open_earlier(self._engine, self._arguments)
+            self._task = await revise(self._engine, task, words, self._renderer.note)
+        except UserError as error:
+            self._renderer.error(str(error))
+
+    def _slashes(self) -> dict[str, str]:
+        task = self._task
+        return slash_names(task.bench.workspace if task else workspace_of(self._arguments))
 
     # Ctrl-C
 

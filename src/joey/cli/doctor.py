@@ -18,11 +18,13 @@ from joey.cli.probes import (
     probe_disk,
     probe_git,
     probe_home,
+    probe_hooks,
     probe_keys,
     probe_local_servers,
     probe_model,
     probe_python,
     probe_ripgrep,
+    probe_sandbox,
 )
 from joey.cli.sanitise import sanitise
 from joey.cli.wrapping import columns, wrap
@@ -36,6 +38,8 @@ PROBES: tuple[Callable[[], Finding], ...] = (
     probe_bash,
     probe_ripgrep,
     probe_git,
+    probe_sandbox,
+    probe_hooks,
     probe_keys,
     probe_local_servers,
     probe_model,

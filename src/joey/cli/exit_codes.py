@@ -18,8 +18,9 @@ class ExitCode(IntEnum):
     NEEDS_PERSON = 3
     """The model gave up, or something had to be refused because nobody was there to allow it."""
     TURNS = 53
+    """The limit of turns or of tool calls."""
     BUDGET = 55
-    """The limit of money or of time."""
+    """The limit of money, of tokens or of time."""
     TRY_AGAIN = 75
     CONFIGURATION = 78
     HANGUP = 129
@@ -35,8 +36,11 @@ class UsageError(UserError):
 _OF_FAILURE = {
     "mistakes": ExitCode.NEEDS_PERSON,
     "declined": ExitCode.NEEDS_PERSON,
+    "schema": ExitCode.NEEDS_PERSON,
     "turns": ExitCode.TURNS,
+    "calls": ExitCode.TURNS,
     "budget": ExitCode.BUDGET,
+    "tokens": ExitCode.BUDGET,
     "time": ExitCode.BUDGET,
 }
 _OF_TROUBLE: dict[str, ExitCode] = {

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from pathlib import Path
 
 import msgspec
 
+from joey.app.secrecy import learn_all
 from joey.cli.exit_codes import UsageError
 from joey.cli.launch import find_task
 from joey.cli.outputs import write_out
-from joey.cli.task_table import subtask_tree
+from joey.cli.task_table import as_told, subtask_tree
 from joey.cli.transcript import as_markdown, read_rows
 from joey.core.secrets import without_secrets
 from joey.ports import Store, TaskMetadata
@@ -18,7 +20,7 @@ from joey.ports.task_index import TaskIndex
 
 
 def export_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:
-    """Secrets are left out as they are where a configuration is shown.
+    """Secrets are left out: fields of that name, keys in use, and what looks like one.
 
     Raises:
         UsageError: it cannot be written there.
@@ -32,8 +34,9 @@ def export_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:
         write_out(data)
         return
     path = Path(arguments.output)
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if arguments.force else os.O_EXCL)
     try:
-        with path.open("wb" if arguments.force else "xb") as file:
+        with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
             file.write(data)
     except FileExistsError as error:
         raise UsageError(f"{path} is there already; --force replaces it") from error
@@ -42,13 +45,15 @@ def export_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:
 
 
 def _document(store: Store, index: TaskIndex, task: TaskMetadata, form: str) -> bytes:
-    facts = without_secrets(msgspec.to_builtins(task))
-    rows = without_secrets(read_rows(store, task.id))
+    blot = learn_all().blot
+    facts = without_secrets(msgspec.to_builtins(as_told(task, store)), blot)
+    rows = without_secrets(read_rows(store, task.id), blot)
     if form == "json":
         whole = msgspec.json.encode({**facts, "messages": rows})
         return msgspec.json.format(whole, indent=2) + b"\n"
     shown = msgspec.convert(facts, TaskMetadata)
-    return as_markdown(shown, rows, subtask_tree(task, index, store)).encode("utf-8", "replace")
+    text = as_markdown(shown, rows, subtask_tree(task, index, store))
+    return blot(text).encode("utf-8", "replace")
 
 
 def _export_folder(store: Store, task: TaskMetadata, arguments: Namespace) -> None:
@@ -57,5 +62,7 @@ def _export_folder(store: Store, task: TaskMetadata, arguments: Namespace) -> No
     if arguments.output is None:
         raise UsageError("--format roo writes a folder; say with -o DIR where to put it")
     records = store.read(task.id)
-    folder = write_roo_folder(task, records, Path(arguments.output), force=arguments.force)
+    folder = write_roo_folder(
+        task, records, Path(arguments.output), force=arguments.force, blot=learn_all().blot
+    )
     write_out(f"{folder}\n".encode())

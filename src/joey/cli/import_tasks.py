@@ -17,12 +17,12 @@ from joey.app.exchange import Exchange, ForeignTask, Sighting, disk_is_full
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.outputs import write_out
 from joey.cli.sanitise import one_line
-from joey.cli.wrapping import cells, columns
+from joey.cli.table import table
+from joey.cli.wrapping import columns
 from joey.errors import StoreError
 
 _HEADS = ("program", "id", "changed", "rows", "state", "title")
 _STATES = ("imported", "ready", "incomplete", "skipped", "damaged")
-_TITLE = 60
 _SHOWN_PROBLEMS = 10
 
 
@@ -90,22 +90,15 @@ def _counted(tasks: Sequence[ForeignTask], doing: str) -> Iterator[ForeignTask]:
 
 def _table(sightings: Sequence[Sighting], width: int | None) -> list[str]:
     """A line for each task, under the place that it is in."""
-    rows = [_HEADS[:-1], *map(_cells, sightings)]
-    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
-    fronts = [
-        "  ".join(text + " " * (size - cells(text)) for text, size in zip(row, widths, strict=True))
-        for row in rows
-    ]
-    room = _TITLE if width is None else max(_TITLE // 3, width - cells(fronts[0]) - 2)
-    titles = [_HEADS[-1], *(one_line(each.title, room) for each in sightings)]
-    lines = [f"{front}  {title}" for front, title in zip(fronts, titles, strict=True)]
+    lines = table([_HEADS, *map(_cells, sightings)], width, firm={1, 2, 3, 4})
     places = dict.fromkeys(f"{each.program or 'tasks'}: {each.place}" for each in sightings)
     return [*(one_line(place, 400) for place in places), "", *lines]
 
 
 def _cells(seen: Sighting) -> tuple[str, ...]:
     changed = datetime.fromtimestamp(seen.changed / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
-    return (seen.program or "-", one_line(seen.id, 40), changed, str(seen.rows), seen.state)
+    facts = (seen.program or "-", one_line(seen.id, 40), changed, str(seen.rows), seen.state)
+    return (*facts, one_line(seen.title, 1000))
 
 
 def _sum_up(sightings: Sequence[Sighting], *, dry_run: bool) -> None:

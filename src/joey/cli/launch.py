@@ -7,9 +7,17 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
+
+from msgspec import structs
 
 from joey.app import make_options
+from joey.app.configuration import configured
+from joey.app.options import remarks_on_settings
+from joey.app.sandboxing import check_unattended
+from joey.app.servers import problems_of_servers
 from joey.cli.exit_codes import UsageError
+from joey.cli.result_schema import load_schema
 from joey.cli.sanitise import one_line
 from joey.cli.wrapping import columns, wrap
 from joey.client.local import Engine, Task, TaskOptions, Unattended
@@ -19,6 +27,7 @@ from joey.core.state import TaskState
 from joey.errors import ConfigError
 from joey.ports import TaskMetadata
 
+MOST_REMARKS = 5
 SHORT = 13
 """Characters of an id that are shown: of ours, those that hold the time."""
 
@@ -29,28 +38,42 @@ async def launch(
     prompt: str,
     images: tuple[str, ...] = (),
     policy: Unattended | None = None,
+    task_id: str | None = None,
+    configuration: dict[str, Any] | None = None,
 ) -> Task:
-    """The task that the flags ask for, at work.
+    """The task that the flags ask for, at work. A new one may be given an id, and settings that
+    count for it alone.
 
     Raises:
         UserError
     """
     earlier = earlier_task(engine, arguments)
     options = options_for(arguments, earlier, policy)
+    if configuration:
+        options = configured(options, configuration)
+    if arguments.yes and options.settings is not None:
+        await check_unattended(options.settings)
     if earlier is None:
-        return _introduce(await engine.start(prompt, images=images, options=options))
+        started = await engine.start(prompt, images=images, options=options, task_id=task_id)
+        return introduce(started)
     if not prompt.strip() and policy is not None and earlier.status == TaskState.COMPLETED:
         raise UsageError(f"task {earlier.id} is done; say what is to be done next")
-    return _introduce(
-        await engine.resume(earlier.id, prompt or None, images=images, options=options)
-    )
+    task_id = earlier.id
+    if arguments.fork:
+        task_id = (await engine.fork(earlier.id, options=options)).id
+    return introduce(await engine.resume(task_id, prompt or None, images=images, options=options))
 
 
-def _introduce(task: Task) -> Task:
-    """Say in a line what of the person's files could not be used."""
+def introduce(task: Task) -> Task:
+    """Say in a line each what of the person's files could not be used."""
     customs = task.bench.extras.customs
     line = notice(customs.warnings) if customs is not None else None
-    if line is not None:
+    lines = [] if line is None else [line]
+    if task.bench.extras.mcp is not None:
+        problems = problems_of_servers(task.bench.workspace)
+        lines += (f"joey: {one_line(problem, 400)}" for problem in problems)
+    lines += (f"joey: {one_line(remark, 400)}" for remark in remarks_on_settings()[:MOST_REMARKS])
+    for line in lines:
         print(wrap(line, columns(sys.stderr)), file=sys.stderr)
     return task
 
@@ -136,7 +159,9 @@ def options_for(
             raise UsageError(str(error)) from error
         raise
     _check_address(arguments.base_url, options)
-    return options
+    if arguments.json_schema is None:
+        return options
+    return structs.replace(options, result_schema=load_schema(arguments.json_schema))
 
 
 def _check_address(url: str | None, options: TaskOptions) -> None:
@@ -173,11 +198,14 @@ def _options(
         allow=tuple(arguments.allow),
         deny=tuple(arguments.deny),
         allow_writes=arguments.allow_writes,
+        no_sandbox=arguments.no_sandbox,
         earlier=earlier,
         limits=Limits(
             max_turns=arguments.max_turns,
             max_cost=arguments.max_budget_usd,
             max_seconds=arguments.max_wall_time,
+            max_tokens=arguments.max_tokens,
+            max_tool_calls=arguments.max_tool_calls,
         ),
         policy=policy,
         system_prompt=_system_prompt(arguments.system_prompt_file),

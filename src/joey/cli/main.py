@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from joey.cli.arguments import parse
 from joey.cli.exit_codes import ExitCode, exit_code_of_error
@@ -17,6 +18,12 @@ from joey.errors import UserError
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
+    code = _main(argv)
+    _flush()
+    return code
+
+
+def _main(argv: Sequence[str] | None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     _open_missing_streams()
     debug = "--debug" in argv
@@ -42,10 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> ExitCode:
-    if arguments.debug and arguments.command != "serve":
-        import logging
+    from joey.cli.logs import set_up_log
 
-        logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
+    set_up_log(debug=arguments.debug and arguments.command != "serve")
     match arguments.command:
         case "tasks":
             from joey.cli.tasks import run_tasks
@@ -63,6 +69,10 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
             from joey.cli.trust import run_trust
 
             return run_trust(arguments)
+        case "permissions":
+            from joey.cli.permissions import run_permissions
+
+            return run_permissions(arguments)
         case "serve":
             from joey.cli.serve import run_serve
 
@@ -83,6 +93,10 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
             from joey.cli.converse import run_conversation
 
             return run_conversation(arguments)
+        case _ if arguments.input_format == "stream-json":
+            from joey.cli.stdin_stream import run_stream
+
+            return run_stream(arguments)
         case _:
             from joey.cli.run import run_print
 
@@ -91,7 +105,7 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
 
 def _is_conversation(arguments: argparse.Namespace) -> bool:
     """A person is there, and has not asked for the answer alone."""
-    if arguments.print or arguments.output_format != "text":
+    if arguments.print or arguments.output_format != "text" or arguments.json_schema:
         return False
     return sys.stdin.isatty() and sys.stdout.isatty()
 
@@ -110,14 +124,28 @@ def _open_missing_streams() -> None:
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8")
 
 
+def _flush() -> None:
+    """What a stream that is gone did not take must not be tried again when the process ends."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            from joey.cli.outputs import leave
+
+            leave(stream)
+
+
 def _complain(message: str, debug: bool) -> None:
+    from joey.cli.logs import discreet
+
     if debug:
         import traceback
 
-        traceback.print_exc()
+        print(discreet(traceback.format_exc()), end="", file=sys.stderr)
     from joey.cli.sanitise import sanitise
     from joey.cli.sentences import in_a_sentence
     from joey.cli.wrapping import columns, wrap
 
-    text = f"joey: {in_a_sentence(sanitise(message))}"
-    print(wrap(text, columns(sys.stderr)), file=sys.stderr)
+    text = f"joey: {in_a_sentence(sanitise(discreet(message)))}"
+    with suppress(OSError):  # the terminal is gone, and the exit code has to do
+        print(wrap(text, columns(sys.stderr)), file=sys.stderr)

@@ -10,26 +10,33 @@ from typing import Any
 
 import msgspec
 
-from joey.app.shelf import Listed, Shelf, open_shelf
+from joey.app.shelf import Listed, ServerNotFoundError, Shelf, open_shelf
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import workspace_of
 from joey.cli.outputs import write_out
 from joey.cli.sanitise import one_line, sanitise
-from joey.cli.wrapping import cells, columns
+from joey.cli.table import table
+from joey.cli.wrapping import columns
 from joey.core.mcp import McpServer
 
 _OWNERS = {"project": "project", "global": "yours"}
 
 
 def run_mcp(arguments: Namespace) -> ExitCode:
-    shelf = open_shelf(workspace_of(arguments))
+    try:
+        return _run(open_shelf(workspace_of(arguments)), arguments)
+    except ServerNotFoundError as error:
+        raise UsageError(str(error)) from error
+
+
+def _run(shelf: Shelf, arguments: Namespace) -> ExitCode:
     match arguments.action:
         case "list":
             _list(shelf, as_json=arguments.json)
         case "add":
             _add(shelf, arguments)
         case "remove":
-            path = shelf.remove(arguments.name, project=True if arguments.project else None)
+            path = shelf.remove(arguments.name, project=arguments.project)
             print(f"removed {sanitise(arguments.name)} from {path}")
         case "test":
             return asyncio.run(_test(shelf, arguments.name, as_json=arguments.json))
@@ -68,12 +75,8 @@ def _table(servers: Sequence[Listed], width: int | None) -> Iterator[str]:
     if width is None:
         yield from ("\t".join([*row, how]) for row, how in zip(rows, reached, strict=True))
         return
-    rows.insert(0, ["name", "from", "kind", "state"])
-    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
-    for row, how in zip(rows, ["reached by", *reached], strict=True):
-        padded = [text + " " * (size - cells(text)) for text, size in zip(row, widths, strict=True)]
-        front = "  ".join(padded)
-        yield f"{front}  {one_line(how, max(10, width - cells(front) - 2))}"
+    whole = [[*row, how] for row, how in zip(rows, reached, strict=True)]
+    yield from table([["name", "from", "kind", "state", "reached by"], *whole], width, firm={0})
 
 
 def _add(shelf: Shelf, arguments: Namespace) -> None:

@@ -41,9 +41,11 @@ def mcp_parser() -> Parser:
     listed.add_argument("--json", action="store_true", help="as a JSON array")
     added = _action(actions, "add", "name a server in a file: … NAME -- COMMAND ARGUMENTS")
     _add_adding(added)
-    removed = _action(actions, "remove", "take a server out of its file")
+    removed = _action(actions, "remove", "take a server out of your file, or the project's")
     removed.add_argument("name", metavar="NAME")
-    removed.add_argument("--project", action="store_true", help="only from the project's file")
+    removed.add_argument(
+        "--project", action="store_true", help="out of .roo/mcp.json of the workspace"
+    )
     tested = _action(actions, "test", "start a server, and say what it offers or what is wrong")
     tested.add_argument("name", metavar="NAME")
     tested.add_argument("--json", action="store_true", help="as a JSON object")

@@ -14,7 +14,8 @@ from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import workspace_of
 from joey.cli.outputs import write_out
 from joey.cli.sanitise import one_line, sanitise
-from joey.cli.wrapping import cells, columns, wrap
+from joey.cli.table import table
+from joey.cli.wrapping import columns, wrap
 from joey.core.customs import RuleFile
 from joey.core.modes import Grant, Mode, find_mode
 from joey.errors import ConfigError
@@ -46,12 +47,8 @@ def _table(modes: Iterable[Mode], width: int | None) -> Iterator[str]:
     if width is None:
         yield from ("\t".join([*row, why]) for row, why in zip(rows, purposes, strict=True))
         return
-    rows.insert(0, ["mode", "name", "from", "may"])
-    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
-    for row, why in zip(rows, ["use it for", *purposes], strict=True):
-        padded = [text + " " * (size - cells(text)) for text, size in zip(row, widths, strict=True)]
-        front = "  ".join(padded)
-        yield f"{front}  {one_line(why, max(10, width - cells(front) - 2))}"
+    whole = [[*row, why] for row, why in zip(rows, purposes, strict=True)]
+    yield from table([["mode", "name", "from", "may", "use it for"], *whole], width, firm={0, 2})
 
 
 def _groups(mode: Mode) -> str:

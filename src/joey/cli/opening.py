@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from joey import __version__
+from joey.cli.sanitise import one_line
 from joey.client.local import TaskOptions
+from joey.core.secrets import without_secrets
+from joey.core.settings import Route
 
 _SPOKEN = ("completion_result", "text")
 
@@ -17,7 +20,20 @@ def introduction(options: TaskOptions) -> str:
     profile, workspace = options.profile, options.workspace
     assert profile is not None
     assert workspace is not None
-    return f"joey {__version__} · {profile.model} ({profile.provider}) · {_shown(workspace)}"
+    spoken = f"{profile.provider} at {_address(profile.base_url)}" if profile.base_url else ""
+    model = f"{profile.model} ({spoken or profile.provider})"
+    return f"joey {__version__} · {model} · {_shown(workspace)}"
+
+
+def destination(route: Route) -> str:
+    """Where a task's words go, when that is not the provider's own address; else nothing."""
+    if not route.base_url:
+        return ""
+    return f"talking to {_address(route.base_url)} as to {route.provider}"
+
+
+def _address(url: str) -> str:
+    return one_line(str(without_secrets(url)), 200)
 
 
 def last_words(rows: Sequence[dict[str, Any]]) -> str:

@@ -15,7 +15,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.app import joey_home, make_options
+from joey.app.hooks import hooks_here
+from joey.app.sandboxing import sandbox_report
+from joey.core.secrets import without_secrets
 from joey.errors import ConfigError, UserError
+from joey.ports import Level
 
 OLDEST_PYTHON = (3, 11)
 ENOUGH_DISK = 1024**3
@@ -102,6 +106,30 @@ def probe_git() -> Finding:
     return Finding("git", Status.OK, _first_line([path, "--version"]) or path)
 
 
+def probe_sandbox() -> Finding:
+    """What confines commands, found out by running a hostile one."""
+    report = sandbox_report()
+    reasons = "; ".join(f"{level}: {reason}" for level, reason in report.reasons.items())
+    if report.level is Level.NONE:
+        advice = "Every command will be asked for. Install bubblewrap, or see --no-sandbox."
+        return Finding("Sandbox", Status.WARN, f"none works ({reasons})", advice)
+    found = f"{report.level} ({reasons})" if reasons else str(report.level)
+    return Finding("Sandbox", Status.OK, found, " ".join(report.gaps))
+
+
+def probe_hooks() -> Finding:
+    """Yours, and what this folder would add."""
+    try:
+        hooks, untrusted = hooks_here(Path.cwd())
+    except UserError as error:
+        return Finding("Hooks", Status.WARN, "could not be read", str(error))
+    listed = "; ".join(f"{hook.event}: {hook.shown}" for hook in hooks) or "none"
+    if not untrusted:
+        return Finding("Hooks", Status.OK, listed)
+    found = f"{listed}; {untrusted} of this folder not used"
+    return Finding("Hooks", Status.WARN, found, "Look at them with joey trust.")
+
+
 def probe_keys() -> Finding:
     """Names only: a key is never shown."""
     found = sorted(
@@ -135,7 +163,7 @@ def probe_model() -> Finding:
         return Finding("Model", Status.WARN, "could not be chosen", str(error))
     profile = options.profile
     assert profile is not None
-    where = f" at {profile.base_url}" if profile.base_url else ""
+    where = f" at {without_secrets(profile.base_url)}" if profile.base_url else ""
     return Finding("Model", Status.OK, f"{profile.model} of {profile.provider}{where}")
 
 
@@ -152,8 +180,11 @@ def _listens(port: int) -> bool:
 
 
 def _first_line(command: list[str]) -> str:
+    env = {"PATH": os.environ.get("PATH", os.defpath)}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=5, check=False, env=env
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.partition("\n")[0]

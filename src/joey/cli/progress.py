@@ -6,9 +6,12 @@ import sys
 from collections import Counter
 from typing import TextIO
 
+import msgspec
+from msgspec import Struct
+
 from joey.cli.answers import follow_up
 from joey.cli.sanitise import one_line
-from joey.cli.sentences import COMMAND_TOOL, command_end, mishap, trouble, waiting
+from joey.cli.sentences import COMMAND_TOOL, command_end, mishap, shrinkage, trouble, waiting
 from joey.cli.wrapping import columns, wrap
 from joey.core.asks import APPROVALS, AskKind
 from joey.core.event_base import TokenUsage
@@ -18,6 +21,7 @@ from joey.core.events import (
     ChildSpawned,
     Countdown,
     Event,
+    ModeSwitched,
     ReplyReceived,
     Said,
     TaskAborted,
@@ -30,9 +34,18 @@ from joey.core.events import (
 )
 from joey.core.history.api import COMPLETION
 from joey.core.messages import TextPart
+from joey.core.revisions import ContextCondensed, ContextTruncated
 
 WIDTH = 120
 """Of a line where no terminal says how wide it is."""
+
+
+class _Call(Struct, frozen=True, rename="camel"):
+    """What the row of a call says about somebody else's tool."""
+
+    server_name: str = ""
+    tool_name: str = ""
+    arguments: str = ""
 
 
 class Progress:
@@ -64,15 +77,28 @@ class Progress:
                 self._answered(event, self._asked.pop(ts))
             case ToolFinished(tool=tool) if tool == COMMAND_TOOL and (end := command_end(event)):
                 self.brief(f"  {end}")
-            case Said(say="error"):
-                self.brief(f"! {one_line(mishap(event.text), 2 * WIDTH)}")
-            case Said(say="rooignore_error"):
-                self.brief(f"! {one_line(event.text)} is hidden by .rooignore")
+            case Said():
+                self._said(event)
+            case ContextCondensed() | ContextTruncated():
+                self.line(f"~ {shrinkage(event)}")
+            case ModeSwitched(mode=mode):
+                self.brief(f"  now in {mode} mode")
             case Countdown(ts=ts) if ts != self._counted:
                 self._counted = ts
                 self.line(f"~ {waiting(event)}: {one_line(trouble(event.message), 2 * WIDTH)}")
             case TaskCreated():
                 self.line(f"joey: task {event.task_id} · {event.model} · {event.mode}")
+
+    def _said(self, event: Said) -> None:
+        match event.say:
+            case "error":
+                self.brief(f"! {one_line(mishap(event.text), 2 * WIDTH)}")
+            case "hook_message":
+                self.brief(f"  {one_line(event.text, 2 * WIDTH)}")
+            case "rooignore_error":
+                self.brief(f"! {one_line(event.text)} is hidden by .rooignore")
+            case "condense_context_error":
+                self.line(f"~ not condensed: {one_line(event.text, 2 * WIDTH)}")
 
     def _answered(self, event: AskAnswered, kind: AskKind) -> None:
         if kind is AskKind.FOLLOWUP:
@@ -96,7 +122,7 @@ class Progress:
             return
         try:
             print(text, file=self._stream, flush=True)
-        except (BrokenPipeError, ValueError):
+        except (OSError, ValueError):
             self._stream = None
 
 
@@ -147,7 +173,19 @@ def cut_short(text: str, width: int) -> str:
 def describe_call(tool: str, path: str | None, text: str) -> str:
     if tool == COMMAND_TOOL:
         return f"$ {one_line(text, 2 * WIDTH)}"
-    return f"· {one_line(f'{tool} {path or str()}', 2 * WIDTH)}"
+    return f"· {one_line(_described(tool, path, text), 2 * WIDTH)}"
+
+
+def _described(tool: str, path: str | None, text: str) -> str:
+    """Calls of servers and of custom tools are nothing without their arguments."""
+    if '"arguments":' not in text:
+        return f"{tool} {path or ''}"
+    try:
+        row = msgspec.json.decode(text, type=_Call)
+    except msgspec.DecodeError:
+        return f"{tool} {path or ''}"
+    name = f"{row.server_name}: {row.tool_name}" if row.server_name else tool
+    return f"{name} {row.arguments if row.arguments != '{}' else ''}"
 
 
 def describe_cost(usage: TokenUsage) -> str:

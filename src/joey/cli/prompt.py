@@ -85,6 +85,11 @@ def _piped(stdin: TextIO, *, patient: bool) -> str:
         data += chunk
         if len(data) > MAX_PROMPT:
             raise _too_long()
+    if 0 in data:
+        raise UsageError(
+            "what comes through standard input is not text (it has NUL bytes). Put it into a file"
+            " of the workspace and name the file in the prompt; pictures go with --image"
+        )
     return _decode(bytes(data))
 
 

@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from joey.cli.answers import hint_of, question_of
-from joey.cli.cards import CommandOutput, card, wrapped
+from joey.cli.cards import CommandOutput, card, is_custom, wrapped
 from joey.cli.flow import Flow
 from joey.cli.markdown_stream import MarkdownStream
 from joey.cli.sanitise import one_line, sanitise
-from joey.cli.sentences import COMMAND_TOOL, command_end, mishap, trouble, waiting, why_asked
+from joey.cli.sentences import (
+    COMMAND_TOOL,
+    command_end,
+    mishap,
+    shrinkage,
+    trouble,
+    waiting,
+    why_asked,
+)
 from joey.cli.wrapping import NARROWEST
 from joey.core.asks import APPROVALS
 from joey.core.events import (
@@ -21,6 +29,7 @@ from joey.core.events import (
     CommandGrew,
     Countdown,
     Event,
+    ModeSwitched,
     ReplyReceived,
     RequestStarted,
     RowGrew,
@@ -34,6 +43,7 @@ from joey.core.events import (
     UserSaid,
 )
 from joey.core.messages import ReasoningPart, TextPart
+from joey.core.revisions import ContextCondensed, ContextTruncated, TaskRewound
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,6 +71,8 @@ class Renderer:
         self._asked: dict[int, str] = {}
         """Calls that a person or a policy was asked about, by the question."""
         self._rejected: set[str] = set()
+        self._custom: set[str] = set()
+        """Calls of tools that the user wrote: only their results say what they did."""
 
     def show(self, event: Event) -> None:
         if type(event) in PASSING:
@@ -76,6 +88,8 @@ class Renderer:
                 self._reasoning[ts] = Flow(self._console)
             case RowOpened(tool=str(tool)):
                 self.passing(f"{tool}…")
+            case RowOpened(say="condense_context"):
+                self.passing("condensing the conversation…")
             case Countdown(seconds=seconds) if seconds:
                 self.passing(f"{waiting(event)}: {one_line(trouble(event.message))}")
             case CommandGrew():
@@ -104,8 +118,13 @@ class Renderer:
             case TodosChanged():
                 marks = (f"  {_TODO_MARKS[todo.status]} {todo.content}" for todo in event.todos)
                 self.print(Text(sanitise("\n".join(marks))))
-            case TaskAborted():
-                self.note("interrupted")
+            case ContextCondensed() | ContextTruncated():
+                self.note(shrinkage(event))
+            case ModeSwitched(mode=mode):
+                self.note(f"now in {mode} mode")
+            case TaskAborted() | TaskRewound():
+                went_back = isinstance(event, TaskRewound)
+                self.note("back at an earlier message" if went_back else "interrupted")
             case TaskFailed():
                 self.error(event.message)
 
@@ -138,6 +157,10 @@ class Renderer:
     @property
     def echoes(self) -> bool:
         return self._echo
+
+    def shows_result(self, event: ToolFinished) -> bool:
+        """Whether the end of this call will be drawn."""
+        return event.tool == COMMAND_TOOL or event.call_id in self._custom
 
     def another(self) -> Renderer:
         """One for another task on the same screen."""
@@ -233,6 +256,8 @@ class Renderer:
     # Tools
 
     def _show_call(self, event: ToolAnnounced | AskOpened, *, asked: bool) -> None:
+        if event.call_id and is_custom(event.text):
+            self._custom.add(event.call_id)
         # The lines of a command must not be taken for one line that was broken.
         deeper = 2 if event.tool == COMMAND_TOOL else 0
         self.print(card(event.tool or "", event.text, event.path, event.diff, asked=asked), deeper)
@@ -240,6 +265,11 @@ class Renderer:
     def _show_output(self, output: str) -> None:
         self._output = self._output or CommandOutput()
         for line in self._output.feed(output):
+            self._output_line(line)
+
+    def _show_whole(self, text: str) -> None:
+        output = CommandOutput()
+        for line in (*output.feed(text), *output.close()):
             self._output_line(line)
 
     def _output_line(self, line: str) -> None:
@@ -253,6 +283,9 @@ class Renderer:
         if event.call_id in self._rejected:
             self._rejected.discard(event.call_id)
             self.note("  rejected")
+        elif event.call_id in self._custom:
+            self._custom.discard(event.call_id)
+            self._show_whole(event.content)
         elif event.tool == COMMAND_TOOL and (end := command_end(event)):
             self.note(f"  {end}")
 
@@ -267,6 +300,8 @@ class Renderer:
         match event.say:
             case "error":
                 self.error(one_line(mishap(event.text), 400))
+            case "hook_message":
+                self.note(one_line(event.text, 400))
             case "rooignore_error":
                 self.error(f"{one_line(event.text)} is hidden by .rooignore")
             case "completion_result":
@@ -275,6 +310,8 @@ class Renderer:
                 self._show_output(event.text)
             case "mcp_server_response":
                 self._show_output(f"{event.text}\n")
+            case "condense_context_error":
+                self.note(f"not condensed: {one_line(event.text, 400)}")
             case "api_req_retry_delayed":
                 self.note(one_line(trouble(event.text), 400))
 

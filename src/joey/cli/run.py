@@ -8,17 +8,20 @@ from argparse import Namespace
 
 from joey.app import open_engine
 from joey.cli import brought_along
-from joey.cli.exit_codes import ExitCode, UsageError, exit_code_of, exit_code_of_error
+from joey.cli.exit_codes import ExitCode, UsageError, exit_code_of_error
 from joey.cli.launch import launch, short_id
+from joey.cli.opening import destination
 from joey.cli.outputs import OUTPUTS, Output, leave_stdout
 from joey.cli.progress import FamilyProgress, Progress, total_cost
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.refusals import tell_refusals
+from joey.cli.run_results import interrupted, result_of
 from joey.cli.sentences import in_a_sentence, outcome
+from joey.cli.server_watch import ServerWatch
 from joey.cli.signals import Interruption, interruptible
 from joey.cli.stream_json import RunResult
 from joey.client.family import family
-from joey.client.local import Aborted, Completed, Failed, Task, Unattended
+from joey.client.local import Task, Unattended
 from joey.errors import UserError
 
 
@@ -44,13 +47,17 @@ async def _run(
     arguments: Namespace, prompt: str, images: tuple[str, ...], output: Output
 ) -> ExitCode:
     policy, progress = Unattended(), Progress()
-    with interruptible() as interruption:
+    with interruptible(parts=True) as interruption:
         async with open_engine(ephemeral=arguments.ephemeral) as engine:
             try:
-                task = await launch(engine, arguments, prompt, images, policy)
+                launching = launch(engine, arguments, prompt, images, policy)
+                task = await interruption.stoppable(launching)
             except asyncio.CancelledError:
-                return _must_have(interruption)
+                output.end(interrupted(code := _must_have(interruption)))
+                return code
             output.begin(task.id)
+            if where := destination(task.bench.route):
+                progress.line(f"joey: {where}")
             if note := brought_along.note(task.bench.workspace):
                 progress.line(f"joey: {note}")
             since = 0
@@ -58,17 +65,13 @@ async def _run(
                 # It has said much before; only this run is told.
                 since = task.bus.seq
                 progress.line(f"joey: going on with task {task.id}")
-            voices = FamilyProgress(task.id, progress)
             try:
-                async with family(task, task.events(since), whole=not since) as told:
-                    async for each in told:
-                        if each.teller is task:
-                            output.hear(each.event)
-                        voices.hear(each.teller.id, each.event)
+                await interruption.stoppable(_follow(task, since, output, progress))
             except asyncio.CancelledError:
                 progress.line("joey: stopping…")
                 await task.cancel()
-            run = await _result(task, policy, interruption)
+            ending = await task.wait()
+            run = result_of(task, ending, refused=bool(policy.refused), signal=interruption.code)
             output.end(run)
             short = short_id(task.id, engine.ids())
     if run.code == "needs_person":
@@ -78,32 +81,22 @@ async def _run(
     return ExitCode(run.exit_code)
 
 
+async def _follow(task: Task, since: int, output: Output, progress: Progress) -> None:
+    voices = FamilyProgress(task.id, progress)
+    servers = ServerWatch(task.bench.extras.mcp, lambda text: progress.line(f"joey: {text}"))
+    with servers.waiting():
+        async with family(task, task.events(since), whole=not since) as told:
+            async for each in told:
+                if each.teller is task:
+                    output.hear(each.event)
+                    servers.hear(each.event)
+                voices.hear(each.teller.id, each.event)
+
+
 def _must_have(interruption: Interruption) -> ExitCode:
     if interruption.code is None:
         raise asyncio.CancelledError
     return interruption.code
-
-
-async def _result(task: Task, policy: Unattended, interruption: Interruption) -> RunResult:
-    ending = await task.wait()
-    exit_code = exit_code_of(ending, refused=bool(policy.refused))
-    code, reason = "completed", ""
-    match ending:
-        case Completed() if policy.refused:
-            code, reason = "needs_person", "Something was not allowed, and nobody was there to ask."
-        case Failed(code, reason):
-            pass
-        case Aborted():
-            code, reason = "aborted", "The run was interrupted."
-            exit_code = interruption.code or exit_code
-    return RunResult(
-        exit_code=exit_code,
-        code=code,
-        reason=reason,
-        result=ending.result if isinstance(ending, Completed) else None,
-        usage=task.total_usage,
-        task_id=task.id,
-    )
 
 
 def _tell(run: RunResult, short: str, progress: Progress, *, kept: bool) -> None:

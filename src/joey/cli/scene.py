@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from joey.cli.render import Renderer
 from joey.cli.sanitise import one_line
-from joey.cli.sentences import COMMAND_TOOL
 from joey.client.session import Session
 from joey.core.events import (
     PASSING,
@@ -16,6 +15,7 @@ from joey.core.events import (
     CallGrew,
     ChildSpawned,
     Event,
+    ModeSwitched,
     ReplyReceived,
     RequestStarted,
     RowOpened,
@@ -33,6 +33,7 @@ from joey.core.events import (
     UserSaid,
 )
 from joey.core.messages import CallPart
+from joey.core.revisions import ContextCondensed, ContextTruncated
 
 TITLE = 70
 UNSEEN = frozenset({"api_req_retried", "subtask_result"})
@@ -123,15 +124,17 @@ class Scene:
                 )
             case RowOpened(tool=tool):
                 return tool is not None
-            case ToolFinished(tool=tool):
-                return tool == COMMAND_TOOL
+            case ToolFinished():
+                return self._renderer_of(teller).shows_result(event)
             case Said(say=say):
                 return say not in UNSEEN
             case UserSaid():
                 return self._renderer_of(teller).echoes
             case UsageChanged() | CallGrew():
                 return False
-            case AskOpened() | ToolAnnounced() | TodosChanged() | TaskAborted() | TaskFailed():
+            case AskOpened() | ToolAnnounced() | TodosChanged() | ModeSwitched():
+                return True
+            case TaskAborted() | TaskFailed() | ContextCondensed() | ContextTruncated():
                 return True
             case _:
                 return type(event) in PASSING

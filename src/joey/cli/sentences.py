@@ -7,6 +7,7 @@ import re
 import msgspec
 
 from joey.core.events import Countdown, ToolFinished
+from joey.core.revisions import ContextCondensed, ContextTruncated
 
 COMMAND_TOOL = "execute_command"
 
@@ -16,9 +17,13 @@ OUTCOMES = {
     "aborted": "interrupted",
     "mistakes": "stopped: the model kept making mistakes",
     "declined": "stopped: the task was not resumed",
+    "schema": "stopped: the model gave no result of the form that was asked for",
     "turns": "stopped: the limit of turns is reached",
+    "calls": "stopped: the limit of tool calls is reached",
     "budget": "stopped: the budget is used up",
+    "tokens": "stopped: the limit of tokens is reached",
     "time": "stopped: the time is up",
+    "context": "failed: this is more than the model's window holds",
     "internal": "failed: a defect of joey",
     "provider:auth": "failed: the provider does not accept the key",
     "provider:not_found": "failed: the provider does not know the model or the address",
@@ -59,6 +64,15 @@ _NAMES = re.compile(r"(?:I|Anthropic|Git|Ollama|Python|Roo)\b|\w+[A-Z_.]\w")
 def outcome(code: str) -> str:
     """How a run ended."""
     return OUTCOMES.get(code, "failed")
+
+
+def shrinkage(event: ContextCondensed | ContextTruncated) -> str:
+    """What became of the model's window."""
+    tokens = f"{event.tokens_before:,} → {event.tokens_after:,} tokens"
+    if isinstance(event, ContextTruncated):
+        return f"the model's window was full: its oldest messages are hidden ({tokens})"
+    cost = f", ${event.cost:.2f}" if event.cost else ""
+    return f"the conversation is condensed ({tokens}{cost})"
 
 
 def in_a_sentence(text: str) -> str:

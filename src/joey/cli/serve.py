@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from joey.app import Setup, open_engine, open_store
+from joey.app.secrecy import KNOWN
 from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import workspace_of
 from joey.cli.signals import interruptible
@@ -35,7 +36,9 @@ async def _serve(arguments: Namespace) -> ExitCode:
     setup = Setup(workspace=workspace_of(arguments))
     file = Path(arguments.token_file) if arguments.token_file else None
     token = find_token(setup.home, os.environ, file)
-    log_to(sys.stderr, logging.DEBUG if arguments.debug else logging.INFO, secret=token.value)
+    KNOWN.learn(token.value)
+    KNOWN.learn_environment(os.environ)
+    log_to(sys.stderr, logging.DEBUG if arguments.debug else logging.INFO, KNOWN.blot)
     hub = Hub(open_engine(home=setup.home), open_store(setup.home), setup)
     try:
         with interruptible(signal.SIGINT, signal.SIGTERM) as interruption:

@@ -1,13 +1,19 @@
-"""Ctrl-C and its relatives."""
+"""Ctrl-C and its relatives.
+
+The first signal stops what is being done, cleanly. The second ends the process, and with it the
+programs that it started; a terminal that hangs up may say so several times, and is heard once.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
+from typing import Any, TypeVar
 
 from joey.cli.exit_codes import ExitCode
 
@@ -16,33 +22,58 @@ _CODES = {
     signal.SIGINT: ExitCode.INTERRUPTED,
     signal.SIGTERM: ExitCode.TERMINATED,
 }
+T = TypeVar("T")
 
 
 class Interruption:
     """Which signal stopped the run, once one did."""
 
-    code: ExitCode | None = None
+    def __init__(self, work: asyncio.Task[Any] | None = None) -> None:
+        self.code: ExitCode | None = None
+        self._work = work
+
+    async def stoppable(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do this; a signal cancels it, also one that has come already.
+
+        Raises:
+            CancelledError
+        """
+        doing: asyncio.Task[T] = asyncio.ensure_future(work)
+        self._work = doing
+        if self.code is not None:
+            self.stop()
+        try:
+            return await doing
+        finally:
+            self._work = None
+
+    def stop(self) -> None:
+        work, self._work = self._work, None
+        if work is not None:
+            work.cancel()
+
+
+_current = Interruption()
+
+
+def was_stopped() -> bool:
+    """A signal has come, perhaps just now, while the loop is held up."""
+    return _current.code is not None
 
 
 @contextmanager
-def interruptible(*numbers: signal.Signals) -> Iterator[Interruption]:
+def interruptible(*numbers: signal.Signals, parts: bool = False) -> Iterator[Interruption]:
     """The first of these signals (all that we know, unless some are named) cancels the asyncio
-    task that is inside; the next ends the process. What is ignored (`nohup`) stays ignored."""
+    task that is inside, or with `parts` what it does as `stoppable`; another ends the process.
+    What is ignored (`nohup`) stays ignored."""
+    global _current  # noqa: PLW0603 (a process has one set of signals)
     heeded = [n for n in numbers or _CODES if signal.getsignal(n) is not signal.SIG_IGN]
     loop = asyncio.get_running_loop()
-    inside = asyncio.current_task()
-    assert inside is not None
-    interruption = Interruption()
-
-    def stop(number: signal.Signals) -> None:
-        interruption.code = _CODES[number]
-        for again in heeded:
-            loop.remove_signal_handler(again)
-            signal.signal(again, _leave_at_once)
-        inside.cancel()
-
+    interruption = _current = Interruption(None if parts else asyncio.current_task())
     for number in heeded:
-        loop.add_signal_handler(number, stop, number)
+        loop.add_signal_handler(number, interruption.stop)
+        # The loop hears of it when it gets round to it; this is called at once.
+        signal.signal(number, _note)
     try:
         yield interruption
     finally:
@@ -51,6 +82,20 @@ def interruptible(*numbers: signal.Signals) -> Iterator[Interruption]:
                 loop.remove_signal_handler(number)
 
 
-def _leave_at_once(number: int, frame: FrameType | None) -> None:
-    # The journal is written as things happen: nothing that was acknowledged is lost.
-    os._exit(_CODES[signal.Signals(number)])
+def _note(number: int, frame: FrameType | None) -> None:
+    if _current.code is None:
+        _current.code = _CODES[signal.Signals(number)]
+    elif number != signal.SIGHUP:
+        # The journal is written as things happen: nothing that was acknowledged is lost.
+        _end_children()
+        os._exit(_CODES[signal.Signals(number)])
+
+
+def _end_children() -> None:
+    """What we started is in process groups of its own, and would go on without us."""
+    with suppress(OSError):
+        listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")
+        for child in map(int, listed.split()):
+            with suppress(ProcessLookupError, PermissionError):
+                if os.getpgid(child) == child:
+                    os.killpg(child, signal.SIGKILL)

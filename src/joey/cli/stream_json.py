@@ -9,11 +9,11 @@ the last line why a run ended and what all of it cost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from joey.cli.sentences import COMMAND_TOOL
 from joey.core.asks import AskKind
@@ -84,20 +84,20 @@ class RunResult(Struct, frozen=True, kw_only=True):
     """A sentence for the person; nothing when all went well."""
     result: str | None = None
     """What the model presented as the result, if it did."""
+    structured: Any = UNSET
+    """The value of a result that had to fit a JSON schema."""
     usage: TokenUsage = TokenUsage()
     task_id: str = ""
 
 
-def init_line(task_id: str) -> Line:
-    return {
-        "type": "system",
-        "subtype": "init",
-        "content": "Task started",
-        "taskId": task_id,
-        "schemaVersion": SCHEMA_VERSION,
-        "protocol": PROTOCOL,
-        "capabilities": [],
-    }
+def init_line(
+    task_id: str, content: str = "Task started", capabilities: Sequence[str] = ()
+) -> Line:
+    line: Line = {"type": "system", "subtype": "init", "content": content}
+    if task_id:
+        line["taskId"] = task_id
+    said = {"schemaVersion": SCHEMA_VERSION, "protocol": PROTOCOL}
+    return line | said | {"capabilities": list(capabilities)}
 
 
 def result_line(run: RunResult, last_text: str) -> Line:
@@ -117,11 +117,20 @@ def result_line(run: RunResult, last_text: str) -> Line:
         "code": run.code,
         "exitCode": run.exit_code,
     }
+    if run.structured is not UNSET:
+        line["structured"] = run.structured
     if run.task_id:
         line["taskId"] = run.task_id
     if run.reason:
         line["reason"] = run.reason
     return line
+
+
+def error_lines(run: RunResult) -> list[Line]:
+    """What stands before the last line of a run that failed."""
+    if not run.reason or run.code in ("aborted", "needs_person"):
+        return []
+    return [{"type": "error", "content": run.reason, "done": True}]
 
 
 class StreamJson:
@@ -137,9 +146,9 @@ class StreamJson:
         self._names: dict[str, str] = {}
         """What they were called on their lines."""
         self._command = ""
-        self._server_call: str | None = None
-        """The call that an MCP server works on."""
         """The call whose command runs."""
+        self._server_call: tuple[str, str] | None = None
+        """The call that an MCP server works on, and its tool."""
         self._output_id: int | None = None
         """Under which the output of the running command is told."""
         self.last_text = ""
@@ -209,9 +218,9 @@ class StreamJson:
         self._growing.pop(event.ts, None)
         is_asked = isinstance(event, AskOpened) and event.ask is AskKind.USE_MCP_SERVER
         if is_asked or (tool != COMMAND_TOOL and _is_mcp(event.text)):
-            self._server_call = call_id
+            self._server_call = (call_id, tool)
             self._names[call_id] = _MCP
-            return _tool_use(event, "mcp", {"name": _MCP, "input": {"raw": event.text}})
+            return _tool_use(event, "mcp", _server_use(tool, event.text))
         call = self._calls.get(call_id)
         row = {"tool": COMMAND_TOOL, "command": event.text}
         if tool == COMMAND_TOOL:
@@ -237,8 +246,9 @@ class StreamJson:
 
     def _grow_output(self, ts: int, output: str) -> Line:
         if self._server_call is not None:
-            told: Line = {"type": "tool_result", "subtype": "mcp", "id": ts}
-            return told | {"tool_result": {"name": _MCP, "output": output}}
+            call_id, tool = self._server_call
+            told: Line = {"type": "tool_result", "subtype": "mcp", "id": ts, "callId": call_id}
+            return told | {"tool_result": {**_named(_MCP, tool), "output": output}}
         self._output_id = self._output_id or ts
         return {
             "type": "tool_result",
@@ -289,6 +299,17 @@ def _tool_use(event: ToolAnnounced | AskOpened, subtype: str, use: Line) -> Line
     if event.call_id:
         line["callId"] = event.call_id
     return {**line, "tool_use": use, "done": True}
+
+
+def _server_use(tool: str, text: str) -> Line:
+    """Roo's `input` is the row as text; beside it stands what one would look for in there."""
+    row = _row(text)
+    named = _named(_MCP, tool or str(row.get("type") or _MCP))
+    use: Line = {**named, "input": {"raw": text}, "server": row.get("serverName", "")}
+    if "uri" in row:
+        return {**use, "uri": row["uri"]}
+    given = str(row.get("arguments") or "{}")
+    return {**use, "serverTool": row.get("toolName", ""), "arguments": _row(given)}
 
 
 def _named(name: str | None, tool: str) -> Line:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
+from joey.app.worktrees import remove_worktree
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import find_task
 from joey.cli.sanitise import one_line
@@ -33,6 +35,7 @@ def delete_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> ExitCo
     held = [each for each in doomed if _is_held(store, each)]
     for each in (*held, *(each for each in reversed(doomed) if each not in held)):
         store.delete(each.id)
+        asyncio.run(remove_worktree(each.id))
         print(f"deleted {_named(each)}")
     if below and not arguments.with_subtasks:
         print(_left_behind(below), file=sys.stderr)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from joey.cli.sanitise import one_line
-from joey.cli.task_table import status_of, task_table
+from joey.cli.task_table import as_told, status_of, task_table
 from joey.cli.wrapping import cells
 from joey.ports import Store
 from joey.ports.task_index import HIGHLIGHT, FoundTask
@@ -48,8 +48,11 @@ def found_fields(found: Sequence[FoundTask], store: Store) -> list[str]:
     return lines
 
 
-def found_objects(found: Sequence[FoundTask]) -> list[dict[str, Any]]:
-    return [{**msgspec.to_builtins(each.task), "snippet": plain(each.snippet)} for each in found]
+def found_objects(found: Sequence[FoundTask], store: Store) -> list[dict[str, Any]]:
+    return [
+        {**msgspec.to_builtins(as_told(each.task, store)), "snippet": plain(each.snippet)}
+        for each in found
+    ]
 
 
 def plain(snippet: str) -> str:

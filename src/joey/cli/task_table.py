@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
+from msgspec import structs
+
 from joey.cli.sanitise import one_line
-from joey.cli.wrapping import cells
+from joey.cli.table import table
 from joey.core.state import AT_REST, TaskState
 from joey.errors import TaskNotFoundError
 from joey.ports import Store, TaskMetadata
 from joey.ports.task_index import FoundTask, TaskIndex
 
 LONGEST_TITLE = 60
-LONGEST_MODEL = 24
+LONGEST_CELL = 1000
 _STATUS = {TaskState.ABORTED: "interrupted"}
 _AT_WORK = {TaskState.WAITING: "waiting", TaskState.DELEGATED: "delegated"}
 _BELOW = "↳ "
@@ -23,23 +25,17 @@ _BELOW = "↳ "
 def task_table(
     found: Sequence[FoundTask], store: Store, *, with_folder: bool, width: int | None
 ) -> list[str]:
-    """A heading and one line for each task; titles are cut where a terminal of `width` ends."""
+    """A heading and one line for each task, all within a terminal of `width`; None cuts nothing."""
     zone = datetime.now().astimezone().tzname()
-    rows = [["id", f"changed ({zone})", "status", "model", "cost", *_folder(None, with_folder)]]
+    folder = ["folder"] if with_folder else []
+    rows = [["id", f"changed ({zone})", "status", "model", "cost", *folder, "task"]]
     for each in found:
         task = each.task
         cost = f"${task.total_cost:.2f}" if task.total_cost else ""
-        model = one_line(task.model, LONGEST_MODEL)
-        facts = [each.short_id, _when(task), status_of(task, store), model, cost]
-        rows.append([*facts, *_folder(task, with_folder)])
-    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
-    fronts = [
-        "  ".join(text + " " * (size - cells(text)) for text, size in zip(row, widths, strict=True))
-        for row in rows
-    ]
-    room = LONGEST_TITLE if width is None else max(LONGEST_TITLE // 3, width - cells(fronts[0]) - 2)
-    titles = ["task", *(one_line(_title(each.task), room) for each in found)]
-    return [f"{front}  {title}" for front, title in zip(fronts, titles, strict=True)]
+        texts = [task.model, cost, *([task.workspace] if with_folder else []), _title(task)]
+        facts = [each.short_id, _when(task), status_of(task, store)]
+        rows.append([*facts, *(one_line(text, LONGEST_CELL) for text in texts)])
+    return table(rows, width, firm={0, 1, 2, 4})
 
 
 def subtask_tree(task: TaskMetadata, index: TaskIndex, store: Store) -> list[str]:
@@ -84,18 +80,17 @@ def status_of(task: TaskMetadata, store: Store) -> str:
     return _STATUS.get(state, str(state))
 
 
+def as_told(task: TaskMetadata, store: Store) -> TaskMetadata:
+    """With the status that people read everywhere, in place of the one on disk."""
+    return structs.replace(task, status=status_of(task, store))
+
+
 def _is_held(task: TaskMetadata, store: Store) -> bool:
     try:
         return store.is_held(task.id)
     except TaskNotFoundError:
         # Deleted a moment ago, or nothing but its metadata was ever there.
         return False
-
-
-def _folder(task: TaskMetadata | None, wanted: bool) -> list[str]:
-    if not wanted:
-        return []
-    return ["folder"] if task is None else [one_line(task.workspace, 40)]
 
 
 def _when(task: TaskMetadata) -> str:

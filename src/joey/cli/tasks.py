@@ -1,4 +1,4 @@
-"""`joey tasks`: list, search, show, export and delete what is kept of earlier tasks."""
+"""`joey tasks`: list, search, show, export, rewind and delete what is kept of earlier tasks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from joey.cli.outputs import write_out
 from joey.cli.sanitise import sanitise
 from joey.cli.task_finding import opened_index, query_of
 from joey.cli.task_removal import delete_tasks
+from joey.cli.task_rows import listed_rows, row_table
 from joey.cli.task_search import found_fields, found_lines, found_objects
-from joey.cli.task_table import subtask_tree, task_table
+from joey.cli.task_table import as_told, subtask_tree, task_table
 from joey.cli.transcript import as_markdown, read_rows
 from joey.cli.wrapping import columns
 from joey.ports import Store
@@ -42,13 +43,19 @@ def run_tasks(arguments: Namespace) -> ExitCode:
                 export_task(store, index, arguments)
             case "delete":
                 return delete_tasks(store, index, arguments)
+            case "rewind" | "fork":
+                # They open an engine, which takes its time to load.
+                from joey.cli.task_revisions import fork_task, rewind_task
+
+                revise = fork_task if arguments.action == "fork" else rewind_task
+                return revise(index, arguments)
     return ExitCode.DONE
 
 
 def _list(store: Store, index: TaskIndex, arguments: Namespace) -> None:
     page = index.find(query_of(arguments, _place(arguments)), refresh=arguments.refresh)
     if arguments.json:
-        _write_json([msgspec.to_builtins(each.task) for each in page.found])
+        _write_json([msgspec.to_builtins(as_told(each.task, store)) for each in page.found])
         return
     if page.found:
         width = columns(sys.stdout)
@@ -62,7 +69,7 @@ def _search(store: Store, index: TaskIndex, arguments: Namespace) -> None:
         raise UsageError(f"there is no word in {words!r} to search for")
     page = index.find(query_of(arguments, _place(arguments), words), refresh=arguments.refresh)
     if arguments.json:
-        _write_json(found_objects(page.found))
+        _write_json(found_objects(page.found, store))
         return
     if page.found:
         width = columns(sys.stdout)
@@ -88,9 +95,15 @@ def _tell_the_rest(page: TaskPage, arguments: Namespace) -> None:
 
 
 def _show(store: Store, index: TaskIndex, arguments: Namespace) -> None:
-    task = find_task(index.starting(arguments.id), arguments.id)
+    task = as_told(find_task(index.starting(arguments.id), arguments.id), store)
     rows = read_rows(store, task.id)
-    if arguments.json:
+    if arguments.rows:
+        listed = listed_rows(rows)
+        if arguments.json:
+            _write_json(listed)
+        else:
+            _write_lines(row_table(listed, columns(sys.stdout)))
+    elif arguments.json:
         _write_json({**msgspec.to_builtins(task), "messages": rows})
     else:
         _write(sanitise(as_markdown(task, rows, subtask_tree(task, index, store))))

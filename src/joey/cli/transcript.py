@@ -16,6 +16,7 @@ from joey.core.history.ui import UiHistory
 from joey.ports import Store, TaskMetadata
 
 _FENCE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
+_BOXES = {"completed": "x", "in_progress": "-"}
 _CHANGES = ("editedExistingFile", "newFileCreated", "appliedDiff")
 
 
@@ -70,8 +71,10 @@ def _section(row: dict[str, Any], *, first: bool) -> Iterator[str]:
         case "reasoning" if text.strip():
             quoted = "\n".join(f"> {line}" for line in text.split("\n"))
             yield f"> *Reasoning*\n>\n{quoted}"
-        case "tool":
+        case "tool" | "use_mcp_server":
             yield from _tool(row, text)
+        case "mcp_server_response" if text:
+            yield f"Answer of the server:\n\n{fenced(text)}"
         case "command":
             yield f"### Command{_verdict(row)}\n\n{fenced(text, 'sh')}"
         case "command_output" if text:
@@ -99,6 +102,9 @@ def _tool(row: dict[str, Any], text: str) -> Iterator[str]:
     if tool == "execute_command":
         yield f"### Command\n\n{fenced(text, 'sh')}"
         return
+    if str(details.get("type")).endswith(("_mcp_tool", "_mcp_resource")):
+        yield from _server_call(row, details)
+        return
     path = row.get("path") or details.get("path") or details.get("regex") or ""
     yield f"### {tool} {f'`{path}`' if path else ''}".rstrip() + _verdict(row)
     change = row.get("diff") or details.get("diff")
@@ -106,6 +112,26 @@ def _tool(row: dict[str, Any], text: str) -> Iterator[str]:
         change = details.get("content")
     if change:
         yield fenced(str(change), "diff")
+    if details.get("tool") == "updateTodoList":
+        yield _todos(details.get("todos"))
+    elif (arguments := str(details.get("arguments") or "")) not in ("", "{}"):
+        yield fenced(arguments, "json")
+
+
+def _server_call(row: dict[str, Any], details: dict[str, Any]) -> Iterator[str]:
+    target = details.get("toolName") or details.get("uri") or ""
+    yield f"### {details.get('serverName') or ''}: {target}{_verdict(row)}"
+    if (arguments := str(details.get("arguments") or "")) not in ("", "{}"):
+        yield fenced(arguments, "json")
+
+
+def _todos(todos: Any) -> str:
+    """A list with boxes."""
+    listed = [todo for todo in todos if isinstance(todo, dict)] if isinstance(todos, list) else []
+    lines = (
+        f"- [{_BOXES.get(str(todo.get('status')), ' ')}] {todo.get('content')}" for todo in listed
+    )
+    return "\n".join(lines) or "(the list is empty)"
 
 
 def _verdict(row: dict[str, Any]) -> str:

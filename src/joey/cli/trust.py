@@ -44,7 +44,8 @@ def run_trust(arguments: Namespace) -> ExitCode:
 def offer_trust(workspace: Path) -> None:
     """Ask once, before a conversation begins; a no goes on without."""
     trust = _of(workspace)
-    if trust is None or not (missing := trust.missing):
+    missing = () if trust is None else trust.missing
+    if trust is None or all(item.only_unasked for item in missing):
         return
     print("This folder brings something along that would run on your machine:", file=sys.stderr)
     print(_described(missing, ()), file=sys.stderr)
@@ -58,13 +59,18 @@ def untrusted_note(workspace: Path) -> str:
     """A line for those who cannot be asked; empty when all is well."""
     try:
         trust = _of(workspace)
-        missing = trust.missing if trust is not None else ()
+        missing = [] if trust is None else [item for item in trust.missing if not _told(item)]
     except ConfigError as error:
         return in_a_sentence(str(error))
     if not missing:
         return ""
     titles = ", ".join(sanitise(item.title) for item in missing)
     return f"not used, because you have not trusted this folder (joey trust): {titles}"
+
+
+def _told(item: Wanted) -> bool:
+    """Custom tools, hooks and modes are told of by the task itself."""
+    return item.name.startswith(("tool:", "hook:", "mode:"))
 
 
 def _of(workspace: Path) -> WorkspaceTrust | None:

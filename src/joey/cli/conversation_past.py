@@ -1,0 +1,77 @@
+"""`/rewind`, `/undo` and `/fork` in a conversation: they can all be undone, so nothing is asked."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+
+import msgspec
+
+from joey.cli.exit_codes import UsageError
+from joey.cli.launch import earlier_task, options_for, short_id
+from joey.cli.revision_text import describe
+from joey.cli.sanitise import one_line
+from joey.cli.task_rows import find_row
+from joey.client.local import Engine, Task
+from joey.core.rewinding import RewindPreview, before_last_words
+from joey.errors import UserError
+
+Tell = Callable[[str], None]
+
+
+async def open_earlier(engine: Engine, arguments: Namespace) -> Task:
+    """The task that the conversation is to go on with.
+
+    Raises:
+        UserError
+    """
+    earlier = earlier_task(engine, arguments)
+    if earlier is None:
+        raise UserError("nothing was said yet")
+    options = options_for(arguments, earlier, None)
+    if arguments.fork:
+        return await engine.fork(earlier.id, options=options)
+    return await engine.open(earlier.id, options=options)
+
+
+async def revise(engine: Engine, task: Task, words: list[str], tell: Tell) -> Task:
+    """Carry out one of the commands; the task that the conversation goes on with.
+
+    Raises:
+        UserError
+    """
+    match words:
+        case ["/rewind", *rest]:
+            await _rewind(task, rest, tell)
+        case ["/undo"]:
+            _describe(await task.undo_rewind(), tell)
+            tell("the rewind is undone")
+        case ["/fork"]:
+            fork = await engine.fork(task.id)
+            left = short_id(task.id, engine.ids())
+            await engine.release(task)
+            tell(f"this is a copy now, task {short_id(fork.id, engine.ids())}; {left} stays")
+            return fork
+        case [name, *_]:
+            raise UsageError(f"{name} stands alone; see /help")
+    return task
+
+
+async def _rewind(task: Task, rest: list[str], tell: Tell) -> None:
+    files = "files" in rest
+    named = [word for word in rest if word != "files"]
+    if len(named) > 1:
+        raise UsageError("/rewind takes one number, and `files` to bring the files back too")
+    rows = [msgspec.to_builtins(row) for row in task.rows]
+    target = find_row(rows, named[0], task.id) if named else before_last_words(rows)
+    if target is None:
+        raise UserError("your only words are the task itself; /new begins another one")
+    said = [row for row in rows if row["ts"] > target and row.get("say") == "user_feedback"]
+    _describe(await task.rewind(target, files=files), tell)
+    if said:
+        tell(f"you had said: {one_line(str(said[0].get('text') or ''), 400)}")
+    tell("rewound; /undo takes it back")
+
+
+def _describe(changes: RewindPreview, tell: Tell) -> None:
+    tell("\n".join(line.removeprefix("  ") for line in describe(changes)))

@@ -1,0 +1,33 @@
+"""The log of a run: on stderr, without secrets. Only `--debug` asks for more than warnings."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+from joey.core.secrets import KnownSecrets, blotted_line
+
+
+class PlainLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return blotted_line(super().format(record), discreet)
+
+
+def set_up_log(*, debug: bool) -> None:
+    """Also what nobody has set up a handler for goes through here."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(PlainLines())
+    if debug:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(PlainLines(logging.BASIC_FORMAT))
+        logging.basicConfig(level=logging.DEBUG, handlers=[handler])
+
+
+def discreet(text: str) -> str:
+    """The text without the keys that are in use."""
+    # What has not been loaded has met none, and would take its time.
+    secrecy = sys.modules.get("joey.app.secrecy")
+    known: KnownSecrets = KnownSecrets() if secrecy is None else secrecy.KNOWN
+    known.learn_environment(os.environ)
+    return known.blot(text)

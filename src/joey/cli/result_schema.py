@@ -1,0 +1,42 @@
+"""`--json-schema`: the form that the result must have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from joey.cli.exit_codes import UsageError
+from joey.core.json_schema_document import Schema, read_schema
+from joey.errors import ConfigError
+
+MAX_SCHEMA = 1024 * 1024
+
+
+def load_schema(given: str) -> Schema:
+    """A schema that is written out, or in a file.
+
+    Raises:
+        UsageError: the file cannot be read.
+        ConfigError: it is not a schema that can be checked.
+    """
+    is_written_out = given.lstrip().startswith("{")
+    where = "--json-schema" if is_written_out else given
+    text = given.encode("utf-8", "replace") if is_written_out else _read(given)
+    try:
+        return read_schema(msgspec.json.decode(text))
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{where} is not JSON: {error}.") from error
+    except RecursionError as error:
+        raise ConfigError(f"{where} is nested too deeply to be a schema.") from error
+
+
+def _read(file: str) -> bytes:
+    try:
+        with Path(file).open("rb") as opened:
+            data = opened.read(MAX_SCHEMA + 1)
+    except OSError as error:
+        raise UsageError(f"the JSON schema {file} cannot be read: {error.strerror}") from error
+    if len(data) > MAX_SCHEMA:
+        raise ConfigError(f"{file} is larger than {MAX_SCHEMA // 1024 // 1024} MB.")
+    return data.removeprefix(b"\xef\xbb\xbf")

@@ -1,0 +1,157 @@
+"""`joey tasks rewind` and `joey tasks fork`: back to an earlier message, here or in a copy."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import Namespace
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from joey.app import open_engine
+from joey.app.idle import idle_options
+from joey.cli.exit_codes import ExitCode, UsageError
+from joey.cli.launch import find_task, short_id
+from joey.cli.outputs import write_out
+from joey.cli.revision_text import describe, words_of
+from joey.cli.task_rows import find_row
+from joey.client.local import Engine, Task
+from joey.core.rewinding import RewindPreview, before_last_words
+from joey.errors import UserError
+from joey.ports import TaskMetadata
+from joey.ports.task_index import TaskIndex
+
+_YES = frozenset({"y", "yes"})
+
+
+def rewind_task(index: TaskIndex, arguments: Namespace) -> ExitCode:
+    """Raises UserError."""
+    if arguments.undo and (arguments.message or arguments.before or arguments.with_files):
+        raise UsageError("--undo takes back the latest rewind as it was; name nothing else")
+    task = find_task(index.starting(arguments.id), arguments.id)
+    return asyncio.run(_rewind(task, arguments))
+
+
+def fork_task(index: TaskIndex, arguments: Namespace) -> ExitCode:
+    """Raises UserError."""
+    if arguments.before and not arguments.message:
+        raise UsageError("--before needs the message before which the copy ends")
+    task = find_task(index.starting(arguments.id), arguments.id)
+    return asyncio.run(_fork(task, arguments))
+
+
+async def _rewind(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
+    async with _opened(metadata) as (engine, task):
+        rows = [msgspec.to_builtins(row) for row in task.rows]
+        target, keep = _target(task, rows, arguments)
+        changes = await _preview(task, target, keep, arguments)
+        if arguments.preview:
+            _tell(changes, arguments, rows, done=False)
+            return ExitCode.DONE
+        if changes.conflicts and not arguments.force:
+            _tell_lines(changes)
+            raise UserError(
+                "somebody else has changed files that would be brought back; nothing was changed."
+                " --force gives up their changes (a checkpoint keeps them)"
+            )
+        if not arguments.yes and not _agreed(changes, arguments):
+            print("nothing was changed", file=sys.stderr)
+            return ExitCode.NEEDS_PERSON
+        if target is None:
+            await task.undo_rewind(force=arguments.force)
+        else:
+            files = arguments.with_files
+            await task.rewind(target, keep=keep, files=files, force=arguments.force)
+        _tell(changes, arguments, rows, done=True)
+        if not arguments.json:
+            short = short_id(task.id, engine.ids())
+            print(f"to undo it: joey tasks rewind {short} --undo", file=sys.stderr)
+            print(f"to go on: joey -r {short}", file=sys.stderr)
+    return ExitCode.DONE
+
+
+@asynccontextmanager
+async def _opened(metadata: TaskMetadata) -> AsyncIterator[tuple[Engine, Task]]:
+    async with open_engine() as engine:
+        options = idle_options(metadata.workspace)
+        yield engine, await engine.open(metadata.id, options=options)
+
+
+def _target(
+    task: Task, rows: list[dict[str, Any]], arguments: Namespace
+) -> tuple[int | None, bool]:
+    """The row to go back to, and whether it stays; no row where a rewind is undone."""
+    if arguments.undo:
+        return None, True
+    if arguments.message:
+        return find_row(rows, arguments.message, task.id), not arguments.before
+    last = before_last_words(rows)
+    if last is None:
+        raise UsageError(
+            "the only words of yours are the task itself; name the message to go back to"
+            f" (joey tasks show {task.id} --rows)"
+        )
+    return last, True
+
+
+async def _preview(
+    task: Task, target: int | None, keep: bool, arguments: Namespace
+) -> RewindPreview:
+    if target is None:
+        return await task.preview_undo()
+    return await task.preview_rewind(target, keep=keep, files=arguments.with_files)
+
+
+def _agreed(changes: RewindPreview, arguments: Namespace) -> bool:
+    if arguments.json or not sys.stdin.isatty():
+        raise UsageError("nobody is there to ask; agree with --yes, or look with --preview")
+    _tell_lines(changes)
+    try:
+        answer = input("Undo the rewind? [y/N] " if arguments.undo else "Rewind? [y/N] ")
+    except EOFError:
+        print()
+        return False
+    return answer.strip().lower() in _YES
+
+
+def _tell(
+    changes: RewindPreview, arguments: Namespace, rows: list[dict[str, Any]], *, done: bool
+) -> None:
+    if arguments.json:
+        told = {"done": done, "changes": changes}
+        write_out(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
+        return
+    if done and not arguments.yes:
+        print("done")
+        return
+    words = words_of(rows, changes.message_ts)
+    last = f"message {changes.message_ts}" + (f" ({words})" if words else "")
+    print(f"the last message {'is' if done else 'would be'} {last}")
+    _tell_lines(changes)
+
+
+def _tell_lines(changes: RewindPreview) -> None:
+    for line in describe(changes):
+        print(line)
+
+
+async def _fork(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
+    async with open_engine() as engine:
+        row = None
+        if arguments.message:
+            from joey.app import open_store
+            from joey.cli.transcript import read_rows
+
+            row = find_row(read_rows(open_store(), metadata.id), arguments.message, metadata.id)
+        options = idle_options(metadata.workspace)
+        task = await engine.fork(metadata.id, row, keep=not arguments.before, options=options)
+        short = short_id(task.id, engine.ids())
+    if arguments.json:
+        write_out(msgspec.json.encode({"taskId": task.id}) + b"\n")
+    else:
+        print(task.id)
+        print(f"to go on with it: joey -r {short}", file=sys.stderr)
+    return ExitCode.DONE

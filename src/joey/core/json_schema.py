@@ -1,0 +1,228 @@
+"""JSON Schema, as far as people use it to say what an answer must look like.
+
+A schema is read once, and everything in it that would not be checked is refused by name: a
+constraint that is silently left out is worse than none. Whether a text fits an expression is
+decided by the caller, who can bound the time that it takes (`expressions` tells what will be
+asked). Every keyword is looked at whatever the others say, so what is asked depends on schema
+and value alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from joey.core.json_schema_document import Schema, resolve
+
+MOST_PROBLEMS = 10
+DEEPEST = 100
+MOST_STEPS = 200_000
+"""Pairs of a schema and a value that are looked at; what needs more is not an answer."""
+_SHOWN = 80
+
+Matches = Callable[[str, str], bool]
+"""Whether an expression is found in a text."""
+
+
+class TooMuchError(Exception):
+    """Checking would take too long."""
+
+
+def problems_of(schema: Schema, value: Any, matches: Matches) -> list[str]:
+    """Where and how a value does not fit, a sentence each; nothing when it does."""
+    try:
+        return _Check(schema, matches).problems(schema.document, value, "$", 0)
+    except TooMuchError as error:
+        return [str(error)]
+
+
+def expressions_asked(schema: Schema, value: Any) -> frozenset[tuple[str, str]]:
+    """The expressions, and the texts that they will be looked for in."""
+    asked: set[tuple[str, str]] = set()
+
+    def note(expression: str, text: str) -> bool:
+        asked.add((expression, text))
+        return True
+
+    problems_of(schema, value, note)
+    return frozenset(asked)
+
+
+class _Check:
+    def __init__(self, schema: Schema, matches: Matches) -> None:
+        self._schema = schema
+        self._matches = matches
+        self._steps = 0
+
+    def problems(self, schema: Any, value: Any, path: str, depth: int) -> list[str]:
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            raise TooMuchError("It is too large to be checked.")
+        if depth > DEEPEST:
+            raise TooMuchError(f"{path[:_SHOWN]}… is nested too deeply to be checked.")
+        if schema is True:
+            return []
+        if schema is False:
+            return [f"{path}: nothing may stand here."]
+        found = [*_plain(schema, value, path)]
+        for part in (self._text, self._array, self._object, self._combined):
+            found += part(schema, value, path, depth + 1)
+        return found[:MOST_PROBLEMS]
+
+    def _text(self, schema: Any, value: Any, path: str, depth: int) -> Iterator[str]:
+        if not isinstance(value, str):
+            return
+        if "minLength" in schema and len(value) < schema["minLength"]:
+            yield f"{path}: shorter than {schema['minLength']} characters."
+        if "maxLength" in schema and len(value) > schema["maxLength"]:
+            yield f"{path}: longer than {schema['maxLength']} characters."
+        if "pattern" in schema and not self._matches(schema["pattern"], value):
+            yield f"{path}: {_shown(value)} does not match the pattern {schema['pattern']}"
+
+    def _array(self, schema: Any, value: Any, path: str, depth: int) -> Iterator[str]:
+        if not isinstance(value, list):
+            return
+        if len(value) < schema.get("minItems", 0):
+            yield f"{path}: has {len(value)} items, and needs {schema['minItems']}."
+        if len(value) > schema.get("maxItems", math.inf):
+            yield f"{path}: has {len(value)} items, and may have {schema['maxItems']}."
+        if schema.get("uniqueItems") and not _all_different(value):
+            yield f"{path}: the same item stands in it twice."
+        first = schema.get("prefixItems", [])
+        for number, item in enumerate(value):
+            fitting = first[number] if number < len(first) else schema.get("items", True)
+            yield from self.problems(fitting, item, f"{path}[{number}]", depth)
+
+    def _object(self, schema: Any, value: Any, path: str, depth: int) -> Iterator[str]:
+        if not isinstance(value, dict):
+            return
+        for name in schema.get("required", ()):
+            if name not in value:
+                yield f"{path}: {name!r} is missing."
+        if len(value) < schema.get("minProperties", 0):
+            yield f"{path}: has {len(value)} properties, and needs {schema['minProperties']}."
+        if len(value) > schema.get("maxProperties", math.inf):
+            yield f"{path}: has {len(value)} properties, and may have {schema['maxProperties']}."
+        known = schema.get("properties", {})
+        others = schema.get("additionalProperties", True)
+        for name, member in value.items():
+            if name in known:
+                yield from self.problems(known[name], member, f"{path}.{name}", depth)
+            elif others is False:
+                yield f"{path}: {name!r} is not a property that it may have."
+            else:
+                yield from self.problems(others, member, f"{path}.{name}", depth)
+
+    def _combined(self, schema: Any, value: Any, path: str, depth: int) -> Iterator[str]:
+        if "$ref" in schema:
+            target = resolve(self._schema.document, schema["$ref"])
+            yield from self.problems(target, value, path, depth)
+        for part in schema.get("allOf", ()):
+            yield from self.problems(part, value, path, depth)
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in schema:
+                yield from self._chosen(keyword, schema[keyword], value, path, depth)
+        if "not" in schema and not self.problems(schema["not"], value, path, depth):
+            yield f"{path}: {_shown(value)} is what `not` rules out."
+
+    def _chosen(
+        self, keyword: str, parts: list[Any], value: Any, path: str, depth: int
+    ) -> Iterator[str]:
+        tried = [self.problems(part, value, path, depth) for part in parts]
+        fitting = sum(1 for found in tried if not found)
+        if fitting > 1 and keyword == "oneOf":
+            yield f"{path}: fits {fitting} of the schemas of `oneOf`, and may fit one only."
+        if not fitting:
+            nearest = min(tried, key=len)
+            yield f"{path}: fits none of the schemas of `{keyword}`; nearest: {nearest[0]}"
+
+
+def _plain(schema: Any, value: Any, path: str) -> Iterator[str]:
+    """What does not depend on other schemas."""
+    if "type" in schema:
+        wanted = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        if not any(_is_a(kind, value) for kind in wanted):
+            yield f"{path}: {_shown(value)} is not of type {' or '.join(wanted)}."
+    if "const" in schema and not _equal(schema["const"], value):
+        yield f"{path}: {_shown(value)} is not {_shown(schema['const'])}."
+    if "enum" in schema and not any(_equal(each, value) for each in schema["enum"]):
+        yield f"{path}: {_shown(value)} is none of {_shown(schema['enum'])}."
+    if _is_a("number", value):
+        yield from _number(schema, value, path)
+
+
+def _number(schema: Any, value: Any, path: str) -> Iterator[str]:
+    if "minimum" in schema and value < schema["minimum"]:
+        yield f"{path}: {value} is less than {schema['minimum']}."
+    if "maximum" in schema and value > schema["maximum"]:
+        yield f"{path}: {value} is more than {schema['maximum']}."
+    if "exclusiveMinimum" in schema and value <= schema["exclusiveMinimum"]:
+        yield f"{path}: {value} is not more than {schema['exclusiveMinimum']}."
+    if "exclusiveMaximum" in schema and value >= schema["exclusiveMaximum"]:
+        yield f"{path}: {value} is not less than {schema['exclusiveMaximum']}."
+    if "multipleOf" in schema and not _is_multiple(value, schema["multipleOf"]):
+        yield f"{path}: {value} is not a multiple of {schema['multipleOf']}."
+
+
+def _is_multiple(value: float, of: float) -> bool:
+    if isinstance(value, int) and isinstance(of, int):
+        return value % of == 0
+    ratio = value / of
+    return math.isfinite(ratio) and math.isclose(ratio, round(ratio), rel_tol=1e-12)
+
+
+def _is_a(kind: str, value: Any) -> bool:
+    match kind:
+        case "null":
+            return value is None
+        case "boolean":
+            return isinstance(value, bool)
+        case "string":
+            return isinstance(value, str)
+        case "array":
+            return isinstance(value, list)
+        case "object":
+            return isinstance(value, dict)
+        case "integer" if isinstance(value, float):
+            return value.is_integer()
+        case "integer":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case _:
+            return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """As JSON has it: 1 is 1.0, and neither is true."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_equal, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
+    return bool(one == other)
+
+
+def _all_different(items: list[Any]) -> bool:
+    keys = [_key(item) for item in items]
+    return len(set(keys)) == len(keys)
+
+
+def _key(value: Any) -> Any:
+    """Equal for values that are equal as JSON has it, and fit for a set."""
+    match value:
+        case bool():
+            return ("boolean", value)
+        case list():
+            return ("array", *map(_key, value))
+        case dict():
+            return ("object", frozenset((name, _key(member)) for name, member in value.items()))
+        case _:
+            return value
+
+
+def _shown(value: Any) -> str:
+    """A value in a few words."""
+    text = value if isinstance(value, str) else repr(value)
+    short = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    return repr(short) if isinstance(value, str) else short

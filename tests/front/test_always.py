@@ -1,0 +1,60 @@
+"""At a terminal: a rule that is added with an answer, and hooks that are heard."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from joey.cli.answers import answer_of, hint_of
+from joey.core.asks import Answer, AskKind, Response
+from joey.core.events import AskOpened
+from joey.testing.script import Turn, call
+from joey.testing.server import ModelServer
+from tests.front.binary import Joey, reach
+from tests.front.terminal import terminal
+
+ASK = "say what to do instead › "
+ACCEPT = "say what to change › "
+
+
+def running(command: str) -> Turn:
+    return Turn(call("execute_command", {"command": command}))
+
+
+DONE = Turn(call("attempt_completion", {"result": "Done."}))
+
+
+@pytest.mark.requirement("always:task")
+@pytest.mark.parametrize("word", ["a", " ALWAYS "])
+def test_always_is_understood_where_a_rule_is_shown(word: str) -> None:
+    ask = AskOpened(ts=1, ask=AskKind.COMMAND, text="npm test", always="npm\x1b[2J test")
+    assert "[a]lways `npm test`" in hint_of(ask)
+    assert answer_of(ask, word) == Answer(Response.YES, always=True)
+    plain = AskOpened(ts=1, ask=AskKind.COMMAND, text="npm test")
+    assert "lways" not in hint_of(plain)
+    assert answer_of(plain, word) is None, "it is neither a yes nor words for the model"
+
+
+@pytest.mark.requirement("always:written")
+async def test_a_person_allows_a_command_for_good(joey: Joey) -> None:
+    turns = [running("touch a.txt"), running("touch a.txt"), DONE]
+    async with ModelServer(turns) as server, terminal(joey, *reach(server.url), "go") as screen:
+        assert "[a]lways `touch a.txt`" in (await screen.until(ASK)).replace("\n", "")
+        screen.press("a\n")
+        await screen.until(ACCEPT)
+    settings = json.loads((joey.home / "settings.json").read_text(encoding="utf-8"))
+    assert settings["allowedCommands"] == ["touch a.txt"]
+    assert settings["alwaysAllowExecute"] is True
+
+
+@pytest.mark.requirement("hooks:ask")
+async def test_a_question_that_a_hook_has_settled_waits_for_no_key(joey: Joey) -> None:
+    refuse = {"event": "onAsk", "command": "echo 'not today' >&2; exit 2", "tools": ["execute_*"]}
+    joey.home.mkdir(parents=True, exist_ok=True)
+    (joey.home / "settings.json").write_text(json.dumps({"hooks": [refuse]}), encoding="utf-8")
+    async with ModelServer([running("touch a.txt"), DONE]) as server:
+        async with terminal(joey, *reach(server.url), "go") as screen:
+            shown = await screen.until(ACCEPT)
+        assert "not today" in shown
+    assert not (joey.workspace / "a.txt").exists()

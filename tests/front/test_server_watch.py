@@ -1,0 +1,41 @@
+"""What is told of MCP servers that are waited for, with real ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from joey.cli.server_watch import ServerWatch
+from joey.core.events import RequestStarted
+from tests.mcp.house import House, tiny
+
+ASKED = RequestStarted(ts=1, api_protocol="anthropic", content=())
+
+
+async def test_servers_that_are_waited_for_are_named_and_later_those_that_are_missing(
+    tmp_path: Path,
+) -> None:
+    house = House(tmp_path)
+    house.write(deaf=tiny("--deaf"), off=tiny(disabled=True))
+    lease = house.hubs.lease(house.workspace)
+    told: list[str] = []
+    watch = ServerWatch(lease, told.append)
+    await lease.settle(0)
+    watch.tell_waiting()
+    watch.hear(ASKED)
+    watch.hear(ASKED)
+    watch.tell_waiting()
+    await lease.close()
+    assert told == [
+        "waiting for MCP servers: deaf…",
+        "the MCP server deaf is not ready; its tools are missing: it is still starting",
+    ]
+
+
+async def test_servers_that_are_there_are_worth_no_word(tmp_path: Path) -> None:
+    lease = await House(tmp_path).open(tiny=tiny())
+    told: list[str] = []
+    watch = ServerWatch(lease, told.append)
+    watch.tell_waiting()
+    watch.hear(ASKED)
+    await lease.close()
+    assert told == []

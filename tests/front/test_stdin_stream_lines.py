@@ -1,0 +1,83 @@
+"""What is a command on stdin and what is not, however the bytes are cut."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joey.cli.stdin_commands import BadLine, Command, CommandReader
+from joey.core.asks import Response
+
+START = {"command": "start", "requestId": "1", "prompt": "do it"}
+
+
+def read(*data: bytes, longest: int = 10_000) -> list[Command | BadLine]:
+    reader = CommandReader(longest)
+    found = [command for piece in data for command in reader.feed(piece)]
+    return [*found, *reader.close()]
+
+
+def understood(**changes: Any) -> Command | BadLine:
+    (found,) = read(json.dumps(START | changes).encode())
+    return found
+
+
+@pytest.mark.requirement("front:input-stream:bad-lines")
+@pytest.mark.parametrize(
+    ("line", "told", "request_id"),
+    [
+        ("{nonsense", "not JSON", None),
+        ("[1]", "not a JSON object", None),
+        ("{}", '"command" must be one of start, message, cancel, ping, shutdown', None),
+        ('{"command":"fly","requestId":"7"}', '"command" must be one of', "7"),
+        ('{"command":"ping"}', '"requestId" must be text', None),
+        ('{"command":"ping","requestId":" "}', '"requestId" must be text', None),
+        ('{"command":"start","requestId":"7"}', '"start" needs a "prompt"', "7"),
+        ('{"command":"message","requestId":"7","prompt":" "}', 'needs a "prompt"', "7"),
+        ('{"command":"start","requestId":"7","prompt":5}', "prompt", "7"),
+        ('{"command":"start","requestId":"7","prompt":"x","taskId":"5"}', "UUID", "7"),
+        ('{"command":"start","requestId":"7","prompt":"x","images":["http://x"]}', "URI", "7"),
+        ('{"command":"start","requestId":"7","prompt":"x","images":"x"}', "images", "7"),
+        ('{"command":"message","requestId":"7","response":"maybe"}', "response", "7"),
+        ("[" * 5000, "", None),
+        ("\udcff", "not JSON", None),
+        ("x" * 10_001, "longer than 10000 bytes", None),
+    ],
+)
+def test_a_line_that_is_no_command_says_why(line: str, told: str, request_id: str | None) -> None:
+    good = json.dumps(START)
+    data = f"{good}\n{line}\n\n{good}".encode(errors="surrogateescape")
+    before, bad, after = read(data)
+    assert before == after == understood()
+    assert isinstance(bad, BadLine)
+    assert bad.problem.startswith("line 2 of stdin is no command: ")
+    assert told in bad.problem
+    assert bad.request_id == request_id
+
+
+def test_what_a_command_may_bring_along() -> None:
+    task_id = "01A1E0F0-06f2-73af-994d-80f41896f1da"
+    image = "data:image/webp;base64,AAAA"
+    full = understood(taskId=task_id, images=[image], configuration={"mode": "ask"}, more=1)
+    assert full == Command(
+        "start", "1", "do it", (image,), task_id=task_id, configuration={"mode": "ask"}
+    )
+    assert understood(requestId=" 1 ") == understood()
+    yes = understood(command="message", prompt="", response="yesButtonClicked")
+    assert isinstance(yes, Command)
+    assert yes.response is Response.YES
+
+
+@given(st.lists(st.integers(0, 200), max_size=10))
+def test_it_does_not_matter_how_the_bytes_are_cut(cuts: list[int]) -> None:
+    lines = [json.dumps(START | {"prompt": "é\U0001f600"}), "nonsense", "", json.dumps(START)]
+    data = "\r\n".join(lines).encode()
+    places = sorted({0, len(data), *(cut % len(data) for cut in cuts)})
+    pieces = [data[one:two] for one, two in pairwise(places)]
+    assert read(*pieces) == read(data)
+    assert len(read(data)) == 3
