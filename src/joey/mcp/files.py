@@ -94,7 +94,12 @@ class ConfigFiles:
     def problems(self) -> tuple[str, ...]:
         """Why servers, or whole files, are left out."""
         left_out = (self._loaded.get(path, Servers()).problems for path in self.paths)
-        return (*self._broken.values(), *(problem for some in left_out for problem in some))
+        return (*self.broken, *(problem for some in left_out for problem in some))
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """What is wrong with whole files."""
+        return tuple(self._broken.values())
 
     def refresh(self) -> bool:
         """Read what changed since the last time; whether anything did."""

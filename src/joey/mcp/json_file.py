@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from joey.errors import ConfigError
+from joey.private_folders import make_folder
 
 PRIVATE = 0o600
 
@@ -21,7 +22,10 @@ def replace_json(path: Path, value: dict[str, Any], mode: int = PRIVATE) -> None
     """
     data = json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
     try:
-        path.parent.mkdir(mode=0o700 if mode == PRIVATE else 0o755, parents=True, exist_ok=True)
+        if mode == PRIVATE:
+            make_folder(path.parent)
+        else:
+            path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(".tmp", ".joey-", path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:

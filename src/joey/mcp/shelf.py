@@ -39,8 +39,12 @@ class Listed(Struct, frozen=True, rename="camel", omit_defaults=True):
     transport: str
     reached_by: str
     state: str
-    """`ready`, `disabled` or `untrusted`."""
+    """`not started`, `disabled` or `untrusted`."""
     logged_in: bool = False
+
+
+class ServerNotFoundError(ConfigError):
+    """No file names such a server, or not the file that was meant."""
 
 
 class Shelf:
@@ -92,28 +96,32 @@ class Shelf:
         _write(path, {**document, GROUP: {**group, name: entry}}, project)
         return path
 
-    def remove(self, name: str, *, project: bool | None = None) -> Path:
-        """The file that it was taken from: the project's first, unless one is asked for.
+    def remove(self, name: str, *, project: bool) -> Path:
+        """The file that it was taken from: the project's, which others share, or one's own.
 
         Raises:
-            ConfigError: there is none of this name.
+            ServerNotFoundError: there is none of this name.
+            ConfigError
         """
-        places = (True, False) if project is None else (project,)
-        for is_project in places:
-            for path in self._paths(is_project):
-                document = read_servers(path)
-                group = _group(document, path)
-                if name in group:
-                    left = {other: entry for other, entry in group.items() if other != name}
-                    _write(path, {**document, GROUP: left}, is_project)
-                    return path
-        raise ConfigError(f"There is no server {name!r}; see joey mcp list.")
+        for path in self._paths(project):
+            document = read_servers(path)
+            group = _group(document, path)
+            if name in group:
+                left = {other: entry for other, entry in group.items() if other != name}
+                _write(path, {**document, GROUP: left}, project)
+                return path
+        if not project and name in _group(read_servers(self._path(True)), self._path(True)):
+            raise ServerNotFoundError(
+                f"The server {name!r} is named in the project's file; --project removes it there."
+            )
+        raise ServerNotFoundError(f"There is no server {name!r}; see joey mcp list.")
 
     async def test(self, name: str) -> McpServer:
         """Start one server, and say how it stands.
 
         Raises:
-            ConfigError: there is none of this name.
+            ServerNotFoundError: there is none of this name.
+            ConfigError: its entry, or its file, cannot be used.
         """
         self._config(name)
         hub = Hub(self._workspace, self._around)
@@ -167,10 +175,13 @@ class Shelf:
 
     def _config(self, name: str) -> ServerConfig:
         config = self._files.configs.get(name)
-        if config is None:
-            known = ", ".join(self._files.configs) or "none"
-            raise ConfigError(f"There is no server {name!r}. Known ones: {known}.")
-        return config
+        if config is not None:
+            return config
+        mine = [problem for problem in self._files.problems if f" {name!r} is left out" in problem]
+        if problems := mine or self._files.broken:
+            raise ConfigError("\n".join(problems))
+        known = ", ".join(self._files.configs) or "none"
+        raise ServerNotFoundError(f"There is no server {name!r}. Known ones: {known}.")
 
     def _credentials(self, config: ServerConfig) -> Credentials:
         return Credentials(self._around.home, config.entry.url or "")
@@ -182,7 +193,7 @@ class Shelf:
             wanted = {item.name: item.content for item in self._wanted(config)}
             if not self._around.trusts(self._workspace, wanted):
                 return "untrusted"
-        return "ready"
+        return "not started"
 
     def _shown(self, config: ServerConfig) -> Iterator[Wanted]:
         server, *files = self._wanted(config)

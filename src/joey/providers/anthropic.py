@@ -42,6 +42,7 @@ class AnthropicProvider:
             profile=profile.name,
             key=profile.api_key,
             key_variable=kind.key_variable,
+            headers=tuple(profile.headers.values()),
         )
         self._requests = AnthropicRequests(profile, model, legacy=legacy)
         headers = _headers(profile.api_key, legacy=legacy) | profile.headers

@@ -65,6 +65,7 @@ class Embeddings:
             profile=profile.name,
             key=profile.api_key,
             key_variable=kind.key_variable,
+            headers=tuple(profile.headers.values()),
         )
         key = {"authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
         own = {"content-type": "application/json", "accept": "application/json"}
@@ -101,12 +102,15 @@ class Embeddings:
     async def _request(self, texts: Sequence[str]) -> list[list[float]]:
         body = {"model": self._model, "input": list(texts), "encoding_format": "float"}
         pieces = [msgspec.json.encode(body)]
-        response = await self._http.post(self._url, self._headers, pieces, silence=self._silence)
-        async with response:
-            if response.status != 200:
-                told = await response.read_all(errors.MAX_BODY)
-                raise errors.refusal(self._service, response.status, response.headers, told)
-            answer = await response.read_all(_LARGEST_ANSWER)
+        with errors.discreet(self._service):
+            response = await self._http.post(
+                self._url, self._headers, pieces, silence=self._silence
+            )
+            async with response:
+                if response.status != 200:
+                    told = await response.read_all(errors.MAX_BODY)
+                    raise errors.refusal(self._service, response.status, response.headers, told)
+                answer = await response.read_all(_LARGEST_ANSWER)
         return await asyncio.to_thread(self._vectors, answer, len(texts))
 
     def _vectors(self, answer: bytes, count: int) -> list[list[float]]:

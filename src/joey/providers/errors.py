@@ -1,19 +1,21 @@
 """What a service's refusal means: the kind of trouble, how long to wait, and words for a person.
 
 The type of a `ProviderError` decides what the engine does about it, so nothing that a service
-says is lost on the way: status, its own code, and the time it asks us to wait. The API key never
-appears in a message, not even when the service repeats it.
+says is lost on the way: status, its own code, and the time it asks us to wait. Neither the API
+key nor a header of the profile's appears in it, not even when the service repeats them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from joey.core.secrets import blotted
 from joey.errors import ProviderError, Trouble
 
 MAX_BODY = 64 * 1024
@@ -79,6 +81,11 @@ class Service(Struct, frozen=True):
     profile: str
     key: str | None = None
     key_variable: str | None = None
+    headers: tuple[str, ...] = ()
+    """Values of the profile's own headers, any of which may be a key."""
+
+    def without_secrets(self, text: str) -> str:
+        return blotted(text, (*((self.key,) if self.key else ()), *self.headers))
 
 
 class _Said(Struct, frozen=True):
@@ -87,6 +94,16 @@ class _Said(Struct, frozen=True):
     message: str
     code: str | None
     status: int | None
+
+
+@contextmanager
+def discreet(service: Service) -> Iterator[None]:
+    """For what quotes a service's words without knowing whom it talks to."""
+    try:
+        yield
+    except ProviderError as error:
+        error.args = (service.without_secrets(str(error)),)
+        raise
 
 
 def refusal(
@@ -108,8 +125,8 @@ def in_stream(service: Service, error: Any) -> ProviderError:
 
 def malformed(service: Service, what: str) -> ProviderError:
     return ProviderError(
-        f"{service.name} ({service.address}) sent {what}. Try again; if it happens every time,"
-        " check the base URL and the provider of the profile.",
+        f"{service.name} ({service.address}) sent {service.without_secrets(what)}. Try again; if"
+        " it happens every time, check the base URL and the provider of the profile.",
         trouble=Trouble.MALFORMED,
     )
 
@@ -192,7 +209,7 @@ def _build(service: Service, status: int, said: _Said, wait: float | None) -> Pr
         _wording(service, trouble, status, said),
         trouble=trouble,
         status=status,
-        code=said.code,
+        code=said.code and service.without_secrets(said.code),
         retry_after=wait,
     )
 
@@ -246,17 +263,15 @@ def _where_to_put_key(service: Service) -> str:
 
 
 def _shown(service: Service, status: int, said: _Said) -> str:
-    text = said.message
-    if service.key:
-        text = text.replace(service.key, "…")
+    text = service.without_secrets(said.message)
     if len(text) > _MAX_SHOWN:
         text = f"{text[:_MAX_SHOWN]}…"
-    code = f" {said.code}" if said.code else ""
+    code = f" {service.without_secrets(said.code)}" if said.code else ""
     return f"({status}{code}: {text})" if text else f"({status}{code})"
 
 
 def _redirected(service: Service, status: int, location: str) -> ProviderError:
-    goal = f" It points to {location}." if location else ""
+    goal = f" It points to {service.without_secrets(location)}." if location else ""
     return ProviderError(
         f"{service.name} ({service.address}) has moved ({status}).{goal} Set the base URL of the"
         f" profile {service.profile!r} to the address where it answers.",

@@ -30,6 +30,7 @@ class OpenAiProvider:
             profile=profile.name,
             key=profile.api_key,
             key_variable=kind.key_variable,
+            headers=tuple(profile.headers.values()),
         )
         self._requests = OpenAiRequests(profile, model, address.host)
         headers = {"authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}

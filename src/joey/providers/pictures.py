@@ -35,6 +35,7 @@ class PictureMaker:
             profile=profile.name,
             key=profile.api_key,
             key_variable=kind.key_variable,
+            headers=tuple(profile.headers.values()),
         )
 
     async def make(self, prompt: str, image: str | None = None) -> str:
@@ -46,7 +47,10 @@ class PictureMaker:
             content.append({"type": "image_url", "image_url": {"url": image}})
         message = {"role": "user", "content": content}
         body = {"messages": [message], "modalities": ["image", "text"]}
-        return _answered(await self._ask(self._chat_url, body))
+        try:
+            return _answered(await self._ask(self._chat_url, body))
+        except ToolError as error:
+            raise ToolError(self._service.without_secrets(str(error))) from error
 
     async def _ask(self, url: str, body: dict[str, Any]) -> Any:
         profile = self._profile
@@ -61,7 +65,8 @@ class PictureMaker:
                 if response.status != 200:
                     raise errors.refusal(self._service, response.status, response.headers, answer)
         except ProviderError as error:
-            raise ToolError(f"No picture was made: {error}") from error
+            reason = self._service.without_secrets(str(error))
+            raise ToolError(f"No picture was made: {reason}") from error
         try:
             return msgspec.json.decode(answer)
         except errors.NOT_JSON as error:

@@ -61,9 +61,11 @@ class Wire:
 
     async def stream(self, body: Sequence[bytes], decoder: Decoder) -> AsyncGenerator[Chunk, None]:
         """Closing the generator closes the socket."""
-        response = await self._http.post(self._url, self._headers, body, silence=self._silence)
+        with errors.discreet(self._service):
+            response = await self._http.post(self._url, self._headers, body, silence=self._silence)
         async with response:
-            await self._check(response)
+            with errors.discreet(self._service):
+                await self._check(response)
             reader = SseReader()
             while data := await self._read(response, decoder):
                 for event in reader.feed(data):
@@ -79,12 +81,13 @@ class Wire:
         await self._http.close()
 
     async def _read(self, response: Response, decoder: Decoder) -> bytes:
-        try:
-            return await response.read()
-        except ProviderError:
-            if decoder.is_complete:
-                return b""  # the answer is whole: only what may follow it is lost
-            raise
+        with errors.discreet(self._service):
+            try:
+                return await response.read()
+            except ProviderError:
+                if decoder.is_complete:
+                    return b""  # the answer is whole: only what may follow it is lost
+                raise
 
     async def _check(self, response: Response) -> None:
         kind = response.headers.get("content-type", "")

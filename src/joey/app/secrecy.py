@@ -1,0 +1,42 @@
+"""Keys and tokens that this process has met, so that no log and no export repeats them.
+
+There is one log for the whole process, and so there is one list of what it must not say.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from joey.config.home import joey_home
+from joey.config.profiles import load_profiles
+from joey.core.secrets import KnownSecrets
+from joey.core.settings import Profile
+from joey.errors import ConfigError
+from joey.providers.http import HttpClient
+
+KNOWN = KnownSecrets()
+_TOKEN_FILE = "server.token"
+
+
+def http_client(profile: Profile, env: Mapping[str, str]) -> HttpClient:
+    """For talking to the service of a profile, whose key is known from here on."""
+    KNOWN.learn(profile.api_key, *profile.headers.values())
+    return HttpClient(environ=env)
+
+
+def learn_all(home: Path | None = None, env: Mapping[str, str] | None = None) -> KnownSecrets:
+    """Also those that lie on this machine and are not in use: for what is handed to others."""
+    env = os.environ if env is None else env
+    home = home or joey_home(env)
+    KNOWN.learn_environment(env)
+    try:
+        for profile in load_profiles(home).profiles.values():
+            KNOWN.learn(profile.api_key, *profile.headers.values())
+    except ConfigError:
+        pass  # whoever wants to use the profiles is told what is wrong with them
+    with suppress(OSError, UnicodeDecodeError):  # no server has run here
+        KNOWN.learn((home / _TOKEN_FILE).read_text(encoding="utf-8").strip())
+    return KNOWN
