@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench soak web lock
+.PHONY: help setup demo test check format bench corpus soak web lock
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,9 +33,15 @@ bench: $(READY) ## measure joey against its goals and a bare loop, and the page 
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench
 	@$(BIN)/python -m bench.page
 
+corpus: $(READY) ## judge thousands of hostile commands, run what would run unasked, and see what it does
+	@$(BIN)/python -m tests.permissions.corpus
+
 soak: $(READY) ## for some minutes: send 100,000 broken frames; kill, cancel and resume tasks at random
 	@JOEY_FUZZ=100000 $(BIN)/python -m pytest -s tests/server/test_fuzz.py
 	@JOEY_KILLS=200 $(BIN)/python -m pytest tests/e2e/test_kill.py
+	@JOEY_STREAM_RUNS=20 $(BIN)/python -m pytest tests/front/test_stdin_stream.py
+	@JOEY_STOPS=20 $(BIN)/python -m pytest tests/front/test_pipes_stopped.py
+	@JOEY_SWAPS=200000 $(BIN)/python -m pytest tests/workspace/test_gate_race.py
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.soak
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.trees 200000
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m bench.task_list 100000

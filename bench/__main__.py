@@ -1,5 +1,5 @@
-"""`python -m bench [adoption] [parsers] [edits] [trees] [index] [tasks] [harness] [growth] [crowd]
-[fanout]`.
+"""`python -m bench [adoption] [parsers] [edits] [trees] [checkpoints] [index] [tasks] [harness]
+[growth] [long] [crowd] [delegation] [fanout] [policy] [sandbox]`.
 
 Figures beside goals. Nothing here fails when a goal is missed: a busy machine is no defect. Read
 the figures.
@@ -9,19 +9,40 @@ from __future__ import annotations
 
 import sys
 
-from bench import adoption, crowd, edits, fanout, growth, harness, index, parsers, task_list, trees
+from bench import (
+    adoption,
+    checkpoints,
+    crowd,
+    delegation,
+    edits,
+    fanout,
+    growth,
+    harness,
+    index,
+    long,
+    parsers,
+    policy,
+    sandbox,
+    task_list,
+    trees,
+)
 
 PARTS = {
     "adoption": adoption.main,
     "parsers": parsers.main,
+    "policy": policy.main,
     "edits": edits.main,
     "trees": trees.main,
+    "checkpoints": checkpoints.main,
     "index": index.main,
     "tasks": task_list.main,
     "harness": harness.main,
     "growth": growth.main,
+    "long": long.main,
     "crowd": crowd.main,
+    "delegation": delegation.main,
     "fanout": fanout.main,
+    "sandbox": sandbox.main,
 }
 
 

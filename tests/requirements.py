@@ -129,6 +129,11 @@ REQUIREMENTS: dict[str, Requirement] = {
         "Without a history, a model that cannot call tools gets XML, any other native.",
     ),
     # The two histories
+    "history:survives-everything": Requirement(
+        "D15, D16, seed 004",
+        "Turns, denials, condensing, truncation, rewinds, forks, cancelling and crashes in any"
+        " order leave both histories valid, and bring back exactly what was.",
+    ),
     "history:api:second-result": Requirement(
         "D16", "A second result for the same call changes nothing."
     ),
@@ -378,6 +383,47 @@ REQUIREMENTS: dict[str, Requirement] = {
         "flaw B8",
         "The message and its results are sent again, unchanged, after an empty or broken reply.",
     ),
+    # The model's window
+    "context:never-above-window": Requirement(
+        "spec, context management", "No request is longer than the model's window."
+    ),
+    "context:long": Requirement(
+        "D41", "A task goes on for as long as it takes, however small the window."
+    ),
+    "context:nested": Requirement(
+        "spec, context management", "A summary covers the one before and what came after it."
+    ),
+    "context:kept": Requirement(
+        "D41", "The person's words, open todos, mode and files in play are kept without a model."
+    ),
+    "context:stable-prefix": Requirement(
+        "D28", "Between two summaries a request begins with the bytes of the one before."
+    ),
+    "context:threshold": Requirement(
+        "Roo Code, settings", "`autoCondenseContextPercent` and `profileThresholds` say when."
+    ),
+    "context:truncation": Requirement(
+        "flaw B12", "Truncation counts what the model really sees, and leaves no result alone."
+    ),
+    "context:overflow": Requirement(
+        "flaw B13", "A request that a service finds too long is made shorter, never sent again."
+    ),
+    "context:giant-result": Requirement(
+        "spec, context management", "A result that is larger than the window is cut to fit."
+    ),
+    "context:too-much": Requirement(
+        "spec, context management", "Words that no window holds end the run and say so."
+    ),
+    "context:subtasks": Requirement(
+        "spec, subtasks", "A subtask's conversation is summed up for itself."
+    ),
+    "context:manual": Requirement(
+        "Roo Code, condensing", "A person may have a conversation summed up at any time."
+    ),
+    "context:cancel": Requirement("D41", "A summary that is stopped changes nothing."),
+    "context:crash": Requirement("D41", "A death while a summary is written changes nothing."),
+    "context:rewind": Requirement("spec, rewind", "Going back before a summary shows what it hid."),
+    "context:adopted": Requirement("on disk", "A task that Roo wrote can be summed up."),
     "engine:cancel:before-reply": Requirement(
         "flaw B5", "Cancel before the first chunk leaves valid histories."
     ),
@@ -474,10 +520,31 @@ REQUIREMENTS: dict[str, Requirement] = {
         "D8", "An imported task goes on in its protocol, with a history that a provider takes."
     ),
     "adoption:protocol": Requirement("D8", "The lock of an older task is found in its editor."),
+    "adoption:hidden": Requirement(
+        "engine 3.7, 3.9", "What Roo has hidden stays, and comes back with a rewind."
+    ),
+    "adoption:usage": Requirement("D5", "What a task has cost before it was imported is counted."),
+    "adoption:family": Requirement("D5", "Imported subtasks and their parents know each other."),
     "adoption:large": Requirement("D5", "A task of fifty megabytes opens whole."),
     "export:roo": Requirement("D5", "A task can be written as a folder that Roo Code lists."),
     "export:round-trip": Requirement("D5", "What is exported is imported again as it was."),
     "export:markdown": Requirement("D5", "A task can be written as a document."),
+    "secrets:canary": Requirement(
+        "security P6, K9", "A key or token that is planted is found nowhere after real runs."
+    ),
+    "secrets:log": Requirement("security K9", "Every log blots secrets out where it is written."),
+    "secrets:children": Requirement(
+        "security P6", "No process that is started gets keys or tokens, by whatever way."
+    ),
+    "secrets:modes": Requirement(
+        "security K9", "All that is under JOEY_HOME is closed to others, whatever the umask."
+    ),
+    "gates:table": Requirement(
+        "security, 6", "Each tool, command, route and setting has a gate, and the document says it."
+    ),
+    "gates:user-scope": Requirement(
+        "security K4", "No setting can be loosened by a file of the project."
+    ),
     "export:secrets": Requirement("security K9", "What is exported carries no secret along."),
     "export:force": Requirement("D5", "Exporting replaces nothing unless it is told to."),
     "tasks:index:true": Requirement(
@@ -528,8 +595,109 @@ REQUIREMENTS: dict[str, Requirement] = {
     "permissions:commands:options": Requirement(
         "security K1", "Options that write or execute ask, even for a listed program."
     ),
+    "permissions:commands:two-readings": Requirement(
+        "security K1", "What the shell's grammar reads otherwise than the rules do asks."
+    ),
+    "permissions:commands:faults": Requirement(
+        "security P2", "A fault in the rules, a huge line or a deep one asks; it never allows."
+    ),
+    "permissions:commands:corpus": Requirement(
+        "security, evidence",
+        "No hostile command that runs unasked does harm; of harmless ones 95 in 100 run unasked.",
+    ),
+    "permissions:commands:protected": Requirement(
+        "security K3", "A command that would change a protected file asks, through links too."
+    ),
+    "permissions:custom-tools": Requirement(
+        "security P1", "Leave to run some commands is no leave to run tools of one's own."
+    ),
+    "permissions:narrowest": Requirement(
+        "security K1", "The rule that `always allow` makes covers the command and no other program."
+    ),
+    "permissions:explain": Requirement(
+        "security K1",
+        "`joey permissions explain` says what the engine would decide, and changes nothing.",
+    ),
+    "permissions:report": Requirement(
+        "security P1",
+        "A journal tells of each call which rule, or whose answer, let it run or not.",
+    ),
+    "permissions:report:rules": Requirement(
+        "security P1", "Calls of earlier tasks can be judged again by other rules."
+    ),
+    "permissions:report:reads": Requirement(
+        "security P4", "The report runs nothing and changes nothing."
+    ),
+    "always:narrowest": Requirement(
+        "security P1", "The rule that an answer adds covers the command that was asked about."
+    ),
+    "always:not-offered": Requirement(
+        "security P2", "Where no rule says just this, none is offered."
+    ),
+    "always:denied": Requirement(
+        "security K1", "No rule is offered that would get around a denied command."
+    ),
+    "always:nothing-else": Requirement(
+        "security P1", "Adding a rule allows what it says and wakes up no other."
+    ),
+    "always:written": Requirement(
+        "security K9", "A rule is written into the person's settings; all else there stays."
+    ),
+    "always:task": Requirement(
+        "security P1",
+        "The task that asked goes by the rule at once, and asks about other commands.",
+    ),
+    "always:only-yes": Requirement("security P1", "Only a yes to an open question makes a rule."),
+    "always:client": Requirement(
+        "security K6", "The engine makes the rule; a client may take it, or not."
+    ),
+    "project-settings:tighten": Requirement(
+        "security K4", "Settings of a project make rules stricter, against flags too."
+    ),
+    "project-settings:never-loosen": Requirement(
+        "security K4", "What would loosen anything is passed over, and named."
+    ),
+    "project-settings:unclear": Requirement(
+        "security P2", "If the file cannot be understood, everything is asked."
+    ),
+    # Hooks
+    "hooks:before": Requirement(
+        "security P3", "A hook sees a call before it runs, and stops it with a reason."
+    ),
+    "hooks:approved": Requirement("security P3", "A hook cannot change what was approved."),
+    "hooks:ask": Requirement("security P1", "A hook never turns a question into a yes."),
+    "hooks:denied": Requirement("security P1", "Hooks do not run for what the rules refuse."),
+    "hooks:completion": Requirement("security P1", "A hook may send a result back."),
+    "hooks:failure": Requirement(
+        "security P2", "A hook that fails is told once, and blocks where it has to succeed."
+    ),
+    "hooks:bounds": Requirement(
+        "security P8", "Time and output of a hook are bounded, and nothing of it is left behind."
+    ),
+    "hooks:cancel": Requirement("security K10", "Cancelling a task ends its hook."),
+    "hooks:environment": Requirement("security P6", "Hooks get no keys."),
+    "hooks:trust": Requirement(
+        "security K4", "A project's hooks run once they are trusted, byte for byte."
+    ),
+    "hooks:changed": Requirement(
+        "security K4", "A hook that is changed while a task works counts as failed."
+    ),
+    "hooks:links": Requirement(
+        "security K2", "Links lead no file of hooks out of the workspace, and trust to other bytes."
+    ),
+    "hooks:shown": Requirement("security K4", "The question of trust shows the whole command."),
+    "hooks:protected": Requirement("security K3", "Files of hooks are protected."),
     "permissions:paths:outside": Requirement(
         "security K2", "Paths outside the workspace ask, also through links and `..`."
+    ),
+    "permissions:paths:race": Requirement(
+        "security K2", "Swapping files and links meanwhile lets nothing in or out."
+    ),
+    "permissions:paths:approved": Requirement(
+        "security P3", "What was approved is written where it was approved, or not at all."
+    ),
+    "permissions:paths:special": Requirement(
+        "security K2", "Pipes, devices, sockets and files of the kernel are refused, not awaited."
     ),
     "permissions:paths:protected": Requirement(
         "security K3", "Files that are executed later or loosen the rules ask."
@@ -800,6 +968,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "tool:new_task:failure:subtask-stopped": _tool("A subtask that is stopped is an error, too."),
     "tool:new_task:failure:too-deep": _tool("Subtasks are nested eight deep and no deeper."),
+    "tool:new_task:failure:no-repository": _tool("A worktree needs a git repository."),
     "tool:update_todo_list:schema": _tool(
         "Offered with its schema, natively and in the XML catalogue."
     ),
@@ -1460,18 +1629,6 @@ REQUIREMENTS: dict[str, Requirement] = {
     "prompt:override": Requirement(
         "Roo Code, rules", "`.roo/system-prompt-<mode>` takes the place of our sections."
     ),
-    # Asked for, and not built yet
-    "context:truncation": _later(
-        "flaw B12", "Truncation counts what the model really sees.", "nothing is truncated yet"
-    ),
-    "context:overflow": _later(
-        "flaw B13",
-        "A conversation that is too long is shortened before it is sent again.",
-        "nothing is condensed yet; the overflow is told",
-    ),
-    "checkpoints": _later(
-        "flaw B20", "Checkpoints cover all files and say when they cannot.", "no checkpoints yet"
-    ),
     # Servers of the Model Context Protocol
     "mcp:names": Requirement("D2", "Both spellings of an MCP tool's name are understood."),
     "mcp:config:schema": Requirement(
@@ -1609,6 +1766,12 @@ REQUIREMENTS: dict[str, Requirement] = {
     "trust:revoke": Requirement("security K4", "Trust can be taken back."),
     "trust:private": Requirement("security K9", "The file is private and holds no content."),
     "trust:broken": Requirement("security P2", "A file that cannot be understood is no trust."),
+    "modes:trust": Requirement(
+        "security K4", "A project's mode that may do more than a built-in one needs trust."
+    ),
+    "modes:trust:unasked": Requirement(
+        "security K4", "Where nothing is asked, every mode of a project needs trust."
+    ),
     "front:trust": Requirement(
         "security K4", "A project's server runs once the person has seen and trusted it."
     ),
@@ -1624,7 +1787,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "spec, new_task", "The row names the mode, what is to be done and the todos."
     ),
     "subtasks:events": Requirement(
-        "D7", "`taskSpawned`, `taskPaused` and `taskUnpaused` fire around every subtask."
+        "D7", "The events of a delegation fire around every subtask, and name it."
     ),
     "subtasks:result": Requirement(
         "spec, delegation", "What the subtask presents is the result of the call that made it."
@@ -1651,7 +1814,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     "subtasks:nested": Requirement("spec, delegation", "Subtasks have subtasks."),
     "subtasks:depth": Requirement("spec, delegation", "A tree has a greatest depth."),
     "subtasks:limits": Requirement(
-        "D12", "Turns, money and time of a run are those of the whole tree."
+        "D12", "Turns, calls, tokens, money and time of a run are those of the whole tree."
     ),
     "subtasks:crash": Requirement(
         "spec, delegation, flaw B7",
@@ -1676,6 +1839,30 @@ REQUIREMENTS: dict[str, Requirement] = {
     "subtasks:listed": Requirement(
         "D7", "Lists mark subtasks, a task is shown with its tree, `-c` means the whole."
     ),
+    "budgets:tokens": Requirement("design 6", "Tokens that went to and fro are limited."),
+    "budgets:calls": Requirement("design 6", "Calls are limited, and checked before they run."),
+    "budgets:tree": Requirement(
+        "design 6", "A budget of a tree is exceeded by no more than what is in flight."
+    ),
+    "budgets:crash": Requirement(
+        "design 6", "After a crash a run goes on with what was left of its limits."
+    ),
+    "budgets:flags": Requirement("design 4", "Each limit has a flag and an exit code."),
+    "budgets:wire": Requirement("seed 002", "A task may be started with limits."),
+    "worktrees:base": Requirement(
+        "D35", "A worktree has what is not committed, and nothing of the user's is touched."
+    ),
+    "worktrees:merge": Requirement("D35", "Its changes come back as changes of files alone."),
+    "worktrees:conflict": Requirement("D35", "A conflict touches no file, and is told."),
+    "worktrees:crash": Requirement("D33", "A death at any step is made good, once."),
+    "worktrees:nested": Requirement("D35", "A worktree may have worktrees."),
+    "worktrees:harmless": Requirement("security K4", "Nothing that a repository names is run."),
+    "worktrees:subtasks": Requirement("D32", "Subtasks may change the same files at once."),
+    "worktrees:approval": Requirement("D24", "The question says that it is a worktree."),
+    "worktrees:offered": Requirement("spec, new_task", "Offered where there is a repository."),
+    "worktrees:left": Requirement("D33", "One that failed leaves its worktree, and says where."),
+    "worktrees:trust": Requirement("security K4", "Trust in the workspace counts, no other."),
+    "worktrees:deleted": Requirement("D5", "Deleting a task removes its worktree and branch."),
     "websocket:current-task": Requirement(
         "D10, seed 002", "Commands without a task id act on the current task."
     ),
@@ -1759,16 +1946,29 @@ REQUIREMENTS: dict[str, Requirement] = {
         "seed 002, Streaming Message Flow",
         "The Python client shows a growing row to whoever begins to listen.",
     ),
-    "rewind": _later(
-        "seed 004, MessageManager",
-        "Rewinding cuts both histories at the same place.",
-        "tasks only go forward yet",
+    "front:json-schema": Requirement(
+        "design 4", "A result that must be JSON is checked, and refused with what is wrong."
     ),
-    "front:input-stream": _later(
-        "D12",
-        "Commands on stdin start, steer and end a task.",
-        "stdin only holds a prompt yet; `--input-format` does not exist",
+    "front:json-schema:keywords": Requirement(
+        "design 4", "A keyword of a schema that would not be checked is refused by its name."
     ),
+    "front:json-schema:bounded": Requirement(
+        "design 4", "A model that never gives such a result costs three attempts, and exit code 3."
+    ),
+    "front:stopped-anywhere": Requirement(
+        "design 4",
+        "Stopped at any moment, a run leaves no process, a valid history and the right exit code.",
+    ),
+    "front:pipes": Requirement(
+        "design 4", "What is piped in follows the prompt; what is no text is refused."
+    ),
+    "front:input-stream:bad-lines": Requirement(
+        "wire 5.3", "A line that is no command costs itself alone."
+    ),
+    "front:input-stream:end": Requirement(
+        "wire 5.3", "When no more commands come, the task is seen through."
+    ),
+    "front:input-stream": Requirement("wire 5.3", "Commands on stdin start, steer and end a task."),
     "config:local-model-offered": _later(
         "D12",
         "A run without a key offers the model server that it finds on loopback.",
@@ -1926,4 +2126,80 @@ REQUIREMENTS: dict[str, Requirement] = {
     "index:embeddings-retry": Requirement(
         "spec, codebase_search", "Passing trouble is waited out, other trouble told at once."
     ),
+    # The files of a workspace at earlier moments
+    "checkpoints:exact": Requirement(
+        "spec, engine 5", "What is restored has the bytes, modes and links that were saved."
+    ),
+    "checkpoints:untouched": Requirement(
+        "security K5", "The user's repository is not changed, and nothing that it names runs."
+    ),
+    "checkpoints:coverage": Requirement(
+        "flaw B20", "Every file is kept that git does not ignore, with or without a repository."
+    ),
+    "checkpoints:left-out": Requirement(
+        "spec, engine 5", "What is too large to be kept is neither deleted nor changed."
+    ),
+    "checkpoints:nested": Requirement(
+        "flaw B20", "Repositories inside the workspace, and workspaces inside one, have them too."
+    ),
+    "checkpoints:inside": Requirement(
+        "security K2", "Restoring writes nothing through a link, and nothing outside."
+    ),
+    "checkpoints:refused": Requirement(
+        "flaw B20", "Where files cannot be kept, the reason is told."
+    ),
+    "checkpoints:private": Requirement("security K9", "Nobody else can read what was kept."),
+    "checkpoints:killed": Requirement(
+        "spec, engine 5", "A process killed at any moment leaves checkpoints that can be used."
+    ),
+    "checkpoints:damaged": Requirement(
+        "spec, engine 5", "Damage costs what was damaged, and the next checkpoint can be made."
+    ),
+    "checkpoints:limits": Requirement(
+        "spec, engine 5", "Checkpoints that are too old or too many go, the oldest first."
+    ),
+    "checkpoints:forget": Requirement(
+        "spec, engine 5", "With a task goes what only its checkpoints held."
+    ),
+    "sandbox:write-outside": Requirement(
+        "security K2, 4", "A confined command changes nothing outside of its workspace."
+    ),
+    "sandbox:secrets": Requirement(
+        "security P6, 4", "It reads neither keys of the home nor what joey knows."
+    ),
+    "sandbox:network": Requirement("security 4", "It reaches nobody, by no kind of socket."),
+    "sandbox:system-calls": Requirement(
+        "security 4", "Calls that steer other processes or the system are refused."
+    ),
+    "sandbox:joey-lives": Requirement("security K10", "It cannot end joey or look into it."),
+    "sandbox:protected": Requirement(
+        "security K3", "Protected names are afterwards as they were, absent ones too."
+    ),
+    "sandbox:containment": Requirement(
+        "security K10", "No process outlives its task, or joey, however it has detached itself."
+    ),
+    "sandbox:limits": Requirement(
+        "security K10, 5", "Processes, memory, time and files of commands are limited."
+    ),
+    "sandbox:ordinary": Requirement("security 4", "Ordinary work goes through it."),
+    "sandbox:failure": Requirement(
+        "security 4", "A sandbox that fails is told from a command that fails."
+    ),
+    "sandbox:none": Requirement(
+        "security P2, 4", "Where none works, each command is asked, and -y needs --no-sandbox."
+    ),
+    "rewind:any-row": Requirement(
+        "seed 004, engine 3.9", "Every row can be the last one again; both histories are valid."
+    ),
+    "rewind:stops": Requirement("engine 3.9", "A task at work is stopped before it goes back."),
+    "rewind:snapshots": Requirement("seed 004", "The files on disk show the rewound state."),
+    "rewind:edit": Requirement("engine 3.9", "The person's words are said anew in their place."),
+    "rewind:files": Requirement(
+        "engine 3.9, 5", "Files come back as they were, and others' work is not overwritten."
+    ),
+    "rewind:crash": Requirement("design 1", "A kill at any step leaves a rewind done or not done."),
+    "rewind:clients": Requirement("design 5", "Local and remote sessions go back alike."),
+    "rewind:page": Requirement("design 5", "Rows vanish from the page and come back."),
+    "fork:any-row": Requirement("design 4, 5", "A new task begins from any row of any task."),
+    "front:rewind": Requirement("design 4", "Going back and forking at the command line."),
 }

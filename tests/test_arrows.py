@@ -16,6 +16,7 @@ CORE = {"core"}
 ADAPTER = {"core", "ports"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "private_folders": set(),
     "core": set(),
     "ports": CORE,
     "tools": ADAPTER,
@@ -23,22 +24,27 @@ MAY_IMPORT: dict[str, set[str]] = {
     "providers": ADAPTER,
     "stores": ADAPTER,
     "terminals": ADAPTER,
+    "sandboxes": ADAPTER,
     "workspace": ADAPTER,
     "config": ADAPTER,
     "mcp": ADAPTER | {"__version__"},
     "knowledge": ADAPTER,
     "browsers": ADAPTER,
     "extensions": ADAPTER,
+    "shells": ADAPTER,
+    "hooks": ADAPTER,
     "testing": ADAPTER,
     "client": {"core", "engine"},
     "server": {"__version__", "core", "engine", "ports"},
     "app": {"core", "ports", "engine", "tools", "providers", "stores", "terminals", "workspace"}
-    | {"config", "client", "mcp", "knowledge", "browsers", "extensions"},
+    | {"config", "client", "mcp", "knowledge", "browsers", "extensions", "sandboxes", "shells"}
+    | {"hooks"},
     "cli": {"__version__", "core", "ports", "client", "server", "app", "testing"},
     "__init__": {"app", "client", "core", "engine"},
     "__main__": {"cli"},
 }
-"""Within `joey`; every package may also use itself and `errors`."""
+"""Within `joey`; every package may also use itself and `errors`, and all but `core` may
+make `private_folders`."""
 
 LIBRARIES: dict[str, set[str]] = {
     "tools": {"rapidfuzz"},
@@ -49,6 +55,7 @@ LIBRARIES: dict[str, set[str]] = {
     | {f"tree_sitter_{name}" for name in ("bash", "c", "c_sharp", "cpp", "go", "java", "php")}
     | {f"tree_sitter_{name}" for name in ("javascript", "python", "ruby", "rust", "typescript")},
     "browsers": {"playwright"},
+    "shells": {"tree_sitter", "tree_sitter_bash"},
     "cli": {"rich"},
     "client": {"websockets"},
     "server": {"starlette", "uvicorn", "websockets"},
@@ -101,6 +108,8 @@ def _allowed(package: str, name: list[str]) -> bool:
         libraries = {"msgspec"} | LIBRARIES.get(package, set())
         return name[0] in sys.stdlib_module_names or name[0] in libraries
     target = name[1] if len(name) > 1 else "__init__"
+    if target == "private_folders":
+        return package != "core"
     return target in {package, "errors"} or target in MAY_IMPORT[package]
 
 

@@ -4,13 +4,15 @@
     ├── ToolError              the model: becomes the result of its call
     │   ├── ArgumentError      the call's arguments do not fit the tool
     │   ├── WordedError        the tool itself says what the model reads
-    │   └── HiddenError        `.rooignore` keeps the file from it
+    │   ├── HiddenError        `.rooignore` keeps the file from it
+    │   └── RefusedError       a rule or a hook forbids the call
     ├── UserError              the person: printed as it is, never as a traceback
     │   ├── ConfigError        settings, profiles, keys (exit 78)
     │   ├── WorkspaceError     the folder to work in cannot be used
     │   ├── StoreError         task folders: missing, locked, unreadable, disk full
     │   │   ├── TaskNotFoundError
     │   │   └── TaskLockedError
+    │   ├── CondenseError      a conversation could not be summed up; it is as it was
     │   └── ProviderError      the model's service; see `Trouble` for the kinds
     ├── CheckpointError        files could not be kept or brought back; told, never fatal
     └── TaskStateError         the developer: the engine was asked for what its state forbids
@@ -52,9 +54,20 @@ class WordedError(ToolError):
 class HiddenError(ToolError):
     """The path is hidden from the model by `.rooignore`."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(f"{path} is hidden by .rooignore and cannot be used.")
+    def __init__(self, path: str, because: str = "") -> None:
+        super().__init__(because or f"{path} is hidden by .rooignore and cannot be used.")
         self.path = path
+        self.because = because
+        """Why every file is hidden, when no rule says so but the rules cannot be used."""
+
+
+class RefusedError(ToolError):
+    """A rule, or a hook of the person's, forbids the call."""
+
+    def __init__(self, message: str, rule: str) -> None:
+        super().__init__(message)
+        self.rule = rule
+        """Which one."""
 
 
 class CheckpointError(JoeyError):
@@ -83,6 +96,10 @@ class TaskNotFoundError(StoreError):
 
 class TaskLockedError(StoreError):
     """Another live process holds the task."""
+
+
+class CondenseError(UserError):
+    """A conversation could not be summed up. Nothing has changed."""
 
 
 class Trouble(StrEnum):

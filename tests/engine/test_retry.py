@@ -8,7 +8,7 @@ from joey.core.asks import AskKind
 from joey.core.events import Countdown, RequestEnded
 from joey.core.settings import Settings
 from joey.engine.endings import Completed, Failed
-from joey.engine.retry import Budget
+from joey.engine.patience import Budget
 from joey.engine.unattended import Unattended
 from joey.errors import UNREACHABLE, ProviderError, Trouble
 from joey.testing.script import Turn, call, disconnect, fail, say

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from joey.app import make_options, open_engine
+from joey.app.trust import WorkspaceTrust
 from joey.core.events import ModeSwitched, Said
 from joey.core.history.ui import Row
 from joey.core.protocol import ToolProtocol
@@ -256,6 +257,7 @@ async def test_the_model_can_switch_to_a_mode_of_the_project(tmp_path: Path) -> 
     switch = Turn(call("switch_mode", {"mode_slug": "translator", "reason": "texts"}))
     edit = Turn(call("write_to_file", {"path": "src/prices.ts", "content": "x"}))
     async with roo_workspace(tmp_path, switch, edit, DONE) as here:
+        WorkspaceTrust(here.project, env=here.env).grant()
         task = await here.run(yes=True)
         second, third = here.server.requests[1:]
         assert system_of(second).startswith("You are Roo, a translator who knows shops.")

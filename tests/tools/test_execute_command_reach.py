@@ -10,10 +10,15 @@ from joey.core.permissions.decisions import Allow, Ask, Decision, Deny
 from joey.core.permissions.policy import decide
 from joey.core.settings import Settings
 from joey.ports import ToolContext
+from joey.shells.bash_grammar import BashGrammar
 from joey.tools.execute_command import ExecuteCommand
 from tests.tools.shell_context import make_context
 
 tool = ExecuteCommand()
+CHANGING = (
+    *("cp", "mv", "rm", "tee", "touch", "mkdir", "ln", "chmod", "dd", "make", "cat", "ls", "cd"),
+    *("grep", "git", "echo"),
+)
 ALLOWED = ("cat", "head", "cd", "pushd", "ls", "tee", "wc", "make", "cat granted.txt")
 
 
@@ -36,7 +41,7 @@ def workspace(tmp_path: Path) -> Path:
 async def judged(tmp_path: Path, command: str, settings: Settings) -> Decision:
     ctx: ToolContext = make_context(tmp_path, settings=settings)
     prepared = await tool.prepare(tool.parse({"command": command}), ctx)
-    return decide(prepared.claims, settings)
+    return decide(prepared.claims, settings, BashGrammar().chain)
 
 
 def rules(*allowed: str, read_outside: bool = False) -> Settings:
@@ -76,7 +81,7 @@ async def test_an_allowed_program_does_not_reach_outside_through_a_link(
     "command",
     [
         *("cat near", "cat plain.txt missing", "cd sub && ls", "ls sub", "cat granted.txt"),
-        *("cat /dev/null", "make CFLAGS=-O2 -j4 all", "cat http://example.com"),
+        *("cat /dev/null", "make -j4 all", "cat http://example.com"),
     ],
 )
 async def test_what_stays_inside_or_is_named_by_a_rule_runs_unasked(
@@ -141,6 +146,67 @@ async def test_a_variable_set_by_printf_does_not_run_a_program_of_the_workspace(
     program.write_text("#!/bin/sh\n: > canary\n")
     program.chmod(0o755)
     prepared = await tool.prepare(tool.parse({"command": "printf -v PATH . && git status"}), ctx)
-    if isinstance(decide(prepared.claims, settings), Allow):
+    if isinstance(decide(prepared.claims, settings, BashGrammar().chain), Allow):
         await tool.run(prepared, ctx, None)
     assert not (ctx.files.root / "canary").exists()
+
+
+@pytest.mark.requirement("permissions:commands:protected")
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cp plain.txt .git/config", "tee .npmrc", "touch ./.vscode/tasks.json", "rm AGENTS.md"),
+        *(
+            "cp plain.txt .GIT/config",
+            "mv plain.txt hooks/pre-commit",
+            "dd of=.npmrc",
+            "mkdir .roo",
+        ),
+        *("cd .git && touch config", "cd hooks; touch x", "cd .git || rm config", "cp -t .git x"),
+        *("ln -s .git g", "ls && rm .git/config", "make .npmrc", "cp plain.txt sub/../.npmrc"),
+        *("mv sub new", "rm sub", "chmod 777 sub", "cp sub new", "mv -vt new sub"),
+    ],
+)
+async def test_a_command_that_would_change_what_is_protected_is_for_a_person(
+    tmp_path: Path, command: str
+) -> None:
+    root = workspace(tmp_path)
+    (root / ".git" / "hooks").mkdir(parents=True)
+    (root / "hooks").symlink_to(".git/hooks")
+    assert isinstance(await judged(tmp_path, command, rules(*CHANGING)), Ask)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "cat .npmrc",
+            "ls .git",
+            "grep -rn x .github",
+            "cp plain.txt new.txt",
+            "mv plain.txt sub",
+        ),
+        *("rm plain.txt", "touch sub/new", "mkdir -p sub/deeper", "ls .roo"),
+        *("git log -- .github", "git diff .gitattributes", "echo .git", "tee new.txt", "rm .npmrc"),
+    ],
+)
+async def test_reading_what_is_protected_and_changing_the_rest_needs_nobody(
+    tmp_path: Path, command: str
+) -> None:
+    workspace(tmp_path)
+    allowed = rules(*CHANGING, "rm .npmrc")
+    assert isinstance(await judged(tmp_path, command, allowed), Allow)
+
+
+@pytest.mark.requirement("permissions:commands:options")
+@pytest.mark.parametrize(
+    "command", ["cd sub && git status", "cd sub/inner && git log", "cd sub; git"]
+)
+async def test_git_does_not_run_unasked_in_a_folder_that_looks_like_a_repository(
+    tmp_path: Path, command: str
+) -> None:
+    root = workspace(tmp_path)
+    (root / "sub" / "inner").mkdir()
+    assert isinstance(await judged(tmp_path, command, rules("cd", "git")), Allow)
+    (root / "sub" / "HEAD").write_text("ref: refs/heads/main\n")
+    assert isinstance(await judged(tmp_path, command, rules("cd", "git")), Ask)

@@ -11,6 +11,7 @@ import os
 import sys
 from pathlib import Path
 
+from joey.app.page_files import page_files
 from joey.browsers.chromium import Chromium, find_chromium
 from joey.config.customs import LocalCustoms, Places
 from joey.core.settings import Settings
@@ -82,7 +83,8 @@ def extras_for(kind: str, shop: Workshop) -> Extras:
         case "generate_image":
             return Extras(images=Painter())
         case "browser_action":
-            return Extras(browser=Chromium(CHROMIUM or ""))
+            files = LocalFiles(shop.root)
+            return Extras(browser=Chromium(CHROMIUM or "", gives=page_files(files)))
         case "use_mcp_tool" | "access_mcp_resource" | "mcp":
             return Extras(mcp=_servers(shop))
         case "custom":

@@ -5,39 +5,50 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from joey.app.customs import customs_for
+from joey.app.customs import customs_for, settings_within
+from joey.app.hooks import hooks_for
 from joey.app.indexes import CodeIndexes
 from joey.app.options import check_price, make_options
+from joey.app.page_files import page_files
+from joey.app.sandboxing import sandbox_for
+from joey.app.secrecy import http_client
 from joey.app.servers import Servers, is_trusted
 from joey.browsers.chromium import Chromium, find_chromium, viewport_size
 from joey.config.choose import choose_profile
 from joey.config.profiles import load_profiles
+from joey.config.rulebook import SettingsRulebook
 from joey.core.settings import Limits, Profile, Route, Settings
 from joey.engine.engine import TaskOptions
-from joey.engine.mode_providers import ModeProviders
+from joey.engine.mode_providers import SUMMARIES, ModeProviders
 from joey.engine.workbench import Workbench
-from joey.errors import ToolError
 from joey.extensions.custom_tools import LocalCustomTools
 from joey.knowledge.documents import LocalDocuments
 from joey.knowledge.outlines import LocalOutlines
 from joey.knowledge.problems import LocalProblems
 from joey.knowledge.web_pages import WebPages
 from joey.ports import Extras, Provider
-from joey.providers.http import HttpClient
 from joey.providers.kinds import KINDS
 from joey.providers.pictures import PictureMaker
 from joey.providers.select import make_provider
+from joey.shells.bash_grammar import BashGrammar
 from joey.terminals.local import LocalTerminal
 from joey.terminals.processes import end_marked
 from joey.tools.registry import Registry
+from joey.workspace.checkpoints.stores import CheckpointStores, TaskCheckpoints
 from joey.workspace.clock import SystemClock
 from joey.workspace.environment import LocalEnvironment
 from joey.workspace.files import LocalFiles
+from joey.workspace.git_process import repository_top
 from joey.workspace.repository import GitRepository
 from joey.workspace.search import LocalSearch
+from joey.workspace.worktrees import GitWorktrees
+
+if TYPE_CHECKING:
+    from joey.engine.result_check import ResultCheck
 
 
 def make_bench(
@@ -45,30 +56,26 @@ def make_bench(
     registry: Registry,
     servers: Servers,
     indexes: CodeIndexes,
+    checkpoints: CheckpointStores,
+    worktrees: Path | None,
     home: Path,
     env: Mapping[str, str],
 ) -> Workbench:
-    if options.profile is None or options.workspace is None or options.settings is None:
-        workspace = options.workspace or Path.cwd()
-        made = make_options(workspace=workspace, home=home, env=env, earlier=options.earlier)
-        options = structs.replace(
-            options,
-            workspace=made.workspace,
-            profile=options.profile or made.profile,
-            settings=options.settings or made.settings,
-            route=options.route or made.route,
-        )
+    """`worktrees` is the folder for those of subtasks, where they may have any."""
+    options = _tightened(_made_whole(options, home, env), home, env)
     assert options.profile and options.workspace and options.settings
     files = LocalFiles(options.workspace)
     search = LocalSearch(files)
     route = _route(options, options.profile)
-    others = None if route.chosen else _mode_providers(options.settings, options.limits, home, env)
+    others = _other_providers(options.settings, route, options.limits, home, env)
     return Workbench(
-        provider=make_provider(options.profile, HttpClient(environ=env)),
+        provider=make_provider(options.profile, http_client(options.profile, env)),
         registry=registry,
         files=files,
         search=search,
-        terminal=LocalTerminal(env),
+        terminal=LocalTerminal(
+            env, sandbox=sandbox_for(options.workspace, home, env, _with_repository(options))
+        ),
         environment=LocalEnvironment(files, search),
         clock=SystemClock(),
         settings=options.settings,
@@ -76,27 +83,65 @@ def make_bench(
         route=route,
         others=others,
         system_prompt=options.system_prompt,
+        result_check=_result_check(options),
         toolboxes=servers.toolboxes,
         extras=Extras(
             outlines=LocalOutlines(),
             documents=LocalDocuments(files),
-            customs=customs_for(files, home, env, options.settings),
+            customs=customs_for(files, home, env, options.settings, options.trusted_as),
+            hooks=hooks_for(files, home, env, options.settings, options.trusted_as),
+            rulebook=SettingsRulebook(home),
             repository=GitRepository(options.workspace),
+            worktrees=GitWorktrees.of(files.root, worktrees) if worktrees is not None else None,
             pages=WebPages(),
+            shell=BashGrammar(),
             problems=LocalProblems(files, options.settings, env),
             custom_tools=LocalCustomTools(
                 home,
                 options.workspace,
                 env,
-                partial(is_trusted, home, options.workspace),
+                partial(is_trusted, home, options.trusted_as or options.workspace),
                 end_marked,
             ),
             browser=_browser(files, options.settings, env),
             images=_images(options.settings, home, env),
-            mcp=servers.lease(options.workspace) if options.settings.mcp_enabled else None,
-            index=indexes.lease(files, options.settings),
+            mcp=servers.lease(options.workspace, options.trusted_as)
+            if options.settings.mcp_enabled
+            else None,
+            **_of_workspace(options, files, options.settings, indexes, checkpoints),
         ),
     )
+
+
+def _with_repository(options: TaskOptions) -> Settings:
+    """Commands in a worktree may look at the repository that it belongs to."""
+    settings = options.settings or Settings()
+    top = None if options.trusted_as is None else repository_top(options.trusted_as)
+    if top is None:
+        return settings
+    seen = (*settings.sandbox_readable, str(top / ".git"))
+    return structs.replace(settings, sandbox_readable=seen)
+
+
+def _made_whole(options: TaskOptions, home: Path, env: Mapping[str, str]) -> TaskOptions:
+    """What was left out comes from files and variables."""
+    if options.profile is not None and options.workspace and options.settings is not None:
+        return options
+    workspace = options.workspace or Path.cwd()
+    made = make_options(workspace=workspace, home=home, env=env, earlier=options.earlier)
+    return structs.replace(
+        options,
+        workspace=made.workspace,
+        profile=options.profile or made.profile,
+        settings=options.settings or made.settings,
+        route=options.route or made.route,
+    )
+
+
+def _tightened(options: TaskOptions, home: Path, env: Mapping[str, str]) -> TaskOptions:
+    assert options.workspace and options.settings
+    files = LocalFiles(options.workspace)
+    return structs.replace(options, settings=settings_within(files, home, env, options.settings))
 
 
 def _route(options: TaskOptions, profile: Profile) -> Route:
@@ -106,35 +151,67 @@ def _route(options: TaskOptions, profile: Profile) -> Route:
     return structs.replace(route, chosen=True) if earlier is not None and earlier.chosen else route
 
 
-def _mode_providers(
-    settings: Settings, limits: Limits, home: Path, env: Mapping[str, str]
+def _other_providers(
+    settings: Settings, route: Route, limits: Limits, home: Path, env: Mapping[str, str]
 ) -> ModeProviders | None:
-    if not settings.mode_api_configs:
+    profiles = {} if route.chosen else dict(settings.mode_api_configs)
+    if settings.condensing_profile:
+        profiles[SUMMARIES] = settings.condensing_profile
+    if not profiles:
         return None
 
     def make(name: str) -> Provider:
-        profiles = load_profiles(home)
-        chosen = choose_profile(profiles=profiles, env=env, kinds=KINDS, profile=name)
+        known = load_profiles(home)
+        chosen = choose_profile(profiles=known, env=env, kinds=KINDS, profile=name)
         check_price(chosen, limits)
-        return make_provider(chosen, HttpClient(environ=env))
+        return make_provider(chosen, http_client(chosen, env))
 
-    return ModeProviders(settings.mode_api_configs, make)
+    return ModeProviders(profiles, make)
+
+
+def _result_check(options: TaskOptions) -> ResultCheck | None:
+    if options.result_schema is None:
+        return None
+    # Few runs ask for it, and all of them would pay for loading it.
+    from joey.engine.result_check import ResultCheck
+
+    return ResultCheck(options.result_schema)
 
 
 def _browser(files: LocalFiles, settings: Settings, env: Mapping[str, str]) -> Chromium | None:
     executable = find_chromium(env) if settings.browser_tool_enabled else None
     if executable is None:
         return None
+    viewport = viewport_size(settings.browser_viewport_size)
+    return Chromium(executable, viewport, page_files(files))
 
-    def shows(path: str) -> bool:
-        """Pages get the files of the workspace that the model may see, and no list of them."""
-        try:
-            place = files.resolve(path)
-        except ToolError:
-            return False
-        return place.inside and not place.ignored and place.path.is_file()
 
-    return Chromium(executable, viewport_size(settings.browser_viewport_size), shows)
+def _of_workspace(
+    options: TaskOptions,
+    files: LocalFiles,
+    settings: Settings,
+    indexes: CodeIndexes,
+    stores: CheckpointStores,
+) -> dict[str, Any]:
+    """What is kept of a workspace from task to task: too much for a worktree, which soon goes."""
+    if options.trusted_as is not None:
+        return {}
+    return {
+        "index": indexes.lease(files, settings),
+        "checkpoints": _checkpoints(stores, files.root, settings),
+    }
+
+
+def _checkpoints(
+    stores: CheckpointStores, workspace: Path, settings: Settings
+) -> TaskCheckpoints | None:
+    if not settings.enable_checkpoints:
+        return None
+    return stores.lease(
+        workspace,
+        max_age_days=settings.checkpoint_max_age_days,
+        max_megabytes=settings.checkpoint_max_megabytes,
+    )
 
 
 def _images(settings: Settings, home: Path, env: Mapping[str, str]) -> PictureMaker | None:
@@ -142,4 +219,4 @@ def _images(settings: Settings, home: Path, env: Mapping[str, str]) -> PictureMa
         return None
     profiles = load_profiles(home)
     chosen = choose_profile(profiles=profiles, env=env, kinds=KINDS, profile=settings.image_profile)
-    return PictureMaker(chosen, HttpClient(environ=env))
+    return PictureMaker(chosen, http_client(chosen, env))

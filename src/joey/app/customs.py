@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
-from joey.config.customs import LocalCustoms, Places, read_modes
+from joey.app.servers import is_trusted
+from joey.config.customs import LocalCustoms, Places, read_modes, scopes_of, trusted_parts
 from joey.config.home import joey_home, person_home
+from joey.config.project_settings import read_tightening, tightened
+from joey.config.scopes import Scopes
 from joey.config.settings import load_settings
+from joey.config.sightings import Sightings
 from joey.core.modes import Mode, find_mode
 from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
+from joey.ports.trust import Wanted
 from joey.workspace.files import LocalFiles
 
 
@@ -29,9 +35,29 @@ def open_customs(
 
 
 def customs_for(
-    files: LocalFiles, home: Path, env: Mapping[str, str], settings: Settings
+    files: LocalFiles,
+    home: Path,
+    env: Mapping[str, str],
+    settings: Settings,
+    trusted_as: Path | None = None,
 ) -> LocalCustoms:
-    return LocalCustoms(_places(files, home, env), settings)
+    """`trusted_as` is the workspace whose trust counts, where that is not the folder itself."""
+    return LocalCustoms(_places(files, home, env, trusted_as), settings)
+
+
+def scopes_for(files: LocalFiles, home: Path, env: Mapping[str, str]) -> Scopes:
+    return scopes_of(_places(files, home, env))
+
+
+def settings_within(
+    files: LocalFiles, home: Path, env: Mapping[str, str], settings: Settings
+) -> Settings:
+    """As strict as the project wants them."""
+    return tightened(settings, read_tightening(scopes_for(files, home, env), Sightings()))
+
+
+def modes_to_trust(files: LocalFiles, home: Path, env: Mapping[str, str]) -> tuple[Wanted, ...]:
+    return trusted_parts(_places(files, home, env))
 
 
 def modes_for(
@@ -53,11 +79,14 @@ def check_mode(slug: str | None, modes: Callable[[], tuple[Mode, ...]]) -> None:
     raise ConfigError(f"There is no mode {slug!r}.{meant} Known ones: {', '.join(known)}.")
 
 
-def _places(files: LocalFiles, home: Path, env: Mapping[str, str]) -> Places:
+def _places(
+    files: LocalFiles, home: Path, env: Mapping[str, str], trusted_as: Path | None = None
+) -> Places:
     def hides(path: Path) -> bool:
         try:
             return files.resolve(str(path)).ignored
         except ToolError:
             return True
 
-    return Places(files.root, home, person_home(env), hides)
+    trusts = partial(is_trusted, home, trusted_as or files.root)
+    return Places(files.root, home, person_home(env), hides, trusts)

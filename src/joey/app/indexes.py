@@ -7,13 +7,13 @@ from pathlib import Path
 
 from msgspec import structs
 
+from joey.app.secrecy import http_client
 from joey.config.choose import choose_profile
 from joey.config.profiles import load_profiles
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 from joey.knowledge.indexes import Indexes
 from joey.ports import CodeIndex, Embedder
-from joey.providers.http import HttpClient
 from joey.providers.kinds import KINDS
 from joey.workspace.files import LocalFiles
 from joey.workspace.inventory import every_file
@@ -43,7 +43,7 @@ class CodeIndexes:
             chosen = choose_profile(profiles=profiles, env=self._env, kinds=KINDS, profile=name)
             # A provider's usual model is one for chatting.
             chosen = structs.replace(chosen, model=profiles.profiles[name].model)
-            return Embeddings(chosen, HttpClient(environ=self._env))
+            return Embeddings(chosen, http_client(chosen, self._env))
         except ConfigError as error:
             return _NoEmbedder(name, error)
 

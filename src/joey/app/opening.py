@@ -9,6 +9,7 @@ from pathlib import Path
 from joey.app.benches import make_bench
 from joey.app.indexes import CodeIndexes
 from joey.app.servers import Servers
+from joey.app.worktrees import worktrees_folder
 from joey.config.home import joey_home
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.workbench import Workbench
@@ -17,6 +18,7 @@ from joey.ports.task_index import Progress, TaskIndex
 from joey.stores.json_files import JsonFileStore
 from joey.stores.memory import MemoryStore
 from joey.tools.registry import Registry, default_tools
+from joey.workspace.checkpoints.stores import CheckpointStores
 from joey.workspace.clock import SystemClock
 
 
@@ -36,9 +38,12 @@ def open_engine(
     registry = Registry(default_tools())
     servers = Servers(home, env)
     indexes = CodeIndexes(home, env, kept=not ephemeral)
+    checkpoints = CheckpointStores(home, kept=not ephemeral)
+
+    worktrees = None if ephemeral else worktrees_folder(home)
 
     def bench(options: TaskOptions) -> Workbench:
-        return make_bench(options, registry, servers, indexes, home, env)
+        return make_bench(options, registry, servers, indexes, checkpoints, worktrees, home, env)
 
     return Engine(store, SystemClock(), bench)
 

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from joey.app.customs import check_mode, modes_for
 from joey.config.choose import choose_profile
 from joey.config.home import joey_home
 from joey.config.profiles import Profiles, load_profiles
 from joey.config.settings import load_settings
+from joey.config.unknown_settings import unknown_settings
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Limits, Profile, Route, Settings
 from joey.engine.asks import AnswerPolicy
@@ -62,6 +63,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     system_prompt: str | None = None,
     earlier: KnownModel | None = None,
     allow_writes: bool = False,
+    no_sandbox: bool = False,
 ) -> TaskOptions:
     """What a person's flags and files ask for.
 
@@ -76,41 +78,67 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     home = home or joey_home(env)
     workspace = usable(workspace)
     settings = _settings(home, unattended=policy is not None)
+    if no_sandbox:
+        settings = structs.replace(settings, sandbox="off")
+    settings = with_permissions(settings, yes, require_approval, allow, deny, allow_writes)
     check_mode(mode, lambda: modes_for(workspace, home, env, settings))
-    profiles, by_person = load_profiles(home), bool(provider or model or base_url or profile)
-    if earlier is not None and not (provider or base_url or profile):
-        provider, base_url, profile = _as_before(earlier, profiles)
-        model = model or earlier.model or None
-    chosen = choose_profile(
-        profiles=profiles,
-        env=env,
-        kinds=KINDS,
-        provider=provider,
-        model=model,
-        base_url=base_url,
-        profile=profile,
-    )
+    asked = Asked(provider=provider, model=model, base_url=base_url, profile=profile)
+    chosen, route = choose(asked, earlier, load_profiles(home), env)
     check_price(chosen, limits)
     return TaskOptions(
         workspace=workspace,
         profile=chosen,
-        settings=_permissions(settings, yes, require_approval, allow, deny, allow_writes),
+        settings=settings,
         mode=mode,
         protocol=protocol or chosen.protocol,
         limits=limits,
         policy=policy,
         system_prompt=system_prompt,
-        route=remembered(chosen, profiles, base_url, by_person=by_person),
+        route=route,
     )
 
 
+class Asked(Struct, frozen=True, kw_only=True):
+    """What flags say about the model."""
+
+    provider: str | None = None
+    model: str | None = None
+    base_url: str | None = None
+    profile: str | None = None
+
+
+def choose(
+    asked: Asked, earlier: KnownModel | None, profiles: Profiles, env: Mapping[str, str]
+) -> tuple[Profile, Route]:
+    """The model to talk to, and what the task remembers of it.
+
+    Raises:
+        ConfigError
+    """
+    by_person = asked != Asked()
+    known = profiles
+    if earlier is not None and not (asked.provider or asked.base_url or asked.profile):
+        asked, known = _as_before(asked.model, earlier, profiles)
+    chosen = choose_profile(profiles=known, env=env, kinds=KINDS, **structs.asdict(asked))
+    return chosen, remembered(chosen, known, asked.base_url, by_person=by_person)
+
+
 def _as_before(
-    earlier: KnownModel, profiles: Profiles
-) -> tuple[str | None, str | None, str | None]:
-    """Provider, address and profile of an earlier run; a profile that still exists says it all."""
-    if earlier.profile in profiles.profiles:
-        return None, None, earlier.profile
-    return earlier.provider or None, earlier.base_url, None
+    model: str | None, earlier: KnownModel, profiles: Profiles
+) -> tuple[Asked, Profiles]:
+    """What an earlier run was asked for, and the profiles whose keys may go there: an address
+    without a profile of its own gets nobody's."""
+    model = model or earlier.model or None
+    known = profiles.profiles.get(earlier.profile)
+    if known is not None and earlier.provider in ("", known.provider):
+        return Asked(model=model, base_url=earlier.base_url, profile=earlier.profile), profiles
+    asked = Asked(provider=earlier.provider or None, model=model, base_url=earlier.base_url)
+    return asked, Profiles() if earlier.base_url else profiles
+
+
+def remarks_on_settings(env: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """What of the settings is not used because it is not known."""
+    return unknown_settings(joey_home(os.environ if env is None else env))
 
 
 def _settings(home: Path, *, unattended: bool) -> Settings:
@@ -126,11 +154,17 @@ def remembered(
     """An address from a flag or a profile stays with the task; one from the environment may
     change with it."""
     known = profiles.profiles.get(chosen.name)
-    stated = base_url or (known.base_url if known is not None else None)
-    return structs.replace(chosen.route, base_url=stated, chosen=by_person)
+    if known is None or not _is_made_of(chosen, known):
+        return structs.replace(chosen.route, profile="", base_url=base_url, chosen=by_person)
+    return structs.replace(chosen.route, base_url=base_url or known.base_url, chosen=by_person)
 
 
-def _permissions(
+def _is_made_of(chosen: Profile, known: Profile) -> bool:
+    """A profile that flags or variables made up has the usual name too, but not the key."""
+    return chosen.provider == known.provider and known.api_key in (None, chosen.api_key)
+
+
+def with_permissions(
     settings: Settings,
     yes: bool,
     require_approval: bool,
@@ -178,7 +212,7 @@ def check_price(profile: Profile, limits: Limits) -> None:
     if model_of(profile).prices is None:
         raise ConfigError(
             f"The price of {profile.model!r} is not known, so a budget cannot be kept. Limit the"
-            " turns or the time instead (--max-turns, --max-wall-time)."
+            " turns, the tokens or the time instead (--max-turns, --max-tokens, --max-wall-time)."
         )
 
 

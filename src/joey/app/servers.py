@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+from msgspec import structs
+
+from joey.config.home import joey_home
 from joey.config.trust import Trust, Trusted
 from joey.errors import ConfigError
 from joey.mcp.leases import Hubs, Surroundings
+from joey.mcp.paths import config_paths
 from joey.ports import Mcp
 from joey.terminals.environment import command_environment
 from joey.tools.toolbox import Toolboxes
@@ -19,10 +24,30 @@ class Servers:
 
     def __init__(self, home: Path, env: Mapping[str, str]) -> None:
         self.toolboxes = Toolboxes()
-        self._hubs = Hubs(surroundings(home, env))
+        self._home = home
+        self._hubs = Hubs(structs.replace(surroundings(home, env), trusts=self._trusts))
+        self._worktrees: dict[Path, Path] = {}
+        """Each with the workspace whose trust counts in it, for the very same things."""
 
-    def lease(self, workspace: Path) -> Mcp:
+    def lease(self, workspace: Path, trusted_as: Path | None = None) -> Mcp:
+        if trusted_as is not None:
+            self._worktrees[workspace] = trusted_as
         return self._hubs.lease(workspace)
+
+    def _trusts(self, workspace: Path, wanted: Mapping[str, bytes]) -> bool:
+        return is_trusted(self._home, self._worktrees.get(workspace, workspace), wanted)
+
+
+def problems_of_servers(workspace: Path) -> tuple[str, ...]:
+    """What of the files that name servers cannot be used; nothing is read where there are none."""
+    home, env = joey_home(os.environ), os.environ
+    if not any(path.exists() for path in config_paths(home, workspace)):
+        return ()
+    from joey.mcp.files import ConfigFiles
+
+    files = ConfigFiles(home, workspace, env)
+    files.refresh()
+    return files.problems
 
 
 def is_trusted(home: Path, workspace: Path, wanted: Mapping[str, bytes]) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from joey.app.customs import check_mode, modes_for, open_customs
-from joey.app.options import KnownModel, remembered, usable
+from joey.app.options import UNLIMITED, KnownModel, check_price, remembered, usable
+from joey.app.sandboxing import sandbox_report
+from joey.app.worktrees import remove_worktree
 from joey.config.choose import choose_profile
 from joey.config.home import joey_home
 from joey.config.preferences import Preferences, split
@@ -16,9 +19,10 @@ from joey.config.profiles import Profiles
 from joey.core.customs import SlashCommand
 from joey.core.models import ModelInfo
 from joey.core.modes import Mode
-from joey.core.settings import Profile
+from joey.core.settings import Limits, Profile
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError
+from joey.ports import Level
 from joey.providers.catalog import lookup, models_of
 from joey.providers.kinds import KINDS
 from joey.providers.select import model_of
@@ -42,6 +46,7 @@ class Setup:
         mode: str | None = None,
         profile: str | None = None,
         configuration: dict[str, Any] | None = None,
+        limits: Limits = UNLIMITED,
     ) -> TaskOptions:
         """Options of one task; `configuration` holds settings and keys of a profile for it alone.
 
@@ -58,14 +63,30 @@ class Setup:
         check_mode(mode, lambda: self.modes(folder))
         profiles = self._profiles(profile, keys)
         chosen = choose_profile(profiles=profiles, env=self._env, kinds=KINDS, profile=profile)
+        check_price(chosen, limits)
         return TaskOptions(
             workspace=folder,
             profile=chosen,
             settings=self.preferences.settings_with(settings),
             mode=mode,
             protocol=chosen.protocol,
+            limits=limits,
             route=remembered(chosen, profiles, None, by_person=bool(profile or keys)),
         )
+
+    async def forget(self, task_id: str) -> None:
+        """The task is deleted: its worktree goes, too."""
+        await remove_worktree(task_id, self.home)
+
+    async def sandbox(self) -> str:
+        """The level that commands of new tasks are confined to."""
+        try:
+            wanted = self.preferences.settings().sandbox
+        except ConfigError:
+            wanted = "auto"  # Whoever starts a task hears what is wrong with the settings.
+        if wanted == "off":
+            return Level.NONE
+        return (await asyncio.to_thread(sandbox_report)).level
 
     def modes(self, workspace: Path | None = None) -> tuple[Mode, ...]:
         """Those of a workspace, by default the server's own.

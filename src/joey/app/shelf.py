@@ -8,9 +8,9 @@ from pathlib import Path
 
 from joey.app.servers import surroundings
 from joey.config.home import joey_home
-from joey.mcp.shelf import Listed, Shelf
+from joey.mcp.shelf import Listed, ServerNotFoundError, Shelf
 
-__all__ = ["Listed", "Shelf", "open_shelf"]
+__all__ = ["Listed", "ServerNotFoundError", "Shelf", "open_shelf"]
 
 
 def open_shelf(

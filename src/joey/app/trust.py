@@ -6,11 +6,14 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from joey.app.customs import modes_to_trust
+from joey.app.hooks import project_hooks
 from joey.app.shelf import open_shelf
 from joey.config.home import joey_home
 from joey.config.trust import Trust, Trusted
 from joey.extensions.project_tools import wanted_tools
 from joey.ports.trust import Wanted
+from joey.workspace.files import LocalFiles
 
 
 class WorkspaceTrust:
@@ -20,8 +23,16 @@ class WorkspaceTrust:
         env = os.environ if env is None else env
         home = home or joey_home(env)
         self.workspace = workspace.resolve()
+        files = LocalFiles(self.workspace)
         servers = open_shelf(workspace, home, env).wanted()
-        self.wanted: tuple[Wanted, ...] = (*servers, *wanted_tools(self.workspace))
+        hooks = project_hooks(files, home, env).wanted
+        modes = modes_to_trust(files, home, env)
+        self.wanted: tuple[Wanted, ...] = (
+            *servers,
+            *wanted_tools(self.workspace),
+            *hooks,
+            *modes,
+        )
         """Everything that would run, trusted or not."""
         self._trust = Trust(home)
 

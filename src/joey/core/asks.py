@@ -35,6 +35,8 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     """Data URIs."""
     by: str = "person"
     """Or the name of the policy that answered in their place."""
+    always: bool = False
+    """With a yes: add the rule that was offered with the question."""
 
     @property
     def approves(self) -> bool:

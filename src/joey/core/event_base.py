@@ -32,6 +32,37 @@ class TokenUsage(Struct, frozen=True, rename="camel", omit_defaults=True):
         )
 
 
+class Spent(Struct, frozen=True, omit_defaults=True):
+    """What limits are set for."""
+
+    turns: int = 0
+    """Replies."""
+    requests: int = 0
+    calls: int = 0
+    """Calls in replies, but for those that hand over a result."""
+    tokens: int = 0
+    """Sent and received."""
+    cost: float = 0.0
+
+    def plus(self, other: Spent) -> Spent:
+        return Spent(
+            turns=self.turns + other.turns,
+            requests=self.requests + other.requests,
+            calls=self.calls + other.calls,
+            tokens=self.tokens + other.tokens,
+            cost=self.cost + other.cost,
+        )
+
+    def minus(self, other: Spent) -> Spent:
+        return Spent(
+            turns=self.turns - other.turns,
+            requests=self.requests - other.requests,
+            calls=self.calls - other.calls,
+            tokens=self.tokens - other.tokens,
+            cost=self.cost - other.cost,
+        )
+
+
 class ToolTally(Struct, frozen=True):
     attempts: int = 0
     failures: int = 0

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from joey.core.asks import Answer, AskKind
-from joey.core.event_base import EventBase, TokenUsage, ToolTally
+from joey.core.event_base import EventBase, Spent, TokenUsage, ToolTally
 from joey.core.messages import Message, Part, Usage, UserBlock
 from joey.core.protocol import ToolProtocol
 from joey.core.revisions import (
@@ -28,7 +28,7 @@ from joey.core.revisions import (
     TaskForked,
     TaskRewound,
 )
-from joey.core.settings import Route
+from joey.core.settings import Limits, Route
 from joey.core.todos import Todo
 
 
@@ -66,6 +66,9 @@ class TaskAdopted(EventBase, frozen=True, tag="taskAdopted"):
     protocol: ToolProtocol
     rows: tuple[dict[str, Any], ...]
     messages: tuple[Message, ...]
+    """As they were written, those that are out of sight included."""
+    parent_id: str | None = None
+    child_ids: tuple[str, ...] = ()
 
 
 class TaskStarted(EventBase, frozen=True, tag="taskStarted"):
@@ -74,6 +77,11 @@ class TaskStarted(EventBase, frozen=True, tag="taskStarted"):
     resumed: bool = False
     route: Route | None = None
     """The model it works with from here on."""
+    run: str = ""
+    """Whose limits count: the same for a task and its subtasks, and for a run that goes on after
+    its process died."""
+    limits: Limits | None = None
+    """Those of the run; its subtasks do not repeat them."""
 
 
 class TaskCompleted(EventBase, frozen=True, tag="taskCompleted"):
@@ -96,7 +104,7 @@ class TaskFailed(EventBase, frozen=True, tag="taskFailed"):
     """The task cannot go on by itself; it may be resumed."""
 
     code: str
-    """`provider`, `limit`, `mistakes`, `budget`, `turns`, `internal`…"""
+    """`provider:…`, `mistakes`, `budget`, `tokens`, `turns`, `calls`, `time`, `internal`…"""
     message: str
 
 
@@ -109,6 +117,10 @@ class UserSaid(EventBase, frozen=True, tag="userSaid"):
     text: str
     images: tuple[str, ...] = ()
     first: bool = False
+
+    def shows(self, answer: Answer) -> bool:
+        """These may be the words that came with an answer."""
+        return (self.text, self.images) == (answer.text, answer.images)
 
 
 class RequestStarted(EventBase, frozen=True, tag="requestStarted"):
@@ -166,6 +178,8 @@ class AskOpened(EventBase, frozen=True, tag="askOpened"):
     protected: bool = False
     reason: str | None = None
     """Which rule wants a person to look."""
+    always: str | None = None
+    """The rule that an answer may add, so that it is not asked again."""
 
 
 class AskAnswered(EventBase, frozen=True, tag="taskAskResponded"):
@@ -199,11 +213,16 @@ class ToolFinished(EventBase, frozen=True, tag="toolFinished"):
     row_ts: int | None = None
     usage: TokenUsage | None = None
     """Of the subtask that did the work, its own subtasks included."""
+    spent: Spent | None = None
+    """What that subtask and those below it took of this run's limits."""
 
 
 class ToolFailed(EventBase, frozen=True, tag="taskToolFailed"):
     tool: str
     error: str
+    call_id: str | None = None
+    rule: str | None = None
+    """The rule or the hook that refused it, when that is why."""
 
 
 class Said(EventBase, frozen=True, tag="said"):
@@ -212,6 +231,8 @@ class Said(EventBase, frozen=True, tag="said"):
     say: str
     text: str = ""
     images: tuple[str, ...] = ()
+    task_id: str | None = None
+    """The subtask that it tells of."""
 
 
 class TodosChanged(EventBase, frozen=True, tag="todosChanged"):
@@ -250,6 +271,17 @@ class ChildSpawned(EventBase, frozen=True, tag="taskSpawned"):
     mode: str = ""
     message: str = ""
     todos: tuple[Todo, ...] = ()
+    worktree: bool = False
+    """It works in a git worktree of its own."""
+
+
+class WorktreeMerged(EventBase, frozen=True, tag="worktreeMerged"):
+    """What became of the changes in the worktree of a subtask. It is not done a second time."""
+
+    child_id: str
+    report: str
+    clean: bool
+    """All is in the workspace, and the worktree may go."""
 
 
 class TaskPaused(EventBase, frozen=True, tag="taskPaused"):
@@ -330,6 +362,7 @@ Durable = (
     | MessageQueued
     | MessageUnqueued
     | ChildSpawned
+    | WorktreeMerged
     | TaskPaused
     | TaskUnpaused
     | ContextCondensed

@@ -56,6 +56,10 @@ class FileMemory:
     def forget(self, place: Place) -> None:
         self._seen.pop(place.path, None)
 
+    def clear(self) -> None:
+        """The model has seen nothing, as far as it remembers."""
+        self._seen.clear()
+
     def is_stale(self, place: Place, stamp: Stamp, data: bytes) -> bool:
         """Whether the model has seen this file, and it is another one by now."""
         seen = self._seen.get(place.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
@@ -170,6 +171,11 @@ class Reply(Struct, frozen=True, omit_defaults=True):
 def blocks_of(message: Message) -> tuple[Block, ...]:
     content = message.content
     return (TextBlock(content),) if isinstance(content, str) else content
+
+
+def wire_name(name: str) -> str:
+    """A tool's name as every service takes it back; the model may have made it up."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
 
 
 def image_block(data_uri: str) -> ImageBlock:

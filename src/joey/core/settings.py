@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from joey.core.hooks import Hook
 from joey.core.modes import DEFAULT_MODE, ModePrompt
 from joey.core.protocol import ToolProtocol
 
@@ -40,6 +41,8 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     followup_auto_approve_timeout_ms: int = 60_000
     allowed_commands: tuple[str, ...] = ()
     denied_commands: tuple[str, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    """Commands of the person's own that run at certain moments of a task."""
 
     allowed_max_requests: int | None = None
     """Requests to the model before a person is asked whether to go on."""
@@ -53,6 +56,22 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """Seconds after which a command is killed; 0 means never."""
     command_timeout_allowlist: tuple[str, ...] = ()
     terminal_output_preview_size: Literal["small", "medium", "large"] = "medium"
+    sandbox: Literal["auto", "off", "required"] = "auto"
+    """Confine commands as well as can be done here, not at all, or not run them otherwise."""
+    sandbox_network: str | tuple[str, ...] = "off"
+    """What confined commands may reach: `off` (nothing) or `all`."""
+    sandbox_readable: tuple[str, ...] = ()
+    """Folders beside the workspace and the system that confined commands may read."""
+    sandbox_writable: tuple[str, ...] = ()
+    """Folders beside the workspace, and protected names in it, that they may change."""
+    sandbox_max_processes: int = 1024
+    """More than these a confined command may not have at once; 0 in any of these: no limit."""
+    sandbox_max_memory_mb: int = 16_384
+    """Of data in one process."""
+    sandbox_max_file_mb: int = 8_192
+    """Size of one file that is written."""
+    sandbox_max_cpu_seconds: int = 14_400
+    """Of one process."""
 
     max_workspace_files: int = 200
     max_concurrent_file_reads: int = 5
@@ -100,17 +119,50 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     diagnostic_checkers: dict[str, str] = {}
     """Commands that check a file, by a pattern of its name: `{"*.py": "mypy {file}"}`."""
 
+    enable_checkpoints: bool = True
+    """Keep the files of the workspace before and after each step that may change them."""
+    checkpoint_timeout: int = 15
+    """Seconds that a step waits for its checkpoint."""
+    checkpoint_max_age_days: int = 30
+    checkpoint_max_megabytes: int = 2048
+    """For each workspace; the oldest go first."""
+
+    auto_condense_context: bool = True
+    """Sum the conversation up when the model's window gets full; else its oldest turns go."""
+    auto_condense_context_percent: int = 100
+    """How full the window may get before; it is never let run over."""
+    profile_thresholds: dict[str, int] = {}
+    """The same for single profiles, by their names: 5 to 100, or -1 for no other."""
+    custom_condensing_prompt: str = ""
+    """What the model is told to write, in place of our own words."""
+    condensing_profile: str = ""
+    """The profile whose model writes summaries; empty: the task's own."""
+
     understand_text_calls: bool = True
     """XML tasks: also take fenced `tool_code` JSON and `<tool_call>` JSON as calls (D9)."""
 
+    def __post_init__(self) -> None:
+        if self.sandbox_network not in ("off", "all"):
+            raise ValueError(
+                "`sandboxNetwork` can be `off` or `all`; single hosts cannot be named yet"
+            )
 
-class Limits(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """How far one run may go; reaching a limit ends it with a result."""
 
-    max_turns: int | None = None
-    max_cost: float | None = None
+_Number = Annotated[int, Meta(ge=1, le=2**53)]
+_Amount = Annotated[float, Meta(gt=0)]
+
+
+class Limits(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """How far one run and all its subtasks may go; reaching a limit ends it with a result."""
+
+    max_turns: _Number | None = None
+    max_cost: _Amount | None = None
     """US dollars."""
-    max_seconds: float | None = None
+    max_seconds: _Amount | None = None
+    max_tokens: _Number | None = None
+    """Sent and received."""
+    max_tool_calls: _Number | None = None
+    """Handing over the result is not counted."""
 
 
 class Route(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):

@@ -11,8 +11,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from joey.core.asks import Response
 from joey.core.models import ModelInfo
+from joey.core.settings import Limits
 from joey.core.todos import Todo
 from joey.core.wire_events import FailedPayload, QueuedMessage, UsageTotals
+from joey.core.wire_revisions import REVISIONS
 
 
 class TaskNeed(StrEnum):
@@ -63,6 +65,7 @@ class StartNewTask(_In, frozen=True):
     mode: _Name | None = None
     profile: _Name | None = None
     task_id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,128}$")] | None = None
+    limits: Limits | None = None
 
 
 class ClearCurrentTask(_In, frozen=True):
@@ -119,6 +122,13 @@ class Respond(_In, frozen=True):
     response: Response
     text: str | None = None
     images: _Images | None = None
+    always: bool = False
+    """With a yes: add the rule that was told with the question to the person's settings."""
+
+
+class CondenseTask(_In, frozen=True):
+    instructions: str | None = None
+    """What the summary shall mind in particular."""
 
 
 class SwitchMode(_In, frozen=True):
@@ -338,6 +348,7 @@ _ADDED: tuple[tuple[str, type[Struct], type[Struct], TaskNeed], ...] = (
     ("getModels", GetModels, Models, _N),
     ("getCommands", Nothing, Commands, _N),
     ("editQueue", EditQueue, Done, _C),
+    ("condenseTask", CondenseTask, Done, _C),
     ("getTodos", Nothing, Todos, _C),
     ("getProfileEntry", ProfileName, ProfileData, _N),
     ("updateProfile", ProfileEntry, ProfileId, _N),
@@ -348,9 +359,11 @@ _ADDED: tuple[tuple[str, type[Struct], type[Struct], TaskNeed], ...] = (
     ("ping", Nothing, Pong, _N),
 )
 
+_REVISIONS = tuple((name, arguments, data, _C) for name, arguments, data in REVISIONS)
+
 COMMANDS: dict[str, CommandKind] = {
     name: CommandKind(name, arguments, data, task)
-    for name, arguments, data, task in _ORIGINAL + _ADDED
+    for name, arguments, data, task in (*_ORIGINAL, *_ADDED, *_REVISIONS)
 }
 ORIGINAL_COMMANDS = tuple(name for name, *_ in _ORIGINAL)
 

@@ -40,9 +40,11 @@ class AskRespondedPayload(_Payload, frozen=True):
     by: str
 
 
-class AskPayload(_Payload, frozen=True):
+class AskPayload(_Payload, frozen=True, omit_defaults=True):
     ask_ts: int
     ask: str
+    always_rule: str | None = None
+    """The rule that `respond` adds with `always`."""
 
 
 class AbortedPayload(_Payload, frozen=True):
@@ -56,6 +58,16 @@ class FailedPayload(_Payload, frozen=True):
 
 class SpawnedPayload(_Payload, frozen=True):
     child_task_id: str
+
+
+class DelegationPayload(_Payload, frozen=True):
+    child_task_id: str
+
+
+class DelegationCompletedPayload(_Payload, frozen=True):
+    child_task_id: str
+    summary: str
+    """The result of the subtask."""
 
 
 class PausedPayload(_Payload, frozen=True):
@@ -113,6 +125,15 @@ class TodosPayload(_Payload, frozen=True):
     todos: tuple[Todo, ...]
 
 
+class RewoundPayload(_Payload, frozen=True):
+    """The rows that came back or look different follow, each as a `message`."""
+
+    message_ts: int | None
+    """The last row now."""
+    removed: tuple[int, ...]
+    """The rows that are gone."""
+
+
 class CountdownPayload(_Payload, frozen=True):
     seconds: int
     message: str
@@ -147,6 +168,9 @@ PAYLOADS: dict[str, type[Struct]] = {
     "taskModeSwitched": ModeSwitchedPayload,
     "taskToolFailed": ToolFailedPayload,
     # added
+    "taskDelegated": DelegationPayload,
+    "taskDelegationCompleted": DelegationCompletedPayload,
+    "taskDelegationResumed": DelegationPayload,
     "taskFinished": Empty,
     "taskFailed": FailedPayload,
     "taskActive": Empty,
@@ -157,6 +181,7 @@ PAYLOADS: dict[str, type[Struct]] = {
     "queuedMessagesUpdated": QueuePayload,
     "todosUpdated": TodosPayload,
     "countdown": CountdownPayload,
+    "taskRewound": RewoundPayload,
     "taskDeleted": Empty,
     "modeChanged": ModePayload,
     "providerProfileChanged": ProfilePayload,

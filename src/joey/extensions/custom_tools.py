@@ -90,11 +90,13 @@ class LocalCustomTools:
         found: dict[str, CustomToolInfo] = {}
         warnings: list[str] = []
         self._files = {}
+        if not trusted:
+            if left_out := sum(source == "project" for source, _ in files):
+                warnings.append(_untrusted(left_out))
+            files = [(source, file) for source, file in files if source != "project"]
         for source, file in files:
             shown = f".roo/tools/{file.name}" if source == "project" else f"tools/{file.name}"
-            if source == "project" and not trusted:
-                warnings.append(f"{shown} is not used: the workspace is not trusted (joey trust)")
-            elif file.suffix in _FOREIGN:
+            if file.suffix in _FOREIGN:
                 warnings.append(f"{shown} is not used: tools are written in Python here")
             else:
                 await self._describe(file, shown, source, found, warnings)
@@ -173,6 +175,15 @@ class LocalCustomTools:
             with suppress(TimeoutError):  # somebody who got away may still hold its output open
                 async with asyncio.timeout(_DYING_SECONDS):
                     await process.wait()
+
+
+def _untrusted(count: int) -> str:
+    """What they import may be what is not trusted, so that they are judged together."""
+    tools = "The tool" if count == 1 else f"The {count} tools"
+    return (
+        f"{tools} of {FOLDER} {'is' if count == 1 else 'are'} not used, because the files there"
+        " are not those that you have trusted (`joey trust` shows and asks)"
+    )
 
 
 async def _exchange(process: asyncio.subprocess.Process, given: bytes) -> bytes:

@@ -7,6 +7,8 @@ read the same in both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from joey.core.protocol import ToolProtocol
@@ -100,6 +102,20 @@ def unattended_denial() -> str:
         "Nobody is there to approve this call, and no rule allows it. Do not try it again: reach"
         " the goal in a way that the rules allow, or finish and say what is left to do."
     )
+
+
+def blocked_by_hook(reason: str) -> str:
+    """A command of the user's own looked at a call and stopped it."""
+    return f"A hook that the user has set up stopped this call, so it was not made:\n{reason}"
+
+
+def completion_blocked(reason: str) -> str:
+    return f"A hook that the user has set up does not accept this result yet:\n{reason}"
+
+
+def remark_of_hook(text: str) -> str:
+    """Goes behind the result of a call."""
+    return f"A hook that the user has set up remarks:\n{text}"
 
 
 # Words of the person --------------------------------------------------------------------------
@@ -208,6 +224,14 @@ def open_todos() -> str:
     )
 
 
+def unfit_result(problems: Sequence[str]) -> str:
+    listed = "\n".join(f"- {problem}" for problem in problems)
+    return (
+        "The result was not accepted: it must be JSON that is valid against the schema in your"
+        f" instructions.\n{listed}\nPut this right, then call attempt_completion again."
+    )
+
+
 # Subtasks -------------------------------------------------------------------------------------
 
 
@@ -227,6 +251,10 @@ def subtask_stopped(child_id: str) -> str:
         f"Subtask {child_id} was stopped by the user before it was done. Do not delegate it again"
         " unless they ask for it; go on without its result."
     )
+
+
+def worktree_left(folder: str, branch: str) -> str:
+    return f"What it changed is in its worktree, {folder}, on the branch {branch}."
 
 
 def subtask_not_started(message: str) -> str:
