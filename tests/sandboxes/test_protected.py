@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from joey.core.settings import Settings
+from joey.sandboxes.guard import Guard
 from tests.sandboxes.actor import Deed
 from tests.sandboxes.conftest import Scene, end
 
@@ -55,12 +57,14 @@ async def test_what_is_protected_is_afterwards_as_it_was(scene: Scene) -> None:
 
 
 @pytest.mark.requirement("sandbox:protected")
-async def test_protected_names_that_are_absent_cannot_be_made(scene: Scene) -> None:
+async def test_protected_names_that_were_absent_are_so_again_afterwards(scene: Scene) -> None:
     answers = await scene.run(
         f"mkdir -p .vscode; echo {EVIL} > .vscode/tasks.json",
         f"echo {EVIL} > AGENTS.md; echo {EVIL} > .roomodes; mkdir .roo; echo {EVIL} > .roo/a",
         f"mkdir -p .git/hooks; echo {EVIL} > .git/hooks/pre-commit; git init",
         f"mkdir d; echo {EVIL} > d/f; mv d .idea; ln -s d .husky; mv d/f .npmrc; rm -rf d f",
+        f"mkdir -p .github/a; echo {EVIL} > .github/a/b; chmod 0 .github/a .github; mkfifo .envrc",
+        "mkdir .claude; chmod 500 .claude; ln -s /etc/passwd .npmrc; chmod 0 .",
         "echo fine > ordinary.txt",
     )
     assert [path.name for path in scene.workspace.iterdir()] == ["ordinary.txt"]
@@ -78,8 +82,6 @@ async def test_a_person_can_open_a_protected_name(scene: Scene) -> None:
 
 
 async def test_what_a_command_made_of_a_protected_file_is_not_lost(scene: Scene) -> None:
-    if scene.is_full:
-        pytest.skip("nothing can be made of it at this level")
     said = await scene.output("echo precious > AGENTS.md")
     assert "AGENTS.md is protected and was removed again" in said
     (kept,) = (scene.home / ".roo/put-aside").rglob("AGENTS.md")
@@ -108,3 +110,60 @@ async def test_what_a_killed_joey_left_in_place_of_names_is_tidied_up(scene: Sce
         assert (scene.workspace / ".vscode").is_dir()
         assert await end(process) == []
     assert list(scene.workspace.iterdir()) == []
+
+
+async def test_what_was_made_before_joey_was_killed_is_put_aside(scene: Scene) -> None:
+    deed = Deed("echo x > AGENTS.md; mkdir .idea; echo up; sleep 300", until="up", then="leave")
+    process = await scene.start(deed, lingers=True)
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        await process.stdout.readline()
+        assert (scene.workspace / "AGENTS.md").is_file()
+        assert await end(process) == []
+    assert list(scene.workspace.iterdir()) == []
+    assert len([*(scene.home / ".roo/put-aside").rglob("AGENTS.md")]) == 1
+
+
+async def test_what_a_process_left_behind_makes_later_is_put_aside_with_its_end(
+    scene: Scene,
+) -> None:
+    if not scene.is_full:
+        pytest.skip("it stays at this level")
+    late = "(until [ -e go ]; do sleep 0.1; done; echo x > AGENTS.md; touch made; sleep 300) &"
+    answers = await scene.run(late, "touch go; until [ -e made ]; do sleep 0.1; done")
+    assert answers[0].left_running
+    assert {path.name for path in scene.workspace.iterdir()} == {"go", "made"}
+    assert len([*(scene.home / ".roo/put-aside").rglob("AGENTS.md")]) == 1
+
+
+@pytest.mark.requirement("sandbox:protected")
+async def test_no_file_is_taken_for_a_folder_while_a_command_runs(scene: Scene) -> None:
+    process = await scene.start(
+        Deed("ls -A; echo up; sleep 300", until="up", then="leave"), lingers=True
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        await process.stdout.readline()
+        seen = {path.name for path in scene.workspace.iterdir()}
+        assert await end(process) == []
+    assert seen == ({".git", ".roo", ".vscode"} if scene.is_full else set())
+
+
+SHARED = Path("/dev/shm")
+
+
+def test_what_cannot_be_carried_to_another_disk_keeps_another_name(tmp_path: Path) -> None:
+    if not SHARED.is_dir() or SHARED.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is one disk only")
+    with tempfile.TemporaryDirectory(dir=SHARED) as home:
+        guard = Guard(str(tmp_path), ["AGENTS.md", ".idea"], [], f"{home}/put-aside/1")
+        (tmp_path / "AGENTS.md").write_bytes(b"x" * 2 * 1024**2)
+        (tmp_path / ".idea").mkdir()
+        (tmp_path / ".idea/a").write_text("small", encoding="utf-8")
+        large, small = guard.put_back()
+        assert Path(f"{home}/put-aside/1/.idea/a").read_text(encoding="utf-8") == "small"
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith("AGENTS.md.put-aside-")
+    assert left.name in large
+    assert left.stat().st_size == 2 * 1024**2
+    assert ".idea is protected and was removed again" in small

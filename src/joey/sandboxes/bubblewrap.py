@@ -53,10 +53,15 @@ class Bubblewrap:
 
     @property
     def gaps(self) -> tuple[str, ...]:
+        late = (
+            "Protected names that are absent, but for .git, .roo and .vscode, can be made while a"
+            " command runs; they are put aside when it ends."
+        )
         binary = self._find()
         if binary is None or self._binds_descriptors(binary):
-            return ()
+            return (late,)
         return (
+            late,
             "This version of bubblewrap knows places by their names only: a command in the"
             " background can exchange names in the workspace while the next one is set up.",
         )

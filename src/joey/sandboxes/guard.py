@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _MOST_BYTES = 8 * 1024**2
 _MOST_ENTRIES = 2000
 _DEEPEST = 40
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_OWN = 0o700
 
 
 class Guard:
@@ -38,12 +40,13 @@ class Guard:
 
     def put_back(self) -> list[str]:
         """Undo what was changed; sentences about it."""
+        self._open_root()
         told = [self._pin_again(name) for name, was in self._pins.items() if self._moved(name, was)]
         for name, kept in self._kept.items():
-            now = self._within(name, _look)
-            if _unchanged(kept, now):
-                continue
             try:
+                now = self._within(name, _look)
+                if _unchanged(kept, now):
+                    continue
                 where = self._put_aside(name) if now is not None else None
                 complete = kept is None or bool(self._within(name, _Restore(kept)))
             except OSError as error:
@@ -55,6 +58,15 @@ class Guard:
             kept_at = f"; what it had become is in {where}" if where else ""
             told.append(f"{name} is protected and {was}{kept_at}.")
         return told
+
+    def _open_root(self) -> None:
+        """A command may have closed the workspace to its owner."""
+        try:
+            mode = os.stat(self._root).st_mode
+            if mode & _OWN != _OWN:
+                os.chmod(self._root, mode & 0o7777 | _OWN)
+        except OSError:
+            return  # It is somebody else's, or gone; what follows says so.
 
     def _moved(self, name: str, was: tuple[int, int]) -> bool:
         return bool(self._within(name, _identity) != was)
@@ -81,7 +93,7 @@ class Guard:
         *above, name = path.split("/")
         try:
             for each in above:
-                inner = os.open(each, _FOLDER, dir_fd=folder)
+                inner = _open_folder(folder, each)
                 os.close(folder)
                 folder = inner
             return work(folder, name)
@@ -117,7 +129,8 @@ class Guard:
         finally:
             os.close(inner)
 
-    def _put_aside(self, path: str) -> str:
+    def _put_aside(self, path: str) -> str | None:
+        """Where it is now; None when it went away by itself."""
         for folder in (os.path.dirname(self._aside), self._aside):  # those above get no mode
             os.makedirs(folder, mode=0o700, exist_ok=True)
         place = f"{self._aside}/{path.replace('/', '-')}"
@@ -125,29 +138,75 @@ class Guard:
         while os.path.lexists(place):
             number += 1
             place = f"{self._aside}/{path.replace('/', '-')}-{number}"
-        self._within(path, lambda folder, name: self._carry(folder, name, place))
-        return place
+        where: str | None = self._within(path, lambda at, name: self._carry(at, name, place))
+        return where
 
-    def _carry(self, folder: int, name: str, place: str) -> None:
+    def _carry(self, folder: int, name: str, place: str) -> str:
+        _open_up(folder, name)
         try:
             os.rename(name, place, src_dir_fd=folder)
+            return place
         except OSError:
-            # Another disk: a copy, as far as it goes.
-            from shutil import rmtree  # takes its time, and is seldom needed
+            if self._carry_far(folder, name, place):
+                return place
+        # Under a name that means nothing it does no harm either, and nothing of it is lost.
+        beside = f"{name}.put-aside-{time.time_ns()}"
+        os.rename(name, beside, src_dir_fd=folder, dst_dir_fd=folder)
+        return beside
 
-            self._bytes, self._entries = _MOST_BYTES, _MOST_ENTRIES
+    def _carry_far(self, folder: int, name: str, place: str) -> bool:
+        """To another disk; False when not all of it could be."""
+        self._bytes, self._entries = _MOST_BYTES, _MOST_ENTRIES
+        above = os.open(os.path.dirname(place), _FOLDER)
+        try:
             kept = self._keep(folder, name)
             if kept is not None:
-                _restore(os.open("/", _FOLDER), place[1:], kept)
-            if kept is not None and "entries" in kept:
-                rmtree(name, dir_fd=folder)
-            else:
-                os.unlink(name, dir_fd=folder)
+                if not _restore(above, os.path.basename(place), kept) or not self._entries:
+                    return False
+                _remove(folder, name)
+            return True
+        except OSError:
+            return False
+        finally:
+            os.close(above)
+
+
+def _remove(folder: int, name: str) -> None:
+    from shutil import rmtree  # takes its time, and is seldom needed
+
+    if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        rmtree(name, dir_fd=folder)
+    else:
+        os.unlink(name, dir_fd=folder)
 
 
 def _identity(folder: int, name: str) -> tuple[int, int]:
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     return found.st_dev, found.st_ino
+
+
+def _open_folder(folder: int, name: str) -> int:
+    """Also one that a command has closed to its owner."""
+    try:
+        return os.open(name, _FOLDER, dir_fd=folder)
+    except PermissionError:
+        _open_up(folder, name)
+        return os.open(name, _FOLDER, dir_fd=folder)
+
+
+def _open_up(folder: int, name: str) -> None:
+    """Let the owner change names in a folder, and move what is there: for that a folder has to be
+    writable itself."""
+    mode = os.fstat(folder).st_mode
+    if mode & _OWN != _OWN:
+        os.fchmod(folder, mode & 0o7777 | _OWN)
+    place = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        mode = os.fstat(place).st_mode
+        if stat.S_ISDIR(mode) and mode & _OWN != _OWN:
+            os.chmod(f"/proc/self/fd/{place}", mode & 0o7777 | _OWN)
+    finally:
+        os.close(place)
 
 
 def _look(folder: int, name: str, depth: int = 0) -> Kept | None:
@@ -158,7 +217,7 @@ def _look(folder: int, name: str, depth: int = 0) -> Kept | None:
         return None
     now: Kept = {"seen": _seen(found)}
     if stat.S_ISDIR(found.st_mode) and depth < _DEEPEST:
-        inner = os.open(name, _FOLDER, dir_fd=folder)
+        inner = _open_folder(folder, name)
         try:
             names = os.listdir(inner)[:_MOST_ENTRIES]
             now["entries"] = {each: _look(inner, each, depth + 1) for each in names}

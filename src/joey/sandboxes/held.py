@@ -2,7 +2,9 @@
 
 Only names in the root of the workspace are held, and of a repository what decides which programs
 git starts; objects, refs and the index stay writable. Some names are held also while they are
-absent: those that editors, agents and version control load without asking anybody.
+absent: those that editors, agents and version control load without asking anybody. A few of them
+can be occupied meanwhile, because an empty folder of that name disturbs nobody; an `AGENTS.md` that
+is a folder would.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from msgspec import Struct
 
 from joey.sandboxes.placeholders import is_placeholder
 
-NAMES = (
-    *(".git", ".roo", ".vscode", ".idea", ".husky", ".github", ".claude", ".cursor"),
-    *(".agents", ".devcontainer", ".cargo", "AGENTS.md", "CLAUDE.md", ".roomodes"),
-    *(".mcp.json", ".npmrc", ".envrc", ".gitlab-ci.yml"),
+_OCCUPIED = (".git", ".roo", ".vscode")
+"""A prompt, another joey or an open editor acts on what is in them within a moment."""
+_UNDONE = (
+    *(".idea", ".husky", ".github", ".claude", ".cursor", ".agents", ".devcontainer", ".cargo"),
+    *("AGENTS.md", "CLAUDE.md", ".roomodes", ".mcp.json", ".npmrc", ".envrc", ".gitlab-ci.yml"),
 )
 _GIT = ".git"
 _MODULES = 64
@@ -32,9 +35,9 @@ class Held(Struct, frozen=True):
     pinned: tuple[str, ...]
     """Folders that hold such paths: they can be written, but not moved away."""
     absent: tuple[str, ...]
-    """Cannot be made."""
+    """Cannot be made: they can be occupied."""
     undone: tuple[str, ...]
-    """Absent names that cannot be occupied without harm; they are removed when they appear."""
+    """Absent names that cannot be occupied without harm; what appears there is put aside."""
 
 
 def find_held(
@@ -50,7 +53,7 @@ def find_held(
         names = [
             each.name
             for each in entries
-            if protects(each.name) and not each.is_symlink() and not is_placeholder(each.path)
+            if protects(each.name) and not each.is_symlink() and not _is_occupied(Path(each.path))
         ]
     for name in sorted(names):
         if workspace / name in left_out:
@@ -63,14 +66,17 @@ def find_held(
             undone += (f"{name}/{each}" for each in ("commondir", "config.worktree"))
         else:
             present.append(name)
-    free = [
-        name for name in NAMES if _is_free(workspace / name) and workspace / name not in left_out
-    ]
+    absent += (each for each in _OCCUPIED if _is_free(workspace / each))
+    undone += _UNDONE
     return Held(
         present=tuple(present),
         pinned=tuple(pinned),
-        absent=(*absent, *free),
-        undone=tuple(each for each in undone if not os.path.lexists(workspace / each)),
+        absent=tuple(each for each in absent if workspace / each not in left_out),
+        undone=tuple(
+            each
+            for each in undone
+            if workspace / each not in left_out and not os.path.lexists(workspace / each)
+        ),
     )
 
 
@@ -84,6 +90,10 @@ def _repository(folder: Path) -> tuple[list[str], list[str]]:
         wanted += (f"modules/{name}/{each}" for name in found[:_MODULES] for each in wanted[:2])
     there = [each for each in wanted if _is_plain(folder / each)]
     return there, ["hooks"] if _is_free(folder / "hooks") else []
+
+
+def _is_occupied(path: Path) -> bool:
+    return path.name in _OCCUPIED and is_placeholder(str(path))
 
 
 def _is_free(path: Path) -> bool:

@@ -113,6 +113,8 @@ class Keeper:
         finally:
             try:
                 self._end_all()
+                if self._is_full:
+                    self._guard.put_back()  # what was left behind may have made names since
             finally:
                 self._placeholders.drop()
             self._tell(_LAST)

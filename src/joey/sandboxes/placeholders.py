@@ -1,8 +1,9 @@
 """Names that are not there and must not be made: something stands in their place meanwhile.
 
 Nothing can be mounted on a name that does not exist. So while a command runs, an empty folder has
-the name, also where a file would be expected (git does not see empty folders), and for the command
-one that cannot be written is mounted over it. It is removed with the last command that needs it.
+the name, and for the command one that cannot be written is mounted over it. Everybody else sees it
+too, so this is for names only where an empty folder means nothing (git takes an empty `.git` for
+none). It is removed with the last command that needs it.
 What a killed process has left is known by its date, and serves again until it is removed.
 """
 
