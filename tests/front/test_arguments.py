@@ -78,7 +78,32 @@ WRONG = [
     (["tasks"], "list|search|show|export|import|rewind|fork|delete"),
     (["tasks", "are", "hard"], "'are'"),
     (["demo", "--model", "x"], "--model"),
+    (["tasks", "rewind", "x", "--wat"], "--wat (see joey tasks rewind --help)"),
+    (["tasks", "fork", "x", "1", "2"], "2 (see joey tasks fork --help)"),
+    (["tasks", "rewind"], "ID (see joey tasks rewind --help)"),
+    (["--stdin-prompt-stream", "--output-format", "json"], "--stdin-prompt-stream needs"),
+    (["--input-format", "stream-json"], "--input-format stream-json needs"),
 ]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["rewind", "x", "10", "--with-files", "--before"],
+        ["rewind", "x", "--with-files", "10", "--before"],
+        ["rewind", "--with-files", "x", "--before", "10"],
+        ["rewind", "--with-files", "--before", "--", "x", "10"],
+    ],
+)
+def test_the_message_to_go_back_to_stands_anywhere(argv: list[str]) -> None:
+    arguments = parse(["tasks", *argv])
+    assert (arguments.id, arguments.message) == ("x", "10")
+    assert arguments.with_files and arguments.before and not arguments.undo
+
+
+def test_roos_flag_for_commands_on_stdin_needs_no_other() -> None:
+    arguments = parse(["--stdin-prompt-stream"])
+    assert (arguments.input_format, arguments.output_format) == ("stream-json", "stream-json")
 
 
 @pytest.mark.parametrize(("argv", "named"), WRONG)

@@ -81,14 +81,16 @@ async def test_a_model_that_never_gives_it_is_given_up(joey: Joey) -> None:
 @pytest.mark.parametrize(
     ("given", "code", "told"),
     [
-        ('{"if": {}}', 78, "uses `if` at #"),
-        ("{nonsense", 78, "--json-schema is not JSON"),
+        ('{"if": {}}', 2, "uses `if` at #"),
+        ("{nonsense", 2, "--json-schema is not JSON"),
+        ("broken.json", 78, "broken.json is not JSON"),
         ("nowhere.json", 2, "nowhere.json cannot be read: No such file"),
     ],
 )
 async def test_a_schema_that_cannot_be_used_is_refused_before_anything_is_spent(
     joey: Joey, given: str, code: int, told: str
 ) -> None:
+    (joey.workspace / "broken.json").write_text("{nonsense", encoding="utf-8")
     async with ModelServer([]) as server:
         done = await joey.run(
             "-p", "--output-format", "json", "--json-schema", given, *reach(server.url), "judge it"

@@ -89,6 +89,10 @@ async def test_files_come_back_when_asked_for(joey: Joey) -> None:
     assert refused.code == 1
     assert "--force" in refused.err
     assert content(joey) == "by hand\n"
+    told = await joey.run("tasks", "rewind", task_id, "--with-files", "-y", "--json")
+    assert (told.code, told.json["done"]) == (1, False)
+    assert told.json["changes"]["conflicts"] == ["a.txt"]
+    assert "--force" in told.json["error"] and "--force" in told.err
     forced = await joey.run("tasks", "rewind", task_id, "--with-files", "-y", "--force", "--json")
     assert forced.json["done"] is True
     assert forced.json["changes"]["conflicts"] == ["a.txt"]
@@ -111,6 +115,23 @@ async def test_a_message_is_named_by_number_or_by_its_ts(joey: Joey) -> None:
     before = await joey.run("tasks", "rewind", task_id, second, "--before", "--preview", "--json")
     assert before.json["changes"]["messageTs"] <= listed[1]["ts"]
     assert listed[1]["ts"] in before.json["changes"]["rows"]
+
+
+async def test_messages_are_counted_and_named_as_they_are_listed(joey: Joey) -> None:
+    task_id = await play(joey)
+    listed = await rows(joey, task_id)
+    two = await joey.run("tasks", "rewind", task_id, "--preview", "2")
+    assert f"message {listed[-2]['ts']} (" in two.out
+    assert "  1 message goes\n" in two.out
+    words = [row["text"] for row in listed].index("now two")
+    gone = await joey.run("tasks", "rewind", task_id, "-y")
+    count = len(listed) - words
+    assert f"the last message is message {listed[words - 1]['ts']} (First.)" in gone.out
+    assert f"  {count} messages go\n" in gone.out
+    assert (
+        f"  {count} messages come back\n"
+        in (await joey.run("tasks", "rewind", task_id, "--undo", "-y")).out
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from joey.cli.exit_codes import UsageError
 
@@ -14,6 +15,28 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see {self.prog} --help)")
+
+
+class ActionParser(Parser):
+    """Of one action of a command: its words and flags may stand in any order, and what it does
+    not know is its own to complain about."""
+
+    _is_mixing = False
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        if self._is_mixing or args is None:
+            return super().parse_known_args(args, namespace)
+        self._is_mixing = True
+        try:
+            read = super().parse_known_args if "--" in args else self.parse_known_intermixed_args
+            parsed, unknown = read(args, namespace)
+        finally:
+            self._is_mixing = False
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return parsed, unknown
 
 
 def count(text: str) -> int:

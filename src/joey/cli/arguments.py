@@ -73,9 +73,17 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     end = argv.index("--") if "--" in argv else len(argv)
     arguments = _run_parser().parse_intermixed_args(argv[:end])
     arguments.command = "run"
+    _settle_formats(arguments)
     _check(arguments)
     arguments.prompt += argv[end + 1 :]
     return arguments
+
+
+def _settle_formats(arguments: argparse.Namespace) -> None:
+    if arguments.stdin_prompt_stream:
+        arguments.input_format = "stream-json"
+        arguments.output_format = arguments.output_format or "stream-json"
+    arguments.output_format = arguments.output_format or "text"
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -99,7 +107,10 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _check_stream(arguments: argparse.Namespace) -> None:
     if arguments.output_format != "stream-json":
-        raise UsageError("--input-format stream-json needs --output-format stream-json")
+        typed = "--stdin-prompt-stream"
+        if not arguments.stdin_prompt_stream:
+            typed = "--input-format stream-json"
+        raise UsageError(f"{typed} needs --output-format stream-json")
     if arguments.prompt or arguments.prompt_file is not None or arguments.image:
         raise UsageError(
             "with --input-format stream-json, prompts and images come as commands on stdin:"
@@ -136,7 +147,6 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--output-format",
         choices=FORMATS,
-        default="text",
         help="of -p: the result, one JSON object, or one JSON object per line (default: text)",
     )
     group.add_argument(
@@ -147,10 +157,8 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--stdin-prompt-stream",
-        dest="input_format",
-        action="store_const",
-        const="stream-json",
-        help="as --input-format stream-json, which it is called in Roo's command line",
+        action="store_true",
+        help="as --input-format and --output-format stream-json: its name in Roo's command line",
     )
     group.add_argument(
         "--json-schema",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import Any
 
-from joey.cli.argument_values import Parser, count, port
+from joey.cli.argument_values import ActionParser, Parser, count, port
 from joey.cli.exchange_arguments import add_export_flags, add_import_flags
 from joey.cli.mcp_arguments import mcp_parser, trust_parser
 from joey.cli.permission_arguments import permissions_parser
@@ -16,7 +17,9 @@ from joey.cli.task_finding import add_filters
 def _tasks_parser() -> Parser:
     parser = Parser(prog="joey tasks", description="Look at earlier tasks.", allow_abbrev=False)
     names = "list|search|show|export|import|rewind|fork|delete"
-    actions = parser.add_subparsers(dest="action", required=True, metavar=names)
+    actions = parser.add_subparsers(
+        dest="action", required=True, metavar=names, parser_class=ActionParser
+    )
     listed = _action(actions, "list", "the tasks of this folder, the latest first")
     add_filters(listed)
     searched = _action(actions, "search", "tasks of this folder with these words, the latest first")
@@ -53,9 +56,11 @@ def _modes_parser() -> Parser:
 
 
 def _action(
-    actions: argparse._SubParsersAction[Parser], name: str, description: str
+    actions: argparse._SubParsersAction[Any], name: str, description: str
 ) -> argparse.ArgumentParser:
-    parser = actions.add_parser(name, help=description, description=description, allow_abbrev=False)
+    parser: argparse.ArgumentParser = actions.add_parser(
+        name, help=description, description=description, allow_abbrev=False
+    )
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     return parser
 

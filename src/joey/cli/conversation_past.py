@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from joey.cli.exit_codes import UsageError
 from joey.cli.launch import earlier_task, options_for, short_id
-from joey.cli.revision_text import describe
+from joey.cli.revision_text import Rows, all_rows, describe
 from joey.cli.sanitise import one_line
 from joey.cli.task_rows import find_row
 from joey.client.local import Engine, Task
@@ -44,7 +45,8 @@ async def revise(engine: Engine, task: Task, words: list[str], tell: Tell) -> Ta
         case ["/rewind", *rest]:
             await _rewind(task, rest, tell)
         case ["/undo"]:
-            _describe(await task.undo_rewind(), tell)
+            rows = _rows(task)
+            _describe(await task.undo_rewind(), all_rows(rows, _rows(task)), tell)
             tell("the rewind is undone")
         case ["/fork"]:
             fork = await engine.fork(task.id)
@@ -62,16 +64,20 @@ async def _rewind(task: Task, rest: list[str], tell: Tell) -> None:
     named = [word for word in rest if word != "files"]
     if len(named) > 1:
         raise UsageError("/rewind takes one number, and `files` to bring the files back too")
-    rows = [msgspec.to_builtins(row) for row in task.rows]
+    rows = _rows(task)
     target = find_row(rows, named[0], task.id) if named else before_last_words(rows)
     if target is None:
         raise UserError("your only words are the task itself; /new begins another one")
     said = [row for row in rows if row["ts"] > target and row.get("say") == "user_feedback"]
-    _describe(await task.rewind(target, files=files), tell)
+    _describe(await task.rewind(target, files=files), rows, tell)
     if said:
         tell(f"you had said: {one_line(str(said[0].get('text') or ''), 400)}")
     tell("rewound; /undo takes it back")
 
 
-def _describe(changes: RewindPreview, tell: Tell) -> None:
-    tell("\n".join(line.removeprefix("  ") for line in describe(changes)))
+def _rows(task: Task) -> list[dict[str, Any]]:
+    return [msgspec.to_builtins(row) for row in task.rows]
+
+
+def _describe(changes: RewindPreview, rows: Rows, tell: Tell) -> None:
+    tell("\n".join(line.removeprefix("  ") for line in describe(changes, rows)))

@@ -34,6 +34,15 @@ from joey.cli.scene import Scene
 from joey.cli.server_watch import ServerWatch
 from joey.cli.signals import interruptible
 from joey.cli.slash_names import slash_help, slash_names
+from joey.cli.small_commands import (
+    LEAVING,
+    REVISING,
+    compact_wish,
+    is_bare,
+    is_no_answer,
+    small_command,
+    too_early,
+)
 from joey.cli.transcript import read_rows
 from joey.client.family import family
 from joey.client.local import Engine, Subscription, Task
@@ -95,17 +104,6 @@ async def _to_rest(subscription: Subscription) -> AsyncIterator[Event]:
                 return
 
 
-def _compact_wish(words: str) -> str | None:
-    """What the summary shall mind; None when none is asked for."""
-    name, _, wish = words.partition(" ")
-    return wish.strip() if name in ("/compact", "/condense") else None
-
-
-def _is_bare(words: str) -> bool:
-    """`/name`, and nothing that could be a path or a sentence."""
-    return not any(char in words[1:] for char in " /\n")
-
-
 class Conversation:
     def __init__(
         self, engine: Engine, arguments: Namespace, renderer: Renderer, images: tuple[str, ...]
@@ -149,11 +147,11 @@ class Conversation:
 
     def hear_unasked(self, line: str | None) -> None:
         """A line that was typed while the task works."""
-        if line is None:
+        if line is None or line.strip() in LEAVING:
             self._leaving = True
             self._stop()
-        elif self._task is not None and (wish := _compact_wish(line.strip())) is not None:
-            self._wish(wish)
+        elif self._is_done_at_once(line.strip(), None):
+            return
         elif line.strip() and self._task is not None:
             listener = self._scene.listener if self._scene is not None else self._task
             self._begin(listener.send(line))
@@ -233,13 +231,39 @@ class Conversation:
                 raise Leave from None
             if line is None:
                 return
-            if line.strip() == "/exit":
+            if line.strip() in LEAVING:
                 raise Leave
-            answer = answer_of(ask, line)
+            done = self._is_done_at_once(line.strip(), ask)
+            answer = None if done else answer_of(ask, line)
             if answer is not None:
                 await task.answer(ask.ts, answer)
                 return
             scene.renderer(task).ask(ask)
+
+    def _is_done_at_once(self, words: str, ask: AskOpened | None) -> bool:
+        """Carry out or refuse a small command while the task works or asks; False for words."""
+        name = small_command(words)
+        if name is not None and (why := too_early(name, ask)) is not None:
+            self._renderer.note(why)
+        elif (wish := compact_wish(words)) is not None:
+            if self._task is None:
+                return False
+            self._wish(wish)
+        elif name is not None:
+            self._tell(name)
+        elif ask is not None and is_no_answer(words, ask):
+            self._renderer.note(f"{words} is no answer to this; say what to do, or see /help")
+        else:
+            return False
+        return True
+
+    def _tell(self, name: str) -> None:
+        """`/help` and `/cost`."""
+        if name == "/help":
+            self._renderer.note("\n".join(filter(None, (HELP, slash_help(self._slashes())))))
+        else:
+            cost = describe_cost(self._task.total_usage) if self._task else "nothing yet"
+            self._renderer.note(cost)
 
     # At the prompt
 
@@ -271,22 +295,19 @@ class Conversation:
         match words:
             case "/exit" | "/quit":
                 raise Leave
-            case "/help":
-                self._renderer.note("\n".join(filter(None, (HELP, slash_help(self._slashes())))))
+            case "/help" | "/cost":
+                self._tell(words)
             case "/new":
                 if self._task is not None:
                     await self._engine.release(self._task)
                 self._task = None
                 self._arguments.continue_, self._arguments.resume = False, None
                 self._renderer.note("a new task; what shall be done?")
-            case _ if (wish := _compact_wish(words)) is not None:
+            case _ if (wish := compact_wish(words)) is not None:
                 await self._compact(wish)
-            case "/cost":
-                cost = describe_cost(self._task.total_usage) if self._task else "nothing yet"
-                self._renderer.note(cost)
-            case _ if words.split(maxsplit=1)[0] in ("/rewind", "/undo", "/fork"):
+            case _ if words.split(maxsplit=1)[0] in REVISING:
                 await self._revise(words.split())
-            case _ if _is_bare(words) and words[1:] not in self._slashes():
+            case _ if is_bare(words) and words[1:] not in self._slashes():
                 self._renderer.note(f"there is no command {words}; see /help")
             case _:
                 return words

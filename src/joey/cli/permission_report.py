@@ -14,7 +14,7 @@ import msgspec
 from joey.app.audit import Audit, Comparison, TaskReport
 from joey.app.permissions import Flags
 from joey.cli.exit_codes import ExitCode
-from joey.cli.launch import find_task, workspace_of
+from joey.cli.launch import find_task, short_id, workspace_of
 from joey.cli.outputs import write_out
 from joey.cli.sanitise import one_line
 from joey.cli.table import table
@@ -34,7 +34,7 @@ def run_report(arguments: Namespace, flags: Flags) -> ExitCode:
         if arguments.json:
             _write(_compared_object(compared, tasks))
         else:
-            _print(_compared_lines(compared, tasks))
+            _print(_compared_lines(compared, tasks, audit.ids()))
         return ExitCode.DONE
     reports = list(audit.report(tasks))
     if arguments.json:
@@ -89,10 +89,13 @@ def _counts(reports: Sequence[TaskReport]) -> dict[str, int]:
     return dict(sorted(outcomes.items()))
 
 
-def _compared_lines(compared: Comparison, tasks: Sequence[TaskMetadata]) -> Iterator[str]:
+def _compared_lines(
+    compared: Comparison, tasks: Sequence[TaskMetadata], ids: Sequence[str]
+) -> Iterator[str]:
+    short = {task: short_id(task, ids) for task in {one.task for one in compared.differences}}
     rows = [
         (
-            one.task[:13],
+            short[one.task],
             one.call.tool,
             one_line(one.call.about, _WIDEST),
             f"{_was(one.call)} → {one.now.decision}",

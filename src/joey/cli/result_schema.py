@@ -17,12 +17,19 @@ def load_schema(given: str) -> Schema:
     """A schema that is written out, or in a file.
 
     Raises:
-        UsageError: the file cannot be read.
-        ConfigError: it is not a schema that can be checked.
+        UsageError: the file cannot be read, or what is written out is no schema that can be
+            checked.
+        ConfigError: the file has none.
     """
-    is_written_out = given.lstrip().startswith("{")
-    where = "--json-schema" if is_written_out else given
-    text = given.encode("utf-8", "replace") if is_written_out else _read(given)
+    if not given.lstrip().startswith("{"):
+        return _schema(_read(given), given)
+    try:
+        return _schema(given.encode("utf-8", "replace"), "--json-schema")
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
+
+
+def _schema(text: bytes, where: str) -> Schema:
     try:
         return read_schema(msgspec.json.decode(text))
     except msgspec.DecodeError as error:

@@ -16,7 +16,7 @@ from joey.app.idle import idle_options
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import find_task, short_id
 from joey.cli.outputs import write_out
-from joey.cli.revision_text import describe, words_of
+from joey.cli.revision_text import Rows, all_rows, describe, last_told, words_of
 from joey.cli.task_rows import find_row
 from joey.client.local import Engine, Task
 from joey.core.rewinding import RewindPreview, before_last_words
@@ -25,6 +25,10 @@ from joey.ports import TaskMetadata
 from joey.ports.task_index import TaskIndex
 
 _YES = frozenset({"y", "yes"})
+_CONFLICT = (
+    "somebody else has changed files that would be brought back; nothing was changed."
+    " --force gives up their changes (a checkpoint keeps them)"
+)
 
 
 def rewind_task(index: TaskIndex, arguments: Namespace) -> ExitCode:
@@ -52,12 +56,12 @@ async def _rewind(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
             _tell(changes, arguments, rows, done=False)
             return ExitCode.DONE
         if changes.conflicts and not arguments.force:
-            _tell_lines(changes)
-            raise UserError(
-                "somebody else has changed files that would be brought back; nothing was changed."
-                " --force gives up their changes (a checkpoint keeps them)"
-            )
-        if not arguments.yes and not _agreed(changes, arguments):
+            if arguments.json:
+                _tell_json(changes, done=False, error=_CONFLICT)
+            else:
+                _tell_lines(changes, rows)
+            raise UserError(_CONFLICT)
+        if not arguments.yes and not _agreed(changes, arguments, rows):
             print("nothing was changed", file=sys.stderr)
             return ExitCode.NEEDS_PERSON
         if target is None:
@@ -65,7 +69,8 @@ async def _rewind(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
         else:
             files = arguments.with_files
             await task.rewind(target, keep=keep, files=files, force=arguments.force)
-        _tell(changes, arguments, rows, done=True)
+        known = all_rows(rows, [msgspec.to_builtins(row) for row in task.rows])
+        _tell(changes, arguments, known, done=True)
         if not arguments.json:
             short = short_id(task.id, engine.ids())
             print(f"to undo it: joey tasks rewind {short} --undo", file=sys.stderr)
@@ -105,10 +110,10 @@ async def _preview(
     return await task.preview_rewind(target, keep=keep, files=arguments.with_files)
 
 
-def _agreed(changes: RewindPreview, arguments: Namespace) -> bool:
+def _agreed(changes: RewindPreview, arguments: Namespace, rows: Rows) -> bool:
     if arguments.json or not sys.stdin.isatty():
         raise UsageError("nobody is there to ask; agree with --yes, or look with --preview")
-    _tell_lines(changes)
+    _tell_lines(changes, rows)
     try:
         answer = input("Undo the rewind? [y/N] " if arguments.undo else "Rewind? [y/N] ")
     except EOFError:
@@ -117,24 +122,27 @@ def _agreed(changes: RewindPreview, arguments: Namespace) -> bool:
     return answer.strip().lower() in _YES
 
 
-def _tell(
-    changes: RewindPreview, arguments: Namespace, rows: list[dict[str, Any]], *, done: bool
-) -> None:
+def _tell(changes: RewindPreview, arguments: Namespace, rows: Rows, *, done: bool) -> None:
     if arguments.json:
-        told = {"done": done, "changes": changes}
-        write_out(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
+        _tell_json(changes, done=done)
         return
     if done and not arguments.yes:
         print("done")
         return
-    words = words_of(rows, changes.message_ts)
-    last = f"message {changes.message_ts}" + (f" ({words})" if words else "")
+    ts = last_told(changes, rows)
+    words = words_of(rows, ts)
+    last = f"message {ts}" + (f" ({words})" if words else "")
     print(f"the last message {'is' if done else 'would be'} {last}")
-    _tell_lines(changes)
+    _tell_lines(changes, rows)
 
 
-def _tell_lines(changes: RewindPreview) -> None:
-    for line in describe(changes):
+def _tell_json(changes: RewindPreview, **facts: object) -> None:
+    told = facts | {"changes": changes}
+    write_out(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
+
+
+def _tell_lines(changes: RewindPreview, rows: Rows) -> None:
+    for line in describe(changes, rows):
         print(line)
 
 

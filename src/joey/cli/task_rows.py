@@ -38,11 +38,18 @@ class Listed(Struct, frozen=True):
 
 def listed_rows(rows: Sequence[Mapping[str, Any]]) -> list[Listed]:
     """Those that a person knows, the first one first."""
-    told = [(row, place == 0) for place, row in enumerate(rows) if _is_told(row)]
+    told = [(row, place == 0) for place, row in enumerate(rows) if is_told(row)]
     return [
         Listed(len(told) - place, int(row["ts"]), _kind(row, first), _words(row))
         for place, (row, first) in enumerate(told)
     ]
+
+
+def is_told(row: Mapping[str, Any]) -> bool:
+    """Whether a person knows this row."""
+    if row.get("partial") or row.get("say") in _UNTOLD:
+        return False
+    return not (row.get("ask") in _EMPTY and not row.get("text"))
 
 
 def row_table(rows: Sequence[Listed], width: int | None) -> list[str]:
@@ -73,12 +80,6 @@ def find_row(rows: Sequence[Mapping[str, Any]], name: str, task_id: str) -> int:
         f"there is no message {one_line(name, 40)!r} in task {task_id};"
         f" joey tasks show {task_id} --rows lists them"
     )
-
-
-def _is_told(row: Mapping[str, Any]) -> bool:
-    if row.get("partial") or row.get("say") in _UNTOLD:
-        return False
-    return not (row.get("ask") in _EMPTY and not row.get("text"))
 
 
 def _kind(row: Mapping[str, Any], first: bool) -> str:
