@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from joey.core.repetition import Repetition
+from joey.core.repetition import Repetition, Rounds
 
 
 def verdicts(limit: int, calls: list[tuple[str, dict[str, Any]]]) -> list[bool]:
@@ -50,3 +50,39 @@ def test_a_different_call_in_between_resets_the_count(between: tuple[str, dict[s
 
 def test_items_of_a_list_in_another_order_are_another_call() -> None:
     assert verdicts(1, [("t", {"x": [1, 2]}), ("t", {"x": [2, 1]})]) == [False, False]
+
+
+def rounds_of(limit: int, *rounds: str) -> bool:
+    """Whether so many rounds of calls, each a letter, are too many alike."""
+    seen = Rounds(limit)
+    for number, calls in enumerate(rounds):
+        seen.after(f"summary {number}")
+        for name in calls:
+            seen.called(name, {})
+    seen.after("the last")
+    return seen.too_many
+
+
+@pytest.mark.parametrize(
+    ("limit", "rounds", "expected"),
+    [
+        (3, ["ab", "ab", "ab", "ab"], True),
+        (3, ["ab", "ab", "ab"], False),
+        (3, ["abc", "ab", "abcd", "ab"], True),
+        (3, ["ab", "ca", "bc", "ab", "ca", "bc"], False),
+        (3, ["ab", "ab", "ab", "ac", "ab", "ab"], False),
+        (0, ["ab"] * 9, False),
+    ],
+)
+def test_rounds_alike_between_summaries_are_too_many(
+    limit: int, rounds: list[str], expected: bool
+) -> None:
+    assert rounds_of(limit, *rounds) is expected
+
+
+def test_calls_after_the_same_summary_are_one_round() -> None:
+    seen = Rounds(1)
+    for _ in range(9):
+        seen.after("the only one")
+        seen.called("a", {})
+    assert not seen.too_many

@@ -320,3 +320,14 @@ async def test_a_summary_covers_the_results_of_the_turn_before(shop: Workshop) -
     first = text_of(narrow.summary_requests[0].messages[0])
     reads = first.count("calls read_file")
     assert reads == first.count("## Result of the call") > 0
+
+
+@pytest.mark.requirement("context:manual")
+async def test_a_service_that_counts_less_than_we_do_is_not_told_of_growth(shop: Workshop) -> None:
+    shop.provider = NarrowModel(
+        [read(0), finish()], bytes_per_token=8.0, summaries=[Turn(say("A file was read. " * 30))]
+    )
+    task = await shop.start(policy=Unattended())
+    assert await settled(task) == Completed("all done")
+    event = await task.condense()
+    assert event.tokens_after < event.tokens_before

@@ -16,6 +16,7 @@ from joey.engine.unattended import Unattended
 from joey.knowledge.outlines import LocalOutlines
 from joey.ports import Extras
 from joey.testing.script import Turn, call, fail, say
+from joey.testing.scripted import ScriptedTurn
 from tests.engine.cast import hand
 from tests.engine.narrow import NarrowModel, condensed, read, text_of, truncated
 from tests.engine.workshop import Workshop, finish, rows, settled, texts
@@ -326,3 +327,20 @@ async def test_another_engine_goes_on_from_the_summary(shop: Workshop) -> None:
     assert await settled(again) == Completed("again")
     assert msgspec.to_builtins(narrow.asked[-1].messages[0]) == shown[0]
     assert len(narrow.asked[-1].messages) == len(shown) + 1
+
+
+async def test_a_model_that_begins_anew_after_each_summary_is_stopped(shop: Workshop) -> None:
+    class Forgetful(NarrowModel):
+        def _next(self, request: ModelRequest) -> ScriptedTurn:
+            replies = sum(message.role == "assistant" for message in request.messages)
+            self.left = [read(replies)]
+            return super()._next(request)
+
+    shop.provider = narrow = Forgetful([])
+    task = await shop.start(policy=Unattended())
+    ending = await settled(task)
+    assert isinstance(ending, Failed)
+    assert ending.code == "mistakes"
+    assert "after each summary" in ending.message
+    assert 3 <= len(condensed(task)) <= 5
+    assert len(narrow.asked) > len(condensed(task))

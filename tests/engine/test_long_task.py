@@ -1,6 +1,6 @@
 """A task driven through whatever may happen to one, at random; after every step all must hold.
 
-Turns with thoughts and calls side by side, subtasks, denials, todos and modes, pictures, condensing,
+Turns with thoughts, pictures, calls side by side, subtasks, denials, todos and modes, condensing,
 truncation, rewinding to any row, also while the model speaks and words wait, undoing that, saying
 something anew, forking, cancelling in the middle of an answer, and dying: the folder as a `kill -9`
 would leave it, opened by another engine. It begins with words, or with what Roo has left.

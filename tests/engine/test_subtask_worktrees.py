@@ -141,6 +141,11 @@ async def test_the_second_of_two_that_do_not_fit_stays_in_its_worktree(shop: Rep
     assert f"joey/{two}" in result
     assert str(shop.worktrees / two) in result
     assert "\n- a.txt\n" in result
+    [warning] = rows(task, "error")
+    assert warning.task_id == two
+    assert f"joey/{two}" in str(warning.text), "people are told, not the model alone"
+    assert str(shop.worktrees / two) in str(warning.text)
+    assert "do not fit in a.txt." in str(warning.text)
     assert shop.branches() == [f"joey/{two}"]
     assert (shop.worktrees / two / "a.txt").read_text() == "2\n"
 

@@ -18,6 +18,7 @@ from joey.engine.unattended import Unattended
 from joey.ports import Extras
 from joey.shells.bash_grammar import BashGrammar
 from joey.testing.script import Turn, call
+from tests.engine.cast import ALLOWED, Cast, hand
 from tests.engine.workshop import Workshop, asked, finish, settled
 
 
@@ -157,3 +158,29 @@ async def test_calls_in_a_folder_that_is_gone_are_counted_as_not_judged(
     worked.root.rename(tmp_path / "elsewhere")
     worked.root = tmp_path
     assert told(worked, "-y")["notJudged"] == 7
+
+
+@pytest.mark.requirement("permissions:report")
+async def test_the_completion_of_a_subtask_ran_and_ids_mean_one_task(workshop: Workshop) -> None:
+    workshop.home.mkdir()
+    parts = {
+        "the whole": [Turn(hand("part 1"), hand("part 2")), finish("whole")],
+        "part 1": [command("true"), finish("1")],
+        "part 2": [command("true"), finish("2")],
+    }
+    workshop.provider = Cast(parts)
+    task = await workshop.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    await settled(task)
+    tasks = told(workshop)["tasks"]
+    completions = [
+        (call["outcome"], call["rule"])
+        for each in tasks
+        for call in each["calls"]
+        if call["tool"] == "attempt_completion"
+    ]
+    assert completions == [("ran", "alwaysAllowSubtasks")] * 2
+    shown = {line.split()[0] for line in report(workshop, "--deny", "true").splitlines()[:-1]}
+    ids = [each["id"] for each in tasks]
+    assert shown
+    for short in shown:
+        assert sum(each.startswith(short) for each in ids) == 1, short

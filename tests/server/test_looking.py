@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from joey.ports import TaskMetadata
+from joey.stores.lock import TaskLock
 from joey.testing.script import Turn, call, fail, pause, say
 from tests.server.house import CommandFailedError, done, house
 
@@ -183,3 +187,25 @@ async def test_a_search_finds_the_newest_first_and_passes_over_what_cannot_be_re
         assert [task["id"] for task in found] == [ids[3], ids[2], ids[0]]
         found = (await peer.ask("searchTasks", query="needle", limit=2))["tasks"]
         assert [task["id"] for task in found] == [ids[3], ids[2]]
+
+
+async def test_what_a_process_that_is_gone_left_unfinished_is_aborted(tmp_path: Path) -> None:
+    async with house(tmp_path, done()) as here, here.peer() as peer:
+        await peer.ask("startNewTask", text="go")
+        await peer.asked("completion_result")
+        [folder] = (path.parent for path in here.home.rglob("journal.jsonl"))
+        left = folder.with_name("0196e6b5-4fb2-7391-b6a7-2b7a4b4f7c10")
+        shutil.copytree(folder, left)
+        about = TaskMetadata(id=left.name, title="go", status="created")
+        (left / "task_metadata.json").write_bytes(msgspec.json.encode(about))
+
+        async def statuses() -> list[tuple[bool, str]]:
+            one = (await peer.ask("getTask", left.name))["task"]
+            listed = (await peer.ask("listTasks"))["tasks"]
+            found = [one, *(task for task in listed if task["id"] == left.name)]
+            return [(task["live"], task["status"]) for task in found]
+
+        assert await statuses() == [(False, "aborted")] * 2
+        lock = TaskLock.acquire(left, left.name)
+        assert await statuses() == [(False, "running")] * 2, "somebody works on it"
+        lock.release()

@@ -78,6 +78,9 @@ class Audit:
         start = start.removeprefix("task_")
         return [task for task in self._store.list() if start and task.id.startswith(start)]
 
+    def ids(self) -> Sequence[str]:
+        return self._store.ids()
+
     def report(self, tasks: Sequence[TaskMetadata]) -> Iterator[TaskReport]:
         for task in tasks:
             calls, problem = self._calls(task)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 _MOST_NAMED = 50
+_MOST_WARNED = 5
 
 
 class ChangedFile(Struct, frozen=True):
@@ -37,6 +38,17 @@ class Merge(Struct, frozen=True, kw_only=True):
 def merge_report(merge: Merge) -> str:
     """For the model and for people."""
     return "\n".join(_lines(merge))
+
+
+def merge_warning(merge: Merge) -> str:
+    """One line for people: where the changes are, and why they are not in the workspace."""
+    where = f"Changes of a subtask are left on the branch {merge.branch}, in {merge.folder}:"
+    if not merge.conflicts:
+        return f"{where} {merge.problem}."
+    names = list(merge.conflicts[:_MOST_WARNED])
+    more = len(merge.conflicts) - len(names)
+    listed = ", ".join([*names, f"{more} more"] if more > 0 else names)
+    return f"{where} they do not fit in {listed}."
 
 
 def _lines(merge: Merge) -> Iterator[str]:

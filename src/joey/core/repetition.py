@@ -1,4 +1,5 @@
-"""The same call again and again: a model that is stuck, stopped before it wastes more."""
+"""The same call, or the same round of calls, again and again: a model that is stuck, stopped
+before it wastes more."""
 
 from __future__ import annotations
 
@@ -7,6 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+
+_MOST_IN_ROUND = 50
+"""Calls of a round that are compared."""
 
 
 class Repetition:
@@ -32,6 +36,42 @@ class Repetition:
             return False
         self._previous, self._repeats = None, 0
         return True
+
+
+class Rounds:
+    """Counts rounds in a row that are alike: the calls between one summary and the next.
+
+    How far a round gets depends on the length of the summary, so rounds are alike when one begins
+    like the whole other. A limit of 0 or less allows everything.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._summary: str | None = None
+        self._before: list[bytes] | None = None
+        self._calls: list[bytes] = []
+        self._alike = 0
+
+    @property
+    def too_many(self) -> bool:
+        return 0 < self._limit <= self._alike
+
+    def forgive(self) -> None:
+        self._alike = 0
+
+    def called(self, name: str, arguments: Mapping[str, Any]) -> None:
+        if self._limit > 0 and len(self._calls) < _MOST_IN_ROUND:
+            self._calls.append(_fingerprint(name, arguments))
+
+    def after(self, summary: str | None) -> None:
+        """What comes now is said after this summary; a round ends when it is a new one."""
+        if summary == self._summary:
+            return
+        if self._before is not None:
+            common = min(len(self._before), len(self._calls))
+            is_alike = self._before[:common] == self._calls[:common]
+            self._alike = self._alike + 1 if is_alike else 0
+        self._summary, self._before, self._calls = summary, self._calls or self._before, []
 
 
 def _fingerprint(name: str, arguments: Mapping[str, Any]) -> bytes:

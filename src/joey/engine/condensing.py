@@ -54,7 +54,7 @@ async def condense(
     check_enough(task, told_again)
     api, room = task.recorder.api, Room(task)
     messages = (*room.visible, *room.open_results)
-    before = room.gauge.counts.of_all(messages)
+    before = room.estimate - room.head
     most = Allotment.of(room.characters)
     kept = _gather(task, told_again)
     outlined = structs.replace(kept, outlines=await _outlines(task, most.files))
@@ -83,7 +83,7 @@ async def condense(
         summary=summary,
         content=content,
         tokens_before=room.use(),
-        tokens_after=room.gauge.whole(room.head + after),
+        tokens_after=room.use_with(after),
         usage=writing.usage,
         cost=writing.cost,
     )
@@ -100,7 +100,7 @@ def check_enough(task: Task, told_again: Sequence[UserBlock] = ()) -> None:
     if not any(message.role == "assistant" for message in messages):
         raise CondenseError("There is nothing to condense.")
     least = _least(_gather(task, told_again), Allotment.of(room.characters))
-    if least >= room.gauge.counts.of_all(messages):
+    if least >= room.estimate - room.head:
         raise CondenseError("There is nothing to condense: a summary would not be shorter.")
 
 

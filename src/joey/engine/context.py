@@ -127,7 +127,7 @@ def _hide_oldest(task: Task, room: Room, content: Sequence[UserBlock]) -> bool:
             truncation_id=f"truncation_{ts}",
             messages=plan.messages,
             tokens_before=room.use(),
-            tokens_after=gauge.whole(room.head + plan.estimate),
+            tokens_after=room.use_with(plan.estimate),
             longest=plan.longest,
         )
     )

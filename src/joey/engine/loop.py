@@ -49,6 +49,11 @@ TOO_MANY_MISTAKES = (
     " Tell it how to go on, say yes to let it try again, or no to stop."
 )
 
+GOES_ROUND = (
+    "The model goes round in circles: after several summaries in a row it has done the same again."
+    " Tell it how to go on, say yes to let it try again, or no to stop."
+)
+
 
 async def run(task: Task, opening: Opening, allowance: Allowance) -> Completed | Failed:
     """Work until the result is accepted, the allowance is used up, or nobody wants to go on."""
@@ -85,13 +90,17 @@ async def _converse(task: Task, opening: Opening, allowance: Allowance) -> Compl
 async def heed(task: Task, mistakes: Mistakes, allowance: Allowance) -> tuple[UserBlock, ...]:
     """Stop for a person where that is due; their advice becomes part of the next message."""
     words = await allowance.check(task)
-    if not mistakes.too_many:
+    goes_round = mistakes.rounds.too_many
+    if not goes_round and not mistakes.too_many:
         return words
-    answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, TOO_MANY_MISTAKES)
+    question = GOES_ROUND if goes_round else TOO_MANY_MISTAKES
+    answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, question)
     mistakes.forgive()
+    mistakes.rounds.forgive()
     show_words(task, answer)
     if answer.response is Response.NO:
-        raise Stop("mistakes", "The model kept making mistakes and nobody told it how to go on.")
+        did = "doing the same after each summary" if goes_round else "making mistakes"
+        raise Stop("mistakes", f"The model kept {did} and nobody told it how to go on.")
     if answer.text:
         words += (TextBlock(replies.guidance(task.recorder.facts.protocol, answer.text)),)
     return (*words, *(image_block(uri) for uri in answer.images))
@@ -138,6 +147,8 @@ async def compose(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequ
 
 async def act(task: Task, reply: tuple[Placed, ...], mistakes: Mistakes) -> Dispatch | None:
     """Run the calls of the reply; None when it made none."""
+    first = task.recorder.api.visible[0]
+    mistakes.rounds.after(str(first.condense_id) if first.is_summary else None)
     calls = [PlacedCall(p.part.call, p.ts) for p in reply if isinstance(p.part, CallPart)]
     if not calls:
         return None

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from joey.core.events import ChildSpawned, WorktreeMerged
-from joey.core.merges import Merge, merge_report
+from joey.core.events import ChildSpawned, Said, WorktreeMerged
+from joey.core.merges import Merge, merge_report, merge_warning
 from joey.core.prompts import replies
 from joey.engine.returns import Returned
 from joey.errors import ToolError
@@ -49,8 +49,6 @@ async def bring_back(task: Task, spawned: ChildSpawned, returned: Returned) -> R
     merged = task.recorder.facts.merged.get(name)
     if merged is None:
         merged = await _merge(task, worktrees, name)
-        task.publish(merged)
-        await task.recorder.commit()
     if merged.clean:
         try:
             await worktrees.remove(name)
@@ -65,9 +63,14 @@ async def _merge(task: Task, worktrees: Worktrees, name: str) -> WorktreeMerged:
     except ToolError as error:
         folder, branch = str(worktrees.folder(name)), worktrees.branch(name)
         merge = Merge(files=(), folder=folder, branch=branch, problem=str(error))
-    return WorktreeMerged(
+    merged = WorktreeMerged(
         ts=task.now(), child_id=name, report=merge_report(merge), clean=merge.is_clean
     )
+    task.publish(merged)
+    if not merge.is_clean:
+        task.publish(Said(ts=task.now(), say="error", text=merge_warning(merge), task_id=name))
+    await task.recorder.commit()
+    return merged
 
 
 def _with_report(returned: Returned, report: str) -> Returned:

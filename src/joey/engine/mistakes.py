@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from joey.core.repetition import Repetition
+from joey.core.repetition import Repetition, Rounds
 
 
 class Mistakes:
@@ -13,6 +13,7 @@ class Mistakes:
         self.count = 0
         self.replies_without_tool = 0
         self.repetition = Repetition(limit)
+        self.rounds = Rounds(limit)
 
     @property
     def too_many(self) -> bool:

@@ -66,6 +66,7 @@ async def _prepare(
     tool = registry.find(call.name)
     registry.check_allowed(tool, task.mode, task.bench.settings, call.input)
     params = tool.parse(call.input)
+    mistakes.rounds.called(tool.name, call.input)
     if mistakes.repetition.repeats(tool.name, call.input):
         await _stop_repeating(task, placed, tool)
     context = tool_context(task, placed.call.id, placed.row_ts)

@@ -60,6 +60,10 @@ class Room:
         """The same by our count alone, and without anything new."""
         return self.head + self._shown.sums[-1]
 
+    def use_with(self, said: int) -> int:
+        """What `use` would be if the conversation had this estimate; like is compared to like."""
+        return self.use() * (self.head + said) // max(1, self.estimate)
+
     @property
     def said(self) -> int:
         """How much of it could be summed up: all that was said since the last summary."""

@@ -23,10 +23,12 @@ from joey.core.events import (
     ReplyReceived,
     TaskAdopted,
     TaskCreated,
+    TaskFinished,
     ToolAnnounced,
     ToolFailed,
     ToolFinished,
 )
+from joey.core.history.api import COMPLETION
 from joey.core.messages import CallPart, ToolCall
 
 Outcome = Literal["ran", "failed", "rejected", "refused", "unfinished"]
@@ -74,6 +76,8 @@ class _Open:
         self.answered: AskAnswered | None = None
         self.failed: ToolFailed | None = None
         self.finished: ToolFinished | None = None
+        self.accepted = False
+        """The task ended with it: it has no other end."""
 
 
 def recorded(records: Iterable[Record]) -> list[Recorded]:
@@ -89,6 +93,7 @@ class _Reader:
     def __init__(self) -> None:
         self.calls: dict[str, _Open] = {}
         self._asks: dict[int, _Open] = {}
+        self._completion: _Open | None = None
         self._mode = ""
 
     def read(self, event: Event) -> None:
@@ -100,6 +105,10 @@ class _Reader:
                     if isinstance(placed.part, CallPart):
                         call = placed.part.call
                         self.calls[call.id] = _Open(call, self._mode)
+                        if call.name == COMPLETION:
+                            self._completion = self.calls[call.id]
+            case TaskFinished() if self._completion is not None:
+                self._completion.accepted = True
             case AskAnswered() if found := self._asks.pop(event.ask_ts, None):
                 found.answered = event
             case AskWithdrawn():
@@ -168,7 +177,7 @@ def _outcome(found: _Open) -> Outcome:
     if found.answered is not None and not found.answered.answer.approves:
         return "rejected"
     if found.finished is None:
-        return "unfinished"
+        return "ran" if found.accepted else "unfinished"
     return "failed" if found.finished.is_error else "ran"
 
 

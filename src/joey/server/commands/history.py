@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from joey.core.narration import Narrator, Replay, narrate, waiting
-from joey.core.state import TaskState
+from joey.core.state import AT_REST, TaskState
 from joey.core.wire_commands import (
     Events,
     FoundTasks,
@@ -31,7 +31,7 @@ from joey.core.wire_commands import (
 )
 from joey.core.wire_events import FailedPayload, totals
 from joey.engine.task import Task
-from joey.errors import ConfigError
+from joey.errors import ConfigError, TaskNotFoundError
 from joey.ports import TaskMetadata
 from joey.server.calls import Call, not_found
 from joey.server.commands.tasks import is_known
@@ -165,7 +165,7 @@ def _info(hub: Hub, metadata: TaskMetadata) -> TaskInfo:
         protocol=str(metadata.protocol),
         profile=metadata.profile,
         model=metadata.model,
-        status=str(metadata.status),
+        status=str(metadata.status) if task is not None else _status_at_rest(hub, metadata),
         created=metadata.created,
         updated=metadata.updated,
         tokens_in=metadata.tokens_in,
@@ -179,6 +179,23 @@ def _info(hub: Hub, metadata: TaskMetadata) -> TaskInfo:
         context_window=task.provider.model.context_window if task else None,
         ask=_pending(task) if task else None,
     )
+
+
+def _status_at_rest(hub: Hub, metadata: TaskMetadata) -> str:
+    """Of a task that is not open here: what a process that is gone left unfinished is aborted."""
+    try:
+        state = TaskState(metadata.status)
+    except ValueError:
+        return metadata.status
+    if state in AT_REST and state is not TaskState.CREATED:
+        return str(state)
+    try:
+        held = hub.store.is_held(metadata.id)
+    except TaskNotFoundError:
+        held = False  # deleted a moment ago, or nothing but its metadata was ever there
+    if not held:
+        return str(TaskState.ABORTED)
+    return str(TaskState.RUNNING if state is TaskState.CREATED else state)
 
 
 def _pending(task: Task) -> PendingAsk | None:
