@@ -24,7 +24,7 @@ from joey.ports import Provider
 from joey.testing.script import Turn, fail, pause, say
 from joey.testing.scripted import ScriptedProvider, ScriptedTurn
 from tests.engine.narrow import NarrowModel, condensed, read, text_of
-from tests.engine.workshop import Workshop, asked, finish, heard, rows, settled
+from tests.engine.workshop import PATIENCE, Workshop, asked, finish, heard, rows, settled
 
 
 @pytest.fixture
@@ -159,7 +159,9 @@ async def test_a_death_while_a_summary_is_written_loses_nothing(
     task = await worked(shop, [Turn(say("half a")).steps[0], pause(never)], Turn(say("Whole.")))
     shown = msgspec.to_builtins(task.recorder.api.so_far())
     task.begin_condensing()
-    await heard(task, RowOpened, task.seq)
+    async with asyncio.timeout(PATIENCE):
+        while not _narrow(shop).open_streams:
+            await asyncio.sleep(0)
     left = tmp_path / "left"
     shutil.copytree(shop.home, left)
     await shop.engine.close()
