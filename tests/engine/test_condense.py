@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
@@ -25,6 +26,18 @@ from joey.testing.script import Turn, fail, pause, say
 from joey.testing.scripted import ScriptedProvider, ScriptedTurn
 from tests.engine.narrow import NarrowModel, condensed, read, text_of
 from tests.engine.workshop import PATIENCE, Workshop, asked, finish, heard, rows, settled
+
+
+class Awaited(asyncio.Event):
+    """Says when somebody waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.awaited = asyncio.Event()
+
+    async def wait(self) -> Literal[True]:
+        self.awaited.set()
+        return await super().wait()
 
 
 @pytest.fixture
@@ -155,13 +168,12 @@ async def test_cancelling_a_run_that_is_being_condensed_changes_nothing(shop: Wo
 async def test_a_death_while_a_summary_is_written_loses_nothing(
     shop: Workshop, tmp_path: Path
 ) -> None:
-    never = asyncio.Event()
+    never = Awaited()
     task = await worked(shop, [Turn(say("half a")).steps[0], pause(never)], Turn(say("Whole.")))
     shown = msgspec.to_builtins(task.recorder.api.so_far())
     task.begin_condensing()
     async with asyncio.timeout(PATIENCE):
-        while not _narrow(shop).open_streams:
-            await asyncio.sleep(0)
+        await never.awaited.wait()
     left = tmp_path / "left"
     shutil.copytree(shop.home, left)
     await shop.engine.close()

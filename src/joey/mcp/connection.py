@@ -105,6 +105,8 @@ class Connection:
     def restart(self) -> None:
         """At once, even while the server is slow to say what it has."""
         self._again = True
+        if self.server.status == "connected":
+            self._show("connecting")
         self._signal.set()
         if self._listing is not None:
             self._listing.cancel()
