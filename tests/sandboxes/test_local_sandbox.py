@@ -183,7 +183,7 @@ async def test_the_second_flag_and_the_setting_count(
 
 
 def test_hosts_cannot_be_named_yet_and_that_is_said(tmp_path: Path) -> None:
-    (tmp_path / "settings.json").write_text('{"sandboxNetwork": ["pypi.org"]}', encoding="utf-8")
+    (tmp_path / "settings.json").write_text('{"sandboxNetwork": ["example.org"]}', encoding="utf-8")
     with pytest.raises(ConfigError, match="`off` or `all`"):
         load_settings(tmp_path)
 
