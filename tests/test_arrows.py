@@ -17,6 +17,7 @@ ADAPTER = {"core", "ports"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "private_folders": set(),
+    "file_digests": set(),
     "core": set(),
     "ports": CORE,
     "tools": ADAPTER,
@@ -43,8 +44,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__init__": {"app", "client", "core", "engine"},
     "__main__": {"cli"},
 }
-"""Within `joey`; every package may also use itself and `errors`, and all but `core` may
-make `private_folders`."""
+"""Within `joey`; every package may also use itself and `errors`, and all but `core` the leaves."""
+
+LEAVES = {"file_digests", "private_folders"}
+"""What several adapters, which do not know each other, do with files in the same way."""
 
 LIBRARIES: dict[str, set[str]] = {
     "tools": {"rapidfuzz"},
@@ -108,7 +111,7 @@ def _allowed(package: str, name: list[str]) -> bool:
         libraries = {"msgspec"} | LIBRARIES.get(package, set())
         return name[0] in sys.stdlib_module_names or name[0] in libraries
     target = name[1] if len(name) > 1 else "__init__"
-    if target == "private_folders":
+    if target in LEAVES:
         return package != "core"
     return target in {package, "errors"} or target in MAY_IMPORT[package]
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
@@ -31,6 +30,7 @@ from joey.server.ipc_wire import Command as IpcCommand
 from joey.tools.registry import default_tools
 from joey.workspace.files import LocalFiles
 from tests import gates
+from tests.document_tables import hold
 from tests.gates import Key, Web
 from tests.server.house import TOKEN, house
 from tests.server.test_security import get
@@ -40,7 +40,6 @@ ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "permissions.md"
 BEGIN = "<!-- begin: made by tests/test_gates.py -->\n"
 END = "<!-- end: made by tests/test_gates.py -->\n"
-RENEW = bool(os.environ.get("JOEY_RENEW"))
 VARIABLE = re.compile(r"\"((?:JOEY|ROO)_[A-Z_]+)\"")
 
 
@@ -312,13 +311,4 @@ def tables() -> str:
 
 @pytest.mark.requirement("gates:table")
 def test_the_tables_in_the_document_are_up_to_date() -> None:
-    text = DOCUMENT.read_text(encoding="utf-8")
-    before, found, rest = text.partition(BEGIN)
-    old, closed, after = rest.partition(END)
-    assert found, f"{DOCUMENT.name} lacks {BEGIN!r}"
-    assert closed, f"{DOCUMENT.name} lacks {END!r}"
-    new = f"\n{tables()}\n"
-    if RENEW and old != new:
-        DOCUMENT.write_text(f"{before}{BEGIN}{new}{END}{after}", encoding="utf-8")
-        return
-    assert old == new, "run JOEY_RENEW=1 python -m pytest tests/test_gates.py"
+    hold(DOCUMENT, BEGIN, END, tables(), "tests/test_gates.py")

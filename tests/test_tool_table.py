@@ -4,7 +4,6 @@ it anew; look at the difference before you commit it."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,13 +13,13 @@ from joey.core.protocol import ToolProtocol
 from joey.tools.custom_tool import CustomTool
 from joey.tools.mcp_tool import McpServerTool
 from joey.tools.registry import default_tools
+from tests.document_tables import hold
 from tests.requirements import REQUIREMENTS
 from tests.tools.tool_examples import ALWAYS, EXAMPLES, FACETS, Example
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "tools.md"
 BEGIN = "<!-- begin: made by tests/test_tool_table.py -->\n"
 END = "<!-- end: made by tests/test_tool_table.py -->\n"
-RENEW = bool(os.environ.get("JOEY_RENEW"))
 
 OURS = {tool.name: tool for tool in default_tools()}
 KINDS = [*OURS, "mcp", "custom"]
@@ -97,16 +96,7 @@ def test_every_tool_has_requirements_of_every_facet(facet: str) -> None:
 
 
 def test_the_table_in_the_document_is_up_to_date() -> None:
-    text = DOCUMENT.read_text(encoding="utf-8")
-    before, found, rest = text.partition(BEGIN)
-    old, closed, after = rest.partition(END)
-    assert found, f"{DOCUMENT.name} lacks {BEGIN!r}"
-    assert closed, f"{DOCUMENT.name} lacks {END!r}"
-    new = f"\n{table()}\n"
-    if RENEW and old != new:
-        DOCUMENT.write_text(f"{before}{BEGIN}{new}{END}{after}", encoding="utf-8")
-        return
-    assert old == new, "run JOEY_RENEW=1 python -m pytest tests/test_tool_table.py"
+    hold(DOCUMENT, BEGIN, END, table(), "tests/test_tool_table.py")
 
 
 def test_only_what_a_person_must_answer_is_always_asked() -> None:

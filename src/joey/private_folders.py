@@ -4,6 +4,7 @@ those above as open as the umask lets them be."""
 from __future__ import annotations
 
 import itertools
+import os
 from pathlib import Path
 
 FOLDER_MODE = 0o700
@@ -15,3 +16,11 @@ def make_folder(path: Path) -> None:
     for folder in reversed(missing):
         folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
         folder.chmod(FOLDER_MODE)
+
+
+def workspace_folder(parent: Path, workspace: Path) -> Path:
+    """Where something about a workspace is kept; nothing is made."""
+    # Imported on need: it is slow to load, and most tasks never come here.
+    from hashlib import sha256
+
+    return parent / sha256(os.fsencode(workspace)).hexdigest()[:16]

@@ -30,18 +30,6 @@ from tests.workspace.checkpoint_folder import (
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path.resolve() / "work"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
-
-
-@pytest.fixture
 async def checkpoints(root: Path, home: Path) -> AsyncIterator[TaskCheckpoints]:
     async with checkpoints_of(root, home) as made:
         yield made

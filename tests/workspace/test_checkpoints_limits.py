@@ -15,18 +15,6 @@ from tests.workspace.checkpoint_folder import checkpoints_of, is_there, shadow_o
 DAY = 24 * 60 * 60
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path.resolve() / "work"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
-
-
 def fill(root: Path, seed: int) -> None:
     (root / "data.bin").write_bytes(Random(seed).randbytes(500_000))
 

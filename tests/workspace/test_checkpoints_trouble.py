@@ -46,18 +46,6 @@ asyncio.run(main(*sys.argv[1:]))
 FILES = 400
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path.resolve() / "work"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
-
-
 def fill(root: Path, text: str) -> None:
     for number in range(FILES):
         path = root / f"{number % 7}" / f"{number}.txt"

@@ -6,10 +6,8 @@ That is the file itself, the files of the workspace that its commands name, and 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +16,7 @@ import msgspec
 from joey.config.scopes import ROO, Scopes
 from joey.config.sightings import Sightings
 from joey.core.hooks import Hook
+from joey.file_digests import file_digest
 from joey.ports.hooks import ProjectHooks
 from joey.ports.trust import Wanted
 
@@ -27,8 +26,6 @@ MOST_HOOKS = 50
 _MOST_FILES = 200
 _OPERATORS = frozenset("();<>|&")
 _WRITERS = frozenset({"mkdir", "rm", "tee", "touch"})
-_CHUNK = 1024 * 1024
-_LARGEST = 64 * 1024 * 1024
 
 
 def read_project_hooks(scopes: Scopes) -> ProjectHooks:
@@ -142,26 +139,8 @@ def _digest(path: Path, workspace: Path) -> bytes | None:
     """Of a regular file; where a link leads that leaves the workspace; None for anything else."""
     try:
         real = Path(os.path.realpath(path))
-        found = real.stat()
-        if not stat.S_ISREG(found.st_mode):
-            return None
-        if not real.is_relative_to(workspace):
-            return b"link to " + os.fsencode(real)
-        if found.st_size > _LARGEST:
-            return f"{found.st_size} bytes of {found.st_mtime_ns}, {found.st_ctime_ns}".encode()
-        return _hashed(real)
+        if real.is_relative_to(workspace):
+            return file_digest(real)
+        return b"link to " + os.fsencode(real) if real.is_file() else None
     except (OSError, ValueError):
         return None
-
-
-def _hashed(path: Path) -> bytes | None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        digest = hashlib.sha256()
-        while chunk := os.read(descriptor, _CHUNK):
-            digest.update(chunk)
-        return digest.digest()
-    finally:
-        os.close(descriptor)

@@ -20,6 +20,8 @@ class Records:
         """`read` gives all records that were ever appended."""
         self._read = read
         self._latest = list(records[-KEPT:])
+        self._all: Sequence[Record] | None = None
+        """What was read, until there is more: who goes back asks more than once."""
 
     @property
     def seq(self) -> int:
@@ -27,6 +29,7 @@ class Records:
         return self._latest[-1].seq if self._latest else 0
 
     def append(self, record: Record) -> None:
+        self._all = None
         self._latest.append(record)
         if len(self._latest) > 2 * KEPT:
             del self._latest[:-KEPT]
@@ -36,5 +39,6 @@ class Records:
         first = self._latest[0].seq if self._latest else 1
         if seq + 1 >= first:
             return self._latest[seq + 1 - first :]
-        earlier = [record for record in self._read() if seq < record.seq < first]
-        return [*earlier, *self._latest]
+        if self._all is None:
+            self._all = self._read()
+        return [record for record in self._all if record.seq > seq]

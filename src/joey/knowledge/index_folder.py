@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from joey.private_folders import make_folder
+from joey.private_folders import make_folder, workspace_folder
 
 DATABASE = "code.sqlite"
 BUILDING, EMBEDDING = "build.lock", "embed.lock"
@@ -28,10 +28,7 @@ class IndexFolder:
 
     @cached_property
     def path(self) -> Path:
-        # Imported on need: it is slow to load, and most tasks never come here.
-        from hashlib import sha256
-
-        return self._parent / sha256(os.fsencode(self._workspace)).hexdigest()[:16]
+        return workspace_folder(self._parent, self._workspace)
 
     @property
     def database(self) -> Path:

@@ -7,19 +7,16 @@ files load in turn is not known here.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
-import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from joey.file_digests import file_digest
 from joey.mcp.config import ServerConfig, variables_in
 from joey.mcp.launch import environment_of, find_program, folder_of
 from joey.ports.trust import Wanted
 
-_CHUNK = 1024 * 1024
-_LARGEST = 64 * 1024 * 1024
 _LOADING = frozenset(
     """
     LD_PRELOAD LD_AUDIT DYLD_INSERT_LIBRARIES NODE_OPTIONS PYTHONSTARTUP BASH_ENV ENV PERL5OPT
@@ -128,29 +125,6 @@ def _outside(path: Path) -> bytes | None:
 def _digest(path: Path) -> bytes | None:
     """Of a regular file; None when it is anything else."""
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
-            return None
-        if found.st_size > _LARGEST or not os.access(path, os.R_OK):
-            return _identity(found)
-        return _hashed(path)
+        return file_digest(path)
     except OSError:
         return None
-
-
-def _identity(found: os.stat_result) -> bytes:
-    """The last of these cannot be set to what it was."""
-    return f"{found.st_size} bytes of {found.st_mtime_ns}, {found.st_ctime_ns}".encode()
-
-
-def _hashed(path: Path) -> bytes | None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        digest = hashlib.sha256()
-        while chunk := os.read(descriptor, _CHUNK):
-            digest.update(chunk)
-        return digest.digest()
-    finally:
-        os.close(descriptor)

@@ -39,18 +39,13 @@ _OF_FILES = (CheckpointSaved, FilesRestored, TaskRewound)
 class Path:
     """The records of a task as they come in."""
 
-    def __init__(self, records: Iterable[Record] = ()) -> None:
-        self._records = list(records)
+    def __init__(self) -> None:
+        self._records: list[Record] = []
 
     def add(self, record: Record) -> Sequence[Record] | None:
         """Take in the next record; if it does not simply go on, the whole path from the start."""
         self._records.append(record)
-        return self.records if isinstance(record.event, TaskRewound) else None
-
-    @property
-    def records(self) -> Sequence[Record]:
-        """What the history is made of now."""
-        return live_path(self._records)
+        return live_path(self._records) if isinstance(record.event, TaskRewound) else None
 
 
 def live_path(records: Sequence[Record]) -> Sequence[Record]:

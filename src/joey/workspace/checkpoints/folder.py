@@ -21,7 +21,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import CheckpointError
-from joey.private_folders import make_folder
+from joey.private_folders import make_folder, workspace_folder
 
 LOCK = "lock"
 _REPOSITORY, _DAMAGED, _NAME, _RESTORING = "repository", "damaged", "workspace", "restoring"
@@ -47,10 +47,7 @@ class ShadowFolder:
 
     @cached_property
     def path(self) -> Path:
-        # Imported on need: it is slow to load.
-        from hashlib import sha256
-
-        return self._parent / sha256(os.fsencode(self._workspace)).hexdigest()[:16]
+        return workspace_folder(self._parent, self._workspace)
 
     @property
     def parent(self) -> Path:
