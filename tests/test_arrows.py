@@ -40,7 +40,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "app": {"core", "ports", "engine", "tools", "providers", "stores", "terminals", "workspace"}
     | {"config", "client", "mcp", "knowledge", "browsers", "extensions", "sandboxes", "shells"}
     | {"hooks"},
-    "cli": {"__version__", "core", "ports", "client", "server", "app", "testing"},
+    "display": CORE,
+    "tui": {"__version__", "core", "client", "display"},
+    "acp": {"__version__", "core", "client", "display", "ports"},
+    "cli": {"__version__", "core", "ports", "client", "server", "app", "testing"}
+    | {"display", "tui", "acp"},
     "__init__": {"app", "client", "core", "engine"},
     "__main__": {"cli"},
 }
@@ -59,6 +63,9 @@ LIBRARIES: dict[str, set[str]] = {
     | {f"tree_sitter_{name}" for name in ("javascript", "python", "ruby", "rust", "typescript")},
     "browsers": {"playwright"},
     "shells": {"tree_sitter", "tree_sitter_bash"},
+    "display": {"rich"},
+    "tui": {"rich", "textual"},
+    "acp": {"acp", "pydantic"},
     "cli": {"rich"},
     "client": {"websockets"},
     "server": {"starlette", "uvicorn", "websockets"},

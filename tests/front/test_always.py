@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from joey.cli.answers import answer_of, hint_of
 from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import AskOpened
+from joey.display.answers import answer_of, hint_of
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach

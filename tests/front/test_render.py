@@ -5,7 +5,6 @@ from typing import Literal
 
 from rich.console import Console
 
-from joey.cli.cards import ASKED_LINES, CommandOutput, card, coloured_diff
 from joey.cli.render import Renderer
 from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import (
@@ -29,6 +28,7 @@ from joey.core.events import (
 )
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.todos import parse_todos
+from joey.display.cards import ASKED_LINES, CommandOutput, card, coloured_diff
 from tests.front.terminal import picture
 
 DIFF = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-old\n+new\n"

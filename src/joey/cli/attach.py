@@ -16,12 +16,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from joey.cli.answers import answer_of, question_of
-from joey.cli.cards import card
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.keyboard import Keyboard
 from joey.cli.render import Renderer
-from joey.cli.sanitise import one_line
 from joey.cli.scene import Scene
 from joey.cli.signals import interruptible
 from joey.client.family import family
@@ -40,6 +37,9 @@ from joey.core.events import (
     TaskFinished,
     UserSaid,
 )
+from joey.display.answers import answer_of, question_of
+from joey.display.cards import card
+from joey.display.sanitise import one_line
 from joey.errors import UserError
 
 UNANSWERED = 3.0

@@ -11,10 +11,10 @@ import msgspec
 from joey.cli.exit_codes import UsageError
 from joey.cli.launch import earlier_task, options_for, short_id
 from joey.cli.revision_text import Rows, all_rows, describe
-from joey.cli.sanitise import one_line
 from joey.cli.task_rows import find_row
 from joey.client.local import Engine, Task
 from joey.core.rewinding import RewindPreview, before_last_words
+from joey.display.sanitise import one_line
 from joey.errors import UserError
 
 Tell = Callable[[str], None]

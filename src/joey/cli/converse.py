@@ -19,7 +19,6 @@ from rich.console import Console
 
 from joey.app import open_engine, open_store
 from joey.cli import brought_along
-from joey.cli.answers import answer_of
 from joey.cli.conversation_past import open_earlier, revise
 from joey.cli.exit_codes import ExitCode
 from joey.cli.keyboard import Interrupted, Keyboard
@@ -29,7 +28,6 @@ from joey.cli.opening import introduction, last_words
 from joey.cli.progress import describe_cost, total_cost
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.render import Renderer
-from joey.cli.sanitise import one_line
 from joey.cli.scene import Scene
 from joey.cli.server_watch import ServerWatch
 from joey.cli.signals import interruptible
@@ -49,6 +47,8 @@ from joey.client.local import Engine, Subscription, Task
 from joey.client.session import Session
 from joey.core.asks import APPROVALS
 from joey.core.events import AskOpened, Event, TaskAborted, TaskFailed, TaskFinished
+from joey.display.answers import answer_of
+from joey.display.sanitise import one_line
 from joey.errors import UserError
 
 HELP = """\

@@ -26,8 +26,8 @@ from joey.cli.probes import (
     probe_ripgrep,
     probe_sandbox,
 )
-from joey.cli.sanitise import sanitise
-from joey.cli.wrapping import columns, wrap
+from joey.display.sanitise import sanitise
+from joey.display.wrapping import columns, wrap
 
 _MARKS = {Status.OK: "✓", Status.WARN: "!", Status.FAIL: "✗"}
 _COLOURS = {Status.OK: "32", Status.WARN: "33", Status.FAIL: "31"}

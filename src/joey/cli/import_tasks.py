@@ -16,9 +16,9 @@ from msgspec import structs
 from joey.app.exchange import Exchange, ForeignTask, Sighting, disk_is_full
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.outputs import write_out
-from joey.cli.sanitise import one_line
 from joey.cli.table import table
-from joey.cli.wrapping import columns
+from joey.display.sanitise import one_line
+from joey.display.wrapping import columns
 from joey.errors import StoreError
 
 _HEADS = ("program", "id", "changed", "rows", "state", "title")

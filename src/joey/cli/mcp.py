@@ -14,10 +14,10 @@ from joey.app.shelf import Listed, ServerNotFoundError, Shelf, open_shelf
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import workspace_of
 from joey.cli.outputs import write_out
-from joey.cli.sanitise import one_line, sanitise
 from joey.cli.table import table
-from joey.cli.wrapping import columns
 from joey.core.mcp import McpServer
+from joey.display.sanitise import one_line, sanitise
+from joey.display.wrapping import columns
 
 _OWNERS = {"project": "project", "global": "yours"}
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from joey import __version__
-from joey.cli.sanitise import one_line
 from joey.client.local import TaskOptions
 from joey.core.secrets import without_secrets
 from joey.core.settings import Route
+from joey.display.sanitise import one_line
 
 _SPOKEN = ("completion_result", "text")
 

@@ -11,7 +11,6 @@ from typing import Protocol, TextIO
 
 import msgspec
 
-from joey.cli.sanitise import sanitise
 from joey.cli.signals import was_stopped
 from joey.cli.stream_json import (
     Line,
@@ -22,6 +21,7 @@ from joey.cli.stream_json import (
     result_line,
 )
 from joey.core.events import Event
+from joey.display.sanitise import sanitise
 from joey.errors import UserError
 
 LOOK_AGAIN = 0.1

@@ -16,10 +16,10 @@ from joey.app.permissions import Flags
 from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import find_task, short_id, workspace_of
 from joey.cli.outputs import write_out
-from joey.cli.sanitise import one_line
 from joey.cli.table import table
-from joey.cli.wrapping import columns
 from joey.core.permissions.audit import Judged
+from joey.display.sanitise import one_line
+from joey.display.wrapping import columns
 from joey.ports import TaskMetadata
 
 _WIDEST = 1000

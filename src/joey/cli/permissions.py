@@ -15,9 +15,9 @@ from joey.app.permissions import Explainer, Explanation, Flags
 from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import workspace_of
 from joey.cli.outputs import write_out
-from joey.cli.sanitise import one_line, sanitise
-from joey.cli.wrapping import columns, wrap
 from joey.core.permissions.narrowest import quoted
+from joey.display.sanitise import one_line, sanitise
+from joey.display.wrapping import columns, wrap
 
 LONGEST_LINE = 16 * 1024 * 1024
 """Bytes of one question; more is answered with an error."""

@@ -9,10 +9,6 @@ from typing import TextIO
 import msgspec
 from msgspec import Struct
 
-from joey.cli.answers import follow_up
-from joey.cli.sanitise import one_line
-from joey.cli.sentences import COMMAND_TOOL, command_end, mishap, shrinkage, trouble, waiting
-from joey.cli.wrapping import columns, wrap
 from joey.core.asks import APPROVALS, AskKind
 from joey.core.event_base import TokenUsage
 from joey.core.events import (
@@ -35,6 +31,10 @@ from joey.core.events import (
 from joey.core.history.api import COMPLETION
 from joey.core.messages import TextPart
 from joey.core.revisions import ContextCondensed, ContextTruncated
+from joey.display.answers import follow_up
+from joey.display.sanitise import one_line
+from joey.display.sentences import COMMAND_TOOL, command_end, mishap, shrinkage, trouble, waiting
+from joey.display.wrapping import columns, wrap
 
 WIDTH = 120
 """Of a line where no terminal says how wide it is."""

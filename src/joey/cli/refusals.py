@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from joey.cli.progress import describe_call
-from joey.cli.sentences import COMMAND_TOOL
 from joey.core.events import AskOpened
 from joey.core.permissions.commands import judge_command
 from joey.core.permissions.decisions import Allow
 from joey.core.permissions.shell import Words, plain_commands
 from joey.core.settings import Settings
+from joey.display.sentences import COMMAND_TOOL
 
 _HELPED_BY_RULES = ("alwaysAllowExecute is off", "no rule allows", "allows the program, but")
 _HELPED_BY_WRITES = "alwaysAllowWrite is off"

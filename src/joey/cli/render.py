@@ -6,21 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from joey.cli.answers import hint_of, question_of
-from joey.cli.cards import CommandOutput, card, is_custom, wrapped
 from joey.cli.flow import Flow
 from joey.cli.markdown_stream import MarkdownStream
-from joey.cli.sanitise import one_line, sanitise
-from joey.cli.sentences import (
-    COMMAND_TOOL,
-    command_end,
-    mishap,
-    shrinkage,
-    trouble,
-    waiting,
-    why_asked,
-)
-from joey.cli.wrapping import NARROWEST
 from joey.core.asks import APPROVALS
 from joey.core.events import (
     PASSING,
@@ -44,6 +31,19 @@ from joey.core.events import (
 )
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.revisions import ContextCondensed, ContextTruncated, TaskRewound
+from joey.display.answers import hint_of, question_of
+from joey.display.cards import CommandOutput, card, is_custom, wrapped
+from joey.display.sanitise import one_line, sanitise
+from joey.display.sentences import (
+    COMMAND_TOOL,
+    command_end,
+    mishap,
+    shrinkage,
+    trouble,
+    waiting,
+    why_asked,
+)
+from joey.display.wrapping import NARROWEST
 
 if TYPE_CHECKING:
     from rich.console import Console

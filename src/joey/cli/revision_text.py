@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from joey.cli.sanitise import one_line
 from joey.cli.task_rows import is_told
 from joey.core.file_changes import FileChange
 from joey.core.rewinding import RewindPreview
+from joey.display.sanitise import one_line
 
 Rows = Sequence[Mapping[str, Any]]
 MOST = 10

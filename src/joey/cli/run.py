@@ -16,12 +16,12 @@ from joey.cli.progress import FamilyProgress, Progress, total_cost
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.refusals import tell_refusals
 from joey.cli.run_results import interrupted, result_of
-from joey.cli.sentences import in_a_sentence, outcome
 from joey.cli.server_watch import ServerWatch
 from joey.cli.signals import Interruption, interruptible
 from joey.cli.stream_json import RunResult
 from joey.client.family import family
 from joey.client.local import Task, Unattended
+from joey.display.sentences import in_a_sentence, outcome
 from joey.errors import UserError
 
 

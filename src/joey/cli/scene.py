@@ -7,7 +7,6 @@ is drawn in whole pieces, so that their lines do not run into each other.
 from __future__ import annotations
 
 from joey.cli.render import Renderer
-from joey.cli.sanitise import one_line
 from joey.client.session import Session
 from joey.core.events import (
     PASSING,
@@ -34,6 +33,7 @@ from joey.core.events import (
 )
 from joey.core.messages import CallPart
 from joey.core.revisions import ContextCondensed, ContextTruncated
+from joey.display.sanitise import one_line
 
 TITLE = 70
 UNSEEN = frozenset({"api_req_retried", "subtask_result"})

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from joey.cli.sanitise import one_line
 from joey.core.events import Event, RequestStarted
 from joey.core.mcp import McpServer
+from joey.display.sanitise import one_line
 from joey.ports import Mcp
 
 WORTH_A_WORD = 1.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from joey.app.customs import open_customs
-from joey.cli.sanitise import one_line
-from joey.cli.wrapping import cells
+from joey.display.sanitise import one_line
+from joey.display.wrapping import cells
 
 
 def slash_names(workspace: Path) -> dict[str, str]:

@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from joey.cli.sentences import COMMAND_TOOL
 from joey.core.asks import AskKind
 from joey.core.event_base import TokenUsage
 from joey.core.events import (
@@ -32,6 +31,7 @@ from joey.core.events import (
     UserSaid,
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart, ToolCall
+from joey.display.sentences import COMMAND_TOOL
 
 Line = dict[str, Any]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from joey.cli.wrapping import cells
+from joey.display.wrapping import cells
 
 GAP = "  "
 _LEAST = 6

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from typing import TextIO
 
 from joey.cli.argument_values import count
-from joey.cli.sanitise import sanitise
-from joey.cli.wrapping import columns, wrap
+from joey.display.sanitise import sanitise
+from joey.display.wrapping import columns, wrap
 from joey.ports.task_index import TaskIndex, TaskQuery
 
 STATUSES = ("completed", "failed", "interrupted", "running", "waiting", "delegated")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from joey.app.worktrees import remove_worktree
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import find_task
-from joey.cli.sanitise import one_line
+from joey.display.sanitise import one_line
 from joey.errors import TaskNotFoundError
 from joey.ports import Store, TaskMetadata
 from joey.ports.task_index import TaskIndex

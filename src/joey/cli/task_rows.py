@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from joey.cli.exit_codes import UsageError
-from joey.cli.sanitise import one_line
 from joey.cli.table import table
+from joey.display.sanitise import one_line
 
 LONGEST = 200
 _UNTOLD = frozenset({"api_req_started", "api_req_finished", "checkpoint_saved"})

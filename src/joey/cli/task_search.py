@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from joey.cli.sanitise import one_line
 from joey.cli.task_table import as_told, status_of, task_table
-from joey.cli.wrapping import cells
+from joey.display.sanitise import one_line
+from joey.display.wrapping import cells
 from joey.ports import Store
 from joey.ports.task_index import HIGHLIGHT, FoundTask
 

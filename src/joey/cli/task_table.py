@@ -7,9 +7,9 @@ from datetime import datetime
 
 from msgspec import structs
 
-from joey.cli.sanitise import one_line
 from joey.cli.table import table
 from joey.core.state import AT_REST, TaskState
+from joey.display.sanitise import one_line
 from joey.errors import TaskNotFoundError
 from joey.ports import Store, TaskMetadata
 from joey.ports.task_index import FoundTask, TaskIndex

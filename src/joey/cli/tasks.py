@@ -13,14 +13,14 @@ from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.export_tasks import export_task
 from joey.cli.launch import find_task, workspace_of
 from joey.cli.outputs import write_out
-from joey.cli.sanitise import sanitise
 from joey.cli.task_finding import opened_index, query_of
 from joey.cli.task_removal import delete_tasks
 from joey.cli.task_rows import listed_rows, row_table
 from joey.cli.task_search import found_fields, found_lines, found_objects
 from joey.cli.task_table import as_told, subtask_tree, task_table
 from joey.cli.transcript import as_markdown, read_rows
-from joey.cli.wrapping import columns
+from joey.display.sanitise import sanitise
+from joey.display.wrapping import columns
 from joey.ports import Store
 from joey.ports.task_index import TaskIndex, TaskPage
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from joey.cli.answers import follow_up
-from joey.cli.sentences import mishap
 from joey.core.history.path import live_path
 from joey.core.history.ui import UiHistory
+from joey.display.answers import follow_up
+from joey.display.sentences import mishap
 from joey.ports import Store, TaskMetadata
 
 _FENCE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)

@@ -10,8 +10,8 @@ from pathlib import Path
 from joey.app.trust import WorkspaceTrust
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import workspace_of
-from joey.cli.sanitise import sanitise
-from joey.cli.sentences import in_a_sentence
+from joey.display.sanitise import sanitise
+from joey.display.sentences import in_a_sentence
 from joey.errors import ConfigError
 from joey.ports.trust import Wanted
 

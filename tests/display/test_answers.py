@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from joey.cli.answers import answer_of, hint_of, question_of
 from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import AskOpened
+from joey.display.answers import answer_of, hint_of, question_of
 
 YES, NO = Answer(Response.YES), Answer(Response.NO)
 QUESTION = json.dumps(

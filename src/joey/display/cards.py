@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
-from joey.cli.sanitise import one_line, sanitise
-from joey.cli.sentences import COMMAND_TOOL
-from joey.cli.wrapping import cut
 from joey.core.text import split_lines
+from joey.display.sanitise import one_line, sanitise
+from joey.display.sentences import COMMAND_TOOL
+from joey.display.wrapping import cut
 
 SHOWN_LINES = 40
 """Of a change that the rules allow."""

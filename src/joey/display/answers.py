@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from joey.cli.sanitise import sanitise
 from joey.core.asks import APPROVALS, Answer, AskKind, Response
 from joey.core.events import AskOpened
+from joey.display.sanitise import sanitise
 
 _YES = frozenset({"y", "yes"})
 _NO = frozenset({"n", "no"})
