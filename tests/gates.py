@@ -297,6 +297,7 @@ SETTINGS: dict[str, Key] = {
     "profileThresholds": Key.YOURS,
     "customCondensingPrompt": Key.YOURS,
     "condensingProfile": Key.YOURS,
+    "notifications": Key.YOURS,
     "understandTextCalls": Key.YOURS,
 }
 
@@ -334,6 +335,6 @@ VARIABLES: dict[str, str] = {
     "JOEY_CHROMIUM": "of the process: the browser to start",
     "ROO_CODE_IPC_SOCKET_PATH": "of the process: as `--ipc`",
     "JOEY_COMMAND": "set for commands: by it their processes are found again",
-    "JOEY_ACTIVE": "set for commands; not read",
-    "ROO_ACTIVE": "set for commands; not read",
+    "JOEY_ACTIVE": "set to `1` for commands, hooks, MCP servers and tools of your own; not read",
+    "ROO_ACTIVE": "set to `true` for the same; not read",
 }

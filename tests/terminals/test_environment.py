@@ -53,6 +53,6 @@ def test_the_locale_is_not_forced() -> None:
 
 def test_commands_can_tell_that_an_agent_runs_them_and_wait_for_nobody() -> None:
     environment = command_environment({"PAGER": "less"})
-    assert environment["JOEY_ACTIVE"] == environment["ROO_ACTIVE"] == "1"
+    assert (environment["JOEY_ACTIVE"], environment["ROO_ACTIVE"]) == ("1", "true")
     assert environment["PAGER"] == environment["GIT_PAGER"] == "cat"
     assert environment["GIT_TERMINAL_PROMPT"] == "0"

@@ -15,7 +15,9 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """What a task is run with. A copy belongs to each task; another task's change stays its own."""
 
     mode: str = DEFAULT_MODE
+    """The mode that a task begins in, by its slug."""
     custom_instructions: str = ""
+    """Words of yours that every mode is told."""
     language: str = ""
     """The language that the model shall speak with the user; empty: the user's own."""
     mode_api_configs: dict[str, str] = {}
@@ -24,23 +26,37 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """Other words for built-in modes, by their slugs."""
 
     auto_approval_enabled: bool = True
+    """Off: everything is asked, whatever the switches below say."""
     always_allow_read_only: bool = True
+    """Read files of the workspace without asking."""
     always_allow_read_only_outside_workspace: bool = False
+    """Read files outside of it without asking, too."""
     always_allow_write: bool = False
+    """Change files of the workspace without asking."""
     always_allow_write_outside_workspace: bool = False
+    """Change files outside of it without asking, too."""
     always_allow_write_protected: bool = False
+    """Change protected files, such as `.roo/` and `.git/`, without asking, too."""
     always_allow_execute: bool = False
+    """Run the commands of `allowedCommands` without asking."""
     always_allow_mode_switch: bool = False
+    """Let the model change its mode without asking."""
     always_allow_subtasks: bool = False
+    """Let the model hand work to subtasks without asking."""
     always_allow_mcp: bool = False
     """MCP tools also have to be on their server's own `alwaysAllow` list."""
     allowed_mcp_tools: tuple[str, ...] = ()
     """MCP tools that need not be on such a list: `server/tool`, `server/*`, or `*` for all."""
     always_allow_browser: bool = False
+    """Let the model use the browser without asking."""
     always_allow_followup_questions: bool = False
+    """Answer a question of the model with its first suggestion when nobody does."""
     followup_auto_approve_timeout_ms: int = 60_000
+    """Milliseconds before that."""
     allowed_commands: tuple[str, ...] = ()
+    """Beginnings of commands that may run without asking; `*` stands for all."""
     denied_commands: tuple[str, ...] = ()
+    """Beginnings of commands that never run, unless a longer beginning allows them."""
     hooks: tuple[Hook, ...] = ()
     """Commands of the person's own that run at certain moments of a task."""
 
@@ -51,11 +67,14 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     consecutive_mistake_limit: int = 3
     """0 switches the limit (and the check for repeated calls) off."""
     prevent_completion_with_open_todos: bool = False
+    """Refuse a result while items of the todo list are open."""
 
     command_execution_timeout: int = 0
     """Seconds after which a command is killed; 0 means never."""
     command_timeout_allowlist: tuple[str, ...] = ()
+    """Beginnings of commands that may take longer."""
     terminal_output_preview_size: Literal["small", "medium", "large"] = "medium"
+    """How much of the output of a command the model sees at once."""
     sandbox: Literal["auto", "off", "required"] = "auto"
     """Confine commands as well as can be done here, not at all, or not run them otherwise."""
     sandbox_network: str | tuple[str, ...] = "off"
@@ -74,15 +93,21 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """Of one process."""
 
     max_workspace_files: int = 200
+    """Names of files that the model is told of when a task begins."""
     max_concurrent_file_reads: int = 5
+    """Files that one call may read."""
     max_read_file_line: int = -1
+    """Lines of a file that are read unless a range is asked for; -1: all."""
     max_image_file_size: int = 5
     """Megabytes."""
     max_total_image_size: int = 20
     """Megabytes in one call."""
     include_current_time: bool = True
+    """Tell the model the time with each request."""
     include_current_cost: bool = True
+    """Tell the model with each request what the task has cost."""
     todo_list_enabled: bool = True
+    """Offer the model a todo list."""
 
     request_delay_seconds: float = 5.0
     """First wait after a failed request; doubles with each further failure."""
@@ -98,9 +123,13 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     disabled_tools: tuple[str, ...] = ()
     """Tools that are neither offered nor run, by any of their names."""
     mcp_enabled: bool = True
+    """Start MCP servers, and offer their tools."""
     browser_tool_enabled: bool = True
+    """Offer the browser, where there is one."""
     browser_viewport_size: str = "900x600"
+    """Width and height of its window, in pixels."""
     codebase_index_enabled: bool = True
+    """Keep an index of the workspace for `codebase_search`."""
     embedding_profile: str = ""
     """The profile whose model turns text into vectors; empty: the index searches by words."""
     image_profile: str = ""
@@ -112,10 +141,13 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     max_git_status_files: int = 0
     """Changed files told with each request; 0 leaves the git status out."""
     new_task_require_todos: bool = False
+    """A subtask has to be given a todo list."""
     include_diagnostic_messages: bool = True
     """Tell the model of new problems in a file that it changed."""
     max_diagnostic_messages: int = 50
+    """Problems of one file that are told."""
     diagnostics_timeout_seconds: float = 5.0
+    """Seconds that a checker may take."""
     diagnostic_checkers: dict[str, str] = {}
     """Commands that check a file, by a pattern of its name: `{"*.py": "mypy {file}"}`."""
 
@@ -124,6 +156,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     checkpoint_timeout: int = 15
     """Seconds that a step waits for its checkpoint."""
     checkpoint_max_age_days: int = 30
+    """Days for which checkpoints are kept."""
     checkpoint_max_megabytes: int = 2048
     """For each workspace; the oldest go first."""
 
@@ -137,6 +170,10 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """What the model is told to write, in place of our own words."""
     condensing_profile: str = ""
     """The profile whose model writes summaries; empty: the task's own."""
+
+    notifications: Literal["auto", "bell", "off"] = "auto"
+    """Call you when a task ends or asks while you look elsewhere: as the terminal can, by its bell
+    alone, or never."""
 
     understand_text_calls: bool = True
     """XML tasks: also take fenced `tool_code` JSON and `<tool_call>` JSON as calls (D9)."""
@@ -180,22 +217,35 @@ class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=T
     """How to reach one model."""
 
     name: str = "default"
+    """Which it is among the others."""
     provider: str = "anthropic"
+    """Whose API is spoken: `anthropic`, `openai`, `ollama` and others (see models.md)."""
     model: str = ""
+    """The model's name; empty: the provider's usual one."""
     base_url: str | None = None
+    """Another address of the provider."""
     api_key: str | None = None
+    """The key; without one, the provider's variable is used."""
     max_tokens: int | None = None
+    """Tokens of one answer, where the catalogue does not know the model."""
     context_window: int | None = None
+    """Tokens that the model takes in, where the catalogue does not know it."""
     temperature: float | None = None
+    """Sent along where the model takes it."""
     thinking_budget: int | None = None
     """Tokens of extended thinking; None leaves it off."""
     reasoning_effort: str | None = None
+    """How hard the model shall think, where it takes that: `low`, `medium`, `high`."""
     legacy_headers: bool | None = None
     """Anthropic: `x-api-key` and `2023-06-01`, as older servers want; None: with a base URL."""
     protocol: ToolProtocol | None = None
+    """How the model calls tools: `native` or `xml`."""
     native_tools: bool | None = None
+    """Whether the model can call tools by the API, where the catalogue is wrong."""
     request_timeout: float = 600.0
+    """Seconds without a byte before a request is given up."""
     headers: dict[str, str] = {}
+    """Added to each request."""
 
     @property
     def route(self) -> Route:

@@ -35,12 +35,13 @@ _ADDRESS_WITH_USER = re.compile(r"(?:^|//)[^/\s]+@")
 
 _ALWAYS = {
     "JOEY_ACTIVE": "1",
-    "ROO_ACTIVE": "1",
+    "ROO_ACTIVE": "true",
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
 }
-"""Nobody can scroll a pager or type a password: both would only wait."""
+"""By the first two, programs know that an agent has started them (Roo Code sets its own to this
+very word). Nobody can scroll a pager or type a password: both would only wait."""
 
 
 def command_environment(source: Mapping[str, str]) -> dict[str, str]:
