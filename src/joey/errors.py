@@ -8,6 +8,7 @@
     │   └── RefusedError       a rule or a hook forbids the call
     ├── UserError              the person: printed as it is, never as a traceback
     │   ├── ConfigError        settings, profiles, keys (exit 78)
+    │   │   └── NoModelError   neither a key nor a profile: nothing was ever chosen
     │   ├── WorkspaceError     the folder to work in cannot be used
     │   ├── StoreError         task folders: missing, locked, unreadable, disk full
     │   │   ├── TaskNotFoundError
@@ -80,6 +81,10 @@ class UserError(JoeyError):
 
 class ConfigError(UserError):
     """A setting, profile or key is missing or wrong."""
+
+
+class NoModelError(ConfigError):
+    """No key, no profile, no address: whoever comes for the first time meets this."""
 
 
 class WorkspaceError(UserError):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +68,26 @@ def test_a_key_does_not_follow_to_another_provider(tmp_path: Path) -> None:
     assert preferences.profile_with({"provider": "openai"}).api_key is None
     assert preferences.profile_with({"model": "x"}).api_key == "k"
     assert read(tmp_path / "profiles.json")["profiles"]["p"]["apiKey"] == "k"
+
+
+def test_two_processes_that_change_settings_at_once_lose_nothing(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from joey.config.preferences import Preferences\n"
+        "home, who = Path(sys.argv[1]), sys.argv[2]\n"
+        "for n in range(40): Preferences(home).change_settings({f'{who}{n}': n})"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    both = [subprocess.Popen([*command, who]) for who in ("a", "b")]
+    assert [each.wait(timeout=60) for each in both] == [0, 0]
+    assert len(read(tmp_path / "settings.json")) == 80
+
+
+def test_a_file_that_is_a_link_stays_one(tmp_path: Path) -> None:
+    kept, home = tmp_path / "dotfiles/settings.json", tmp_path / "home"
+    for folder in (kept.parent, home):
+        folder.mkdir()
+    kept.write_text("{}", encoding="utf-8")
+    (home / "settings.json").symlink_to(kept)
+    Preferences(home).change_settings({"mode": "ask"})
+    assert (home / "settings.json").is_symlink()
+    assert read(kept) == {"mode": "ask"}

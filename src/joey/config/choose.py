@@ -20,7 +20,7 @@ from msgspec import structs
 
 from joey.config.profiles import Profiles
 from joey.core.settings import Profile
-from joey.errors import ConfigError
+from joey.errors import ConfigError, NoModelError
 
 USUAL = "openai"
 """Whose protocol is spoken at an address of which nothing else is known."""
@@ -67,13 +67,13 @@ def choose_profile(
     kind = _find_kind(start.provider, kinds)
     url = base_url or start.base_url
     if url is None and start.api_key is None:
-        url = _address(kind, env)
+        url = address_of(kind, env)
     usual = kind.default_model if base_url is None else ""
     chosen = structs.replace(
         start,
         model=model or start.model or usual,
         base_url=url,
-        api_key=start.api_key or _key(kind, env),
+        api_key=start.api_key or key_of(kind, env),
     )
     _check(chosen, kind)
     return chosen
@@ -100,7 +100,7 @@ def _start(
     kind = _found_in(env, kinds)
     if kind is not None:
         return Profile(provider=kind.name)
-    raise ConfigError(_nothing_found(kinds))
+    raise NoModelError(_nothing_found(kinds))
 
 
 def _same_host(one: str, other: str | None) -> bool:
@@ -112,17 +112,18 @@ def _same_host(one: str, other: str | None) -> bool:
 
 def _found_in(env: Mapping[str, str], kinds: Sequence[ProviderKind]) -> ProviderKind | None:
     """The first kind with a key in the environment, else the first with an address there."""
-    with_key = (kind for kind in kinds if _key(kind, env))
-    with_address = (kind for kind in kinds if _address(kind, env))
+    with_key = (kind for kind in kinds if key_of(kind, env))
+    with_address = (kind for kind in kinds if address_of(kind, env))
     return next(with_key, None) or next(with_address, None)
 
 
-def _key(kind: ProviderKind, env: Mapping[str, str]) -> str | None:
+def key_of(kind: ProviderKind, env: Mapping[str, str]) -> str | None:
     values = (env.get(variable, "").strip() for variable in kind.key_variables)
     return next(filter(None, values), None)
 
 
-def _address(kind: ProviderKind, env: Mapping[str, str]) -> str | None:
+def address_of(kind: ProviderKind, env: Mapping[str, str]) -> str | None:
+    """What the environment says about where a provider is."""
     if kind.base_url_variable is None:
         return None
     value = env.get(kind.base_url_variable, "").strip()

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
-from joey.config.documents import convert_document, read_document, write_document
+from joey.config.documents import changing, convert_document, read_document, write_document
 from joey.config.profiles import PROFILE_KEYS, PROFILES, Profiles, load_profiles, read_profile
 from joey.config.settings import SETTINGS, load_settings
 from joey.core.settings import Profile, Settings
@@ -52,10 +52,11 @@ class Preferences:
 
     def change_settings(self, values: dict[str, Any]) -> None:
         """Set these; null takes a key back to its default."""
-        self.settings_with({name: value for name, value in values.items() if value is not None})
-        document = (read_document(self._settings_file) or {}) | values
-        kept = {name: value for name, value in document.items() if value is not None}
-        write_document(self._settings_file, kept)
+        with changing(self._settings_file):
+            self.settings_with({name: value for name, value in values.items() if value is not None})
+            document = (read_document(self._settings_file) or {}) | values
+            kept = {name: value for name, value in document.items() if value is not None}
+            write_document(self._settings_file, kept)
 
     # Profiles ---------------------------------------------------------------------------------
 
@@ -68,6 +69,11 @@ class Preferences:
         active = name or self.profiles().active
         merged = _merged(document[group].get(active) or {}, values)
         return read_profile(self._profiles_file, group, active, merged)
+
+    def profiles_with(self, name: str, values: dict[str, Any]) -> Profiles:
+        """All profiles, and one more or another one; nothing is written."""
+        known = self.profiles()
+        return Profiles(name, {**known.profiles, name: self.profile_with(values, name)})
 
     def profile_entry(self, name: str) -> dict[str, Any]:
         """A profile as the file has it.
@@ -89,31 +95,34 @@ class Preferences:
         Raises:
             ConfigError: a value does not fit, or `exists` says otherwise than the file.
         """
-        document, group, active = self._profile_document()
-        known = document[group].get(name)
-        if exists is not None and exists != (known is not None):
-            wrong = "exists already" if known is not None else "does not exist"
-            raise ConfigError(f"The profile '{name}' {wrong}.")
-        entry = _merged(known or {}, values)
-        read_profile(self._profiles_file, group, name, entry)
-        document[group] = {**document[group], name: entry}
-        if activate or active not in document:
-            document[active] = name
-        write_document(self._profiles_file, document)
+        with changing(self._profiles_file):
+            document, group, active = self._profile_document()
+            known = document[group].get(name)
+            if exists is not None and exists != (known is not None):
+                wrong = "exists already" if known is not None else "does not exist"
+                raise ConfigError(f"The profile '{name}' {wrong}.")
+            entry = _merged(known or {}, values)
+            read_profile(self._profiles_file, group, name, entry)
+            document[group] = {**document[group], name: entry}
+            if activate or active not in document:
+                document[active] = name
+            write_document(self._profiles_file, document)
 
     def activate_profile(self, name: str) -> None:
-        self.profile_entry(name)
-        document, _, active = self._profile_document()
-        write_document(self._profiles_file, {**document, active: name})
+        with changing(self._profiles_file):
+            self.profile_entry(name)
+            document, _, active = self._profile_document()
+            write_document(self._profiles_file, {**document, active: name})
 
     def delete_profile(self, name: str) -> None:
-        self.profile_entry(name)
-        document, group, active = self._profile_document()
-        left = {other: entry for other, entry in document[group].items() if other != name}
-        document[group] = left
-        if document.get(active) == name:
-            document[active] = next(iter(left), DEFAULT_PROFILE)
-        write_document(self._profiles_file, document)
+        with changing(self._profiles_file):
+            self.profile_entry(name)
+            document, group, active = self._profile_document()
+            left = {other: entry for other, entry in document[group].items() if other != name}
+            document[group] = left
+            if document.get(active) == name:
+                document[active] = next(iter(left), DEFAULT_PROFILE)
+            write_document(self._profiles_file, document)
 
     def _profile_document(self) -> tuple[dict[str, Any], str, str]:
         """The file, and what it calls its profiles and the active one."""
