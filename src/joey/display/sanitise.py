@@ -20,9 +20,10 @@ _SEQUENCE = re.compile(
 _DELETED = (code for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t")
 _REORDERING = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _INVISIBLE = (0x200B, 0x2060, 0xFEFF, *range(0xE0000, 0xE0080))
+HIDDEN = (*_REORDERING, *_INVISIBLE)
 _TABLE: dict[int, str | None] = {
     **dict.fromkeys(_DELETED),
-    **{code: f"<U+{code:04X}>" for code in (*_REORDERING, *_INVISIBLE)},
+    **{code: f"<U+{code:04X}>" for code in HIDDEN},
     **dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}"),
 }
 

@@ -1,0 +1,204 @@
+"""What was sent from the composer before: found again with Up and Ctrl+R, per folder.
+
+One file for all folders, a JSON document per line. Several processes may write at once: each
+line is written under a lock, and who finds the file too large replaces it by its newer part; who
+waited for the lock meanwhile sees that the name leads to another file now, and opens that.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from joey.core.secrets import blotted, blotted_line
+from joey.private_folders import make_folder
+from joey.tui.drafts import Draft
+
+FILE = "prompt-history.jsonl"
+_LARGEST = 2 * 1024 * 1024
+_LARGEST_ENTRY = 64 * 1024
+_MOST = 1_000
+"""Prompts of a folder that are gone through."""
+_MODE = 0o600
+_TRIES, _BETWEEN = 50, 0.002
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+class Entry(Struct, frozen=True, omit_defaults=True):
+    at: int
+    """Milliseconds."""
+    folder: str
+    text: str
+    pasted: dict[int, str] = {}
+    shell: bool = False
+
+
+class PromptHistory:
+    """The prompts of one folder, the oldest first.
+
+    Without a file they live as long as this process. A prompt in which a key seems to be is
+    never written, and neither are pictures.
+    """
+
+    def __init__(
+        self, file: Path | None, folder: Path, blot: Callable[[str], str] = blotted
+    ) -> None:
+        self._file = file
+        self._folder = str(folder)
+        self._blot = blot
+        self._drafts: list[Draft] = []
+        self._unwritten: list[Draft] = []
+        self._seen: tuple[int, int] | None = None
+        """Which file was read, and how much was in it."""
+        self.trouble = ""
+        """Why the file cannot be used, in a sentence."""
+
+    def drafts(self) -> list[Draft]:
+        """Read again when somebody wrote more; not to be changed."""
+        if self._file is None:
+            return self._drafts
+        try:
+            facts = self._file.stat()
+            seen = facts.st_ino, facts.st_size
+            if seen != self._seen:
+                self._drafts = [*_read(self._file, self._folder), *self._unwritten][-_MOST:]
+                self._seen = seen
+        except FileNotFoundError:
+            return self._drafts
+        except OSError as error:
+            self._complain(error)
+        return self._drafts
+
+    def add(self, draft: Draft) -> None:
+        """Remember what was sent; the same twice in a row is one."""
+        known = self.drafts()
+        if known and known[-1] == draft:
+            return
+        known.append(draft)
+        del known[:-_MOST]
+        if self._file is None or not self._try_to_keep(draft):
+            self._unwritten.append(draft)
+
+    def _try_to_keep(self, draft: Draft) -> bool:
+        words = "\n".join((draft.text, *draft.pasted.values()))
+        if blotted_line(words, self._blot) != words:
+            return False
+        entry = Entry(
+            time.time_ns() // 1_000_000, self._folder, draft.text, draft.pasted, draft.shell
+        )
+        line = msgspec.json.encode(entry) + b"\n"
+        if len(line) > _LARGEST_ENTRY:
+            return False
+        try:
+            assert self._file is not None
+            make_folder(self._file.parent)
+            with _locked(self._file) as descriptor:
+                _append(descriptor, line)
+                if os.fstat(descriptor).st_size > _LARGEST:
+                    _shorten(self._file, descriptor)
+        except OSError as error:
+            self._complain(error)
+            return False
+        return True
+
+    def _complain(self, error: OSError) -> None:
+        reason = error.strerror or str(error)
+        self.trouble = f"prompts are not kept in {self._file}: {reason}"
+
+
+class Walk:
+    """Going through the history and back to the draft; what was changed on the way stays so."""
+
+    def __init__(self, past: PromptHistory) -> None:
+        self._past = past
+        self._at = 0
+        """How many prompts back; 0 is what is being written."""
+        self._changed: dict[int, Draft] = {}
+        self._drafts: list[Draft] = []
+
+    def older(self, current: Draft) -> Draft | None:
+        return self._move(current, 1)
+
+    def newer(self, current: Draft) -> Draft | None:
+        return self._move(current, -1)
+
+    def _move(self, current: Draft, steps: int) -> Draft | None:
+        if self._at == 0:
+            self._drafts = list(self._past.drafts())
+        at = self._at + steps
+        if not 0 <= at <= len(self._drafts):
+            return None
+        self._changed[self._at] = current
+        self._at = at
+        kept = self._changed.get(at)
+        return kept if kept is not None else self._drafts[-at]
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """The file that has this name once nobody else writes to it."""
+    for _ in range(_TRIES):
+        descriptor = os.open(path, _FLAGS, _MODE)
+        try:
+            if not _try_lock(descriptor):
+                time.sleep(_BETWEEN)
+                continue
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                os.fchmod(descriptor, _MODE)
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+    raise BlockingIOError(0, "another process holds it")
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _append(descriptor: int, line: bytes) -> None:
+    """Behind whole lines only: a process may have died in the middle of one."""
+    size = os.fstat(descriptor).st_size
+    torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
+    rest = memoryview(b"\n" + line if torn else line)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _shorten(path: Path, descriptor: int) -> None:
+    size = os.fstat(descriptor).st_size
+    newer = os.pread(descriptor, _LARGEST // 2, size - _LARGEST // 2)
+    lines = newer.partition(b"\n")[2]
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _MODE), "wb") as file:
+        file.write(lines)
+    new.replace(path)
+
+
+def _read(path: Path, folder: str) -> Iterator[Draft]:
+    """Lines that are no entries are passed over: another version, or half written."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        file.seek(max(0, size - 2 * _LARGEST))
+        data = file.read(2 * _LARGEST)
+    for line in data.split(b"\n"):
+        try:
+            entry = _decoder.decode(line)
+        except msgspec.DecodeError:
+            continue
+        if entry.folder == folder:
+            yield Draft(entry.text, entry.pasted, {}, entry.shell)
+
+
+_decoder = msgspec.json.Decoder(Entry)
