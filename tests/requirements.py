@@ -608,6 +608,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "permissions:commands:protected": Requirement(
         "security K3", "A command that would change a protected file asks, through links too."
     ),
+    "permissions:sandbox:told": Requirement(
+        "security 4", "Each approval tells how far the command is confined, and which rule decided."
+    ),
     "permissions:custom-tools": Requirement(
         "security P1", "Leave to run some commands is no leave to run tools of one's own."
     ),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 from typing import Literal
 
+import pytest
 from rich.console import Console
 
 from joey.cli.render import Renderer
@@ -27,6 +28,7 @@ from joey.core.events import (
     UserSaid,
 )
 from joey.core.messages import ReasoningPart, TextPart
+from joey.core.permissions.claims import Confinement
 from joey.core.todos import parse_todos
 from joey.display.cards import ASKED_LINES, CommandOutput, card, coloured_diff
 from tests.front.terminal import picture
@@ -119,6 +121,21 @@ def test_why_and_what_is_special_is_said_with_the_question() -> None:
     shown = drawn(ask)
     assert "steers joey" in shown
     assert "  asks because edits are not allowed without you (alwaysAllowWrite)\n" in shown
+
+
+@pytest.mark.requirement("permissions:sandbox:told")
+@pytest.mark.parametrize(
+    ("level", "said"),
+    [
+        ("full", "  runs confined (full)\n"),
+        ("landlock", "  runs confined (landlock)\n"),
+        ("none", "  runs UNCONFINED: no sandbox works here (see joey doctor)\n"),
+        ("off", "  runs UNCONFINED: the sandbox is switched off\n"),
+    ],
+)
+def test_the_question_says_what_would_hold_the_command(level: Confinement, said: str) -> None:
+    tool = "execute_command"
+    assert said in drawn(AskOpened(ts=1, ask=AskKind.COMMAND, tool=tool, text="ls", sandbox=level))
 
 
 def test_a_change_that_nobody_is_asked_about_is_cut_short() -> None:

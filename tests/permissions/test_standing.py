@@ -91,7 +91,7 @@ def test_no_rule_is_offered_that_would_wake_up_others() -> None:
         (Claim(Access.MCP, subject="a/b"), Claim(Access.WRITE)),
         (runs("npm test"), runs("npm start")),
         (runs("npm test"), Claim(Access.WRITE)),
-        (Claim(Access.EXECUTE, command="npm test", unconfined=True),),
+        (Claim(Access.EXECUTE, command="npm test", sandbox="none"),),
         (),
     ],
 )

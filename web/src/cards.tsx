@@ -84,6 +84,7 @@ function CommandCard(props: { row: Row; facts: Facts; name: string }) {
     <div class={`card ${row.approvalState ?? ""}`}>
       <CardHead row={row} name={name} title="Run" detail="" />
       <Warnings row={row} facts={facts} />
+      <Held row={row} />
       <pre class="command" tabIndex={0}>
         {command}
       </pre>
@@ -136,6 +137,14 @@ function Warnings({ row, facts }: { row: Row; facts: Facts }) {
       {Boolean(facts["isOutsideWorkspace"]) && <p class="warning">⚠ Outside of the workspace.</p>}
     </>
   );
+}
+
+/** What holds a command: said loudly when nothing does. */
+function Held({ row }: { row: Row }) {
+  if (row.sandbox === "none") return <p class="warning">⚠ Runs unconfined: no sandbox works here.</p>;
+  if (row.sandbox === "off") return <p class="warning">⚠ Runs unconfined: the sandbox is switched off.</p>;
+  if (row.sandbox && row.type === "ask") return <p class="card-body muted">Runs confined ({row.sandbox}).</p>;
+  return null;
 }
 
 /** Several files in one call. */

@@ -20,6 +20,8 @@ export interface Row {
   isProtected?: boolean;
   /** The rule that an answer may add, so that it is not asked again. */
   alwaysRule?: string;
+  /** Of a command: how far the operating system holds it. */
+  sandbox?: "full" | "landlock" | "none" | "off";
 }
 
 export interface Usage {

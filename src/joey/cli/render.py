@@ -37,6 +37,7 @@ from joey.display.sanitise import one_line, sanitise
 from joey.display.sentences import (
     COMMAND_TOOL,
     command_end,
+    held_by,
     mishap,
     shrinkage,
     trouble,
@@ -189,6 +190,9 @@ class Renderer:
             if ask.reason:
                 why = why_asked(ask.reason, ask.text if ask.tool == COMMAND_TOOL else "")
                 self.note(f"  asks because {one_line(why, 200)}")
+            if ask.sandbox is not None:
+                is_held = ask.sandbox in ("full", "landlock")
+                self.print(Text(f"  {held_by(ask.sandbox)}", "dim" if is_held else "yellow"))
         if question := question_of(ask):
             self.print(Text(f"\n{question}", "bold"))
         self.prompt(hint_of(ask))

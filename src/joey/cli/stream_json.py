@@ -298,6 +298,13 @@ def _tool_use(event: ToolAnnounced | AskOpened, subtype: str, use: Line) -> Line
     line: Line = {"type": "tool_use", "subtype": subtype, "id": event.ts}
     if event.call_id:
         line["callId"] = event.call_id
+    match event:
+        case ToolAnnounced(rule=str(rule)):
+            line["rule"] = rule
+        case AskOpened(reason=str(reason)):
+            line["reason"] = reason
+    if event.sandbox is not None:
+        line["sandbox"] = event.sandbox
     return {**line, "tool_use": use, "done": True}
 
 

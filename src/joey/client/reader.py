@@ -272,6 +272,8 @@ def ask_of(row: RowData) -> AskOpened:
         diff=row.get("diff"),
         protected=bool(row.get("isProtected")),
         always=row.get("alwaysRule"),
+        reason=row.get("reason"),
+        sandbox=row.get("sandbox"),
         call_id=_call_id(row) if row.get("tool") else None,
     )
 
@@ -303,6 +305,8 @@ def _called(row: RowData, before: RowData) -> Iterator[Event]:
             text=row.get("text", ""),
             path=row.get("path"),
             diff=row.get("diff"),
+            rule=row.get("rule"),
+            sandbox=row.get("sandbox"),
         )
     yield from _finished(row, before)
 

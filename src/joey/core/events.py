@@ -19,6 +19,7 @@ from msgspec import Struct
 from joey.core.asks import Answer, AskKind
 from joey.core.event_base import EventBase, Spent, TokenUsage, ToolTally
 from joey.core.messages import Message, Part, Usage, UserBlock
+from joey.core.permissions.claims import Confinement
 from joey.core.protocol import ToolProtocol
 from joey.core.revisions import (
     CheckpointSaved,
@@ -164,6 +165,9 @@ class ToolAnnounced(EventBase, frozen=True, tag="toolAnnounced"):
     path: str | None = None
     diff: str | None = None
     rule: str | None = None
+    """What allowed it."""
+    sandbox: Confinement | None = None
+    """Of a command: how far the operating system holds it."""
 
 
 class AskOpened(EventBase, frozen=True, tag="askOpened"):
@@ -180,6 +184,8 @@ class AskOpened(EventBase, frozen=True, tag="askOpened"):
     """Which rule wants a person to look."""
     always: str | None = None
     """The rule that an answer may add, so that it is not asked again."""
+    sandbox: Confinement | None = None
+    """Of a command: how far the operating system would hold it."""
 
 
 class AskAnswered(EventBase, frozen=True, tag="taskAskResponded"):

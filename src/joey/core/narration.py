@@ -288,7 +288,13 @@ def _asked(event: AskOpened) -> Told:
         name = "taskInteractive"
     elif event.ask in RESUMABLE:
         name = "taskResumable"
-    payload = AskPayload(ask_ts=event.ts, ask=event.ask.value, always_rule=event.always)
+    payload = AskPayload(
+        ask_ts=event.ts,
+        ask=event.ask.value,
+        always_rule=event.always,
+        reason=event.reason,
+        sandbox=event.sandbox,
+    )
     return name, payload
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, structs
 
 from joey.core.event_base import TokenUsage, ToolTally
+from joey.core.permissions.claims import Confinement
 from joey.core.todos import Todo
 
 
@@ -45,6 +46,10 @@ class AskPayload(_Payload, frozen=True, omit_defaults=True):
     ask: str
     always_rule: str | None = None
     """The rule that `respond` adds with `always`."""
+    reason: str | None = None
+    """Why somebody is asked."""
+    sandbox: Confinement | None = None
+    """Of a command: how far the operating system would hold it."""
 
 
 class AbortedPayload(_Payload, frozen=True):

@@ -7,6 +7,7 @@ import re
 import msgspec
 
 from joey.core.events import Countdown, ToolFinished
+from joey.core.permissions.claims import Confinement
 from joey.core.revisions import ContextCondensed, ContextTruncated
 
 COMMAND_TOOL = "execute_command"
@@ -117,6 +118,16 @@ def _why(part: str, command: str) -> str:
     if (off := _OFF.fullmatch(part)) and (meaning := _SWITCHES.get(off["switch"])):
         return f"{meaning} ({off['switch']})"
     return part.removeprefix("running it: ")
+
+
+def held_by(sandbox: Confinement) -> str:
+    """What holds a command that is asked about."""
+    match sandbox:
+        case "none":
+            return "runs UNCONFINED: no sandbox works here (see joey doctor)"
+        case "off":
+            return "runs UNCONFINED: the sandbox is switched off"
+    return f"runs confined ({sandbox})"
 
 
 def command_end(event: ToolFinished) -> str:

@@ -8,7 +8,7 @@ import msgspec
 
 from joey.core.asks import Answer, AskKind, Response, first_suggestion
 from joey.core.events import ToolAnnounced
-from joey.core.permissions.claims import Access
+from joey.core.permissions.claims import Access, Confinement
 from joey.core.permissions.policy import Allow, Ask, Deny, decide
 from joey.core.permissions.standing import StandingRule
 from joey.core.prompts import replies
@@ -95,6 +95,7 @@ def _announce(task: Task, placed: PlacedCall, tool: AnyTool, prepared: Prepared,
             path=prepared.path,
             diff=prepared.diff,
             rule=rule,
+            sandbox=_sandbox(prepared),
         )
     )
 
@@ -119,7 +120,13 @@ async def _put_to_person(
         protected=any(c.place is not None and c.place.protected for c in prepared.claims),
         reason=reason,
         always=None if offered is None else offered.text,
+        sandbox=_sandbox(prepared),
     )
+
+
+def _sandbox(prepared: Prepared) -> Confinement | None:
+    """What would hold the command, if the call is one."""
+    return next((claim.sandbox for claim in prepared.claims if claim.sandbox is not None), None)
 
 
 def _lapse(prepared: Prepared, settings: Settings) -> Lapse | None:

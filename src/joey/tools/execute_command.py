@@ -10,11 +10,12 @@ from msgspec import Meta, Struct
 
 from joey.core.asks import Answer, AskKind
 from joey.core.modes import Group
+from joey.core.permissions.claims import Confinement
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.text import unescape_entities
 from joey.errors import ToolError
-from joey.ports import Level, ToolContext
+from joey.ports import ToolContext
 from joey.tools.arguments import convert, missing
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
 from joey.tools.command_confinement import explained
@@ -68,7 +69,7 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
                     Access.EXECUTE,
                     place=place,
                     command=command,
-                    unconfined=await _is_unconfined(ctx),
+                    sandbox=await _confinement(ctx),
                 ),
                 *await hidden_reads(command, place.path, ctx.files),
                 *await reached_outside(command, place, ctx.settings.allowed_commands, ctx.files),
@@ -101,9 +102,9 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
         return explained(outcome, await ctx.terminal.confinement(), ctx.settings)
 
 
-async def _is_unconfined(ctx: ToolContext) -> bool:
+async def _confinement(ctx: ToolContext) -> Confinement:
     report = await ctx.terminal.confinement()
-    return report is not None and report.level is Level.NONE
+    return "off" if report is None else report.level.value
 
 
 def time_limit(command: str, settings: Settings) -> float | None:

@@ -11,12 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
-from joey.core.asks import APPROVALS
 from joey.core.events import (
     AskAnswered,
-    AskOpened,
     AskWithdrawn,
     CallGrew,
     CommandGrew,
@@ -27,100 +25,31 @@ from joey.core.events import (
     RequestStarted,
     RowGrew,
     RowOpened,
-    Said,
     TaskAborted,
     TaskAdopted,
     TaskFailed,
     TaskFinished,
     TaskStarted,
-    ToolAnnounced,
     ToolFinished,
-    UserSaid,
+)
+from joey.core.history.rows import (
+    Approval,
+    RequestInfo,
+    Row,
+    as_json,
+    new_row,
+    revision_row,
+    streamed,
 )
 from joey.core.history.shelf import RowShelf
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.parsing.json_stream import JsonStream
-from joey.core.revisions import (
-    CheckpointSaved,
-    ContextCondensed,
-    ContextTruncated,
-    TaskForked,
-    TaskRewound,
-)
+from joey.core.revisions import ContextCondensed, TaskForked, TaskRewound
 
-Approval = Literal["pending", "approved", "rejected"]
+__all__ = ["STREAMED", "Change", "RequestInfo", "Row", "UiHistory"]
 
-GROWING = frozenset(
-    {"text", "reasoning", "completion_result", "command_output", "api_req_retry_delayed"}
-)
-"""Rows of the engine's own words that are shown while they grow."""
 STREAMED = frozenset({"text", "reasoning", "tool"})
 """Rows that a reply is made of."""
-
-
-class CondenseInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Of a `condense_context` row."""
-
-    cost: float
-    prev_context_tokens: int
-    new_context_tokens: int
-    summary: str
-    condense_id: str
-
-
-class TruncationInfo(Struct, frozen=True, rename="camel"):
-    """Of a `sliding_window_truncation` row."""
-
-    truncation_id: str
-    messages_removed: int
-    prev_context_tokens: int
-    new_context_tokens: int
-
-
-class CheckpointInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Of a `checkpoint_saved` row."""
-
-    to: str
-    from_: str | None = field(default=None, name="from")
-    suppress_message: bool = False
-
-
-class Row(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """A ClineMessage, with the fields that the seed adds for tools."""
-
-    ts: int
-    type: Literal["ask", "say"]
-    ask: str | None = None
-    say: str | None = None
-    text: str | None = None
-    images: tuple[str, ...] = ()
-    partial: bool | None = None
-    tool: str | None = None
-    path: str | None = None
-    diff: str | None = None
-    approval_state: Approval | None = None
-    result: str | None = None
-    is_answered: bool | None = None
-    is_protected: bool | None = None
-    always_rule: str | None = None
-    context_condense: CondenseInfo | None = None
-    context_truncation: TruncationInfo | None = None
-    checkpoint: CheckpointInfo | None = None
-    task_id: str | None = None
-    """The subtask whose result this is."""
-
-
-class RequestInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """`text` of an `api_req_started` row."""
-
-    api_protocol: str | None = None
-    tokens_in: int | None = None
-    tokens_out: int | None = None
-    cache_writes: int | None = None
-    cache_reads: int | None = None
-    cost: float | None = None
-    cancel_reason: str | None = None
-    streaming_failed_message: str | None = None
 
 
 class Change(Struct, frozen=True):
@@ -152,7 +81,7 @@ class OpenRow:
             say="tool",
             tool=opened.tool,
             path=path if isinstance(path, str) else None,
-            text=_json({"tool": opened.tool, **arguments}),
+            text=as_json({"tool": opened.tool, **arguments}),
             partial=True,
         )
 
@@ -211,11 +140,11 @@ class UiHistory:
                 return tuple(self._take_over(row) for row in event.rows)
             case ContextCondensed():
                 self._rows.seal(event.ts)
-                return (self._put(_revision_row(event)),)
+                return (self._put(revision_row(event)),)
             case TaskRewound() | TaskForked():
                 return self._give_up_asks()
             case _:
-                new = _new_row(event)
+                new = new_row(event)
                 return () if new is None else (self._put(new),)
 
     def _drop_broken_off(self, event: Event) -> None:
@@ -266,9 +195,9 @@ class UiHistory:
         for placed in event.parts:
             match placed.part:
                 case TextPart(text=text) if text.strip():
-                    changes.append(self._put(_streamed(placed.ts, "text", text)))
+                    changes.append(self._put(streamed(placed.ts, "text", text)))
                 case ReasoningPart(text=text) if text:
-                    changes.append(self._put(_streamed(placed.ts, "reasoning", text)))
+                    changes.append(self._put(streamed(placed.ts, "reasoning", text)))
         for ts in [ts for ts, row in self._open.items() if row.opened.call_id and ts not in kept]:
             del self._open[ts]
         return tuple(changes)
@@ -289,7 +218,7 @@ class UiHistory:
             cancel_reason=event.cancel_reason,
             streaming_failed_message=event.error,
         )
-        return self._update(event.request_ts, text=_json(info))
+        return self._update(event.request_ts, text=as_json(info))
 
     def _settle_ask(self, event: AskAnswered | AskWithdrawn) -> tuple[Change, ...]:
         row = self._rows.get(event.ask_ts)
@@ -309,90 +238,3 @@ class UiHistory:
         return tuple(
             change for ts in asked for change in self._update(ts, approval_state="rejected")
         )
-
-
-def _new_row(event: Event) -> Row | None:
-    """The row that an event makes by itself, if it makes one."""
-    match event:
-        case UserSaid():
-            return _say(
-                event.ts, "text" if event.first else "user_feedback", event.text, event.images
-            )
-        case RequestStarted():
-            return _say(event.ts, "api_req_started", _json({"apiProtocol": event.api_protocol}))
-        case Said(say=say) if say in GROWING:
-            return _streamed(event.ts, say, event.text)
-        case Said(task_id=str(child_id)):
-            row = _say(event.ts, event.say, event.text, event.images)
-            return structs.replace(row, task_id=child_id)
-        case Said():
-            return _say(event.ts, event.say, event.text, event.images)
-        case ContextCondensed() | ContextTruncated() | CheckpointSaved():
-            return _revision_row(event)
-        case ToolAnnounced():
-            return Row(
-                ts=event.ts,
-                type="say",
-                say="tool",
-                text=event.text,
-                tool=event.tool,
-                path=event.path,
-                diff=event.diff,
-                approval_state="approved",
-                partial=False,
-            )
-        case AskOpened():
-            return Row(
-                ts=event.ts,
-                type="ask",
-                ask=event.ask,
-                text=event.text,
-                tool=event.tool,
-                path=event.path,
-                diff=event.diff,
-                approval_state="pending" if event.ask in APPROVALS else None,
-                is_protected=event.protected or None,
-                always_rule=event.always,
-                partial=False if event.tool is not None else None,
-            )
-        case _:
-            return None
-
-
-def _revision_row(event: ContextCondensed | ContextTruncated | CheckpointSaved) -> Row:
-    match event:
-        case ContextCondensed():
-            condensed = CondenseInfo(
-                cost=event.cost or 0.0,
-                prev_context_tokens=event.tokens_before,
-                new_context_tokens=event.tokens_after,
-                summary=event.summary,
-                condense_id=event.condense_id,
-            )
-            return Row(ts=event.ts, type="say", say="condense_context", context_condense=condensed)
-        case ContextTruncated():
-            truncated = TruncationInfo(
-                truncation_id=event.truncation_id,
-                messages_removed=event.messages,
-                prev_context_tokens=event.tokens_before,
-                new_context_tokens=event.tokens_after,
-            )
-            say = "sliding_window_truncation"
-            return Row(ts=event.ts, type="say", say=say, context_truncation=truncated)
-        case CheckpointSaved():
-            saved = CheckpointInfo(to=event.id, from_=event.before, suppress_message=event.own)
-            say = "checkpoint_saved"
-            return Row(ts=event.ts, type="say", say=say, text=event.id, checkpoint=saved)
-
-
-def _say(ts: int, say: str, text: str, images: tuple[str, ...] = ()) -> Row:
-    return Row(ts=ts, type="say", say=say, text=text, images=images)
-
-
-def _streamed(ts: int, say: str, text: str) -> Row:
-    """A row that people saw grow: it says that it is whole now."""
-    return Row(ts=ts, type="say", say=say, text=text, partial=False)
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 from msgspec import Struct
 
 from joey.core.places import Place
+
+Confinement = Literal["full", "landlock", "none", "off"]
+"""How far the operating system holds a command: a level of the sandbox, `none` where no sandbox
+works, `off` where the person has switched it off."""
 
 
 class Access(StrEnum):
@@ -42,5 +47,5 @@ class Claim(Struct, frozen=True):
     """The user has listed exactly this as always allowed (an MCP server's `alwaysAllow`)."""
     changed: bool = False
     """It is described otherwise than when it was last used, so that earlier leave says little."""
-    unconfined: bool = False
-    """A command that no sandbox would hold, though nobody has said that none need."""
+    sandbox: Confinement | None = None
+    """Of a command: what would hold it."""

@@ -116,7 +116,7 @@ def _judge_execute(claim: Claim, settings: Settings, read: SecondReading | None)
         verdict = confirmed(command, verdict, read)
     if isinstance(verdict, Ask):
         return Ask(f"{action}: {verdict.reason}")
-    if claim.unconfined:
+    if claim.sandbox == "none":
         return Ask(f"{action}: {UNCONFINED}")
     if claim.place is not None and not claim.place.inside and verdict.rule != ANYTHING:
         return Ask(f"{action}: {claim.place.shown} is outside the workspace")
