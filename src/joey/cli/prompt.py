@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import select
 import stat
@@ -12,20 +11,12 @@ from pathlib import Path
 from typing import TextIO
 
 from joey.cli.exit_codes import UsageError
+from joey.client.pictures import MAX_IMAGES, PictureError, load_picture
 
 MAX_PROMPT = 8 * 1024 * 1024
 """Bytes. No model's window holds more; a file in the workspace can be read piece by piece."""
-MAX_IMAGE = 5 * 1024 * 1024
-MAX_IMAGES = 20
 FIRST_BYTE = 3.0
 """Seconds that a pipe may stay silent when there is a prompt already."""
-
-_SIGNATURES = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-)
 
 
 def gather_prompt(words: Sequence[str], file: str | None, stdin: TextIO) -> str:
@@ -112,26 +103,7 @@ def load_images(paths: Sequence[str]) -> tuple[str, ...]:
     """
     if len(paths) > MAX_IMAGES:
         raise UsageError(f"{len(paths)} images are too many; at most {MAX_IMAGES} can be sent")
-    return tuple(_data_uri(path) for path in paths)
-
-
-def _data_uri(path: str) -> str:
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(MAX_IMAGE + 1)
-    except OSError as error:
-        raise UsageError(f"the image {path} cannot be read: {error.strerror}") from error
-    if len(data) > MAX_IMAGE:
-        raise UsageError(
-            f"the image {path} is larger than {MAX_IMAGE // 1024 // 1024} MB; make it smaller"
-        )
-    media_type = _media_type(data)
-    if media_type is None:
-        raise UsageError(f"{path} is not a PNG, JPEG, GIF or WebP image")
-    return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
-
-
-def _media_type(data: bytes) -> str | None:
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for start, kind in _SIGNATURES if data.startswith(start)), None)
+        return tuple(map(load_picture, paths))
+    except PictureError as error:
+        raise UsageError(str(error)) from error

@@ -15,7 +15,8 @@ from typing import Any, Literal, get_args
 import msgspec
 from msgspec import Struct
 
-from joey.cli.prompt import MAX_IMAGE, MAX_IMAGES, MAX_PROMPT
+from joey.cli.prompt import MAX_PROMPT
+from joey.client.pictures import MAX_IMAGE, MAX_IMAGES
 from joey.core.asks import Response
 
 Name = Literal["start", "message", "cancel", "ping", "shutdown"]

@@ -1,0 +1,57 @@
+"""Pictures that go along with a message, as models take them."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+from joey.errors import UserError
+
+MAX_IMAGE = 5 * 1024 * 1024
+MAX_IMAGES = 20
+_SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+
+
+class PictureError(UserError):
+    """Not a picture that models can see, too large, too many, or not readable."""
+
+
+def load_picture(path: str) -> str:
+    """An image file as a data URI.
+
+    Raises:
+        PictureError
+    """
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_IMAGE + 1)
+    except OSError as error:
+        raise PictureError(f"the image {path} cannot be read: {error.strerror}") from error
+    return picture(data, path)
+
+
+def picture(data: bytes, name: str) -> str:
+    """An image as a data URI; `name` is for complaints.
+
+    Raises:
+        PictureError
+    """
+    if len(data) > MAX_IMAGE:
+        raise PictureError(
+            f"the image {name} is larger than {MAX_IMAGE // 1024 // 1024} MB; make it smaller"
+        )
+    media_type = _media_type(data)
+    if media_type is None:
+        raise PictureError(f"{name} is not a PNG, JPEG, GIF or WebP image")
+    return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
+
+
+def _media_type(data: bytes) -> str | None:
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for start, kind in _SIGNATURES if data.startswith(start)), None)
