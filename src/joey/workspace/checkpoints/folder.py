@@ -130,6 +130,15 @@ def write_private(path: Path, data: bytes) -> None:
         file.write(data)
 
 
+def signature(path: Path) -> tuple[int, ...]:
+    """Other whenever it was changed; nothing where it is not there."""
+    try:
+        facts = path.stat()
+    except FileNotFoundError:
+        return ()
+    return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino
+
+
 def take_lock(path: Path) -> int | None:
     """The lock's descriptor, or None when somebody else has it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, _MODE)

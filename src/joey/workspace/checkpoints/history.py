@@ -14,6 +14,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 from msgspec import Struct
 
 from joey.errors import CheckpointError
+from joey.workspace.checkpoints.folder import signature
 from joey.workspace.checkpoints.look import Sight
 from joey.workspace.checkpoints.shadow import GitRefusal, Shadow
 
@@ -72,6 +73,13 @@ async def moment(git: Shadow, checkpoint: str) -> Moment:
     tree = head.partition("\n")[0].removeprefix("tree ")
     left_out = frozenset(map(unquote_to_bytes, filter(None, message.split("\n")[1:])))
     return Moment(checkpoint, Sight(tree, left_out))
+
+
+def signature_of(git: Shadow, task_id: str) -> tuple[tuple[int, ...], ...]:
+    """Other whenever checkpoints of the task were made, dropped or packed, or the repository is
+    not what it was."""
+    names = (_refs_of(task_id), "packed-refs", "HEAD", "config", "objects")
+    return tuple(signature(git.path / name) for name in names)
 
 
 async def refs(git: Shadow, task_id: str | None = None) -> list[Ref]:

@@ -24,7 +24,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import CheckpointError, ToolError
-from joey.workspace.checkpoints.folder import write_private
+from joey.workspace.checkpoints.folder import signature, write_private
 from joey.workspace.checkpoints.rules import LARGEST_FILE, own_folder, rules_text
 from joey.workspace.checkpoints.shadow import GitRefusal, Shadow
 from joey.workspace.git import Git
@@ -168,10 +168,10 @@ class Looker:
 
     async def _written(self, git: Shadow, is_new: bool) -> str:
         """The tree of the index."""
-        if not is_new and self._tree is not None and self._tree[0] == _signature(git.index):
+        if not is_new and self._tree is not None and self._tree[0] == signature(git.index):
             return self._tree[1]
         tree = (await git.run("write-tree")).decode().strip()
-        self._tree = (_signature(git.index), tree)
+        self._tree = (signature(git.index), tree)
         return tree
 
     def _write_rules(self, git: Shadow) -> None:
@@ -266,12 +266,3 @@ def _is_fit(facts: os.stat_result, place: bytes, path: bytes) -> bool:
 
 def _joined(paths: Iterable[bytes]) -> bytes:
     return b"".join(path + b"\0" for path in paths)
-
-
-def _signature(path: Path) -> tuple[int, ...]:
-    """Nothing where git has made no index: there was nothing to put into it."""
-    try:
-        facts = path.stat()
-    except FileNotFoundError:
-        return ()
-    return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino

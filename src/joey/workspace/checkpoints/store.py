@@ -14,6 +14,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from msgspec import Struct
+
 from joey.errors import CheckpointError
 from joey.ports import Checkpoints, FileChange, FileDiff
 from joey.workspace.checkpoints.collection import Collection, Limits
@@ -25,15 +27,44 @@ from joey.workspace.checkpoints.differences import (
     texts,
 )
 from joey.workspace.checkpoints.folder import ShadowFolder
-from joey.workspace.checkpoints.history import Moment, drop, keep, last_of, moment, refs
+from joey.workspace.checkpoints.history import (
+    Moment,
+    drop,
+    keep,
+    last_of,
+    moment,
+    refs,
+    signature_of,
+)
 from joey.workspace.checkpoints.look import Looker, Sight
 from joey.workspace.checkpoints.restoring import Restoration, clean_up
 from joey.workspace.checkpoints.rules import check_folder
 from joey.workspace.checkpoints.shadow import GitRefusal, Shadow
+from joey.workspace.checkpoints.stillness import Glance, glance
 
 log = logging.getLogger(__name__)
 
 _MOST_NAMED = 5
+
+
+class _Kept(Struct, frozen=True):
+    """The files as they were when a task last had them kept: as long as all of it looks the
+    same, nothing has to be done."""
+
+    id: str
+    task_id: str
+    seen: Glance
+    """From before git looked at the files."""
+    shadow: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def now(cls, git: Shadow, task_id: str, id: str, seen: Glance | None) -> _Kept | None:
+        return None if seen is None else cls(id, task_id, seen, signature_of(git, task_id))
+
+    def holds(self, git: Shadow, task_id: str, seen: Glance) -> bool:
+        if task_id != self.task_id or seen != self.seen:
+            return False
+        return signature_of(git, task_id) == self.shadow
 
 
 class WorkspaceCheckpoints:
@@ -49,6 +80,7 @@ class WorkspaceCheckpoints:
         self._turn = asyncio.Lock()
         self._first: asyncio.Task[None] | None = None
         self._collecting: asyncio.Task[None] | None = None
+        self._kept: _Kept | None = None
 
     def begin(self) -> None:
         if self._first is None:
@@ -58,12 +90,17 @@ class WorkspaceCheckpoints:
         check_folder(self._root, self._home)
         await self._begun()
         async with self._opened() as git:
+            seen = await asyncio.to_thread(glance, self._root)
+            if seen is not None and self._kept is not None and self._kept.holds(git, task_id, seen):
+                return self._kept.id
             sight = await self._look(git)
             last = await self._last(git, task_id)
             if last is not None and last.sight == sight:
-                return last.id
-            saved = await keep(git, task_id, sight)
-        self._collect_soon()
+                saved = last.id
+            else:
+                saved = await keep(git, task_id, sight)
+                self._collect_soon()
+            self._kept = _Kept.now(git, task_id, saved, seen)
         return saved
 
     async def changes(self, since: str, until: str | None = None) -> Sequence[FileChange]:
