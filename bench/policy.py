@@ -40,7 +40,8 @@ async def _measure() -> None:
     with tempfile.TemporaryDirectory() as folder:
         home, work = Path(folder) / "home", Path(folder) / "work"
         (work / "src").mkdir(parents=True)
-        explainer = Explainer(work, Flags(allow=RULES, deny=("git push", "rm")), home, {})
+        flags = Flags(allow=RULES, deny=("git push", "rm"), no_sandbox=True)
+        explainer = Explainer(work, flags, home, {})
         rows = [["judging a command", "ms", "goal", ""]]
         first = await _once(explainer, LINES["one command"])
         rows.append(

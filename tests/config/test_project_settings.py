@@ -154,7 +154,8 @@ def test_the_persons_own_settings_are_not_those_of_a_project(disk: Disk) -> None
 @pytest.mark.requirement("project-settings:tighten")
 async def test_flags_do_not_get_around_it(disk: Disk) -> None:
     disk.write({FILE: '{"deniedCommands": ["git push"], "alwaysAllowWrite": false}'})
-    explainer = Explainer(disk.work, Flags(yes=True), disk.home, {"HOME": str(disk.person)})
+    flags = Flags(yes=True, no_sandbox=True)
+    explainer = Explainer(disk.work, flags, disk.home, {"HOME": str(disk.person)})
     assert (await explainer.command("git push")).decision == "deny"
     assert (await explainer.write("a.txt")).decision == "ask"
     assert (await explainer.command("git status")).decision == "allow"

@@ -57,7 +57,8 @@ async def try_harmless(root: Path, lines: Sequence[str]) -> dict[str, str]:
 
 def _explainer(arena: Arena, allowed: tuple[str, ...]) -> Explainer:
     home = arena.root / "joey-home"
-    return Explainer(arena.work, Flags(allow=allowed), home=home, env={"PATH": "/usr/bin:/bin"})
+    flags = Flags(allow=allowed, no_sandbox=True)
+    return Explainer(arena.work, flags, home=home, env={"PATH": "/usr/bin:/bin"})
 
 
 def sample(commands: Sequence[Hostile], size: int, seed: int) -> list[Hostile]:

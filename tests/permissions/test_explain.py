@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from joey.app.sandboxing import sandbox_report
+from joey.ports import Level
+
 
 def explain(
     folder: Path, *arguments: str, settings: dict[str, Any] | None = None, stdin: str = ""
@@ -32,7 +35,8 @@ def explain(
 
 
 def answer(folder: Path, *arguments: str, **given: Any) -> dict[str, Any]:
-    run = explain(folder, "--json", *arguments, **given)
+    """What the rules say, whatever confines commands on this machine."""
+    run = explain(folder, "--json", "--no-sandbox", *arguments, **given)
     assert run.returncode == 0, run.stderr
     told: dict[str, Any] = json.loads(run.stdout)
     return told
@@ -107,7 +111,7 @@ def test_many_questions_are_answered_in_order(work: Path) -> None:
         *('{"id": null, "command": "pwd"}', "[" * 100_000, '{"id": 6, "command": "ls \\u0000"}'),
     ]
 
-    run = explain(work, "--allow", "ls", "--stdin", stdin="\n".join(questions))
+    run = explain(work, "--no-sandbox", "--allow", "ls", "--stdin", stdin="\n".join(questions))
 
     answers = [json.loads(line) for line in run.stdout.splitlines()]
     assert [told["id"] for told in answers] == [1, "b", None, None, 3, 4, 5, None, None, 6]
@@ -134,12 +138,28 @@ def test_nothing_is_run_and_nothing_is_changed(work: Path, tmp_path: Path) -> No
     assert seen() == before
 
 
+@pytest.mark.requirement("permissions:sandbox:told")
+def test_the_sandbox_is_part_of_the_answer(work: Path) -> None:
+    level = sandbox_report().level
+    (run,) = explain(
+        work, "--allow", "ls", "--stdin", stdin='{"command": "ls"}'
+    ).stdout.splitlines()
+    told = json.loads(run)
+
+    assert told["sandbox"] == level
+    assert told["decision"] == ("ask" if level is Level.NONE else "allow")
+    assert level is not Level.NONE or "no sandbox works here" in told["reason"]
+    assert answer(work, "--allow", "ls", "--", "ls")["sandbox"] == "off"
+    assert "sandbox" not in answer(work, "--read", "plain.txt")
+
+
 def test_a_person_gets_a_line_for_each_command(work: Path) -> None:
-    run = explain(work, "--allow", "ls", "--", "ls && rm x")
+    run = explain(work, "--no-sandbox", "--allow", "ls", "--", "ls && rm x")
 
     assert run.stdout.splitlines()[0].startswith("ask: running `ls && rm x`")
-    assert run.stdout.splitlines()[1].split()[:2] == ["allow", "ls"]
-    assert run.stdout.splitlines()[2].split()[:3] == ["ask", "rm", "x"]
+    assert run.stdout.splitlines()[1].strip() == "runs UNCONFINED: the sandbox is switched off"
+    assert run.stdout.splitlines()[2].split()[:2] == ["allow", "ls"]
+    assert run.stdout.splitlines()[3].split()[:3] == ["ask", "rm", "x"]
     assert "\x1b" not in run.stdout
 
 

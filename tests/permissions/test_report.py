@@ -107,7 +107,7 @@ async def test_people_read_it_as_a_table(worked: Workshop) -> None:
 
 @pytest.mark.requirement("permissions:report:rules")
 async def test_other_rules_show_what_they_would_decide_otherwise(worked: Workshop) -> None:
-    compared = told(worked, "--allow", "touch", "--deny", "touch e.txt")
+    compared = told(worked, "--no-sandbox", "--allow", "touch", "--deny", "touch e.txt")
     changes = [
         (one["call"]["about"], one["call"]["decision"], one["now"]["decision"], one["now"]["rule"])
         for one in compared["differences"]
@@ -122,7 +122,7 @@ async def test_other_rules_show_what_they_would_decide_otherwise(worked: Worksho
 async def test_with_everything_allowed_only_what_is_hidden_stays_refused(
     worked: Workshop,
 ) -> None:
-    compared = told(worked, "-y", "--deny", "git push")
+    compared = told(worked, "--no-sandbox", "-y", "--deny", "git push")
     assert compared["changes"] == {"ask-allow": 3}
     text = report(worked, "-y", "--deny", "git push")
     assert text.splitlines()[-1] == ("1 task, 7 calls: 3 would be decided otherwise, 4 as before")

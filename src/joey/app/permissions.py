@@ -1,7 +1,8 @@
 """What the engine would decide about a call, found out without making it.
 
-The tools state their claims as they do for a task, and the same policy judges them. Nothing is
-run and nothing is written: no folder of a task, no index, no file in the person's home.
+The tools state their claims as they do for a task, and the same policy judges them. Nothing of the
+workspace is run and nothing is written: no folder of a task, no index, no file in the person's
+home. What a sandbox can hold here is found out before the first command, by joey's own canary.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from joey.app.customs import modes_for, settings_within
 from joey.app.options import usable, with_permissions
+from joey.app.sandboxing import sandbox_for
 from joey.config.home import joey_home
 from joey.config.settings import load_settings
 from joey.core.models import ModelInfo
 from joey.core.modes import usual_mode
-from joey.core.permissions.claims import Access, Claim
+from joey.core.permissions.claims import Access, Claim, Confinement
 from joey.core.permissions.policy import Allow, Ask, Deny, decide
 from joey.core.permissions.shell import plain_commands
 from joey.core.protocol import ToolProtocol
@@ -42,6 +44,7 @@ class Flags(Struct, frozen=True, kw_only=True):
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     allow_writes: bool = False
+    no_sandbox: bool = False
 
 
 class Explanation(Struct, frozen=True):
@@ -51,6 +54,8 @@ class Explanation(Struct, frozen=True):
     reason: str
     commands: tuple[tuple[str, ...], ...] = ()
     """The commands of a line as words; none when it is more than plain words."""
+    sandbox: Confinement | UnsetType = UNSET
+    """Of a command: how far it would be confined."""
 
 
 class Explainer:
@@ -79,6 +84,8 @@ class Explainer:
             flags.deny,
             flags.allow_writes,
         )
+        if flags.no_sandbox:
+            asked = structs.replace(asked, sandbox="off")
         self.settings = settings_within(LocalFiles(folder), home, env, asked)
         self._registry = Registry(default_tools())
         self._shell = BashGrammar()
@@ -128,13 +135,14 @@ class Explainer:
     def judge(
         self, claims: tuple[Claim, ...], commands: tuple[tuple[str, ...], ...] = ()
     ) -> Explanation:
+        sandbox = next((claim.sandbox for claim in claims if claim.sandbox is not None), UNSET)
         match decide(claims, self.settings, self._shell.chain):
             case Allow(rule):
-                return Explanation("allow", rule, f"allowed by {rule}", commands)
+                return Explanation("allow", rule, f"allowed by {rule}", commands, sandbox)
             case Ask(reason):
-                return Explanation("ask", None, reason, commands)
+                return Explanation("ask", None, reason, commands, sandbox)
             case Deny(rule, reason):
-                return Explanation("deny", rule, reason, commands)
+                return Explanation("deny", rule, reason, commands, sandbox)
 
 
 def refused(error: ToolError) -> Explanation:
@@ -154,7 +162,7 @@ def _context(
     return ToolContext(
         files=files,
         search=LocalSearch(files),
-        terminal=LocalTerminal(env),
+        terminal=LocalTerminal(env, sandbox=sandbox_for(folder, home, env, settings)),
         settings=settings,
         protocol=ToolProtocol.NATIVE,
         model=ModelInfo(id=""),

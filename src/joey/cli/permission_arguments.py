@@ -9,7 +9,8 @@ from joey.cli.argument_values import Parser, count
 
 _ABOUT = (
     "Say what would happen: whether a command would run, or a file be read or written, without"
-    " you being asked; by which rule; and if not, why. Nothing is run and nothing is changed."
+    " you being asked; by which rule; and if not, why. Nothing of the folder"
+    " is run, and nothing is changed."
 )
 _EXAMPLES = """\
 examples:
@@ -111,3 +112,4 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     add("--allow", metavar="PATTERN", action="append", default=[], help="with this rule too")
     add("--allow-writes", action="store_true", help="with leave to change files")
     add("--deny", metavar="PATTERN", action="append", default=[], help="with this rule too")
+    add("--no-sandbox", action="store_true", help="with commands that nothing confines")

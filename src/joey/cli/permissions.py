@@ -17,6 +17,7 @@ from joey.cli.launch import workspace_of
 from joey.cli.outputs import write_out
 from joey.core.permissions.narrowest import quoted
 from joey.display.sanitise import one_line, sanitise
+from joey.display.sentences import held_by
 from joey.display.wrapping import columns, wrap
 
 LONGEST_LINE = 16 * 1024 * 1024
@@ -45,6 +46,7 @@ def _flags(arguments: Namespace) -> Flags:
         allow=tuple(arguments.allow),
         deny=tuple(arguments.deny),
         allow_writes=arguments.allow_writes,
+        no_sandbox=arguments.no_sandbox,
     )
 
 
@@ -67,6 +69,8 @@ async def _answer_one(explainer: Explainer, arguments: Namespace) -> None:
 def _described(explained: Explanation, parts: list[Explanation]) -> Iterator[str]:
     """Lines for a person."""
     yield f"{_painted(explained.decision)}: {sanitise(explained.reason)}"
+    if explained.sandbox and explained.decision != "deny":
+        yield f"  {held_by(explained.sandbox)}"
     rows = [(part.decision, one_line(quoted(part.commands[0]), 60), part) for part in parts]
     size = max((len(line) for _, line, _ in rows), default=0)
     for decision, line, part in rows:

@@ -83,6 +83,7 @@ class LocalSandbox:
         self._session = session
         self._settings = settings
         self._prober = prober
+        self._found: Found | None = None
         self._temp: Path | None = None
         self._group: ControlGroup | None = None
         self._known: Layout | None = None
@@ -141,7 +142,9 @@ class LocalSandbox:
             self._group = None
 
     async def _find(self) -> Found:
-        return await asyncio.to_thread(lambda: self._prober().find())
+        if self._found is None:
+            self._found = await asyncio.to_thread(lambda: self._prober().find())
+        return self._found
 
     def _counted(self) -> ControlGroup | None:
         """The group of the task's processes, where the kernel would not count them otherwise."""
