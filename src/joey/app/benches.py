@@ -30,7 +30,7 @@ from joey.knowledge.documents import LocalDocuments
 from joey.knowledge.outlines import LocalOutlines
 from joey.knowledge.problems import LocalProblems
 from joey.knowledge.web_pages import WebPages
-from joey.ports import Extras, Provider
+from joey.ports import Extras, Files, Provider
 from joey.providers.kinds import KINDS
 from joey.providers.pictures import PictureMaker
 from joey.providers.select import make_provider
@@ -71,7 +71,7 @@ def make_bench(
     return Workbench(
         provider=make_provider(options.profile, http_client(options.profile, env)),
         registry=registry,
-        files=files,
+        files=_files_through(options, files),
         search=search,
         terminal=LocalTerminal(
             env, sandbox=sandbox_for(options.workspace, home, env, _with_repository(options))
@@ -105,12 +105,18 @@ def make_bench(
             ),
             browser=_browser(files, options.settings, env),
             images=_images(options.settings, home, env),
-            mcp=servers.lease(options.workspace, options.trusted_as)
+            mcp=servers.lease(options.workspace, options.trusted_as, options.brought.servers)
             if options.settings.mcp_enabled
             else None,
             **_of_workspace(options, files, options.settings, indexes, checkpoints),
         ),
     )
+
+
+def _files_through(options: TaskOptions, files: LocalFiles) -> Files:
+    """A worktree is nothing that a front end knows of."""
+    through = options.brought.files
+    return files if through is None or options.trusted_as is not None else through(files)
 
 
 def _with_repository(options: TaskOptions) -> Settings:

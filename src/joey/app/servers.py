@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 
@@ -29,10 +30,15 @@ class Servers:
         self._worktrees: dict[Path, Path] = {}
         """Each with the workspace whose trust counts in it, for the very same things."""
 
-    def lease(self, workspace: Path, trusted_as: Path | None = None) -> Mcp:
+    def lease(
+        self,
+        workspace: Path,
+        trusted_as: Path | None = None,
+        given: Mapping[str, Any] | None = None,
+    ) -> Mcp:
         if trusted_as is not None:
             self._worktrees[workspace] = trusted_as
-        return self._hubs.lease(workspace)
+        return self._hubs.lease(workspace, given)
 
     def _trusts(self, workspace: Path, wanted: Mapping[str, bytes]) -> bool:
         return is_trusted(self._home, self._worktrees.get(workspace, workspace), wanted)

@@ -36,7 +36,7 @@ from joey.engine.subtasks import Subtasks
 from joey.engine.task import Task
 from joey.engine.workbench import Workbench
 from joey.errors import TaskNotFoundError, UserError
-from joey.ports import Clock, Store, TaskMetadata
+from joey.ports import Brought, Clock, Store, TaskMetadata
 
 
 class TaskOptions(Struct, frozen=True, kw_only=True):
@@ -61,6 +61,7 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     """The workspace that this one is a worktree of, and whose trust counts here too."""
     result_schema: Schema | None = None
     """The result must be JSON that fits; those of subtasks need not."""
+    brought: Brought = Brought()
 
 
 BenchMaker = Callable[[TaskOptions], Workbench]

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from joey.errors import ConfigError
-from joey.mcp.config import ServerConfig, Servers, Source, parse_servers
+from joey.mcp.config import GROUP, ServerConfig, Servers, Source, parse_servers
 from joey.mcp.paths import config_paths
 
 LARGEST = 1024 * 1024
+GIVEN = Path("given")
+"""In place of a file, for servers that no file names."""
 
 Stamp = tuple[int, int, int] | None
 
@@ -68,8 +70,17 @@ def _read(path: Path) -> bytes:
 class ConfigFiles:
     """All servers that a workspace may use."""
 
-    def __init__(self, home: Path, workspace: Path, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        home: Path,
+        workspace: Path,
+        env: Mapping[str, str],
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`given` are servers of the person's own that no file names; nothing is filled in."""
         self.workspace = workspace
+        self._given = parse_servers({GROUP: dict(given or {})}, "global", GIVEN, {})
+        self._is_new = bool(given)
         self._variables = {**env, "workspaceFolder": str(workspace)}
         self.paths = config_paths(home, workspace)
         self.project, *self._user = self.paths
@@ -79,8 +90,9 @@ class ConfigFiles:
 
     @property
     def configs(self) -> dict[str, ServerConfig]:
-        """The project's first; one of its servers hides the person's of the same name."""
-        merged: dict[str, ServerConfig] = {}
+        """The project's first; one of its servers hides the person's of the same name. What was
+        given hides both."""
+        merged = dict(self._given.configs)
         for path in self.paths:
             for name, config in self._loaded.get(path, Servers()).configs.items():
                 merged.setdefault(name, config)
@@ -94,7 +106,8 @@ class ConfigFiles:
     def problems(self) -> tuple[str, ...]:
         """Why servers, or whole files, are left out."""
         left_out = (self._loaded.get(path, Servers()).problems for path in self.paths)
-        return (*self.broken, *(problem for some in left_out for problem in some))
+        of_files = (problem for some in left_out for problem in some)
+        return (*self.broken, *of_files, *self._given.problems)
 
     @property
     def broken(self) -> tuple[str, ...]:
@@ -107,7 +120,8 @@ class ConfigFiles:
         for path in changed:
             self._stamps[path] = stamp(path)
             self._load(path)
-        return bool(changed)
+        is_new, self._is_new = self._is_new, False
+        return is_new or bool(changed)
 
     def _sources(self) -> Iterable[Path]:
         """Where the person's folder *is* the workspace's, its file is the person's."""

@@ -8,7 +8,7 @@ stopped, and those whose settings changed are connected again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,12 @@ from joey.mcp.pins import Pins
 
 
 class Hub:
-    def __init__(self, workspace: Path, around: Surroundings) -> None:
+    def __init__(
+        self, workspace: Path, around: Surroundings, given: Mapping[str, Any] | None = None
+    ) -> None:
+        """`given` are servers of the person's own that no file names."""
         self.users = 0
-        self._files = ConfigFiles(around.home, workspace, around.env)
+        self._files = ConfigFiles(around.home, workspace, around.env, given)
         self._trust_file = around.trust_file
         self._trust_stamp: Stamp = stamp(around.trust_file)
         self._world = World(

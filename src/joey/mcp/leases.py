@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct
 
 from joey.core.mcp import McpAnswer, McpServer
@@ -37,41 +38,50 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 
 
 class Hubs:
-    """One hub for each workspace, for as long as somebody uses it."""
+    """One hub for each workspace and what is given there, for as long as somebody uses it."""
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
-        self._hubs: dict[Path, Hub] = {}
+        self._hubs: dict[tuple[Path, bytes], Hub] = {}
 
-    def lease(self, workspace: Path) -> Lease:
-        return Lease(self, workspace)
+    def lease(self, workspace: Path, given: Mapping[str, Any] | None = None) -> Lease:
+        """`given` are servers beside those of the files, in the shape that these have."""
+        return Lease(self, workspace, given or {})
 
-    def take(self, workspace: Path) -> Hub | None:
-        """None as long as no file names a server."""
-        hub = self._hubs.get(workspace)
+    def take(self, workspace: Path, given: Mapping[str, Any]) -> Hub | None:
+        """None as long as nobody names a server."""
+        key = _key(workspace, given)
+        hub = self._hubs.get(key)
         if hub is None:
-            if not any(path.exists() for path in config_paths(self._around.home, workspace)):
+            paths = config_paths(self._around.home, workspace)
+            if not given and not any(path.exists() for path in paths):
                 return None
             from joey.mcp.hub import Hub
 
-            hub = self._hubs[workspace] = Hub(workspace, self._around)
+            hub = self._hubs[key] = Hub(workspace, self._around, given)
         hub.users += 1
         return hub
 
-    async def give_back(self, workspace: Path, hub: Hub) -> None:
+    async def give_back(self, workspace: Path, given: Mapping[str, Any], hub: Hub) -> None:
         hub.users -= 1
         if hub.users == 0:
-            if self._hubs.get(workspace) is hub:
-                del self._hubs[workspace]
+            key = _key(workspace, given)
+            if self._hubs.get(key) is hub:
+                del self._hubs[key]
             await hub.close()
+
+
+def _key(workspace: Path, given: Mapping[str, Any]) -> tuple[Path, bytes]:
+    return workspace, msgspec.json.encode(given, order="sorted")
 
 
 class Lease:
     """The servers as one task has them. Nothing is read or started before `settle`."""
 
-    def __init__(self, hubs: Hubs, workspace: Path) -> None:
+    def __init__(self, hubs: Hubs, workspace: Path, given: Mapping[str, Any]) -> None:
         self._hubs = hubs
         self._workspace = workspace
+        self._given = given
         self._hub: Hub | None = None
 
     @property
@@ -80,7 +90,7 @@ class Lease:
 
     async def settle(self, patience: float) -> None:
         if self._hub is None:
-            self._hub = self._hubs.take(self._workspace)
+            self._hub = self._hubs.take(self._workspace, self._given)
         if self._hub is not None:
             await self._hub.settle(patience)
 
@@ -99,7 +109,7 @@ class Lease:
     async def close(self) -> None:
         hub, self._hub = self._hub, None
         if hub is not None:
-            await self._hubs.give_back(self._workspace, hub)
+            await self._hubs.give_back(self._workspace, self._given, hub)
 
     def _open(self) -> Hub:
         if self._hub is None:

@@ -8,6 +8,7 @@ from joey.core.file_changes import FileChange, FileDiff
 from joey.core.mcp import McpAnswer, McpResource, McpServer, McpTool
 from joey.core.places import Place
 from joey.core.problems import Problem
+from joey.ports.brought import Brought
 from joey.ports.browser import Browser, BrowserLook, BrowserStep
 from joey.ports.checkpoints import Checkpoints
 from joey.ports.commands import CommandEnd, RunningCommand, Terminal
@@ -40,6 +41,7 @@ from joey.ports.tools import Extras, ToolContext
 from joey.ports.worktrees import Worktrees
 
 __all__ = [
+    "Brought",
     "Browser",
     "BrowserLook",
     "BrowserStep",
