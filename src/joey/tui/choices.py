@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.style import Style
 from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
@@ -85,5 +86,5 @@ class Choices(Widget):
         return line
 
     @property
-    def _about(self) -> object:
+    def _about(self) -> Style:
         return self.get_component_rich_style("choices--about")

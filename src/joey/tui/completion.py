@@ -43,7 +43,8 @@ class Choice(Struct, frozen=True):
     written: str
     """What takes the place of all that was typed, sign included."""
     goes_on: bool = False
-    """More is likely to be typed right behind it: a folder's content, an address."""
+    """More has to be typed right behind it."""
+    is_folder: bool = False
 
 
 def wanted(row: int, before: str) -> Wanted | None:
@@ -83,4 +84,4 @@ def _path_choice(path: str) -> Choice:
     written = _ESCAPED.sub(r"\\\g<0>", path)
     if written.endswith(tuple(_PUNCTUATION)):
         written = f"{written[:-1]}\\{written[-1]}"
-    return Choice(path, "", f"@/{written}", path.endswith("/"))
+    return Choice(path, "", f"@/{written}", is_folder=path.endswith("/"))

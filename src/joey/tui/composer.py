@@ -1,47 +1,48 @@
 """Where the person writes: the text, what completes it, and the prompts of earlier days.
 
 What is typed is never lost: the draft comes back behind the history, after a refused sending
-(`put_back`), and while a question has taken the composer's place.
+(`put_back`), after Ctrl+C (by undoing), and while a question has taken the composer's place.
 """
 
 from __future__ import annotations
 
-from textual import events
+from pathlib import Path
+
 from textual.app import ComposeResult
 from textual.containers import Horizontal
+from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
+from joey.client.pictures import MAX_IMAGES, PictureError, load_picture
 from joey.display.sanitise import one_line
 from joey.tui.choices import Choices
-from joey.tui.completion import (
-    Kind,
-    Wanted,
-    command_choices,
-    mention_choices,
-    searched_path,
-    wanted,
-)
+from joey.tui.clipboard import clipboard_picture
+from joey.tui.completer import Completer
 from joey.tui.drafts import Attachments, Draft, accepted, is_long, released
+from joey.tui.dropped_pictures import dropped_pictures
+from joey.tui.external_editor import EditorError, edited
+from joey.tui.history_search import HistorySearch
 from joey.tui.offers import Offers
 from joey.tui.prompt_history import PromptHistory, Walk
-from joey.tui.text_entry import TextEntry
+from joey.tui.text_entry import Mark, TextEntry
 
 LONGEST_SHOWN = 100_000
 """Characters of a paste that is shown whole."""
+_UNFOLDING = "Tab behind the mark, or pasting it again, shows it whole"
 
 
 class Composer(Widget):
     DEFAULT_CSS = """
     Composer {
         height: auto;
-        border-top: solid $border-blurred;
-        border-bottom: solid $border-blurred;
+        border-top: solid $foreground 30%;
+        border-bottom: solid $foreground 30%;
         & > Horizontal { height: auto; }
         & .composer--mark { width: 2; color: $primary; text-style: bold; }
-        & .composer--hint { height: auto; display: none; color: $text-muted; padding: 0 2; }
+        & .composer--hint { height: auto; display: none; color: $text-muted; padding: 0 0 0 2; }
         & .composer--hint.-said { display: block; }
     }
     Composer.-shell {
@@ -52,12 +53,16 @@ class Composer(Widget):
     """
 
     class Submitted(Message):
+        """Pasted texts are in their places; images are data URIs."""
+
         def __init__(self, text: str, images: tuple[str, ...]) -> None:
             super().__init__()
             self.text = text
             self.images = images
 
     class ShellWanted(Message):
+        """A line that began with `!`, without it."""
+
         def __init__(self, command: str) -> None:
             super().__init__()
             self.command = command
@@ -73,18 +78,18 @@ class Composer(Widget):
 
     def __init__(self, offers: Offers, past: PromptHistory, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._offers = offers
         self._past = past
         self._walk = Walk(past)
         self._attached = Attachments()
         self._sent: Draft | None = None
+        self._is_prefixed = False
+        """Ctrl+X was the latest key."""
         self._choices = Choices()
         self._mark = Static("›", classes="composer--mark", markup=False)
-        self._entry = TextEntry()
+        self._entry = TextEntry(self._handle)
         self._hint = Static("", classes="composer--hint", markup=False)
-        self._wanted: Wanted | None = None
-        self._settled: str | None = None
-        """A text for which nothing is offered: it came as a whole."""
+        self._completer = Completer(self, offers, self._choices, self._entry)
+        self._search = HistorySearch(past, self._choices)
 
     def compose(self) -> ComposeResult:
         yield self._choices
@@ -109,51 +114,51 @@ class Composer(Widget):
 
     def put(self, text: str) -> None:
         """Words to go on with, such as those that a rewind took back."""
+        self._walk = Walk(self._past)
         self._load(Draft(accepted(text)))
 
     def clear(self) -> None:
-        self._load(Draft(""))
+        self.put("")
 
     def put_back(self) -> None:
         """What was sent last could not be: it returns, before what was written since."""
         if self._sent is None:
             return
-        since, text = self.draft, self._attached.adopt(self._sent)
-        self._show(f"{text}\n{since.text}" if since.text else text, shell=self._sent.shell)
+        sent, since = self._sent, self._entry.text
+        text = self._attached.adopt(sent)
+        self._show(f"{text}\n{since}" if since else text, shell=sent.shell)
         self._sent = None
-
-    def _load(self, draft: Draft) -> None:
-        self._show(self._attached.adopt(draft), shell=draft.shell)
-
-    def _show(self, text: str, *, shell: bool) -> None:
-        self.shell = shell
-        self._settled = text
-        self._entry.rewrite(text)
-        self._close()
-
-    def _send(self) -> None:
-        draft = self.draft
-        text = released(self._attached.unfold(draft.text))
-        if not text.strip():
-            return
-        self._past.add(draft)
-        self._sent = draft
-        pictures = self._attached.pictures(draft.text)
-        self._attached, self._walk = Attachments(), Walk(self._past)
-        self._entry.load_text("")
-        self.shell = False
-        self._close()
-        self.say(self._past.trouble)
-        self.post_message(self.ShellWanted(text) if draft.shell else self.Submitted(text, pictures))
 
     def say(self, hint: str) -> None:
         """A word below the text, until the next key."""
         self._hint.update(one_line(hint, 400))
         self._hint.set_class(bool(hint), "-said")
 
-    def watch_placeholder(self, placeholder: str) -> None:
-        from textual.content import Content
+    def _load(self, draft: Draft, *, to_first_line: bool = False) -> None:
+        self._show(self._attached.adopt(draft), shell=draft.shell, to_first_line=to_first_line)
 
+    def _show(self, text: str, *, shell: bool, to_first_line: bool = False) -> None:
+        self.shell = shell
+        self._search.leave()
+        self._entry.rewrite(text, to_first_line=to_first_line)
+        self._completer.close(whole=True)
+
+    def _send(self) -> None:
+        draft = self.draft
+        text = released(self._attached.unfold(draft.text))
+        if not text.strip():
+            return
+        pictures = self._attached.pictures(draft.text)
+        self._past.add(draft)
+        self._sent = draft
+        self._attached, self._walk = Attachments(), Walk(self._past)
+        self._entry.load_text("")
+        self.shell = False
+        self._completer.close()
+        self.say(self._past.trouble)
+        self.post_message(self.ShellWanted(text) if draft.shell else self.Submitted(text, pictures))
+
+    def watch_placeholder(self, placeholder: str) -> None:
         self._entry.placeholder = Content(placeholder)
 
     def watch_shell(self, shell: bool) -> None:
@@ -162,15 +167,39 @@ class Composer(Widget):
 
     # Keys
 
-    async def on_key(self, event: events.Key) -> None:
-        handled = self._handle(event.key)
-        if handled:
-            event.stop()
-            event.prevent_default()
-
-    def _handle(self, key: str) -> bool:
-        if self._choices.is_open and self._handle_choosing(key):
+    def _handle(self, key: str, character: str | None) -> bool:
+        """Judge a key before the text does; True when that is all."""
+        if self._hint.has_class("-said"):
+            self.say("")
+        if self._is_prefixed:
+            self._is_prefixed = False
+            if key == "ctrl+e":
+                self._edit_outside()
             return True
+        if self._search.is_on:
+            return self._handle_searching(key, character)
+        if self._choices.is_open and self._completer.handle(key):
+            return True
+        return self._handle_empty(key) or self._handle_writing(key)
+
+    def _handle_empty(self, key: str) -> bool:
+        """What some keys mean while nothing is written."""
+        if not self._entry.is_empty:
+            return False
+        match key:
+            case "exclamation_mark" if not self.shell:
+                self.shell = True
+            case "backspace" | "ctrl+h" | "escape" if self.shell:
+                self.shell = False
+            case "question_mark" if not self.shell:
+                self.post_message(self.KeysWanted())
+            case "ctrl+d":
+                self.post_message(self.Emptied())
+            case _:
+                return False
+        return True
+
+    def _handle_writing(self, key: str) -> bool:
         match key:
             case "enter":
                 self._enter()
@@ -178,31 +207,42 @@ class Composer(Widget):
                 self._up()
             case "down" | "ctrl+n":
                 self._down()
-            case "ctrl+d" if self.is_empty:
-                self.post_message(self.Emptied())
+            case "tab":
+                self._unfold_before()
             case "ctrl+d":
                 self._entry.action_delete_right()
-            case "tab":
-                pass
+            case "ctrl+r":
+                self._completer.close()
+                self._search.begin()
+            case "ctrl+v" | "alt+v":
+                self.run_worker(self._paste_picture(), group="clipboard", exclusive=True)
+            case "ctrl+g":
+                self._edit_outside()
+            case "ctrl+x":
+                self._is_prefixed = True
             case _:
                 return False
         return True
 
-    def _handle_choosing(self, key: str) -> bool:
+    def _handle_searching(self, key: str, character: str | None) -> bool:
+        """Keys that move the cursor or change the text take what was found first."""
+        if self._search.handle(key, character):
+            return True
         match key:
-            case "up" | "ctrl+p":
-                self._choices.move(-1)
-            case "down" | "ctrl+n":
-                self._choices.move(1)
-            case "escape":
-                self._close()
-            case "tab":
-                self._take()
-            case "enter" if not self._is_complete():
-                self._take()
+            case "escape" | "ctrl+g":
+                self._search.leave()
+            case "enter" | "tab":
+                self._take_found()
+            case _ if key in TextEntry.KEYS:
+                self._take_found()
+                return False
             case _:
                 return False
         return True
+
+    def _take_found(self) -> None:
+        if (found := self._search.take()) is not None:
+            self._load(found)
 
     def _enter(self) -> None:
         if self._entry.before.endswith("\\"):
@@ -215,7 +255,7 @@ class Composer(Widget):
         if not self._entry.is_at_first_line():
             self._entry.action_cursor_up()
         elif (older := self._walk.older(self.draft)) is not None:
-            self._load(older)
+            self._load(older, to_first_line=True)
 
     def _down(self) -> None:
         if not self._entry.is_at_last_line():
@@ -223,65 +263,89 @@ class Composer(Widget):
         elif (newer := self._walk.newer(self.draft)) is not None:
             self._load(newer)
 
-    # Pasting
-
-    def on_text_entry_pasted(self, event: TextEntry.Pasted) -> None:
-        text = accepted(event.text)
-        self._entry.write(self._attached.fold(text) if is_long(text) else text)
-
-    # Completing
-
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         event.stop()
-        self._offer()
+        self._completer.offer(shell=self.shell)
 
     def on_text_area_selection_changed(self, event: TextArea.SelectionChanged) -> None:
         event.stop()
-        self._offer()
+        self._completer.offer(shell=self.shell)
 
-    def _offer(self) -> None:
-        row, _ = self._entry.cursor_location
-        now = None if self.shell else wanted(row, self._entry.before)
-        if self._settled is not None and self._settled == self._entry.text:
-            now = None
-        if now == self._wanted:
+    # Pastes
+
+    def on_text_entry_pasted(self, event: TextEntry.Pasted) -> None:
+        event.stop()
+        self.say("")
+        text = accepted(event.text)
+        if self._search.is_on:
+            self._search.type(text)
+        elif paths := dropped_pictures(event.text):
+            self._attach_files(paths, text)
+        elif not is_long(text):
+            self._entry.write(text)
+        elif (mark := self._folded(text)) is not None:
+            self._unfold(mark)
+        else:
+            self._entry.write(self._attached.fold(text))
+            self.say(_UNFOLDING)
+
+    def _folded(self, text: str) -> Mark | None:
+        marks = self._entry.marks()
+        return next((mark for mark in marks if self._attached.pasted(mark.text) == text), None)
+
+    def _unfold_before(self) -> None:
+        if (mark := self._entry.mark_before()) is not None:
+            self._unfold(mark)
+
+    def _unfold(self, mark: Mark) -> None:
+        text = self._attached.pasted(mark.text)
+        if text is None:
             return
-        self._wanted = now
-        match now:
-            case None:
-                self._choices.close()
-            case Wanted(kind=Kind.COMMAND):
-                self._choices.open(command_choices(now.typed, self._offers.commands()))
-            case _:
-                self.run_worker(self._find_files(now), group="files", exclusive=True)
+        if len(text) > LONGEST_SHOWN:
+            self.say("this is too long to be shown here; Ctrl+G opens it in your editor")
+        else:
+            self._entry.write_over(mark, text)
 
-    async def _find_files(self, sought: Wanted) -> None:
-        paths = await self._offers.files(searched_path(sought.typed))
-        if sought == self._wanted:
-            self._choices.open(mention_choices(sought.typed, paths))
+    # Pictures
 
-    def _is_complete(self) -> bool:
-        """Whether a command's whole name is there, which Enter sends."""
-        chosen, sought = self._choices.chosen, self._wanted
-        return (
-            sought is not None
-            and sought.kind is Kind.COMMAND
-            and chosen is not None
-            and chosen.written == f"/{sought.typed}"
-        )
+    def _attach_files(self, paths: list[Path], text: str) -> None:
+        """Put pictures in, or the words as they are when one cannot be sent."""
+        try:
+            pictures = [load_picture(str(path)) for path in paths]
+        except PictureError as error:
+            self._entry.write(text)
+            self.say(str(error))
+        else:
+            self._put_in(pictures)
 
-    def _take(self) -> None:
-        chosen, sought = self._choices.chosen, self._wanted
-        if chosen is None or sought is None:
+    def _put_in(self, pictures: list[str]) -> None:
+        there = len(self._attached.pictures(self._entry.text))
+        if there + len(pictures) > MAX_IMAGES:
+            self.say(f"at most {MAX_IMAGES} images can be sent at once")
             return
-        row, column = self._entry.cursor_location
-        written = chosen.written if chosen.goes_on else f"{chosen.written} "
-        self._entry.replace(written, (row, sought.start), (row, column))
-        self._entry.move_cursor((row, sought.start + len(written)))
-        self._choices.close()
+        self._entry.write(" ".join(map(self._attached.attach, pictures)))
 
-    def _close(self) -> None:
-        """Nothing is offered until something else is typed."""
-        row, _ = self._entry.cursor_location
-        self._wanted = wanted(row, self._entry.before)
-        self._choices.close()
+    async def _paste_picture(self) -> None:
+        try:
+            self._put_in([await clipboard_picture()])
+        except PictureError as error:
+            self.say(str(error))
+
+    # The person's own editor
+
+    def _edit_outside(self) -> None:
+        self.run_worker(self._edit(), group="editor", exclusive=True)
+
+    async def _edit(self) -> None:
+        text = self._attached.spread(self._entry.text)
+        try:
+            changed = await edited(self.app, text)
+        except EditorError as error:
+            self.say(str(error))
+            return
+        if not text.endswith("\n"):
+            changed = changed.removesuffix("\n")
+        gathered = self._attached.gather(changed)
+        if len(gathered) > LONGEST_SHOWN:
+            gathered = self._attached.fold(gathered)
+        self._show(gathered, shell=self.shell)

@@ -75,7 +75,7 @@ class Draft(Struct, frozen=True):
 
 
 class Attachments:
-    """What the marks of a draft stand for. Numbers are not given twice, so that undoing works."""
+    """What the marks of a draft stand for; nothing is forgotten, so that undoing works."""
 
     def __init__(self) -> None:
         self._pasted: dict[int, str] = {}
@@ -83,8 +83,7 @@ class Attachments:
 
     def fold(self, text: str) -> str:
         """A mark for an accepted text."""
-        number = len(self._pasted) + 1
-        self._pasted[number] = text
+        number = _number(self._pasted, text)
         lines = text.count("\n") + (not text.endswith("\n"))
         size = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
         unseen = sum(1 for _ in unseen_places(text))
@@ -92,9 +91,7 @@ class Attachments:
         return f"{OPEN}pasted text #{number}, {size}{hidden}{SHUT}"
 
     def attach(self, picture: str) -> str:
-        number = len(self._pictures) + 1
-        self._pictures[number] = picture
-        return f"{OPEN}image #{number}{SHUT}"
+        return f"{OPEN}image #{_number(self._pictures, picture)}{SHUT}"
 
     def pasted(self, mark: str) -> str | None:
         """The folded text; None for other marks."""
@@ -119,6 +116,19 @@ class Attachments:
         found = (match for match in _MARK.finditer(text) if not _is_paste(match[0]))
         return tuple(self._pictures[int(match[1])] for match in found)
 
+    def spread(self, text: str) -> str:
+        """For an editor, where marks are plain words: `gather` knows them again."""
+        return released(_MARK.sub(lambda mark: self.pasted(mark[0]) or visible(mark[0]), text))
+
+    def gather(self, text: str) -> str:
+        """What came back from there, with marks for what there was before."""
+        text = accepted(text)
+        for pasted in sorted(self._pasted.values(), key=len, reverse=True):
+            text = text.replace(pasted, self.fold(pasted))
+        for number in self._pictures:
+            text = text.replace(f"[image #{number}]", f"{OPEN}image #{number}{SHUT}")
+        return text
+
     def draft(self, text: str, *, shell: bool) -> Draft:
         """What is written, with just what belongs to it."""
         found = [(int(match[1]), _is_paste(match[0])) for match in _MARK.finditer(text)]
@@ -139,6 +149,16 @@ class Attachments:
             return self.attach(draft.pictures[number]) if number in draft.pictures else ""
 
         return _MARK.sub(renumber, draft.text)
+
+
+def _number(known: dict[int, str], thing: str) -> int:
+    """The same thing has the same number."""
+    for number, other in known.items():
+        if other == thing:
+            return number
+    number = len(known) + 1
+    known[number] = thing
+    return number
 
 
 def _is_paste(mark: str) -> bool:

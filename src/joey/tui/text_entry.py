@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
+from msgspec import Struct
 from rich.style import Style
 from rich.text import Text
 from textual import events
@@ -17,6 +19,15 @@ from textual.widgets.text_area import Selection
 from joey.tui import drafts
 
 _BLANK_WORD = re.compile(r"\S+\s*$")
+
+
+class Mark(Struct, frozen=True):
+    """Where one stands."""
+
+    row: int
+    start: int
+    end: int
+    text: str
 
 
 class TextEntry(TextArea, inherit_bindings=False):
@@ -61,6 +72,13 @@ class TextEntry(TextArea, inherit_bindings=False):
         Binding("ctrl+j,shift+enter,alt+enter,ctrl+enter", "new_line", show=False),
     ]
 
+    KEYS = frozenset(
+        key
+        for binding in BINDINGS
+        if isinstance(binding, Binding)
+        for key in binding.key.split(",")
+    )
+
     class Pasted(Message):
         """Something came from the terminal or its clipboard."""
 
@@ -68,8 +86,10 @@ class TextEntry(TextArea, inherit_bindings=False):
             super().__init__()
             self.text = text
 
-    def __init__(self) -> None:
+    def __init__(self, intercept: Callable[[str, str | None], bool]) -> None:
+        """`intercept` is asked first about every key; True: it is done with it."""
         super().__init__(highlight_cursor_line=False)
+        self._intercept = intercept
         self.cursor_blink = False
         self.match_cursor_bracket = False
         self._killed = ""
@@ -91,21 +111,27 @@ class TextEntry(TextArea, inherit_bindings=False):
         result = self.replace(text, *self.selection, maintain_selection_offset=False)
         self.move_cursor(result.end_location)
 
-    def rewrite(self, text: str) -> None:
+    def rewrite(self, text: str, *, to_first_line: bool = False) -> None:
         """Put something else into the place of all; undoing brings it back."""
         self.history.checkpoint()
         self.replace(text, self.document.start, self.document.end)
         self.history.checkpoint()
-        self.move_cursor(self.document.end)
+        self.move_cursor((0, len(self.document[0])) if to_first_line else self.document.end)
 
-    def mark_before(self) -> tuple[Location, Location, str] | None:
-        """The mark that ends at the cursor."""
+    def marks(self) -> Iterator[Mark]:
+        for row, line in enumerate(self.document.lines):
+            yield from (Mark(row, *span, line[slice(*span)]) for span in drafts.marks(line))
+
+    def mark_before(self) -> Mark | None:
+        """The one that ends at the cursor."""
         row, column = self.cursor_location
         line = self.document[row]
-        for start, end in drafts.marks(line):
-            if end == column:
-                return (row, start), (row, end), line[start:end]
-        return None
+        spans = (span for span in drafts.marks(line) if span[1] == column)
+        return next((Mark(row, *span, line[slice(*span)]) for span in spans), None)
+
+    def write_over(self, mark: Mark, text: str) -> None:
+        result = self.replace(text, (mark.row, mark.start), (mark.row, mark.end))
+        self.move_cursor(result.end_location)
 
     def is_at_first_line(self) -> bool:
         return self.navigator.is_first_wrapped_line(self.cursor_location)
@@ -164,8 +190,8 @@ class TextEntry(TextArea, inherit_bindings=False):
     # Keys
 
     async def on_key(self, event: events.Key) -> None:
-        # Enter is the composer's.
-        if event.key == "enter":
+        if self._intercept(event.key, event.character):
+            event.stop()
             event.prevent_default()
 
     def on_paste(self, event: events.Paste) -> None:

@@ -6,6 +6,7 @@ import os
 import select
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
 
@@ -23,12 +24,14 @@ _POLL = 100
 """Milliseconds."""
 _FOLDERS = ("node_modules", "bower_components", "__pycache__", "site-packages", "venv", "vendor")
 _GENERATED = ("*.min.js", "*.min.css", "*.map", "*.lock", "*-lock.json", "*-lock.yaml", "*.svg")
-_ARGUMENTS = (
-    *("--no-config", "--no-messages", "--no-require-git"),
-    *("--files", "--null", "--max-filesize=1M"),
+_ARGUMENTS = ("--no-config", "--no-messages", "--no-require-git", "--files", "--null")
+_WORTH_READING = (
+    "--max-filesize=1M",
     *(f"--glob=!{name}/" for name in _FOLDERS),
     *(f"--glob=!{name}" for name in _GENERATED),
 )
+MOST_NAMES = 500_000
+_WORTH_NAMING = ("--hidden", "--glob=!.git/", "--glob=!.git")
 
 
 class _UnlistedError(Exception):
@@ -47,24 +50,37 @@ def every_file(files: LocalFiles, stop: Event | None = None) -> Listing:
         ToolError: there is no ripgrep, the workspace is no project but the home of many, or it
             cannot be walked.
     """
+    return _listed(files, _WORTH_READING, MOST_FILES, stop or Event())
+
+
+def every_name(files: LocalFiles, stop: Event | None = None) -> Listing:
+    """As `every_file`, with hidden, large and generated files: all that a person may point at.
+
+    Raises:
+        ToolError
+    """
+    return _listed(files, _WORTH_NAMING, MOST_NAMES, stop or Event())
+
+
+def _listed(files: LocalFiles, chosen: Sequence[str], most: int, stop: Event) -> Listing:
     if is_too_wide(files.root):
         raise ToolError(f"{files.root} is too wide to be indexed. Use search_files.")
     # What stands behind the last separator is nothing, or half a path.
     try:
-        *paths, _ = os.fsdecode(_printed(files.root, stop or Event())).split("\0")
+        *paths, _ = os.fsdecode(_printed(files.root, chosen, stop)).split("\0")
     except (OSError, _UnlistedError) as error:
         raise ToolError(
             f"The files of {files.root} cannot be listed: {error} Use search_files."
         ) from error
     found = [path for path in paths if path.isprintable() or printable_name(path) == path]
-    cut = len(found) > MOST_FILES
-    return Listing(tuple(sorted(found)[:MOST_FILES] if cut else found), truncated=cut)
+    cut = len(found) > most
+    return Listing(tuple(sorted(found)[:most] if cut else found), truncated=cut)
 
 
-def _printed(root: Path, stop: Event) -> bytes:
+def _printed(root: Path, chosen: Sequence[str], stop: Event) -> bytes:
     """ripgrep's list. It takes rules of the file that it is given to begin where it stands."""
     with subprocess.Popen(
-        command([*_ARGUMENTS, f"--ignore-file={NAME}"]),
+        command([*_ARGUMENTS, *chosen, f"--ignore-file={NAME}"]),
         cwd=root,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

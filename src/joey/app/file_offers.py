@@ -1,0 +1,166 @@
+"""The files that a person may mean by what they have typed.
+
+The list of all names is kept in memory and made again in the background when it is older than a
+few seconds; looking through it happens in a thread, so nobody who types ever waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from heapq import nsmallest
+from itertools import accumulate, islice
+from threading import Event
+
+from joey.errors import ToolError
+from joey.workspace.files import LocalFiles
+from joey.workspace.inventory import every_name
+
+log = logging.getLogger(__name__)
+
+MOST = 50
+_STALE = 5.0
+"""Seconds."""
+_ENOUGH = 1_000
+"""Hits that are compared; those that lie deepest are not looked at."""
+_SATISFYING = 10
+"""With so many hits, names that only have the same letters are not wanted."""
+_PORTION = 5_000
+"""Names that are looked at before another thread may go on."""
+
+
+class FileOffers:
+    def __init__(self, files: LocalFiles) -> None:
+        self._files = files
+        self._names = Names(())
+        self._listed_at = 0.0
+        self._listing: asyncio.Task[None] | None = None
+        self._stop = Event()
+
+    async def find(self, typed: str) -> Sequence[str]:
+        """Paths that fit, best first; folders end with `/`. Empty where nothing can be listed."""
+        listing = self._listing
+        if listing is None and time.monotonic() - self._listed_at > _STALE:
+            listing = self._listing = asyncio.create_task(self._list())
+        if not self._listed_at and listing is not None:
+            # Who stops waiting, because they typed on, does not stop the listing.
+            await asyncio.shield(listing)
+        return await asyncio.to_thread(self._find, self._names, typed)
+
+    async def close(self) -> None:
+        self._stop.set()
+        if self._listing is not None:
+            await asyncio.gather(self._listing, return_exceptions=True)
+
+    def _find(self, names: Names, typed: str) -> list[str]:
+        """Without what `.rooignore` hides by now, or by rules that ripgrep reads otherwise."""
+        hides = self._files.rules.hides
+        return [
+            path
+            for path in names.find(typed)
+            if not hides(path.rstrip("/"), is_dir=path.endswith("/"))
+        ]
+
+    async def _list(self) -> None:
+        try:
+            self._names = await asyncio.to_thread(self._all_names)
+        except ToolError as error:
+            log.info("no files are offered: %s", error)
+        finally:
+            self._listed_at = time.monotonic()
+            self._listing = None
+
+    def _all_names(self) -> Names:
+        paths = sorted(every_name(self._files, self._stop).entries)
+        return self._names if paths == self._names.listed else Names(paths)
+
+
+class Names:
+    """All names of a workspace, with the folders in which they are, in small letters.
+
+    They stand in two long texts, a line each, because nothing looks through so many names faster
+    than a search for a word in a text.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.listed = paths
+        folders = _folders(paths)
+        self._paths = sorted((*folders, *paths), key=lambda path: (_depth(path), path))
+        self._lows = [path.lower() for path in self._paths]
+        self._whole = _Lines(self._lows)
+        self._last = _Lines([_last_part(low) for low in self._lows])
+
+    def find(self, typed: str, most: int = MOST) -> list[str]:
+        """Names whose last part begins so come first, then those that have it somewhere, then
+        those that have its letters in this order."""
+        low = typed.lower()
+        found: dict[int, None] = {}
+        for hits in (self._beginning(low), self._having(low), self._spelling(low)):
+            best = nsmallest(most, hits, key=lambda number: self._rank(number, low))
+            found.update(dict.fromkeys(best))
+            if len(found) >= _SATISFYING:
+                break
+        return [self._paths[number] for number in islice(found, most)]
+
+    def _beginning(self, low: str) -> Iterator[int]:
+        return islice(self._last.finding(f"\n{low}"), _ENOUGH)
+
+    def _having(self, low: str) -> Iterator[int]:
+        return islice(self._whole.finding(low), _ENOUGH)
+
+    def _spelling(self, low: str) -> Iterator[int]:
+        return islice(self._whole.spelling(low), _ENOUGH)
+
+    def _rank(self, number: int, low: str) -> tuple[bool, bool, int, str]:
+        path = self._lows[number]
+        last = _last_part(path)
+        return last != low, low not in last, len(path), path
+
+
+class _Lines:
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._text = "\n".join(("", *lines, ""))
+        ends = accumulate(len(line) + 1 for line in lines)
+        self._starts = [0, *ends]
+        """Where the line ends stand before each line."""
+
+    def finding(self, word: str) -> Iterator[int]:
+        """The numbers of the lines that have it, each once."""
+        at = self._text.find(word)
+        while at >= 0:
+            number = bisect_right(self._starts, at) - 1
+            if number >= len(self._starts) - 1:
+                return
+            yield number
+            at = self._text.find(word, self._starts[number + 1])
+
+    def spelling(self, word: str) -> Iterator[int]:
+        """The numbers of the lines that have its letters in this order."""
+        letters = "".join(f"[^\n{re.escape(letter)}]*{re.escape(letter)}" for letter in word)
+        pattern = re.compile(f"\n{letters}")
+        for first in range(0, len(self._starts) - 1, _PORTION):
+            last = min(first + _PORTION, len(self._starts) - 1)
+            for hit in pattern.finditer(self._text, self._starts[first], self._starts[last]):
+                yield bisect_right(self._starts, hit.start()) - 1
+
+
+def _depth(path: str) -> int:
+    return path.count("/", 0, -1)
+
+
+def _last_part(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def _folders(paths: Sequence[str]) -> set[str]:
+    folders: set[str] = set()
+    for path in paths:
+        folder = path[: path.rfind("/") + 1]
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = folder[: folder.rfind("/", 0, -1) + 1]
+    return folders
