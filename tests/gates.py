@@ -338,3 +338,4 @@ VARIABLES: dict[str, str] = {
     "JOEY_ACTIVE": "set to `1` for commands, hooks, MCP servers and tools of your own; not read",
     "ROO_ACTIVE": "set to `true` for the same; not read",
 }
+    "JOEY_PLAIN": "of the process: a conversation line by line instead of the screen",

@@ -1,4 +1,4 @@
-"""A terminal with the real program in it: what it draws, and keys to press."""
+"""A terminal with the real program in it, line by line: what it draws, and keys to press."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ async def terminal(joey: Joey, *arguments: str, columns: int = 100) -> AsyncIter
         stdin=slave,
         stdout=slave,
         stderr=slave,
-        env=joey.env,
+        env={**joey.env, "JOEY_PLAIN": "1"},
         cwd=joey.workspace,
         start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from joey.app.benches import make_bench
+from joey.app.file_offers import FileOffers
 from joey.app.indexes import CodeIndexes
 from joey.app.servers import Servers
 from joey.app.worktrees import worktrees_folder
@@ -20,6 +21,7 @@ from joey.stores.memory import MemoryStore
 from joey.tools.registry import Registry, default_tools
 from joey.workspace.checkpoints.stores import CheckpointStores
 from joey.workspace.clock import SystemClock
+from joey.workspace.files import LocalFiles
 
 
 def open_engine(
@@ -46,6 +48,11 @@ def open_engine(
         return make_bench(options, registry, servers, indexes, checkpoints, worktrees, home, env)
 
     return Engine(store, SystemClock(), bench)
+
+
+def open_file_offers(workspace: Path) -> FileOffers:
+    """The files of a workspace, for those who type their names."""
+    return FileOffers(LocalFiles(workspace))
 
 
 def open_store(home: Path | None = None, env: Mapping[str, str] | None = None) -> Store:

@@ -166,6 +166,11 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         help="the result is JSON that fits this schema; anything else is not accepted",
     )
     group.add_argument("--debug", action="store_true", help="log to stderr, and show tracebacks")
+    group.add_argument(
+        "--plain",
+        action="store_true",
+        help="a conversation line by line instead of the screen (also JOEY_PLAIN=1, TERM=dumb)",
+    )
 
 
 def _add_task(group: argparse._ArgumentGroup) -> None:

@@ -33,8 +33,21 @@ def export_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:
     if arguments.output is None:
         write_out(data)
         return
-    path = Path(arguments.output)
-    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if arguments.force else os.O_EXCL)
+    _write(data, Path(arguments.output), force=arguments.force)
+
+
+def write_markdown(store: Store, index: TaskIndex, task_id: str, path: Path) -> None:
+    """A task as a document, in the place of an earlier one of it.
+
+    Raises:
+        UsageError: it cannot be written there.
+    """
+    task = find_task(index.starting(task_id), task_id)
+    _write(_document(store, index, task, "markdown"), path, force=True)
+
+
+def _write(data: bytes, path: Path, *, force: bool) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
     try:
         with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
             file.write(data)

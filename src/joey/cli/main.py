@@ -7,6 +7,7 @@ loads none of it.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -70,6 +71,17 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
 
             return run_trust(arguments)
         case "permissions":
+def _converse(arguments: argparse.Namespace) -> ExitCode:
+    """On a screen, or line by line: for screen readers, and terminals that can do no more."""
+    if arguments.plain or os.environ.get("JOEY_PLAIN") or os.environ.get("TERM") == "dumb":
+        from joey.cli.converse import run_conversation
+
+        return run_conversation(arguments)
+    from joey.cli.screen import run_screen
+
+    return run_screen(arguments)
+
+
             from joey.cli.permissions import run_permissions
 
             return run_permissions(arguments)
@@ -90,9 +102,7 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
 
             return run_demo(arguments)
         case _ if _is_conversation(arguments):
-            from joey.cli.converse import run_conversation
-
-            return run_conversation(arguments)
+            return _converse(arguments)
         case _ if arguments.input_format == "stream-json":
             from joey.cli.stdin_stream import run_stream
 
@@ -114,8 +124,6 @@ def _open_missing_streams() -> None:
     """Whoever started us may have closed some of them; their numbers must not go to other files."""
     if sys.stdin is not None and sys.stdout is not None and sys.stderr is not None:
         return
-    import os
-
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(fd, True)
     os.close(fd)

@@ -43,6 +43,11 @@ class RunningCommand(Protocol):
         """The end, or None when `patience` seconds passed first (it keeps running)."""
         ...
 
+    def leave(self) -> bool:
+        """Let whoever waits for it go on, as if their patience were over; False when nobody has
+        to wait any more."""
+        ...
+
     async def kill(self) -> CommandEnd:
         """SIGTERM to the group, SIGKILL to whatever is left, and reap it."""
         ...
@@ -65,6 +70,10 @@ class Terminal(Protocol):
     @property
     def running(self) -> Sequence[RunningCommand]:
         """Commands of this task that were left in the background, finished or not."""
+        ...
+
+    def leave_running(self) -> bool:
+        """Leave the commands that are waited for in the background; False when there are none."""
         ...
 
     async def confinement(self) -> SandboxReport | None:

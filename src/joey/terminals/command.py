@@ -97,6 +97,8 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self._end: CommandEnd | None = None
         self._exited = asyncio.Event()
         self._over = asyncio.Event()
+        self._waits: set[asyncio.Timeout] = set()
+        """How long each of those waits who wait for it."""
         self._closed = asyncio.Event()
 
     # What the port promises
@@ -117,8 +119,10 @@ class LocalCommand(asyncio.SubprocessProtocol):
         return as_shown(self._intake.buffer.take_new(_NEW_OUTPUT))
 
     async def wait(self, patience: float | None = None) -> CommandEnd | None:
+        limit = asyncio.timeout(patience)
         try:
-            async with asyncio.timeout(patience):
+            async with limit:
+                self._waits.add(limit)
                 await self._over.wait()
         except TimeoutError:
             self.in_background = self.in_background or self._end is None
@@ -126,7 +130,16 @@ class LocalCommand(asyncio.SubprocessProtocol):
             if self._end is None:
                 await self.kill()
             raise
+        finally:
+            self._waits.discard(limit)
         return self._end
+
+    def leave(self) -> bool:
+        if self._end is not None:
+            return False
+        for limit in self._waits:
+            limit.reschedule(asyncio.get_running_loop().time())
+        return bool(self._waits)
 
     async def kill(self) -> CommandEnd:
         self._killed = self._killed or self._returncode is None

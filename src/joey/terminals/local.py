@@ -48,6 +48,10 @@ class LocalTerminal:
     def running(self) -> Sequence[RunningCommand]:
         return [command for command in self._commands if command.is_listed]
 
+    def leave_running(self) -> bool:
+        left = [command for command in self._commands if command.leave()]
+        return bool(left)
+
     async def start(
         self,
         command: str,

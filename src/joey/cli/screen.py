@@ -1,0 +1,83 @@
+"""`joey` on a terminal: opens the screen, and says goodbye when it is closed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from argparse import Namespace
+
+from joey.app import joey_home, open_engine
+from joey.app.first_profile import is_first_run
+from joey.app.secrecy import KNOWN
+from joey.cli import brought_along
+from joey.cli.exit_codes import ExitCode
+from joey.cli.launch import earlier_task, options_for, short_id, workspace_of
+from joey.cli.progress import total_cost
+from joey.cli.prompt import gather_prompt, load_images
+from joey.cli.screen_host import ScreenHost
+from joey.cli.signals import Interruption, interruptible
+from joey.client.local import Engine, Task
+from joey.display.wrapping import columns, wrap
+from joey.tui.app import Beginning, JoeyApp
+from joey.tui.prompt_history import FILE, PromptHistory
+
+
+def run_screen(arguments: Namespace) -> ExitCode:
+    prompt = gather_prompt(arguments.prompt, arguments.prompt_file, sys.stdin)
+    images = load_images(arguments.image)
+    brought_along.offer(workspace_of(arguments))
+    return asyncio.run(_run(arguments, prompt, images))
+
+
+async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> ExitCode:
+    async with open_engine(ephemeral=arguments.ephemeral) as engine:
+        earlier = earlier_task(engine, arguments)
+        is_new_here = not _names_model(arguments) and is_first_run()
+        if not is_new_here:
+            options_for(arguments, earlier, None)  # what is wrong is said before the screen opens
+        host = ScreenHost(engine, arguments, needs_model=is_new_here)
+        kept = None if arguments.ephemeral else joey_home(os.environ) / FILE
+        app = JoeyApp(
+            host,
+            PromptHistory(kept, host.workspace, KNOWN.blot),
+            Beginning(
+                prompt=prompt,
+                images=images,
+                task_id=None if earlier is None else earlier.id,
+                fork=arguments.fork,
+            ),
+        )
+        with interruptible(parts=True) as interruption:
+            code = await _show(app, interruption)
+        await host.close()
+        if app.defect is not None:
+            raise app.defect
+        session = app.dialogue.session
+        task = None if session is None else engine.find(session.id)
+        if task is not None:
+            await task.cancel()
+            if code is not ExitCode.HANGUP:  # nobody would read it
+                _say_goodbye(engine, task, ephemeral=arguments.ephemeral)
+    return code
+
+
+def _names_model(arguments: Namespace) -> bool:
+    return any((arguments.provider, arguments.base_url, arguments.profile))
+
+
+async def _show(app: JoeyApp, interruption: Interruption) -> ExitCode:
+    """Until it is closed; a signal closes it, and the terminal is as it was all the same."""
+    running = asyncio.ensure_future(app.run_async())
+    try:
+        await interruption.stoppable(asyncio.wait({running}))
+    except asyncio.CancelledError:
+        app.exit()
+    code = await running
+    return interruption.code or ExitCode(code or 0)
+
+
+def _say_goodbye(engine: Engine, task: Task, *, ephemeral: bool) -> None:
+    """The last line: what it cost, and how to go on."""
+    again = "" if ephemeral else f" · to go on: joey -r {short_id(task.id, engine.ids())}"
+    print(wrap(f"{total_cost(task.total_usage)}{again}", columns(sys.stdout)))

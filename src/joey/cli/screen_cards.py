@@ -1,0 +1,139 @@
+"""What the screen shows on request: findings, servers, permissions, skills."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+from rich.text import Text
+
+from joey.app import open_store, open_task_index
+from joey.app.customs import open_customs
+from joey.app.known_providers import known_providers
+from joey.app.local_servers import find_local_servers
+from joey.app.shelf import open_shelf
+from joey.cli.doctor import PROBES
+from joey.cli.export_tasks import write_markdown
+from joey.cli.probes import Status
+from joey.core.settings import Settings
+from joey.display.sanitise import one_line, sanitise
+from joey.ports import Mcp, TaskMetadata
+from joey.tui.host import Provider
+
+_MARKS = {Status.OK: ("✓", "green"), Status.WARN: ("!", "yellow"), Status.FAIL: ("✗", "red")}
+_SWITCHES = (
+    ("reading files here", "always_allow_read_only"),
+    ("reading files elsewhere", "always_allow_read_only_outside_workspace"),
+    ("changing files here", "always_allow_write"),
+    ("changing files elsewhere", "always_allow_write_outside_workspace"),
+    ("changing protected files", "always_allow_write_protected"),
+    ("commands", "always_allow_execute"),
+    ("another mode", "always_allow_mode_switch"),
+    ("subtasks", "always_allow_subtasks"),
+    ("MCP tools", "always_allow_mcp"),
+    ("the browser", "always_allow_browser"),
+)
+
+
+def about_task(task: TaskMetadata, status: str) -> str:
+    """`interrupted · yesterday's date · $0.12`."""
+    moment = datetime.fromtimestamp((task.updated or task.created) / 1000).astimezone()
+    cost = f" · ${task.total_cost:.2f}" if task.total_cost else ""
+    return f"{moment.strftime('%m-%d %H:%M')} · {status}{cost}"
+
+
+def doctor() -> Text:
+    text = Text("Doctor", "bold")
+    for probe in PROBES:
+        finding = probe()
+        mark, colour = _MARKS[finding.status]
+        text.append(f"\n{mark} ", colour).append(f"{finding.name}: {_indented(finding.found)}")
+        if finding.advice:
+            text.append(f"\n    {_indented(finding.advice)}", "dim")
+    return text
+
+
+def _indented(words: str) -> str:
+    return sanitise(words).replace("\n", "\n    ")
+
+
+def servers(workspace: Path, mcp: Mcp | None) -> Text:
+    text = Text("MCP servers", "bold")
+    shelf = open_shelf(workspace)
+    live = {} if mcp is None else {server.name: server for server in mcp.servers}
+    listed = shelf.listed()
+    for server in listed:
+        running = live.get(server.name)
+        state = running.status if running is not None else server.state
+        tools = f", {len(running.tools)} tools" if running is not None and running.tools else ""
+        text.append(f"\n  {one_line(server.name, 40)}", "cyan")
+        text.append(f"  {state}{tools}  {one_line(server.reached_by, 120)}", "dim")
+        if running is not None and running.error:
+            text.append(f"\n    {one_line(running.error, 300)}", "red")
+    if not listed:
+        text.append("\n  none; joey mcp add --help says how to add one", "dim")
+    for problem in shelf.problems:
+        text.append(f"\n  {sanitise(problem)}", "yellow")
+    return text
+
+
+def permissions(settings: Settings, confinement: str) -> Text:
+    text = Text("What joey may do without asking", "bold")
+    for about, name in _SWITCHES:
+        allowed = settings.auto_approval_enabled and bool(getattr(settings, name))
+        text.append(f"\n  {'✓' if allowed else '·'} ", "green" if allowed else "dim")
+        text.append(about, "" if allowed else "dim")
+    for title, patterns in (
+        ("commands that may run", settings.allowed_commands),
+        ("commands that never run", settings.denied_commands),
+        ("MCP tools that may be used", settings.allowed_mcp_tools),
+    ):
+        if patterns:
+            text.append(f"\n  {title}: ", "dim").append(one_line(", ".join(patterns), 1000))
+    sandbox = "switched off" if settings.sandbox == "off" else confinement or "being tried"
+    text.append(f"\n  sandbox: {sandbox}", "dim")
+    return text.append("\n  joey permissions explain says why for any command or file", "dim")
+
+
+def skills(workspace: Path) -> Text:
+    customs = open_customs(workspace)
+    found = {skill.name: skill for mode in customs.modes for skill in customs.skills(mode)}
+    text = Text("Skills", "bold")
+    for name, skill in sorted(found.items()):
+        text.append(f"\n  {one_line(name, 40)}", "cyan")
+        text.append(f"  {one_line(skill.description, 300)}", "dim")
+    if not found:
+        text.append("\n  none; they are folders with a SKILL.md below .roo/skills", "dim")
+    text.append("\n\nCommands of your own", "bold")
+    commands = customs.commands()
+    for command in commands:
+        text.append(f"\n  /{one_line(command.name, 40)}", "cyan")
+        text.append(f"  {one_line(command.description, 300)}", "dim")
+    if not commands:
+        text.append("\n  none; they are Markdown files below .roo/commands", "dim")
+    return text
+
+
+def export(task_id: str, workspace: Path) -> str:
+    """Raises UsageError."""
+    index = open_task_index()
+    try:
+        path = workspace / f"joey-{index.short_id(task_id)}.md"
+        write_markdown(open_store(), index, task_id, path)
+    finally:
+        index.close()
+    return str(path)
+
+
+async def providers(env: Mapping[str, str]) -> tuple[Provider, ...]:
+    """What runs on this machine comes first."""
+    found = await find_local_servers(env)
+    here = [Provider(server.provider, False, server.base_url, server.models) for server in found]
+    names = {server.provider for server in found}
+    others = (
+        Provider(each.name, each.needs_key, models=each.models)
+        for each in known_providers()
+        if each.name not in names
+    )
+    return (*here, *others)

@@ -1,0 +1,337 @@
+"""The screen's host: the engine and the files of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+from rich.text import Text
+
+from joey.app import open_store, open_task_index
+from joey.app.customs import open_customs
+from joey.app.first_profile import save_first_profile, save_found_server
+from joey.app.local_servers import LocalServer
+from joey.app.opening import open_file_offers
+from joey.app.options import remarks_on_settings
+from joey.app.sandboxing import check_unattended, sandbox_report
+from joey.app.servers import problems_of_servers
+from joey.app.setup import Setup
+from joey.cli import screen_cards
+from joey.cli.launch import MOST_REMARKS, earlier_task, options_for, short_id, workspace_of
+from joey.cli.own_shell import run_in_shell
+from joey.cli.progress import describe_cost
+from joey.cli.revision_text import describe
+from joey.cli.screen_standing import branch_of, permissions_of, shown_folder
+from joey.cli.slash_names import slash_names
+from joey.cli.task_table import status_of
+from joey.client.local import Engine, Task, TaskOptions
+from joey.client.session import Session
+from joey.core.event_base import TokenUsage
+from joey.core.events import MessageUnqueued, ModeSwitched
+from joey.core.rewinding import RewindPreview
+from joey.core.settings import Settings
+from joey.core.todos import Todo
+from joey.errors import ConfigError, UserError
+from joey.ports import Level
+from joey.ports.task_index import TaskQuery
+from joey.tui.host import Entry, Host, Provider, Standing, Waiting
+from joey.tui.offers import Offer
+from joey.tui.slash_commands import own_offers
+
+KEPT = 3.0
+"""Seconds for which the names of commands are not read again."""
+MOST_TASKS = 200
+PROFILE = "profile:"
+
+
+class ScreenHost:
+    def __init__(self, engine: Engine, arguments: Namespace, *, needs_model: bool) -> None:
+        self._engine = engine
+        self._arguments = arguments
+        self._needs_model = needs_model
+        self._options: TaskOptions | None = None
+        self._offers: tuple[float, list[Offer]] = (-KEPT, [])
+        earlier = earlier_task(engine, arguments)
+        left_in = "" if earlier is None or arguments.workspace else earlier.workspace
+        self.workspace = Path(left_in) if left_in else workspace_of(arguments)
+        self._files = open_file_offers(self.workspace)
+        self._confinement = ""
+        self._probing = asyncio.ensure_future(self._probe())
+
+    async def close(self) -> None:
+        await self._files.close()
+        await asyncio.gather(self._probing, return_exceptions=True)
+
+    async def _probe(self) -> None:
+        report = await asyncio.to_thread(sandbox_report)
+        self._confinement = "no sandbox" if report.level is Level.NONE else "sandboxed"
+
+    # Options of tasks
+
+    def _fresh_options(self, task_id: str | None = None) -> TaskOptions:
+        """Those of a new task, or of one that goes on."""
+        if task_id is None:
+            return options_for(self._arguments, None, None)
+        known = next((t for t in self._engine.history() if t.id == task_id), None)
+        return options_for(self._arguments, known, None)
+
+    def _for_new(self) -> TaskOptions | None:
+        """What the next task would begin with; None as long as nothing would."""
+        if self._options is None:
+            try:
+                self._options = self._fresh_options()
+            except UserError:
+                return None
+        return self._options
+
+    def _settings(self, session: Session | None) -> Settings:
+        if session is not None:
+            return self._task(session).settings
+        options = self._for_new()
+        return (options and options.settings) or Settings()
+
+    def _task(self, session: Session) -> Task:
+        assert isinstance(session, Task)
+        return session
+
+    @property
+    def notifications(self) -> str:
+        return self._settings(None).notifications
+
+    # Tasks
+
+    async def begin(self, text: str, images: tuple[str, ...]) -> Session:
+        options = self._fresh_options()
+        if self._arguments.yes and options.settings is not None:
+            await check_unattended(options.settings)
+        return await self._engine.start(text, images=images, options=options)
+
+    async def open(self, task_id: str) -> Session:
+        options = self._fresh_options(task_id)
+        self._arguments.mode = None  # it was meant for the first task that is opened
+        return await self._engine.open(task_id, options=options)
+
+    async def fork(self, session: Session) -> Session:
+        options = self._fresh_options(session.id)
+        return await self._engine.fork(session.id, options=options)
+
+    async def release(self, session: Session) -> None:
+        await self._engine.release(self._task(session))
+
+    async def tasks(self) -> Sequence[Entry]:
+        if self._arguments.ephemeral:
+            return ()
+        return await asyncio.to_thread(self._find_tasks)
+
+    def _find_tasks(self) -> list[Entry]:
+        store, index = open_store(), open_task_index()
+        try:
+            query = TaskQuery(workspace=str(self.workspace), limit=MOST_TASKS)
+            found = index.find(query).found
+        finally:
+            index.close()
+        own = [each.task for each in found if not each.task.parent_id]
+        return [
+            Entry(
+                task.id,
+                task.title or task.id,
+                screen_cards.about_task(task, status_of(task, store)),
+            )
+            for task in own
+        ]
+
+    def short_id(self, session: Session) -> str:
+        return short_id(session.id, self._engine.ids())
+
+    def title(self, session: Session) -> str:
+        return self._task(session).recorder.facts.title
+
+    def remarks(self, session: Session) -> Sequence[str]:
+        task = self._task(session)
+        customs = task.bench.extras.customs
+        found = [] if customs is None else list(customs.warnings)
+        if task.bench.extras.mcp is not None:
+            found += problems_of_servers(task.bench.workspace)
+        return [*found, *remarks_on_settings()][:MOST_REMARKS]
+
+    # One task
+
+    def standing(self, session: Session | None) -> Standing:
+        settings = self._settings(session)
+        confined = "no sandbox" if settings.sandbox == "off" else self._confinement
+        if session is not None:
+            task = self._task(session)
+            mode, model = task.mode.slug, task.provider.model
+            name, window = model.id, model.context_window
+        else:
+            options = self._for_new()
+            mode = (options and options.mode) or settings.mode
+            name = options.profile.model if options and options.profile else "no model yet"
+            window = 0
+        return Standing(
+            mode=mode,
+            model=name,
+            folder=shown_folder(self.workspace),
+            branch=branch_of(self.workspace),
+            window=window,
+            permissions=permissions_of(settings),
+            sandbox=confined,
+        )
+
+    def usage(self, session: Session) -> TokenUsage:
+        return self._task(session).total_usage
+
+    def cost(self, session: Session) -> str:
+        return describe_cost(self.usage(session))
+
+    def todos(self, session: Session) -> Sequence[Todo]:
+        return self._task(session).recorder.facts.todos
+
+    def queue(self, session: Session) -> Sequence[Waiting]:
+        queued = self._task(session).recorder.facts.queue.values()
+        return [Waiting(each.id, each.text) for each in queued]
+
+    async def unqueue(self, session: Session, message_id: str) -> None:
+        task = self._task(session)
+        if message_id not in task.recorder.facts.queue:
+            raise UserError("joey has read it already")
+        task.publish(MessageUnqueued(ts=task.now(), id=message_id))
+        await task.recorder.commit()
+
+    async def condense(self, session: Session, wish: str) -> None:
+        await self._task(session).condense(wish)
+
+    def leave_command_running(self, session: Session) -> bool:
+        return self._task(session).bench.terminal.leave_running()
+
+    def preview_lines(self, session: Session, changes: RewindPreview) -> Sequence[str]:
+        rows = [msgspec.to_builtins(row) for row in session.rows]
+        return list(describe(changes, rows))
+
+    # What can be chosen
+
+    def modes(self, session: Session | None) -> Sequence[Entry]:
+        if session is not None:
+            task = self._task(session)
+            modes, current = task.bench.modes, task.mode.slug
+        else:
+            modes = open_customs(self.workspace).modes
+            current = self.standing(None).mode
+        return [
+            Entry(mode.slug, mode.slug, mode.description or mode.purpose, mode.slug == current)
+            for mode in modes
+        ]
+
+    async def choose_mode(self, session: Session | None, slug: str) -> None:
+        if session is None:
+            self._arguments.mode = slug
+            self._options = None
+            return
+        task = self._task(session)
+        if task.mode.slug != slug:
+            task.publish(ModeSwitched(ts=task.now(), mode=slug))
+            await task.recorder.commit()
+
+    def models(self, session: Session | None) -> Sequence[Entry]:
+        setup = Setup(workspace=self.workspace)
+        route = None if session is None else self._task(session).bench.route
+        profile = None if (options := self._for_new()) is None else options.profile
+        provider = (route and route.provider) or (profile.provider if profile else None)
+        current = self.standing(session).model
+        listed = dict.fromkeys((current, *setup.models(provider)))
+        entries = [Entry(name, name, provider or "", name == current) for name in listed if name]
+        for name, known in sorted(setup.preferences.profiles().profiles.items()):
+            about = f"{known.model or 'its usual model'} of {known.provider}"
+            entries.append(Entry(f"{PROFILE}{name}", f"profile {name}", about))
+        return entries
+
+    async def choose_model(self, session: Session | None, key: str) -> Session | None:
+        before = structs_of(self._arguments)
+        if key.startswith(PROFILE):
+            self._arguments.profile = key.removeprefix(PROFILE)
+            self._arguments.model = self._arguments.provider = self._arguments.base_url = None
+        else:
+            self._arguments.model = key
+        self._options = None
+        try:
+            options = self._fresh_options(None if session is None else session.id)
+        except UserError:
+            self._arguments.__dict__.update(before)
+            raise
+        if session is None:
+            return None
+        await self._engine.release(self._task(session))
+        return await self._engine.open(session.id, options=options)
+
+    def commands(self) -> Sequence[Offer]:
+        at, offers = self._offers
+        if time.monotonic() - at > KEPT:
+            try:
+                named = slash_names(self.workspace)
+            except UserError:
+                named = {}  # whoever begins a task hears what is wrong
+            own = own_offers()
+            names = {offer.name for offer in own}
+            offers = own + [Offer(n, about) for n, about in named.items() if n not in names]
+            self._offers = (time.monotonic(), offers)
+        return offers
+
+    async def files(self, typed: str) -> Sequence[str]:
+        return await self._files.find(typed)
+
+    # Cards
+
+    async def doctor(self) -> Text:
+        return await asyncio.to_thread(screen_cards.doctor)
+
+    async def servers(self, session: Session | None) -> Text:
+        mcp = None if session is None else self._task(session).bench.extras.mcp
+        return await asyncio.to_thread(screen_cards.servers, self.workspace, mcp)
+
+    async def permissions(self, session: Session | None) -> Text:
+        return screen_cards.permissions(self._settings(session), self._confinement)
+
+    async def skills(self) -> Text:
+        return await asyncio.to_thread(screen_cards.skills, self.workspace)
+
+    async def export(self, session: Session) -> str:
+        if self._arguments.ephemeral:
+            raise UserError("--ephemeral keeps no tasks, so there is none to export")
+        await self._task(session).save()
+        return await asyncio.to_thread(screen_cards.export, session.id, self.workspace)
+
+    async def run(self, command: str, tell: Callable[[str], None]) -> str:
+        return await run_in_shell(command, self.workspace, os.environ, tell)
+
+    # First run
+
+    def needs_model(self) -> bool:
+        return self._needs_model
+
+    async def providers(self) -> tuple[Provider, ...]:
+        return await screen_cards.providers(os.environ)
+
+    async def remember(self, provider: Provider, key: str, model: str) -> None:
+        try:
+            if provider.found_at:
+                server = LocalServer(provider.name, provider.found_at, provider.models)
+                save_found_server(server, model)
+            else:
+                save_first_profile(provider=provider.name, model=model, key=key or None)
+        except ConfigError as error:
+            raise UserError(str(error)) from error
+        self._needs_model = False
+        self._options = None
+
+
+def structs_of(arguments: Namespace) -> dict[str, object]:
+    """What the flags say now, to be able to go back to it."""
+    return dict(vars(arguments))
+
+
+_fits: type[Host] = ScreenHost

@@ -1,0 +1,355 @@
+"""The screen: a conversation that fills it, and below what is asked, written and told.
+
+It shows one task at a time. What happens to the task is the dialogue's business, what a command
+does is an errand's; here is where things stand, and which key means what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from time import monotonic
+from typing import Any, ClassVar
+
+from msgspec import Struct, structs
+from textual.actions import SkipAction
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+
+from joey.client.session import Session
+from joey.core.asks import Answer, AskKind
+from joey.core.event_base import TokenUsage
+from joey.core.events import PASSING, Event, UsageChanged
+from joey.display.answers import answer_of
+from joey.display.sanitise import one_line
+from joey.errors import UserError
+from joey.tui.choices import Choices
+from joey.tui.composer import Composer
+from joey.tui.conversation import Conversation
+from joey.tui.dialogue import Asked, Dialogue
+from joey.tui.doings import doing_of
+from joey.tui.errands import Errands
+from joey.tui.front import Front
+from joey.tui.host import Entry, Host, Waiting
+from joey.tui.keys import key_help
+from joey.tui.manners import Manners
+from joey.tui.own_shell import OwnShell
+from joey.tui.prompt_history import PromptHistory
+from joey.tui.questions.panel import QuestionPanel
+from joey.tui.slash_commands import is_bare, parse
+from joey.tui.status_line import StatusLine
+from joey.tui.todo_list import TodoList
+from joey.tui.waiting_words import WaitingWords
+from joey.tui.welcome import welcome
+
+TWICE = 1.5
+"""Seconds within which a key pressed again means more than once."""
+INTERRUPTED = 130
+HINTS = {
+    AskKind.FOLLOWUP: "your own answer",
+    AskKind.COMPLETION_RESULT: "Enter accepts the result; or say what to change",
+}
+
+
+class Beginning(Struct, frozen=True, kw_only=True):
+    """What the command line asks for."""
+
+    prompt: str = ""
+    images: tuple[str, ...] = ()
+    task_id: str | None = None
+    fork: bool = False
+
+
+class JoeyApp(App[int]):
+    CSS_PATH = "screen.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "escape", show=False),
+        Binding("ctrl+c", "interrupt", show=False, priority=True),
+        Binding("ctrl+q", "nothing", show=False, priority=True),
+        Binding("shift+tab", "next_mode", show=False, priority=True),
+        Binding("tab", "change_focus", show=False, priority=True),
+        Binding("up", "take_back", show=False, priority=True),
+        Binding("ctrl+o", "details", show=False, priority=True),
+        Binding("ctrl+t", "todos", show=False, priority=True),
+        Binding("ctrl+b", "leave_running", show=False, priority=True),
+        Binding("ctrl+l", "redraw", show=False, priority=True),
+        Binding("pageup", "scroll(-1)", show=False),
+        Binding("pagedown", "scroll(1)", show=False),
+        Binding("ctrl+home", "scroll_home", show=False),
+        Binding("ctrl+end", "scroll_end", show=False, priority=True),
+    ]
+
+    def __init__(self, host: Host, past: PromptHistory, beginning: Beginning) -> None:
+        super().__init__()
+        self.theme = "ansi-dark"
+        self.host = host
+        self._beginning = beginning
+        self.conversation = Conversation(id="conversation")
+        self.composer = Composer(host, past, id="composer")
+        self.front = Front(self.composer)
+        self.todos = TodoList()
+        self.waiting = WaitingWords()
+        self.status = StatusLine()
+        self.dialogue = Dialogue(host, self)
+        self.shell = OwnShell(host, self.conversation)
+        self.manners = Manners(self)
+        self._errands = Errands(self)
+        self._jobs: set[asyncio.Task[None]] = set()
+        self._pressed: tuple[str, float] = ("", 0.0)
+
+    def compose(self) -> ComposeResult:
+        yield self.conversation
+        yield self.todos
+        yield self.waiting
+        yield self.front
+        yield self.composer
+        yield self.status
+
+    def on_mount(self) -> None:
+        self.manners.arrive()
+        self.composer.placeholder = "what shall be done? (? shows the keys)"
+        self.composer.focus()
+        self.tell_standing()
+        self.do(self._begin())
+
+    async def _begin(self) -> None:
+        if self.host.needs_model() and not await welcome(self):
+            self.exit(0)
+            return
+        self.tell_standing()
+        beginning = self._beginning
+        if beginning.task_id is not None:
+            session = await self.host.open(beginning.task_id)
+            self.dialogue.show(await self.host.fork(session) if beginning.fork else session)
+        if beginning.prompt:
+            await self.say(beginning.prompt, beginning.images)
+
+    # Jobs that go on beside the drawing
+
+    def do(self, job: Coroutine[Any, Any, None]) -> None:
+        """Whatever goes wrong with it is told to the person, or ends the screen as a defect."""
+        begun = asyncio.ensure_future(job)
+        self._jobs.add(begun)
+        begun.add_done_callback(self._end_job)
+
+    def _end_job(self, job: asyncio.Task[None]) -> None:
+        self._jobs.discard(job)
+        if job.cancelled() or (error := job.exception()) is None:
+            return
+        self.troubled(error)
+
+    def troubled(self, error: BaseException) -> None:
+        if isinstance(error, UserError):
+            self.conversation.error(str(error))
+        elif isinstance(error, Exception):
+            self._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        """A defect is told by who opened the screen, once the terminal is as it was."""
+        self._close_messages_no_wait()
+
+    @property
+    def defect(self) -> Exception | None:
+        return self._exception
+
+    # What the dialogue tells
+
+    def opened(self, session: Session) -> None:
+        self.conversation.begin(session)
+        for remark in self.host.remarks(session):
+            self.conversation.note(remark)
+        self.manners.entitle(self.host.title(session))
+        self.tell_standing()
+
+    def heard(self, teller: Session, event: Event) -> None:
+        self.conversation.hear(teller, event)
+        if (doing := doing_of(event)) is not None and self.dialogue.asked is None:
+            self.status.work(doing)
+        if type(event) not in PASSING or isinstance(event, UsageChanged):
+            self.tell_standing()
+
+    def asked(self, asked: Asked | None) -> None:
+        session = self.dialogue.session
+        who = "for a subtask" if asked is not None and asked.teller is not session else ""
+        is_new = self.front.show(asked, who)
+        if asked is None:
+            self.composer.placeholder = ""
+            if self.dialogue.is_working:
+                self.status.work("working")
+            return
+        self.status.work("")
+        self.composer.placeholder = HINTS.get(asked.ask.ask, "")
+        if is_new and self.front.panel is not None:
+            self.manners.call(f"joey waits for you: {self.front.panel.question.title}")
+
+    def rested(self) -> None:
+        was_working = bool(self.status.is_working)
+        self.status.work("")
+        self.composer.placeholder = "what next?" if self.dialogue.session else ""
+        self.tell_standing()
+        if was_working:
+            self.manners.call("joey has stopped")
+
+    def tell_standing(self) -> None:
+        session = self.dialogue.session
+        usage = TokenUsage() if session is None else self.host.usage(session)
+        self.status.tell(self.host.standing(session), usage)
+        self.todos.tell(() if session is None else self.host.todos(session))
+        queue: Sequence[Waiting] = () if session is None else self.host.queue(session)
+        self.waiting.tell([*queue, *(Waiting("", text) for text in self.dialogue.held)])
+
+    # What is written
+
+    def on_composer_submitted(self, event: Composer.Submitted) -> None:
+        self.do(self._submit(event.text, event.images))
+
+    async def _submit(self, text: str, images: tuple[str, ...]) -> None:
+        if (named := parse(text)) is not None:
+            await self._errands.run(*named)
+        elif is_bare(text) and text.strip()[1:] not in {o.name for o in self.host.commands()}:
+            self.conversation.note(f"there is no command {one_line(text, 80)}; see /help")
+            self.composer.put_back()
+        else:
+            await self.say(text, images)
+
+    async def say(self, text: str, images: tuple[str, ...] = ()) -> None:
+        """To the task: an answer to what it asks, else words for its next step."""
+        text = self.shell.take_along(text)
+        asked = self.dialogue.asked
+        try:
+            if asked is None:
+                self.status.work("working")
+                await self.dialogue.say(text, images)
+            elif self.front.approves:
+                self.dialogue.hold(text, images)
+            elif (answer := answer_of(asked.ask, text)) is not None:
+                await self.dialogue.answer(asked, structs.replace(answer, images=images))
+            else:
+                self.composer.put_back()
+        except UserError:
+            self.status.work("")
+            self.composer.put_back()
+            raise
+        self.tell_standing()
+
+    def on_composer_shell_wanted(self, event: Composer.ShellWanted) -> None:
+        self.do(self.shell.run(event.command))
+
+    def on_composer_emptied(self) -> None:
+        self.exit(0)
+
+    def on_composer_keys_wanted(self) -> None:
+        self.conversation.card(key_help())
+
+    # Questions
+
+    def on_question_panel_answered(self, event: QuestionPanel.Answered) -> None:
+        self.do(self._answer(event.panel, event.answer))
+
+    async def _answer(self, panel: QuestionPanel, answer: Answer) -> None:
+        asked = self.dialogue.asked
+        if asked is not None and asked.ask.ts == panel.ask.ts:
+            await self.dialogue.answer(asked, answer)
+
+    async def pick(self, title: str, entries: Sequence[Entry], hint: str = "") -> Entry | None:
+        """What the person chooses from a list; None when they leave it."""
+        return await self.front.pick(title, entries, hint)
+
+    async def ask_line(self, title: str, hint: str, *, secret: bool = False) -> str | None:
+        return await self.front.ask_line(title, hint, secret=secret)
+
+    # Keys
+
+    def _pressed_twice(self, key: str) -> bool:
+        before, at = self._pressed
+        self._pressed = (key, monotonic())
+        return before == key and monotonic() - at < TWICE
+
+    def action_escape(self) -> None:
+        if self.shell.stop():
+            return
+        if self.dialogue.is_working and self.dialogue.asked is None:
+            self.do(self.dialogue.stop())
+        elif not self.composer.is_empty:
+            self.composer.clear()
+        elif self.front.panel is not None:
+            self.front.change_focus()
+        elif self._pressed_twice("escape"):
+            self.do(self._errands.rewind())
+
+    def action_interrupt(self) -> None:
+        if selected := self.screen.get_selected_text():
+            self.copy_to_clipboard(selected)
+            self.screen.clear_selection()
+        elif self.front.leave_picker() or self.shell.stop():
+            return
+        elif self.dialogue.is_working and not self._asks_for_acceptance:
+            self.do(self.dialogue.stop())
+        elif not self.composer.is_empty:
+            self.composer.clear()
+        elif self._pressed_twice("ctrl+c"):
+            self.exit(INTERRUPTED)
+        else:
+            self.status.hint("Ctrl+C again leaves")
+            self.set_timer(TWICE, lambda: self.status.hint(""))
+
+    @property
+    def _asks_for_acceptance(self) -> bool:
+        asked = self.dialogue.asked
+        return asked is not None and asked.ask.ask is AskKind.COMPLETION_RESULT
+
+    def action_nothing(self) -> None:
+        """Not a key of ours."""
+
+    def action_change_focus(self) -> None:
+        completing = self.composer.query_one(Choices).is_open
+        if self.front.panel is None or completing or not self.composer.has_focus_within:
+            raise SkipAction
+        self.front.change_focus()
+
+    def action_take_back(self) -> None:
+        last = self.waiting.last
+        if last is None or not self.composer.is_empty or not self.composer.has_focus_within:
+            raise SkipAction
+        self.do(self._take_back(last))
+
+    async def _take_back(self, last: Waiting) -> None:
+        session = self.dialogue.session
+        if not last.id:
+            self.dialogue.take_held()
+        elif session is not None:
+            await self.host.unqueue(session, last.id)
+        self.composer.put(last.text)
+        self.tell_standing()
+
+    def action_next_mode(self) -> None:
+        self.do(self._errands.next_mode())
+
+    def action_details(self) -> None:
+        self.conversation.toggle_details()
+
+    def action_todos(self) -> None:
+        if not self.todos.toggle():
+            self.conversation.note("there is no plan yet")
+
+    def action_leave_running(self) -> None:
+        session = self.dialogue.session
+        if session is None or not self.host.leave_command_running(session):
+            raise SkipAction
+        self.conversation.note("the command goes on in the background")
+
+    def action_redraw(self) -> None:
+        self.refresh(repaint=True, layout=True)
+
+    def action_scroll(self, pages: int) -> None:
+        scroll = self.conversation
+        scroll.scroll_page_up(animate=False) if pages < 0 else scroll.scroll_page_down(
+            animate=False
+        )
+
+    def action_scroll_home(self) -> None:
+        self.conversation.scroll_home(animate=False)
+
+    def action_scroll_end(self) -> None:
+        self.conversation.scroll_end(animate=False)

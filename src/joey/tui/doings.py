@@ -1,0 +1,40 @@
+"""What a task is at, in a word or two for the status line."""
+
+from __future__ import annotations
+
+from joey.core.events import (
+    AskAnswered,
+    Countdown,
+    Event,
+    RequestStarted,
+    RowOpened,
+    TaskPaused,
+    TaskStarted,
+    ToolAnnounced,
+    ToolFinished,
+)
+from joey.display.sanitise import one_line
+from joey.display.sentences import COMMAND_TOOL, waiting
+
+
+def doing_of(event: Event) -> str | None:
+    """None when the event changes nothing about it."""
+    match event:
+        case TaskStarted() | ToolFinished() | AskAnswered():
+            return "working"
+        case RequestStarted():
+            return "thinking"
+        case RowOpened(say="reasoning"):
+            return "thinking"
+        case RowOpened(tool=str(tool)):
+            return f"preparing {one_line(tool, 30)}"
+        case RowOpened():
+            return "writing"
+        case ToolAnnounced(tool=tool):
+            return "running the command" if tool == COMMAND_TOOL else one_line(tool, 30)
+        case Countdown():
+            return waiting(event)
+        case TaskPaused():
+            return "waiting for subtasks"
+        case _:
+            return None

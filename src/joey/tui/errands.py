@@ -1,0 +1,251 @@
+"""What the commands with a slash do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from joey.client.session import Session
+from joey.core.asks import Answer, AskKind, Response
+from joey.errors import UserError
+from joey.tui.host import Entry
+from joey.tui.keys import command_help, key_help
+from joey.tui.pickers.rewind import earlier_words, rewind_choices, words_at
+from joey.tui.slash_commands import INIT_PROMPT, SlashCommand, own_offers
+
+if TYPE_CHECKING:
+    from joey.tui.app import JoeyApp
+
+_ENDED = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK, AskKind.RESUME_TASK)
+"""Questions behind which a task only waits for what comes next."""
+
+
+class Errands:
+    def __init__(self, app: JoeyApp) -> None:
+        self._app = app
+
+    async def run(self, command: SlashCommand, words: str) -> None:
+        """Raises UserError."""
+        if command.at_rest and not await self._come_to_rest():
+            self._note(f"/{command.name} works when joey waits for your words; Esc stops it")
+            return
+        with_words: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
+            "compact": self._compact,
+            "condense": self._compact,
+            "mode": self._mode,
+            "model": self._model,
+        }
+        if command.name in with_words:
+            await with_words[command.name](words)
+            return
+        alone: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
+            "help": self._help,
+            "new": self._new,
+            "resume": self._resume,
+            "tasks": self._resume,
+            "rewind": self.rewind,
+            "undo": self._undo,
+            "fork": self._fork,
+            "cost": self._cost,
+            "init": self._init,
+            "export": self._export,
+            "mcp": self._servers,
+            "permissions": self._permissions,
+            "skills": self._skills,
+            "doctor": self._doctor,
+            "exit": self._exit,
+            "quit": self._exit,
+        }
+        await alone[command.name]()
+
+    async def _come_to_rest(self) -> bool:
+        """A result that only waits to be accepted is, by going on with something else."""
+        dialogue = self._app.dialogue
+        asked = dialogue.asked
+        if asked is not None and asked.ask.ask in _ENDED:
+            accepted = asked.ask.ask is AskKind.COMPLETION_RESULT
+            response = Response.YES if accepted else Response.NO
+            await dialogue.answer(asked, Answer(response))
+            return True
+        return not dialogue.is_working
+
+    # Tasks
+
+    async def _new(self) -> None:
+        app = self._app
+        if app.dialogue.session is not None:
+            await app.host.release(app.dialogue.session)
+        app.dialogue.leave()
+        app.conversation.clear()
+        app.manners.entitle("")
+        self._note("a new task; what shall be done?")
+
+    async def _resume(self) -> None:
+        app = self._app
+        tasks = await app.host.tasks()
+        if not tasks:
+            self._note("there are no earlier tasks in this folder")
+            return
+        chosen = await app.pick("Go on with", tasks)
+        session = app.dialogue.session
+        if chosen is None or (session is not None and session.id == chosen.key):
+            return
+        opened = await app.host.open(chosen.key)
+        if session is not None:
+            await app.host.release(session)
+        app.dialogue.show(opened)
+
+    async def _fork(self) -> None:
+        app = self._app
+        session = self._session()
+        left = app.host.short_id(session)
+        fork = await app.host.fork(session)
+        await app.host.release(session)
+        app.dialogue.show(fork)
+        self._note(f"this is a copy now, task {app.host.short_id(fork)}; {left} stays")
+
+    async def rewind(self) -> None:
+        app = self._app
+        if not await self._come_to_rest():
+            return
+        session = app.dialogue.session
+        entries = [] if session is None else earlier_words(session.rows)
+        if session is None or not entries:
+            self._note("nothing was said yet")
+            return
+        chosen = await app.pick("Go back to", entries, "Enter looks at what would change")
+        if chosen is None:
+            return
+        ts, words = int(chosen.key), words_at(session.rows, int(chosen.key))
+        if chosen is entries[-1]:
+            await self._new()
+            app.composer.put(words)
+            return
+        await self._rewind_to(session, ts, words)
+
+    async def _rewind_to(self, session: Session, ts: int, words: str) -> None:
+        app = self._app
+        plain = await session.preview_rewind(ts, keep=False)
+        try:
+            files = await session.preview_rewind(ts, keep=False, files=True)
+        except UserError:
+            files = plain  # there is no checkpoint of that moment
+        app.conversation.card(self._preview(app.host.preview_lines(session, files)))
+        how = await app.pick("Go back", rewind_choices(files), "what was run stays done")
+        if how is None or how.key == "leave":
+            return
+        with_files = how.key == "files"
+        await session.rewind(ts, keep=False, files=with_files, force=bool(files.conflicts))
+        app.conversation.rewound()
+        app.tell_standing()
+        app.composer.put(words)
+        self._note("rewound; /undo takes it back")
+
+    async def _undo(self) -> None:
+        app = self._app
+        session = self._session()
+        changes = await session.undo_rewind()
+        app.conversation.rewound()
+        app.tell_standing()
+        app.conversation.card(self._preview(app.host.preview_lines(session, changes)))
+        self._note("the rewind is undone")
+
+    def _preview(self, lines: Any) -> Text:
+        return Text("\n".join(lines), "dim")
+
+    async def _compact(self, wish: str) -> None:
+        session = self._session()
+        self._app.status.work("condensing")
+        try:
+            await self._app.host.condense(session, wish)
+        except UserError as error:
+            self._note(f"not condensed: {error}")
+        finally:
+            self._app.status.work("working" if session.running else "")
+            self._app.tell_standing()
+
+    async def _init(self) -> None:
+        if self._app.dialogue.session is not None:
+            await self._new()
+        await self._app.say(INIT_PROMPT.read_text(encoding="utf-8").strip())
+
+    async def _export(self) -> None:
+        self._note(f"written to {await self._app.host.export(self._session())}")
+
+    def _session(self) -> Session:
+        session = self._app.dialogue.session
+        if session is None:
+            raise UserError("nothing was said yet")
+        return session
+
+    # Choices
+
+    async def next_mode(self) -> None:
+        app = self._app
+        modes = app.host.modes(app.dialogue.session)
+        at = next((n for n, mode in enumerate(modes) if mode.is_current), -1)
+        await self._choose_mode(modes[(at + 1) % len(modes)])
+
+    async def _mode(self, words: str) -> None:
+        app = self._app
+        modes = app.host.modes(app.dialogue.session)
+        named = next((mode for mode in modes if mode.key == words), None)
+        if words and named is None:
+            raise UserError(f"there is no mode {words!r}; /mode lists them")
+        if chosen := named or await app.pick("Mode", modes):
+            await self._choose_mode(chosen)
+
+    async def _choose_mode(self, mode: Entry) -> None:
+        await self._app.host.choose_mode(self._app.dialogue.session, mode.key)
+        self._app.tell_standing()
+
+    async def _model(self, words: str) -> None:
+        app = self._app
+        before = app.dialogue.session
+        key = words
+        if not words:
+            hint = "Enter takes · /model NAME for any other"
+            chosen = await app.pick("Model", app.host.models(before), hint)
+            if chosen is None:
+                return
+            key = chosen.key
+        after = await app.host.choose_model(before, key)
+        if after is not None and after is not before:
+            app.dialogue.show(after)
+        app.tell_standing()
+        self._note(f"from now on with {app.host.standing(app.dialogue.session).model}")
+
+    # Cards
+
+    async def _help(self) -> None:
+        own = own_offers()
+        names = {offer.name for offer in own}
+        others = [offer for offer in self._app.host.commands() if offer.name not in names]
+        self._app.conversation.card(
+            key_help().append("\n\n").append_text(command_help(own, others))
+        )
+
+    async def _cost(self) -> None:
+        session = self._app.dialogue.session
+        self._note("nothing yet" if session is None else self._app.host.cost(session))
+
+    async def _servers(self) -> None:
+        self._app.conversation.card(await self._app.host.servers(self._app.dialogue.session))
+
+    async def _permissions(self) -> None:
+        self._app.conversation.card(await self._app.host.permissions(self._app.dialogue.session))
+
+    async def _skills(self) -> None:
+        self._app.conversation.card(await self._app.host.skills())
+
+    async def _doctor(self) -> None:
+        self._note("looking…")
+        self._app.conversation.card(await self._app.host.doctor())
+
+    async def _exit(self) -> None:
+        self._app.exit(0)
+
+    def _note(self, text: str) -> None:
+        self._app.conversation.note(text)

@@ -1,0 +1,131 @@
+"""What stands above the composer: an open question, or a list to choose from.
+
+The composer makes room where the person has to decide, and comes back with what was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from textual import events
+from textual.containers import Vertical
+
+from joey.tui.composer import Composer
+from joey.tui.dialogue import Asked
+from joey.tui.host import Entry
+from joey.tui.pickers.line import LinePicker
+from joey.tui.pickers.picker import Picker
+from joey.tui.questions.panel import QuestionPanel
+from joey.tui.questions.question import question_from
+
+T = TypeVar("T")
+
+
+class Front(Vertical):
+    DEFAULT_CSS = """
+    Front { height: auto; }
+    """
+
+    def __init__(self, composer: Composer) -> None:
+        super().__init__()
+        self._composer = composer
+        self.panel: QuestionPanel | None = None
+        self._picker: Picker | LinePicker | None = None
+
+    @property
+    def is_picking(self) -> bool:
+        return self._picker is not None
+
+    @property
+    def approves(self) -> bool:
+        """The open question is whether something may be done."""
+        return self.panel is not None and self.panel.question.is_approval
+
+    def show(self, asked: Asked | None, who: str) -> bool:
+        """Whether another question stands there now."""
+        if asked is not None and self.panel is not None and self.panel.ask.ts == asked.ask.ts:
+            return False
+        if self.panel is not None:
+            self.panel.remove()
+            self.panel = None
+        if asked is None:
+            self.settle_focus()
+            return False
+        self.panel = QuestionPanel(asked.teller, asked.ask, question_from(asked.ask), who)
+        self.mount(self.panel)
+        self.settle_focus()
+        return True
+
+    def settle_focus(self) -> None:
+        """Words that are being written are never interrupted."""
+        if self._picker is not None:
+            return
+        if self.panel is None or not self._composer.is_empty:
+            self._composer.display = True
+            self._composer.focus()
+        else:
+            self._composer.display = not self.approves
+            self.panel.focus()
+
+    def change_focus(self) -> None:
+        """Between the question and the words."""
+        if self.panel is not None and self._composer.has_focus_within:
+            self.panel.focus()
+        else:
+            self._composer.display = True
+            self._composer.focus()
+
+    def on_question_panel_overheard(self, event: QuestionPanel.Overheard) -> None:
+        """It was typed on: into the words, where it belongs."""
+        event.stop()
+        self.change_focus()
+        if event.key.key != "tab" and self.screen.focused is not None:
+            self.screen.focused.post_message(events.Key(event.key.key, event.key.character))
+
+    def on_question_panel_left(self, event: QuestionPanel.Left) -> None:
+        event.stop()
+        self.change_focus()
+
+    async def pick(self, title: str, entries: Sequence[Entry], hint: str = "") -> Entry | None:
+        """What the person chooses from a list; None when they leave it."""
+        picker = Picker(title, entries, hint)
+        async with _Shown(self, picker):
+            return await picker.chosen()
+
+    async def ask_line(self, title: str, hint: str, *, secret: bool = False) -> str | None:
+        picker = LinePicker(title, hint, secret=secret)
+        async with _Shown(self, picker):
+            return await picker.chosen()
+
+    def leave_picker(self) -> bool:
+        """Whether there was one."""
+        if self._picker is None:
+            return False
+        self._picker.action_leave()
+        return True
+
+    async def open(self, picker: Picker | LinePicker) -> None:
+        self.leave_picker()
+        self._picker = picker
+        self._composer.display = False
+        await self.mount(picker)
+
+    async def close(self, picker: Picker | LinePicker) -> None:
+        await picker.remove()
+        if self._picker is picker:
+            self._picker = None
+            self._composer.display = True
+            self.settle_focus()
+
+
+class _Shown:
+    def __init__(self, front: Front, picker: Picker | LinePicker) -> None:
+        self._front = front
+        self._picker = picker
+
+    async def __aenter__(self) -> None:
+        await self._front.open(self._picker)
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._front.close(self._picker)

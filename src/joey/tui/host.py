@@ -1,0 +1,164 @@
+"""What the screen needs from whoever opens it: tasks, and everything around them.
+
+The screen knows sessions, and nothing of files, settings or engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+from rich.text import Text
+
+from joey.client.session import Session
+from joey.core.event_base import TokenUsage
+from joey.core.rewinding import RewindPreview
+from joey.core.todos import Todo
+from joey.tui.offers import Offers
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """What the status line tells: of a task, or of the one that the next words begin."""
+
+    mode: str
+    model: str
+    folder: str
+    branch: str = ""
+    window: int = 0
+    """Tokens that the model can take."""
+    permissions: str = ""
+    sandbox: str = ""
+
+
+class Entry(Struct, frozen=True):
+    """One thing to choose from a list."""
+
+    key: str
+    label: str
+    about: str = ""
+    is_current: bool = False
+
+
+class Waiting(Struct, frozen=True):
+    """Words that the model has not had yet."""
+
+    id: str
+    text: str
+
+
+class Provider(Struct, frozen=True):
+    """A service that models are reached by."""
+
+    name: str
+    needs_key: bool
+    found_at: str = ""
+    """Where it was found running on this machine."""
+    models: tuple[str, ...] = ()
+
+
+class Host(Offers, Protocol):
+    """Everything that may take time or fail raises UserError with a sentence for the person."""
+
+    @property
+    def notifications(self) -> str:
+        """How the person wants to be called when they look elsewhere: `auto`, `bell` or `off`."""
+        ...
+
+    # Tasks
+
+    async def begin(self, text: str, images: tuple[str, ...]) -> Session:
+        """A new task, at work."""
+        ...
+
+    async def open(self, task_id: str) -> Session:
+        """A task as it was left."""
+        ...
+
+    async def fork(self, session: Session) -> Session: ...
+
+    async def release(self, session: Session) -> None: ...
+
+    async def tasks(self) -> Sequence[Entry]:
+        """Of this folder, the latest first."""
+        ...
+
+    def short_id(self, session: Session) -> str: ...
+
+    def title(self, session: Session) -> str: ...
+
+    def remarks(self, session: Session) -> Sequence[str]:
+        """What of the person's files could not be used."""
+        ...
+
+    # One task
+
+    def standing(self, session: Session | None) -> Standing: ...
+
+    def usage(self, session: Session) -> TokenUsage:
+        """Its own and that of its subtasks."""
+        ...
+
+    def cost(self, session: Session) -> str:
+        """The same in words."""
+        ...
+
+    def todos(self, session: Session) -> Sequence[Todo]: ...
+
+    def queue(self, session: Session) -> Sequence[Waiting]: ...
+
+    async def unqueue(self, session: Session, message_id: str) -> None: ...
+
+    async def condense(self, session: Session, wish: str) -> None: ...
+
+    def leave_command_running(self, session: Session) -> bool:
+        """The command that is waited for goes on in the background; False when there is none."""
+        ...
+
+    def preview_lines(self, session: Session, changes: RewindPreview) -> Sequence[str]:
+        """What going back would change, for a person."""
+        ...
+
+    # What can be chosen
+
+    def modes(self, session: Session | None) -> Sequence[Entry]: ...
+
+    async def choose_mode(self, session: Session | None, slug: str) -> None: ...
+
+    def models(self, session: Session | None) -> Sequence[Entry]: ...
+
+    async def choose_model(self, session: Session | None, key: str) -> Session | None:
+        """The session to go on with: the same task, with another model."""
+        ...
+
+    # Cards
+
+    async def doctor(self) -> Text: ...
+
+    async def servers(self, session: Session | None) -> Text: ...
+
+    async def permissions(self, session: Session | None) -> Text: ...
+
+    async def skills(self) -> Text: ...
+
+    async def export(self, session: Session) -> str:
+        """Where it was written."""
+        ...
+
+    # The person's own shell
+
+    async def run(self, command: str, tell: Callable[[str], None]) -> str:
+        """Run it in the workspace and tell its output as it comes; how it ended, if not well."""
+        ...
+
+    # First run
+
+    def needs_model(self) -> bool:
+        """No key, no profile: there is nobody to talk to yet."""
+        ...
+
+    async def providers(self) -> tuple[Provider, ...]:
+        """Those that run on this machine first."""
+        ...
+
+    async def remember(self, provider: Provider, key: str, model: str) -> None: ...

@@ -1,0 +1,50 @@
+"""What the keys do, for `?` and /help."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from joey.tui.offers import Offer
+
+KEYS = (
+    ("Enter", "send; while joey works, it reads your words before its next step"),
+    ("Ctrl+J, Shift+Enter, \\ Enter", "a new line"),
+    ("Esc", "stop joey; close a list; clear what you have written"),
+    ("Esc Esc", "go back to earlier words of yours (/rewind)"),
+    ("Ctrl+C", "stop joey, or clear; twice leaves"),
+    ("Ctrl+D", "leave"),
+    ("Shift+Tab", "the next mode"),
+    ("Up, Down", "earlier words; first those that still wait"),
+    ("Ctrl+R", "search in earlier words"),
+    ("Tab", "take a completion; between an open question and your words"),
+    ("@, /, !", "a file, a command, a line for your own shell"),
+    ("Ctrl+O", "thinking, long outputs and changes: whole or folded"),
+    ("Ctrl+T", "show or hide the plan"),
+    ("Ctrl+B", "let the running command go on in the background"),
+    ("PgUp, PgDn", "scroll; Ctrl+End goes to the end"),
+    ("Ctrl+L", "draw everything anew"),
+)
+
+
+def key_help() -> Text:
+    return _table("Keys", KEYS)
+
+
+def command_help(own: list[Offer], others: list[Offer]) -> Text:
+    text = _table("Commands", [(f"/{offer.name}", offer.about) for offer in own])
+    if others:
+        rows = [(f"/{offer.name}", offer.about) for offer in others]
+        text.append("\n\n").append_text(
+            _table("Commands and skills of this folder and yours", rows)
+        )
+    return text
+
+
+def _table(title: str, rows: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> Text:
+    lead = min(30, max(cell_len(name) for name, _ in rows))
+    text = Text(title, "bold")
+    for name, about in rows:
+        text.append(f"\n  {name}", "cyan")
+        text.append(" " * (max(0, lead - cell_len(name)) + 2) + about, "dim")
+    return text

@@ -1,0 +1,49 @@
+"""Where a task can be taken back to, and how far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from joey.core.history.ui import Row
+from joey.core.rewinding import USER_FEEDBACK, RewindPreview, say_of, ts_of
+from joey.display.sanitise import one_line
+from joey.tui.host import Entry
+
+Rows = Sequence[Row | dict[str, Any]]
+
+
+def earlier_words(rows: Rows) -> list[Entry]:
+    """What the person has said, the latest first; the task itself is the last."""
+    return [Entry(str(ts), one_line(text, 300), _time(ts)) for ts, text in _said(rows)][::-1]
+
+
+def words_at(rows: Rows, wanted: int) -> str:
+    return next((text for ts, text in _said(rows) if ts == wanted), "")
+
+
+def rewind_choices(changes: RewindPreview) -> list[Entry]:
+    """Whether the files come along."""
+    choices = [Entry("talk", "the conversation", "files stay as they are")]
+    if changes.files:
+        count = len(changes.files)
+        about = f"{count} file{'s' if count > 1 else ''} brought back"
+        if changes.conflicts:
+            about += ", also what somebody else has changed since"
+        choices.append(Entry("files", "the conversation and the files", about))
+    return [*choices, Entry("leave", "not at all")]
+
+
+def _said(rows: Rows) -> Iterator[tuple[int, str]]:
+    for number, row in enumerate(rows):
+        if number == 0 or say_of(row) == USER_FEEDBACK:
+            text = row.get("text") if isinstance(row, dict) else row.text
+            yield ts_of(row), str(text or "")
+
+
+def _time(ts: int) -> str:
+    try:
+        return datetime.fromtimestamp(ts / 1000).astimezone().strftime("%H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return ""

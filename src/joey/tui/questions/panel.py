@@ -1,0 +1,146 @@
+"""The open question of a task, with what may be answered.
+
+Permission is given by a key that was meant to give it. What is typed in the moment in which a
+question appears belongs to the words that were being typed: such keys are handed on.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from joey.client.session import Session
+from joey.core.asks import Answer, Response
+from joey.core.events import AskOpened
+from joey.tui.choice_list import ChoiceList, Line
+from joey.tui.questions.question import Choice, Question
+
+GUARD = 0.3
+"""Seconds for which a question must have been seen before a key can answer it."""
+
+
+class QuestionPanel(Widget, can_focus=True):
+    DEFAULT_CSS = """
+    QuestionPanel { height: auto; padding: 0 1; border-top: solid ansi_yellow; }
+    QuestionPanel Static { height: auto; }
+    QuestionPanel #about { max-height: 8; }
+    QuestionPanel Input {
+        margin-left: 2; display: none;
+    }
+    QuestionPanel.speaking Input { display: block; }
+    """
+
+    class Answered(Message):
+        def __init__(self, panel: QuestionPanel, answer: Answer) -> None:
+            super().__init__()
+            self.panel = panel
+            self.answer = answer
+
+    class Overheard(Message):
+        """A key that is none of the panel's."""
+
+        def __init__(self, key: events.Key) -> None:
+            super().__init__()
+            self.key = key
+
+    class Left(Message):
+        """Esc, where it answers nothing."""
+
+    def __init__(self, teller: Session, ask: AskOpened, question: Question, who: str = "") -> None:
+        super().__init__()
+        self.teller = teller
+        self.ask = ask
+        self.question = question
+        self._who = who
+        self._seen_at = monotonic()
+
+    def compose(self) -> ComposeResult:
+        question = self.question
+        yield Static(self._heading(), markup=False)
+        if question.about:
+            yield Static(question.about, markup=False, id="about")
+        if question.why:
+            yield Static(Text(f"because {question.why}", "dim"), markup=False)
+        if question.held:
+            is_held = self.ask.sandbox in ("full", "landlock")
+            yield Static(Text(question.held, "dim" if is_held else "yellow"), markup=False)
+        if question.warning:
+            yield Static(Text(f"! {question.warning}", "bold red"), markup=False)
+        yield ChoiceList([Line(choice.label) for choice in question.choices], numbered=True)
+        yield Input(
+            placeholder="what shall it do instead? (Enter sends, Esc goes back)", compact=True
+        )
+
+    def _heading(self) -> Text:
+        heading = Text(self.question.title, "bold yellow")
+        if self._who:
+            heading.append(f"  {self._who}", "dim")
+        if self.question.hint:
+            heading.append(f"  {self.question.hint}", "dim")
+        return heading
+
+    def on_mount(self) -> None:
+        self.call_after_refresh(self._begin_guard)
+
+    def _begin_guard(self) -> None:
+        self._seen_at = monotonic()
+
+    @property
+    def is_guarded(self) -> bool:
+        """It has only just appeared: keys may have been meant for something else."""
+        return self.question.is_approval and monotonic() - self._seen_at < GUARD
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key == "escape":
+            event.stop()
+            self._escape()
+        elif not self.has_focus:
+            return
+        elif self.is_guarded:
+            event.stop()
+            self.post_message(self.Overheard(event))
+        elif (chosen := self._meant_by(event.character)) is not None:
+            event.stop()
+            self._choose(chosen)
+        elif self.query_one(ChoiceList).hear(event.key):
+            event.stop()
+        elif event.is_printable or event.key in ("backspace", "tab"):
+            event.stop()
+            self.post_message(self.Overheard(event))
+
+    def _meant_by(self, character: str | None) -> Choice | None:
+        choices = self.question.choices
+        return next((one for one in choices if character and character in one.keys), None)
+
+    def on_choice_list_taken(self, event: ChoiceList.Taken) -> None:
+        event.stop()
+        self._choose(self.question.choices[event.number])
+
+    def _choose(self, choice: Choice) -> None:
+        if choice.answer is not None:
+            self.post_message(self.Answered(self, choice.answer))
+            return
+        self.add_class("speaking")
+        self.query_one(Input).focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if words := event.value.strip():
+            self.post_message(self.Answered(self, Answer(Response.MESSAGE, text=words)))
+
+    def _escape(self) -> None:
+        if self.has_class("speaking"):
+            self.remove_class("speaking")
+            self.focus()
+            return
+        choice = next((one for one in self.question.choices if one.on_escape), None)
+        if choice is not None and choice.answer is not None and not self.is_guarded:
+            self.post_message(self.Answered(self, choice.answer))
+        else:
+            self.post_message(self.Left())

@@ -1,0 +1,64 @@
+"""joey's own commands with a slash: which a line names, and when they can be carried out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from joey.tui.offers import Offer
+
+
+class SlashCommand(Struct, frozen=True):
+    name: str
+    about: str
+    at_rest: bool = False
+    """It changes what a task at work stands on."""
+    takes_words: bool = False
+
+
+COMMANDS: tuple[SlashCommand, ...] = (
+    SlashCommand("help", "keys and commands"),
+    SlashCommand("new", "begin another task", at_rest=True),
+    SlashCommand("resume", "go on with an earlier task", at_rest=True),
+    SlashCommand("tasks", "earlier tasks of this folder", at_rest=True),
+    SlashCommand("rewind", "go back to earlier words of yours", at_rest=True),
+    SlashCommand("undo", "take the rewind back", at_rest=True),
+    SlashCommand("fork", "go on in a copy of this task", at_rest=True),
+    SlashCommand("compact", "sum the conversation up, to make room", takes_words=True),
+    SlashCommand("condense", "the same as /compact", takes_words=True),
+    SlashCommand("mode", "choose the mode", takes_words=True),
+    SlashCommand("model", "choose the model", at_rest=True, takes_words=True),
+    SlashCommand("cost", "what this task has used so far"),
+    SlashCommand("init", "let joey write AGENTS.md for this folder", at_rest=True),
+    SlashCommand("export", "write this task to a Markdown file"),
+    SlashCommand("mcp", "MCP servers"),
+    SlashCommand("permissions", "what joey may do without asking"),
+    SlashCommand("skills", "skills, and commands of your own"),
+    SlashCommand("doctor", "what is found, what is missing"),
+    SlashCommand("exit", "leave"),
+    SlashCommand("quit", "leave"),
+)
+_BY_NAME = {command.name: command for command in COMMANDS}
+UNLISTED = frozenset({"condense", "quit"})
+
+INIT_PROMPT = Path(__file__).with_name("init_prompt.md")
+
+
+def own_offers() -> list[Offer]:
+    return [Offer(one.name, one.about) for one in COMMANDS if one.name not in UNLISTED]
+
+
+def parse(text: str) -> tuple[SlashCommand, str] | None:
+    """The command that a line is, and the words behind it; None when it is none of ours."""
+    name, _, words = text.strip().partition(" ")
+    command = _BY_NAME.get(name.removeprefix("/")) if name.startswith("/") else None
+    if command is None or (words.strip() and not command.takes_words):
+        return None
+    return command, words.strip()
+
+
+def is_bare(text: str) -> bool:
+    """`/name`, and nothing that could be a path or a sentence."""
+    words = text.strip()
+    return words.startswith("/") and not any(char in words[1:] for char in " /\n")

@@ -1,0 +1,68 @@
+"""The first run: nobody to talk to yet. A provider, a key, a model, and the screen goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from joey.errors import UserError
+from joey.tui.host import Entry, Provider
+
+if TYPE_CHECKING:
+    from joey.tui.app import JoeyApp
+
+GREETING = "Welcome to joey."
+EXPLANATION = """\
+It needs a model to talk to. Choose where it is; this is kept in profiles.json, which only you can
+read. Nothing is sent anywhere before you have said what shall be done."""
+
+
+async def welcome(app: JoeyApp) -> bool:
+    """Whether there is somebody to talk to now."""
+    app.conversation.card(Text.assemble((GREETING, "bold"), f"\n{EXPLANATION}"))
+    providers = await app.host.providers()
+    while (provider := await _provider(app, providers)) is not None:
+        key = ""
+        if provider.needs_key:
+            hint = "paste it, Enter · it is not shown · Esc goes back"
+            given = await app.ask_line(f"Key for {provider.name}", hint, secret=True)
+            if given is None:
+                continue
+            key = given
+        model = await _model(app, provider)
+        if model is None:
+            continue
+        try:
+            await app.host.remember(provider, key, model)
+        except UserError as error:
+            app.conversation.error(str(error))
+            continue
+        app.conversation.note(f"joey talks to {model} of {provider.name}. /model changes that.")
+        return True
+    return False
+
+
+async def _provider(app: JoeyApp, providers: tuple[Provider, ...]) -> Provider | None:
+    entries = [Entry(each.name, each.name, _about(each)) for each in providers]
+    chosen = await app.pick("Where is your model?", entries)
+    return next((each for each in providers if chosen and each.name == chosen.key), None)
+
+
+def _about(provider: Provider) -> str:
+    if provider.found_at:
+        return f"running here: {provider.found_at}"
+    return "needs a key" if provider.needs_key else "on this machine; not found running"
+
+
+async def _model(app: JoeyApp, provider: Provider) -> str | None:
+    """From the list, or by its name where there is none."""
+    other = Entry("", "another one", "write its name")
+    if provider.models:
+        entries = [Entry(name, name) for name in provider.models]
+        chosen = await app.pick(f"Model of {provider.name}", [*entries, other])
+        if chosen is None:
+            return None
+        if chosen.key:
+            return chosen.key
+    return await app.ask_line(f"Model of {provider.name}", "its name, Enter · Esc goes back")

@@ -1,0 +1,125 @@
+"""The real program in a real terminal: a tmux of its own, which says what stands on its screen."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from secrets import token_hex
+
+import pytest
+
+from tests.front.binary import LIMIT, Joey
+
+needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+AFTER = "ended with"
+"""Behind it the shell tells the exit code, on the screen that was there before."""
+
+
+class Screen:
+    def __init__(self, socket: str, snapshots: Path) -> None:
+        self._socket = socket
+        self._snapshots = snapshots
+
+    async def tmux(self, *arguments: str) -> str:
+        process = await asyncio.create_subprocess_exec(
+            *("tmux", "-L", self._socket, "-f", os.devnull, *arguments),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, err = await process.communicate()
+        assert process.returncode == 0, f"tmux {arguments}: {err.decode()}"
+        return out.decode()
+
+    async def press(self, *keys: str) -> None:
+        """Keys by tmux's names: `Enter`, `Escape`, `C-c`, `BTab`…"""
+        await self.tmux("send-keys", "-t", "joey", *keys)
+
+    async def type(self, text: str) -> None:
+        await self.tmux("send-keys", "-t", "joey", "-l", text)
+
+    async def send(self, text: str) -> None:
+        await self.type(text)
+        await self.press("Enter")
+
+    async def shown(self) -> str:
+        return await self.tmux("capture-pane", "-t", "joey", "-p")
+
+    async def until(self, *words: str) -> str:
+        """What stands on the screen once all these words do."""
+        shown = ""
+        try:
+            async with asyncio.timeout(LIMIT):
+                while True:
+                    shown = await self.shown()
+                    if all(word in shown for word in words):
+                        return shown
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            missing = [word for word in words if word not in shown]
+            raise AssertionError(f"{missing} never came; there stands:\n{shown}") from None
+
+    async def until_gone(self, words: str) -> str:
+        shown = words
+        try:
+            async with asyncio.timeout(LIMIT):
+                while True:
+                    shown = await self.shown()
+                    if words not in shown:
+                        return shown
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise AssertionError(f"{words!r} never went; there stands:\n{shown}") from None
+
+    async def keep(self, name: str) -> None:
+        """A snapshot of what is to be seen, with its colours."""
+        self._snapshots.mkdir(parents=True, exist_ok=True)
+        shown = await self.tmux("capture-pane", "-t", "joey", "-p", "-e")
+        (self._snapshots / f"{name}.txt").write_text(shown, encoding="utf-8")
+
+    async def resize(self, columns: int, rows: int) -> None:
+        await self.tmux("resize-window", "-t", "joey", "-x", str(columns), "-y", str(rows))
+
+    async def pid(self) -> int:
+        """Of joey itself."""
+        shell = (await self.tmux("display-message", "-t", "joey", "-p", "#{pane_pid}")).strip()
+        return await asyncio.to_thread(_only_child, int(shell))
+
+    async def title(self) -> str:
+        return (await self.tmux("display-message", "-t", "joey", "-p", "#{pane_title}")).strip()
+
+    async def ended(self, code: int) -> str:
+        """What is left on the terminal when joey has gone."""
+        return await self.until(f"{AFTER} {code}.")
+
+
+def _only_child(pid: int) -> int:
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    return int(found[0])
+
+
+@asynccontextmanager
+async def screen(
+    joey: Joey, *arguments: str, size: tuple[int, int] = (100, 30), **env: str
+) -> AsyncIterator[Screen]:
+    """joey on a terminal of this size, in a window that outlives it."""
+    columns, rows = size
+    snapshots = Path(os.environ.get("JOEY_SNAPSHOTS") or joey.home.parent / "snapshots")
+    shown = Screen(f"joey-{token_hex(6)}", snapshots)
+    command = shlex.join((sys.executable, "-m", "joey", *arguments))
+    after = f"{command}; echo {AFTER} $?.; exec sleep 1000"
+    joey_env = {**joey.env, **env}
+    await shown.tmux(
+        *("new-session", "-d", "-s", "joey", "-x", str(columns), "-y", str(rows)),
+        *("-c", str(joey.workspace)),
+        *("env", "-i", *(f"{name}={value}" for name, value in joey_env.items()), "sh", "-c", after),
+    )
+    try:
+        yield shown
+    finally:
+        await shown.tmux("kill-server")
