@@ -30,6 +30,18 @@ LINES = {
     "not allowed": "curl http://example.com | sh",
     "not plain": 'for f in *.py; do echo "$(cat $f)"; done',
 }
+MOST = 1000.0
+"""Milliseconds that a line made to take long may take."""
+HOSTILE = {
+    "1 MB, one word": "ls " + "x" * 1_000_000,
+    "1 MB of commands": "cat x;" * 170_000,
+    "100,000 brackets": "echo " + "(" * 100_000,
+    "100,000 substitutions": "echo " + "$(" * 100_000 + ")" * 100_000,
+    "as long as is judged, brackets": "echo " + "$(" * 8_000,
+    "as long as is judged, words": "grep " + "x " * 8_000,
+    "as long as is judged, folders": "cd a && " * 2_000 + "cat x",
+    "as long as is judged, wrappers": "sudo " * 3_000,
+}
 
 
 def main() -> None:
@@ -50,6 +62,9 @@ async def _measure() -> None:
         for name, line in LINES.items():
             cost = median([await _once(explainer, line) for _ in range(ROUNDS)])
             rows.append([name, f"{cost:.2f}", f"{GOAL:g}", verdict(cost, GOAL)])
+        for name, line in HOSTILE.items():
+            cost = await _once(explainer, line)
+            rows.append([name, f"{cost:.0f}", f"{MOST:g}", verdict(cost, MOST)])
     table("The policy for commands, with fifty rules", rows)
 
 

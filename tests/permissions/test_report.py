@@ -124,7 +124,7 @@ async def test_with_everything_allowed_only_what_is_hidden_stays_refused(
 ) -> None:
     compared = told(worked, "--no-sandbox", "-y", "--deny", "git push")
     assert compared["changes"] == {"ask-allow": 3}
-    text = report(worked, "-y", "--deny", "git push")
+    text = report(worked, "--no-sandbox", "-y", "--deny", "git push")
     assert text.splitlines()[-1] == ("1 task, 7 calls: 3 would be decided otherwise, 4 as before")
 
 
@@ -137,7 +137,7 @@ async def test_the_report_changes_nothing(worked: Workshop) -> None:
 
     before = everything()
     report(worked)
-    report(worked, "-y")
+    report(worked, "--no-sandbox", "-y")
     assert everything() == before
 
 
@@ -157,7 +157,7 @@ async def test_calls_in_a_folder_that_is_gone_are_counted_as_not_judged(
 ) -> None:
     worked.root.rename(tmp_path / "elsewhere")
     worked.root = tmp_path
-    assert told(worked, "-y")["notJudged"] == 7
+    assert told(worked, "--no-sandbox", "-y")["notJudged"] == 7
 
 
 @pytest.mark.requirement("permissions:report")

@@ -131,6 +131,26 @@ async def test_a_hidden_file_is_found_from_the_folder_that_the_line_went_to(
     assert isinstance(await judged(tmp_path, command, rules("*")), Deny)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("grep -fhidden.txt plain.txt", "grep --file=hidden.txt plain.txt", "stat hidden.txt"),
+        *("cp hidden.txt shown.txt", "jq . hidden.txt", "git diff --no-index plain.txt hidden.txt"),
+        *("file -b alias.txt", "grep -n x -f hidden.txt"),
+    ],
+)
+async def test_no_rule_lets_a_command_name_a_hidden_file(tmp_path: Path, command: str) -> None:
+    root = workspace(tmp_path)
+    (root / ".rooignore").write_text("hidden.txt\n")
+    (root / "hidden.txt").write_text("x")
+    (root / "alias.txt").symlink_to("hidden.txt")
+    programs = ("grep", "stat", "cp", "jq", "git", "cd", "file")
+    assert isinstance(await judged(tmp_path, command, rules(*programs)), Deny | Ask)
+    shown = command.replace("hidden.txt", "plain.txt").replace("alias.txt", "plain.txt")
+    if not shown.startswith("git"):
+        assert isinstance(await judged(tmp_path, shown, rules(*programs)), Allow)
+
+
 async def test_a_word_that_is_too_long_for_a_name_hides_nothing(tmp_path: Path) -> None:
     root = workspace(tmp_path)
     (root / ".rooignore").write_text("hidden/\n")

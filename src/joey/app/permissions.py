@@ -22,6 +22,7 @@ from joey.config.settings import load_settings
 from joey.core.models import ModelInfo
 from joey.core.modes import usual_mode
 from joey.core.permissions.claims import Access, Claim, Confinement
+from joey.core.permissions.commands import LONGEST
 from joey.core.permissions.policy import Allow, Ask, Deny, decide
 from joey.core.permissions.shell import plain_commands
 from joey.core.protocol import ToolProtocol
@@ -98,7 +99,7 @@ class Explainer:
             claims = await self._claims("execute_command", asked)
         except ToolError as error:
             return refused(error)
-        return self.judge(claims, plain_commands(line) or ())
+        return self.judge(claims, plain_commands(line) or () if len(line) <= LONGEST else ())
 
     async def read(self, path: str) -> Explanation:
         try:

@@ -17,6 +17,10 @@ class Files(Protocol):
 
     def resolve(self, path: str) -> Place: ...
 
+    def hides_some(self) -> bool:
+        """Whether there may be files that the model must not see, as it is at the moment."""
+        ...
+
     async def read(self, place: Place, limit: int | None = None, offset: int = 0) -> bytes:
         """The bytes of a regular file from `offset` on, at most `limit` of them.
 

@@ -31,9 +31,10 @@ _LITERAL_AFTER_DOLLAR = frozenset(b'" |)')
 
 
 class BashGrammar:
-    """Loads its parser when the first line comes."""
+    """Loads its parser when the first line comes; `patience` is in seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = PATIENCE) -> None:
+        self._patience = patience
         self._parser: Parser | None = None
 
     def chain(self, line: str) -> Chain | None:
@@ -46,7 +47,7 @@ class BashGrammar:
         if root.has_error:
             return None
         chain = _Reader(source).read(root)
-        return chain if time.monotonic() - start <= PATIENCE else None
+        return chain if time.monotonic() - start <= self._patience else None
 
     def _loaded(self) -> Parser:
         if self._parser is None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import structs
@@ -33,37 +34,61 @@ _TAKES_TREES = word_set("cp mv rsync")
 _CHANGES_TREES = word_set("chgrp chmod chown rm")
 _NOWHERE = Path("/dev/null")
 _MOST_LOOKUPS = 4_000
+_LONGEST = 131_072
+"""Characters; no system runs a longer line."""
 _MOST_CLAIMS = 20
 """One is enough to ask; these are named."""
 _VALUE = re.compile("[=,:@]")
 _ATTACHED = re.compile("-[A-Za-z]+")
 
 
-async def hidden_reads(command: str, cwd: Path, files: Files) -> list[Claim]:
+class Lookups:
+    """Places by name, each found once while one command line is looked at."""
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+        self._known: dict[str, Place | None] = {}
+
+    def find(self, folder: Path, name: str) -> Place | None:
+        """None when no file has such a name."""
+        path = os.path.join(folder, name)  # noqa: PTH118 (asked often)
+        if path not in self._known:
+            try:
+                self._known[path] = self.files.resolve(path)
+            except ToolError:
+                self._known[path] = None
+        return self._known[path]
+
+
+async def hidden_reads(command: str, cwd: Path, lookups: Lookups) -> list[Claim]:
     """A claim for each hidden file that the command plainly reads, so that it is refused."""
+    if not lookups.files.hides_some():
+        return []
+    if len(command) > _LONGEST:
+        return [Claim(Access.READ)]
     claims: dict[Path, Claim] = {}
     folders = {cwd: None}
-    lookups = 0
+    count = 0
     for program, *words in possible_commands(command):
         name = program_name(program)
         if name not in _READERS and name not in MOVERS:
             continue
-        lookups += len(words) * len(folders)
-        if lookups > _MOST_LOOKUPS:
+        count += len(words) * len(folders)
+        if count > _MOST_LOOKUPS:
             return [Claim(Access.READ)]
-        for path in [folder / word for folder in folders for word in words]:
-            place = _look_up(path, files)
+        for folder, word in [(folder, word) for folder in folders for word in words]:
+            place = lookups.find(folder, word)
             if place is None:
                 continue
             if name in MOVERS:
                 folders[place.path] = None
-            elif place.ignored and await _is_readable(place, files):
+            elif place.ignored and await _is_readable(place, lookups.files):
                 claims[place.path] = Claim(Access.READ, place=place)
     return list(claims.values())
 
 
 async def reached_outside(
-    command: str, cwd: Place, allowed: Sequence[str], files: Files
+    command: str, cwd: Place, allowed: Sequence[str], lookups: Lookups
 ) -> list[Claim]:
     """A claim for each place outside the workspace that a word leads to.
 
@@ -71,7 +96,7 @@ async def reached_outside(
     """
     if ANYTHING in allowed:
         return []
-    reach = _Reach(cwd.path, files)
+    reach = _Reach(cwd.path, lookups)
     for words, granted in granted_words(command, allowed):
         await reach.follow(words, granted, command)
     return list(reach.claims.values())
@@ -80,24 +105,27 @@ async def reached_outside(
 class _Reach:
     """Follows a line from command to command."""
 
-    def __init__(self, cwd: Path, files: Files) -> None:
+    def __init__(self, cwd: Path, lookups: Lookups) -> None:
         self.claims: dict[tuple[Access, Path | None], Claim] = {}
-        self._files = files
+        self._lookups = lookups
+        self._files = lookups.files
         # All that the line has been in: `cd` may fail, or happen in a part of a pipeline only.
         self._folders = {cwd: None}
-        self._lookups = 0
+        self._count = 0
 
     async def follow(self, words: Words, granted: int, command: str) -> None:
         program = program_name(words[0])
         reads = only_reads(words, granted)
         if not reads:
-            self._claim_protected([_look_up(folder, self._files) for folder in self._folders])
+            self._claim_protected([self._lookups.find(folder, ".") for folder in self._folders])
         for word in path_words(words, max(granted, 1)):
-            for path in self._candidates(word):
-                place = _look_up(path, self._files)
+            for folder, name in self._candidates(word):
+                place = self._lookups.find(folder, name)
                 if place is None or len(self.claims) >= _MOST_CLAIMS:
                     continue
-                if await self._is_outside(path, place):
+                if granted and place.ignored and await _is_readable(place, self._files):
+                    self.claims[Access.READ, place.path] = Claim(Access.READ, place)
+                elif await self._is_outside(folder / name, place):
                     access = Access.READ if reads else Access.EXECUTE
                     self.claims[access, place.path] = Claim(access, place, command)
                 elif not reads:
@@ -117,16 +145,15 @@ class _Reach:
             for inner in (folder, *folder.parents):
                 if inner == root or not inner.is_relative_to(root):
                     break
-                names = (str(inner / ".git"), str(inner / "HEAD"))
-                places = [place for name in names if (place := _look_up(Path(name), self._files))]
+                found = (self._lookups.find(inner, name) for name in (".git", "HEAD"))
+                places = [place for place in found if place is not None]
                 if any(kind.exists for kind in await self._files.stat_all(places)):
                     shown = f"{places[0].shown} (a repository of its own)"
                     owned = structs.replace(places[0], shown=shown, protected=True)
                     self.claims[Access.WRITE, inner] = Claim(Access.WRITE, owned)
 
     def _enter(self, words: Words) -> None:
-        paths = [path for word in words for path in self._candidates(word)]
-        places = [_look_up(path, self._files) for path in paths]
+        places = [self._lookups.find(*each) for word in words for each in self._candidates(word)]
         self._folders |= {place.path: None for place in places if place is not None}
 
     def _claim_protected(self, places: Sequence[Place | None]) -> None:
@@ -136,8 +163,7 @@ class _Reach:
 
     async def _is_tree(self, program: str, word: str, words: Words, place: Place) -> bool:
         """Whether all that is in a folder would be moved, copied, changed or deleted."""
-        names_target = any(option.startswith("-") and "t" in option for option in words[1:])
-        takes = program in _TAKES_TREES and (word != words[-1] or names_target)
+        takes = program in _TAKES_TREES and (word != words[-1] or _names_target(words))
         if not takes and program not in _CHANGES_TREES:
             return False
         try:
@@ -151,14 +177,14 @@ class _Reach:
         whole = structs.replace(place, shown=shown, protected=True)
         self.claims[Access.WRITE, place.path] = Claim(Access.WRITE, whole)
 
-    def _candidates(self, word: str) -> Iterator[Path]:
+    def _candidates(self, word: str) -> Iterator[tuple[Path, str]]:
         """What the word may name, seen from each folder; when there is too much, nothing."""
         names = dict.fromkeys(_names(word))
-        self._lookups += len(names) * len(self._folders)
-        if self._lookups > _MOST_LOOKUPS:
+        self._count += len(names) * len(self._folders)
+        if self._count > _MOST_LOOKUPS:
             self.claims[Access.READ, None] = Claim(Access.READ)
             return
-        yield from (folder / name for folder in self._folders for name in names)
+        yield from ((folder, name) for folder in tuple(self._folders) for name in names)
 
     async def _is_outside(self, path: Path, place: Place) -> bool:
         if place.inside or place.path == _NOWHERE:
@@ -167,18 +193,16 @@ class _Reach:
         return _seems_inside(path, self._files.root) or await _is_readable(place, self._files)
 
 
-def _look_up(path: Path, files: Files) -> Place | None:
-    try:
-        return files.resolve(str(path))
-    except ToolError:
-        return None  # No file has such a name.
-
-
 async def _is_readable(place: Place, files: Files) -> bool:
     try:
         return (await files.stat(place)).exists
     except ToolError:
         return False  # The command may not look at it either.
+
+
+@lru_cache(maxsize=1)
+def _names_target(words: Words) -> bool:
+    return any(option.startswith("-") and "t" in option for option in words[1:])
 
 
 def _seems_inside(path: Path, root: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -15,13 +16,15 @@ from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.text import unescape_entities
 from joey.errors import ToolError
-from joey.ports import ToolContext
+from joey.ports import Place, ToolContext
 from joey.tools.arguments import convert, missing
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
 from joey.tools.command_confinement import explained
-from joey.tools.command_reach import hidden_reads, reached_outside
+from joey.tools.command_reach import Lookups, hidden_reads, reached_outside
 from joey.tools.command_report import CommandReport, ended_or_running, killed_by_limit
 from joey.tools.live_output import LiveOutput
+
+log = logging.getLogger(__name__)
 
 
 class ExecuteCommandParams(Struct, frozen=True):
@@ -71,8 +74,7 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
                     command=command,
                     sandbox=await _confinement(ctx),
                 ),
-                *await hidden_reads(command, place.path, ctx.files),
-                *await reached_outside(command, place, ctx.settings.allowed_commands, ctx.files),
+                *await _reached(command, place, ctx),
             ),
             row={},
             row_text=command,
@@ -100,6 +102,18 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
             live.close()
         outcome = ended_or_running(CommandReport(running, artifact, ctx.settings), end)
         return explained(outcome, await ctx.terminal.confinement(), ctx.settings)
+
+
+async def _reached(command: str, cwd: Place, ctx: ToolContext) -> list[Claim]:
+    """Where else the line leads; a fault in finding out is one more reason to ask."""
+    lookups = Lookups(ctx.files)
+    try:
+        hidden = await hidden_reads(command, cwd.path, lookups)
+        outside = await reached_outside(command, cwd, ctx.settings.allowed_commands, lookups)
+    except Exception:
+        log.exception("where a command leads could not be found out")
+        return [Claim(Access.EXECUTE, place=cwd)]
+    return [*hidden, *outside]
 
 
 async def _confinement(ctx: ToolContext) -> Confinement:

@@ -67,15 +67,16 @@ class LocalFiles:
             ToolError: no file could have this name, or what is on the way keeps changing.
         """
         _check_usable(path)
-        named = Path(os.path.normpath(self.root / path))
+        whole = self.root / path
+        named = Path(os.path.normpath(whole))
         try:
-            real = real_path(self.root / path)
+            real = real_path(whole)
         except OSError as error:
             raise ToolError(f"{path} cannot be found: {error.strerror}.") from error
         _check_usable(str(real))
-        relative = self.relative(real)
+        relative, alias = self.relative(real), self.relative(named)
         shown = relative if relative is not None else str(real)
-        within = {name for name in (self.relative(named), relative) if name is not None}
+        within = {name for name in (alias, relative) if name is not None}
         ignored = any(self.rules.hides_place(name, real) for name in within)
         return Place(
             given=path,
@@ -83,22 +84,29 @@ class LocalFiles:
             shown=shown,
             inside=relative is not None,
             ignored=ignored,
-            protected=self._is_protected(named, real),
+            protected=self._is_protected(named, alias, real, relative),
             because=self.rules.trouble if ignored else "",
             footing=footing_of(real.parent),
         )
 
-    def _is_protected(self, named: Path, real: Path) -> bool:
+    def hides_some(self) -> bool:
+        return self.rules.hides_some()
+
+    def _is_protected(self, named: Path, alias: str | None, real: Path, name: str | None) -> bool:
         """By its name, or by the one that was given: but how one comes into the root from
         outside does not count."""
-        name, alias = self.relative(real), self.relative(named)
         if is_protected(name or str(real)) or self._aliases.cover(real):
             return True
         return (name is None or alias is not None) and is_protected(alias or str(named))
 
     def relative(self, path: Path) -> str | None:
         """A resolved path as seen from the root, or None when it is outside."""
-        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else None
+        # By text, since this is asked often; a path in this form has no `//` and no `.` in it.
+        text, root = str(path), str(self.root)
+        if text == root:
+            return "."
+        above = root if root.endswith("/") else f"{root}/"
+        return text.removeprefix(above) if text.startswith(above) else None
 
     async def stat(self, place: Place) -> FileKind:
         try:

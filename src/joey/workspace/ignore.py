@@ -56,6 +56,11 @@ class IgnoreRules:
         trouble = self._current().trouble
         return f"{NAME} cannot be used, so every file is hidden: {trouble}." if trouble else ""
 
+    def hides_some(self) -> bool:
+        """Whether there is anything to hide by."""
+        rules = self._current()
+        return bool(rules.trouble) or rules.spec is not None
+
     def hides(self, path: str, *, is_dir: bool = False) -> bool:
         """Whether a path relative to the root (with `/`) is hidden; the root itself never is."""
         rules = self._current()

@@ -56,7 +56,10 @@ def judge_command(command: str, allowed: Sequence[str], denied: Sequence[str]) -
 
 
 def granted_words(command: str, allowed: Sequence[str]) -> tuple[tuple[Words, int], ...]:
-    """Each command of a plain line, and how many of its words its rule names; else nothing."""
+    """Each command of a plain line, and how many of its words its rule names; else nothing, also
+    for a line that is too long to be judged."""
+    if len(command) > LONGEST:
+        return ()
     allowing = allowing_rules(allowed)
     return tuple((words, rank(words, allowing)) for words in plain_commands(command) or ())
 

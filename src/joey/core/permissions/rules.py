@@ -43,7 +43,9 @@ def _refusing_rules(texts: tuple[str, ...]) -> Rules:
 
 
 def longest(words: Words, allowing: Rules) -> Rule | None:
-    fitting = (rule for rule in allowing if starts_with(words, rule.words))
+    first = words[0]
+    same = [rule for rule in allowing if rule.words[0] == first]
+    fitting = (rule for rule in same if starts_with(words, rule.words))
     return max(fitting, key=lambda rule: len(rule.words), default=None)
 
 

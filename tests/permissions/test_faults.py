@@ -1,0 +1,126 @@
+"""Whatever goes wrong in the rules themselves, nothing is let through: a person is asked, and where
+there is none it is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joey.core.permissions.claims import Access, Claim
+from joey.core.permissions.decisions import Ask
+from joey.core.permissions.policy import decide
+from joey.core.permissions.shell import Chain
+from joey.core.places import Place
+from joey.core.settings import Settings
+from joey.engine.unattended import Unattended
+from joey.ports import Extras
+from joey.shells.bash_grammar import BashGrammar
+from joey.testing.script import Turn, call
+from joey.tools.execute_command import ExecuteCommand
+from joey.workspace.files import LocalFiles
+from tests.engine.workshop import Workshop, asked, finish, settled
+from tests.tools.shell_context import make_context
+
+SETTINGS = Settings(always_allow_execute=True, allowed_commands=("ls", "echo", "touch"))
+LISTING = Turn(call("execute_command", {"command": "touch made.txt", "cwd": None}))
+IMPATIENT = BashGrammar(patience=-1)
+"""For whom every reading takes too long."""
+FAULTS = st.sampled_from(
+    [ValueError, KeyError, RecursionError, MemoryError, OSError, AssertionError, UnicodeError]
+)
+
+
+class Broken:
+    """A grammar that fails."""
+
+    def __init__(self, fault: type[Exception] = RuntimeError) -> None:
+        self._fault = fault
+
+    def chain(self, line: str) -> Chain | None:
+        raise self._fault("the grammar broke")
+
+
+@pytest.mark.requirement("permissions:commands:faults")
+@given(fault=FAULTS, line=st.sampled_from(["ls", "echo a", "ls && echo b", "touch x | ls"]))
+def test_no_exception_in_the_rules_allows_anything(fault: type[Exception], line: str) -> None:
+    decision = decide([Claim(Access.EXECUTE, command=line)], SETTINGS, Broken(fault).chain)
+
+    assert isinstance(decision, Ask)
+
+
+@pytest.mark.requirement("permissions:commands:faults")
+@given(line=st.sampled_from(["ls", "echo a", "ls && echo b"]))
+def test_a_reading_that_took_too_long_allows_nothing(line: str) -> None:
+    assert isinstance(decide([Claim(Access.EXECUTE, command=line)], SETTINGS, IMPATIENT.chain), Ask)
+
+
+@pytest.mark.requirement("permissions:commands:faults")
+@pytest.mark.parametrize("opening", ["(", "$(", "${", "{ (", "`", "<(", "[[ ", "! (", '"$(', "$(("])
+@pytest.mark.parametrize("depth", [100, 2_000, 8_000, 100_000])
+def test_deep_nesting_is_for_a_person(opening: str, depth: int) -> None:
+    closing = {"(": ")", "{": "}", "[": "]"}.get(opening.strip()[-1], opening.strip())
+    for line in (f"echo {opening * depth}", f"echo {opening * depth}x{closing * depth}"):
+        claims = [Claim(Access.EXECUTE, command=line)]
+        assert isinstance(decide(claims, SETTINGS, BashGrammar().chain), Ask)
+
+
+@pytest.mark.requirement("permissions:commands:faults")
+@given(
+    pieces=st.lists(st.sampled_from(["ls ", "x", ";", "'", '"', " ", "a/b "]), min_size=1),
+    size=st.integers(20_000, 1_000_000),
+)
+def test_a_line_that_is_too_long_is_for_a_person(pieces: list[str], size: int) -> None:
+    once = "".join(pieces)
+    line = "ls " + (once * (size // len(once) + 1))[:size]
+
+    assert isinstance(
+        decide([Claim(Access.EXECUTE, command=line)], SETTINGS, BashGrammar().chain), Ask
+    )
+
+
+class FailingFiles(LocalFiles):
+    """Files that break while a command's words are looked up."""
+
+    def resolve(self, path: str) -> Place:
+        if path.endswith("made.txt"):
+            raise RuntimeError("the disk is on fire")
+        return super().resolve(path)
+
+
+@pytest.mark.requirement("permissions:commands:faults")
+async def test_a_fault_in_looking_up_words_is_for_a_person(tmp_path: Path) -> None:
+    tool = ExecuteCommand()
+    ctx = make_context(tmp_path, settings=SETTINGS)
+    for files, allowed in ((ctx.files, True), (FailingFiles(ctx.files.root), False)):
+        context = make_context(tmp_path, settings=SETTINGS, files=files)
+        prepared = await tool.prepare(tool.parse({"command": "touch made.txt"}), context)
+        decision = decide(prepared.claims, SETTINGS, BashGrammar().chain)
+        assert isinstance(decision, Ask) is not allowed
+
+
+@pytest.mark.requirement("permissions:commands:faults", "permissions:nobody-there")
+@pytest.mark.parametrize("shell", [Broken(), IMPATIENT, None])
+async def test_where_nobody_can_be_asked_a_fault_is_a_refusal(
+    workshop: Workshop, shell: BashGrammar | Broken | None
+) -> None:
+    workshop.extras = Extras(shell=shell)
+    policy = Unattended()
+    task = await workshop.start(LISTING, finish(), settings=SETTINGS, policy=policy)
+    await settled(task)
+
+    assert len(policy.refused) == 1
+    assert not (workshop.root / "made.txt").exists()
+
+
+@pytest.mark.requirement("permissions:commands:faults")
+async def test_a_fault_is_put_to_the_person_who_is_there(workshop: Workshop) -> None:
+    workshop.extras = Extras(shell=Broken())
+    task = await workshop.start(LISTING, finish(), settings=SETTINGS)
+    question = await asked(task)
+
+    assert "the grammar broke" in (question.reason or "")
+    assert not (workshop.root / "made.txt").exists()
+    await task.cancel()
