@@ -181,12 +181,21 @@ class Shell(StrEnum):
     SERVERS = "changes your list of servers, or with `--project` the project's"
     STARTS_SERVER = "starts a server of yours, or one of the project's that you have trusted"
     LOGIN = "keeps or forgets a login in a private file"
+    SETTINGS = "changes your own settings, profiles or keys; a key is typed unseen, or piped"
+    ASKS_SERVER = "only looks; asks the model's server too, unless `--offline`"
     TRUSTS = "shows what this folder would run, and asks; `--yes` is your answer"
 
 
 COMMANDS: dict[str, Shell] = {
     "(a prompt)": Shell.TASK,
     "attach": Shell.TOKEN,
+    "config list": Shell.LOOKS,
+    "config get": Shell.LOOKS,
+    "config set": Shell.SETTINGS,
+    "config unset": Shell.SETTINGS,
+    "config describe": Shell.LOOKS,
+    "config path": Shell.LOOKS,
+    "config edit": Shell.SETTINGS,
     "demo": Shell.TASK,
     "doctor": Shell.LOOKS,
     "mcp list": Shell.LOOKS,
@@ -195,10 +204,18 @@ COMMANDS: dict[str, Shell] = {
     "mcp test": Shell.STARTS_SERVER,
     "mcp login": Shell.LOGIN,
     "mcp logout": Shell.LOGIN,
+    "models": Shell.ASKS_SERVER,
     "modes list": Shell.LOOKS,
     "modes show": Shell.LOOKS,
     "permissions explain": Shell.LOOKS,
     "permissions report": Shell.LOOKS,
+    "profiles list": Shell.LOOKS,
+    "profiles show": Shell.LOOKS,
+    "profiles add": Shell.SETTINGS,
+    "profiles set": Shell.SETTINGS,
+    "profiles unset": Shell.SETTINGS,
+    "profiles use": Shell.SETTINGS,
+    "profiles remove": Shell.ASKS,
     "serve": Shell.LISTENS,
     "tasks list": Shell.LOOKS,
     "tasks search": Shell.LOOKS,
@@ -338,4 +355,3 @@ VARIABLES: dict[str, str] = {
     "JOEY_ACTIVE": "set to `1` for commands, hooks, MCP servers and tools of your own; not read",
     "ROO_ACTIVE": "set to `true` for the same; not read",
 }
-    "JOEY_PLAIN": "of the process: a conversation line by line instead of the screen",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from joey.cli.argument_values import ActionParser, Parser, count, port
+from joey.cli.config_arguments import config_parser, models_parser, profiles_parser
 from joey.cli.exchange_arguments import add_export_flags, add_import_flags
 from joey.cli.mcp_arguments import mcp_parser, trust_parser
 from joey.cli.permission_arguments import permissions_parser
@@ -158,11 +159,14 @@ def _attach_parser() -> Parser:
 
 COMMAND_PARSERS: dict[str, Callable[[], Parser]] = {
     "attach": _attach_parser,
+    "config": config_parser,
     "demo": _demo_parser,
     "doctor": _doctor_parser,
     "mcp": mcp_parser,
+    "models": models_parser,
     "modes": _modes_parser,
     "permissions": permissions_parser,
+    "profiles": profiles_parser,
     "serve": _serve_parser,
     "tasks": _tasks_parser,
     "trust": trust_parser,

@@ -7,12 +7,12 @@ loads none of it.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 
-from joey.cli.arguments import parse
+from joey.cli.arguments import COMMANDS, parse
 from joey.cli.exit_codes import ExitCode, exit_code_of_error
 from joey.errors import UserError
 
@@ -54,55 +54,14 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
 
     set_up_log(debug=arguments.debug and arguments.command != "serve")
     match arguments.command:
-        case "tasks":
-            from joey.cli.tasks import run_tasks
-
-            return run_tasks(arguments)
-        case "modes":
-            from joey.cli.modes import run_modes
-
-            return run_modes(arguments)
-        case "mcp":
-            from joey.cli.mcp import run_mcp
-
-            return run_mcp(arguments)
-        case "trust":
-            from joey.cli.trust import run_trust
-
-            return run_trust(arguments)
-        case "permissions":
-def _converse(arguments: argparse.Namespace) -> ExitCode:
-    """On a screen, or line by line: for screen readers, and terminals that can do no more."""
-    if arguments.plain or os.environ.get("JOEY_PLAIN") or os.environ.get("TERM") == "dumb":
-        from joey.cli.converse import run_conversation
-
-        return run_conversation(arguments)
-    from joey.cli.screen import run_screen
-
-    return run_screen(arguments)
-
-
-            from joey.cli.permissions import run_permissions
-
-            return run_permissions(arguments)
-        case "serve":
-            from joey.cli.serve import run_serve
-
-            return run_serve(arguments)
-        case "attach":
-            from joey.cli.attach import run_attach
-
-            return run_attach(arguments)
-        case "doctor":
-            from joey.cli.doctor import run_doctor
-
-            return run_doctor(arguments)
-        case "demo":
-            from joey.cli.demo import run_demo
-
-            return run_demo(arguments)
+        case str(name) if name in COMMANDS:
+            # `joey NAME` is `run_NAME` of `joey.cli.NAME`; no other is loaded.
+            command = getattr(import_module(f"joey.cli.{name}"), f"run_{name}")
+            return ExitCode(command(arguments))
         case _ if _is_conversation(arguments):
-            return _converse(arguments)
+            from joey.cli.converse import run_conversation
+
+            return run_conversation(arguments)
         case _ if arguments.input_format == "stream-json":
             from joey.cli.stdin_stream import run_stream
 
@@ -124,6 +83,8 @@ def _open_missing_streams() -> None:
     """Whoever started us may have closed some of them; their numbers must not go to other files."""
     if sys.stdin is not None and sys.stdout is not None and sys.stderr is not None:
         return
+    import os
+
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(fd, True)
     os.close(fd)

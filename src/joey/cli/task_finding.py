@@ -9,12 +9,14 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from joey.cli.argument_values import count
 from joey.display.sanitise import sanitise
 from joey.display.wrapping import columns, wrap
-from joey.ports.task_index import TaskIndex, TaskQuery
+
+if TYPE_CHECKING:
+    from joey.ports.task_index import TaskIndex, TaskQuery
 
 STATUSES = ("completed", "failed", "interrupted", "running", "waiting", "delegated")
 _WORTH_A_WORD = 200
@@ -50,6 +52,9 @@ def moment(text: str) -> int:
 
 
 def query_of(arguments: Namespace, workspace: str | None, words: str | None = None) -> TaskQuery:
+    # Every command reads this file for its flags; only those that look for tasks come here.
+    from joey.ports.task_index import TaskQuery
+
     return TaskQuery(
         words=words,
         workspace=workspace,

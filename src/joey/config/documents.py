@@ -39,6 +39,15 @@ def read_document(path: Path) -> dict[str, Any] | None:
         raise ConfigError(f"{path} is not UTF-8 text. Save it as UTF-8 and try again.") from error
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    return parse_document(text, path)
+
+
+def parse_document(text: str, path: Path) -> dict[str, Any]:
+    """The JSON object in the text of a file.
+
+    Raises:
+        ConfigError
+    """
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
@@ -112,7 +121,12 @@ def write_document(path: Path, value: dict[str, Any]) -> None:
     Raises:
         ConfigError: it cannot be written; what was there is untouched.
     """
-    data = json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """As `write_document`, of what somebody has written by hand."""
+    data = text.encode()
     path = Path(os.path.realpath(path))  # a link to where the person keeps such files stays one
     try:
         make_folder(path.parent)

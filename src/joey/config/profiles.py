@@ -101,6 +101,12 @@ def read_profile(path: Path, group: str, name: str, given: Any) -> Profile:
     return convert_document(fields | {"name": name}, Profile, path, within=place)
 
 
+def name_of_key(given: dict[str, Any]) -> str:
+    """Where this profile keeps its key; Roo has a name of its own for each provider."""
+    keys = _ROO.get(str(given.get("apiProvider")))
+    return keys.key if "apiProvider" in given and keys is not None and keys.key else "apiKey"
+
+
 def _from_roo(given: dict[str, Any]) -> dict[str, Any]:
     provider = given["apiProvider"]
     keys = _ROO.get(provider, _RooKeys()) if isinstance(provider, str) else _RooKeys()

@@ -91,6 +91,17 @@ def _tightening(document: Mapping[str, Any], label: str, sightings: Sightings) -
     return Tightening(frozenset(off), added, lowered, strictest)
 
 
+def project_says(key: str) -> str:
+    """What a project may do about a setting, in words; nothing for what is the person's alone."""
+    if key in _OFF:
+        return "may turn it off"
+    if key in _ADDED:
+        return "may add to it"
+    if key in _LOWERED:
+        return "may lower it"
+    return f"may ask for `{_STRICTEST[key]}`" if key in _STRICTEST else ""
+
+
 def _why_not(key: str) -> str:
     if key == "hooks":
         return "hooks of a project belong into .roo/hooks.json"

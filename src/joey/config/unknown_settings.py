@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from joey.config.documents import read_document
+from joey.config.near_names import nearest
 from joey.config.profiles import PROFILE_KEYS, PROFILES
 from joey.config.settings import SETTINGS
 from joey.core.settings import Settings
@@ -49,9 +50,6 @@ def unknown_settings(home: Path) -> tuple[str, ...]:
 def _remark(key: str) -> str:
     if key in PROFILE_KEYS:
         return f"is not used: it belongs into a profile of {PROFILES}."
-    import difflib
-
-    known = {name.lower(): name for name in _KNOWN}
-    near = difflib.get_close_matches(key.lower().replace("_", ""), known, n=1)
-    meant = f" Did you mean `{known[near[0]]}`?" if near else ""
+    near = nearest(key, _KNOWN)
+    meant = f" Did you mean `{near}`?" if near else ""
     return f"is not used: there is no such setting.{meant}"

@@ -26,15 +26,15 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """Other words for built-in modes, by their slugs."""
 
     auto_approval_enabled: bool = True
-    """Off: everything is asked, whatever the switches below say."""
+    """Off: everything is asked, whatever the `alwaysAllow…` switches say."""
     always_allow_read_only: bool = True
     """Read files of the workspace without asking."""
     always_allow_read_only_outside_workspace: bool = False
-    """Read files outside of it without asking, too."""
+    """Read files outside the workspace without asking, too."""
     always_allow_write: bool = False
     """Change files of the workspace without asking."""
     always_allow_write_outside_workspace: bool = False
-    """Change files outside of it without asking, too."""
+    """Change files outside the workspace without asking, too."""
     always_allow_write_protected: bool = False
     """Change protected files, such as `.roo/` and `.git/`, without asking, too."""
     always_allow_execute: bool = False
@@ -44,15 +44,15 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     always_allow_subtasks: bool = False
     """Let the model hand work to subtasks without asking."""
     always_allow_mcp: bool = False
-    """MCP tools also have to be on their server's own `alwaysAllow` list."""
+    """Call MCP tools without asking that are on their server's own `alwaysAllow` list."""
     allowed_mcp_tools: tuple[str, ...] = ()
-    """MCP tools that need not be on such a list: `server/tool`, `server/*`, or `*` for all."""
+    """MCP tools that need not be on a server's list: `server/tool`, `server/*`, or `*` for all."""
     always_allow_browser: bool = False
     """Let the model use the browser without asking."""
     always_allow_followup_questions: bool = False
     """Answer a question of the model with its first suggestion when nobody does."""
     followup_auto_approve_timeout_ms: int = 60_000
-    """Milliseconds before that."""
+    """Milliseconds before a question of the model is answered with its first suggestion."""
     allowed_commands: tuple[str, ...] = ()
     """Beginnings of commands that may run without asking; `*` stands for all."""
     denied_commands: tuple[str, ...] = ()
@@ -65,32 +65,33 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     allowed_max_cost: float | None = None
     """US dollars before a person is asked whether to go on."""
     consecutive_mistake_limit: int = 3
-    """0 switches the limit (and the check for repeated calls) off."""
+    """Mistakes of the model in a row before a person is asked; 0 switches this, and the check for
+    repeated calls, off."""
     prevent_completion_with_open_todos: bool = False
     """Refuse a result while items of the todo list are open."""
 
     command_execution_timeout: int = 0
     """Seconds after which a command is killed; 0 means never."""
     command_timeout_allowlist: tuple[str, ...] = ()
-    """Beginnings of commands that may take longer."""
+    """Beginnings of commands that may take longer than `commandExecutionTimeout`."""
     terminal_output_preview_size: Literal["small", "medium", "large"] = "medium"
     """How much of the output of a command the model sees at once."""
     sandbox: Literal["auto", "off", "required"] = "auto"
     """Confine commands as well as can be done here, not at all, or not run them otherwise."""
-    sandbox_network: str | tuple[str, ...] = "off"
-    """What confined commands may reach: `off` (nothing) or `all`."""
+    sandbox_network: Literal["off", "all"] | tuple[str, ...] = "off"
+    """What confined commands may reach: `off` (nothing), `all`, or a list of hosts."""
     sandbox_readable: tuple[str, ...] = ()
     """Folders beside the workspace and the system that confined commands may read."""
     sandbox_writable: tuple[str, ...] = ()
-    """Folders beside the workspace, and protected names in it, that they may change."""
+    """Folders beside the workspace, and protected names in it, that such commands may change."""
     sandbox_max_processes: int = 1024
-    """More than these a confined command may not have at once; 0 in any of these: no limit."""
+    """Processes that a confined command may have at once; 0: no limit."""
     sandbox_max_memory_mb: int = 16_384
-    """Of data in one process."""
+    """Megabytes of data in one process of a confined command; 0: no limit."""
     sandbox_max_file_mb: int = 8_192
-    """Size of one file that is written."""
+    """Megabytes of one file that a confined command writes; 0: no limit."""
     sandbox_max_cpu_seconds: int = 14_400
-    """Of one process."""
+    """Seconds of the processor for one process of a confined command; 0: no limit."""
 
     max_workspace_files: int = 200
     """Names of files that the model is told of when a task begins."""
@@ -99,9 +100,9 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     max_read_file_line: int = -1
     """Lines of a file that are read unless a range is asked for; -1: all."""
     max_image_file_size: int = 5
-    """Megabytes."""
+    """Megabytes of one picture that is read."""
     max_total_image_size: int = 20
-    """Megabytes in one call."""
+    """Megabytes of all pictures in one call."""
     include_current_time: bool = True
     """Tell the model the time with each request."""
     include_current_cost: bool = True
@@ -127,7 +128,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     browser_tool_enabled: bool = True
     """Offer the browser, where there is one."""
     browser_viewport_size: str = "900x600"
-    """Width and height of its window, in pixels."""
+    """Width and height of the browser's window, in pixels."""
     codebase_index_enabled: bool = True
     """Keep an index of the workspace for `codebase_search`."""
     embedding_profile: str = ""
@@ -145,9 +146,9 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     include_diagnostic_messages: bool = True
     """Tell the model of new problems in a file that it changed."""
     max_diagnostic_messages: int = 50
-    """Problems of one file that are told."""
+    """New problems of one file that the model is told of."""
     diagnostics_timeout_seconds: float = 5.0
-    """Seconds that a checker may take."""
+    """Seconds that a checker of a file may take."""
     diagnostic_checkers: dict[str, str] = {}
     """Commands that check a file, by a pattern of its name: `{"*.py": "mypy {file}"}`."""
 
@@ -158,16 +159,16 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     checkpoint_max_age_days: int = 30
     """Days for which checkpoints are kept."""
     checkpoint_max_megabytes: int = 2048
-    """For each workspace; the oldest go first."""
+    """Megabytes of checkpoints that are kept of each workspace; the oldest go first."""
 
     auto_condense_context: bool = True
     """Sum the conversation up when the model's window gets full; else its oldest turns go."""
     auto_condense_context_percent: int = 100
-    """How full the window may get before; it is never let run over."""
+    """How full the model's window may get before the conversation is summed up, in percent."""
     profile_thresholds: dict[str, int] = {}
-    """The same for single profiles, by their names: 5 to 100, or -1 for no other."""
+    """`autoCondenseContextPercent` of single profiles, by name: 5 to 100, or -1 for no other."""
     custom_condensing_prompt: str = ""
-    """What the model is told to write, in place of our own words."""
+    """What the model is told to write when it sums up, in place of our own words."""
     condensing_profile: str = ""
     """The profile whose model writes summaries; empty: the task's own."""
 
@@ -176,7 +177,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     alone, or never."""
 
     understand_text_calls: bool = True
-    """XML tasks: also take fenced `tool_code` JSON and `<tool_call>` JSON as calls (D9)."""
+    """XML tasks: also take fenced `tool_code` JSON and `<tool_call>` JSON as calls."""
 
     def __post_init__(self) -> None:
         if self.sandbox_network not in ("off", "all"):
@@ -233,11 +234,12 @@ class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=T
     temperature: float | None = None
     """Sent along where the model takes it."""
     thinking_budget: int | None = None
-    """Tokens of extended thinking; None leaves it off."""
+    """Tokens of extended thinking; without, it is off."""
     reasoning_effort: str | None = None
     """How hard the model shall think, where it takes that: `low`, `medium`, `high`."""
     legacy_headers: bool | None = None
-    """Anthropic: `x-api-key` and `2023-06-01`, as older servers want; None: with a base URL."""
+    """Anthropic's wire: `x-api-key` and `2023-06-01`, as older servers want; by default with an
+    address of its own."""
     protocol: ToolProtocol | None = None
     """How the model calls tools: `native` or `xml`."""
     native_tools: bool | None = None

@@ -31,9 +31,7 @@ class AnthropicProvider:
     def __init__(self, profile: Profile, model: ModelInfo, http: HttpClient) -> None:
         kind = find_kind(profile.provider)
         url = endpoint(kind, profile.base_url)
-        legacy = profile.legacy_headers
-        if legacy is None:
-            legacy = profile.base_url is not None
+        legacy = wants_legacy(profile)
         self._model = model
         self._service = Service(
             name=kind.name,
@@ -45,7 +43,7 @@ class AnthropicProvider:
             headers=tuple(profile.headers.values()),
         )
         self._requests = AnthropicRequests(profile, model, legacy=legacy)
-        headers = _headers(profile.api_key, legacy=legacy) | profile.headers
+        headers = headers_for(profile.api_key, legacy=legacy) | profile.headers
         self._wire = Wire(http, url, headers, self._service, profile.request_timeout)
 
     @property
@@ -63,7 +61,13 @@ class AnthropicProvider:
         await self._wire.close()
 
 
-def _headers(key: str | None, *, legacy: bool) -> dict[str, str]:
+def wants_legacy(profile: Profile) -> bool:
+    if profile.legacy_headers is None:
+        return profile.base_url is not None
+    return profile.legacy_headers
+
+
+def headers_for(key: str | None, *, legacy: bool) -> dict[str, str]:
     if legacy:
         headers = {"anthropic-version": LEGACY_VERSION, "anthropic-beta": LEGACY_BETAS}
         return headers | ({"x-api-key": key} if key else {})

@@ -1,0 +1,200 @@
+"""Settings to look at and to change: what counts, where it comes from, what it means."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from joey.app.customs import scopes_for
+from joey.config.described_keys import DescribedKey, find_key, setting_keys
+from joey.config.documents import (
+    changing,
+    convert_document,
+    parse_document,
+    read_document,
+    write_document,
+    write_text,
+)
+from joey.config.home import joey_home
+from joey.config.preferences import Preferences
+from joey.config.project_settings import FILE, Tightening, read_tightening, tightened
+from joey.config.settings import SETTINGS
+from joey.config.sightings import Sightings
+from joey.config.typed_values import checked, read_value
+from joey.config.unknown_settings import unknown_settings
+from joey.core.settings import Settings
+from joey.errors import ConfigError
+from joey.workspace.files import LocalFiles
+
+__all__ = ["DescribedKey", "Origin", "PersonalSettings", "SettingState"]
+
+
+class Origin(StrEnum):
+    DEFAULT = "default"
+    YOURS = "yours"
+    """`settings.json` in JOEY_HOME."""
+    PROJECT = "project"
+    """`.roo/settings.json` of the workspace, which makes it stricter."""
+
+
+class SettingState(Struct, frozen=True):
+    key: DescribedKey
+    value: Any
+    """What counts in this workspace."""
+    origin: Origin
+
+
+class PersonalSettings:
+    def __init__(
+        self, workspace: Path, home: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> None:
+        self._env = os.environ if env is None else env
+        self._home = home or joey_home(self._env)
+        self._workspace = workspace
+        self._preferences = Preferences(self._home)
+
+    @property
+    def path(self) -> Path:
+        return self._home / SETTINGS
+
+    @property
+    def project_path(self) -> Path:
+        return self._workspace / ".roo" / FILE
+
+    def states(self) -> list[SettingState]:
+        """Every setting, in the order of their definition.
+
+        Raises:
+            ConfigError: the file cannot be understood.
+        """
+        given = read_document(self.path) or {}
+        own = self._preferences.settings()
+        counting = self._within_project(own)
+        mine, theirs = _built_in(own), _built_in(counting)
+        return [
+            SettingState(key, theirs[name], _origin(name, given, mine, theirs))
+            for name, key in setting_keys().items()
+        ]
+
+    def state(self, name: str) -> SettingState:
+        """Raises ConfigError."""
+        wanted = self.key(name).name
+        return next(state for state in self.states() if state.key.name == wanted)
+
+    def key(self, name: str) -> DescribedKey:
+        """Raises ConfigError, which suggests the one that was probably meant."""
+        return setting_keys()[find_key(name, setting_keys())]
+
+    def set(self, name: str, words: Sequence[str]) -> Any:
+        """Give a setting the value that these words stand for.
+
+        Raises:
+            ConfigError: nothing was changed.
+        """
+        key = self.key(name)
+        value = read_value(Settings, key, words)
+        if value is None:
+            self.unset(name)
+            return None
+        self._preferences.change_settings({key.name: value})
+        return value
+
+    def adjust(self, name: str, added: Sequence[str], removed: Sequence[str]) -> list[Any]:
+        """Add to a list of the person's, and take from it.
+
+        Raises:
+            ConfigError: it is no list, or does not have what is to be removed.
+        """
+        key = self.key(name)
+        if not key.is_list:
+            raise ConfigError(f"`{key.name}` is no list ({key.kind}); set it to a value instead.")
+        with changing(self.path):
+            document = read_document(self.path) or {}
+            known: list[Any] = checked(Settings, key, document.get(key.name, []))
+            missing = [each for each in removed if each not in known]
+            if missing:
+                raise ConfigError(f"`{key.name}` does not have {missing[0]!r}: {_listed(known)}")
+            kept = [each for each in known if each not in removed]
+            value: list[Any] = checked(Settings, key, list(dict.fromkeys((*kept, *added))))
+            write_document(self.path, {**document, key.name: value})
+        return value
+
+    def unset(self, name: str) -> bool:
+        """Take a setting back to its default; False when it was not set.
+
+        A key that is not known may be named by its very spelling, so that slips can be removed.
+        """
+        document = read_document(self.path) or {}
+        exact = name if name in document else self.key(name).name
+        if exact not in document:
+            return False
+        with changing(self.path):
+            document = read_document(self.path) or {}
+            # Not checked as a whole: this is how one gets rid of what is wrong, bit by bit.
+            write_document(self.path, {k: v for k, v in document.items() if k != exact})
+        return True
+
+    def remarks(self) -> tuple[str, ...]:
+        """Keys of the file that nothing reads, and of the project's what is not used."""
+        sightings = Sightings()
+        self._tightening(sightings)
+        return (*unknown_settings(self._home), *sightings.warnings)
+
+    # The file as a whole
+
+    def text(self) -> str:
+        """Raises ConfigError."""
+        try:
+            return self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return "{\n}\n"
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{self.path} cannot be read: {error}.") from error
+
+    def check_text(self, text: str) -> None:
+        """Raises ConfigError for what `settings.json` could not be."""
+        convert_document(parse_document(text, self.path), Settings, self.path)
+
+    def replace_text(self, text: str, before: str) -> None:
+        """Make this the file, if it is still as it was.
+
+        Raises:
+            ConfigError
+        """
+        self.check_text(text)
+        with changing(self.path):
+            if self.text() != before:
+                raise ConfigError(f"{self.path} was changed by somebody else in the meantime.")
+            write_text(self.path, text)
+
+    def _within_project(self, own: Settings) -> Settings:
+        return tightened(own, self._tightening(Sightings()))
+
+    def _tightening(self, sightings: Sightings) -> Tightening:
+        """Raises WorkspaceError."""
+        scopes = scopes_for(LocalFiles(self._workspace), self._home, self._env)
+        return read_tightening(scopes, sightings)
+
+
+def _built_in(settings: Settings) -> dict[str, Any]:
+    """By their names in the file, defaults included, as JSON has them."""
+    names = zip(settings.__struct_encode_fields__, settings.__struct_fields__, strict=True)
+    return {name: msgspec.to_builtins(getattr(settings, field)) for name, field in names}
+
+
+def _origin(
+    name: str, given: Mapping[str, Any], mine: Mapping[str, Any], theirs: Mapping[str, Any]
+) -> Origin:
+    if mine[name] != theirs[name]:
+        return Origin.PROJECT
+    return Origin.YOURS if name in given else Origin.DEFAULT
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return f"it has {', '.join(map(repr, values))}." if values else "it is empty."

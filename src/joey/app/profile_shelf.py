@@ -1,0 +1,187 @@
+"""Profiles to look at and to change. Keys go in, and come out as a few last letters at most."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, structs
+
+from joey.app.first_profile import usable_key
+from joey.config.choose import address_of, choose_profile, key_of
+from joey.config.described_keys import DescribedKey, find_key, profile_keys
+from joey.config.home import joey_home
+from joey.config.preferences import Preferences
+from joey.config.profiles import PROFILES, name_of_key
+from joey.config.typed_values import read_value
+from joey.core.secrets import without_secrets
+from joey.core.settings import Profile
+from joey.errors import ConfigError
+from joey.providers.kinds import KINDS, ProviderKind, find_kind
+
+KEY = "apiKey"
+_TOLD = 4
+"""Letters of a long key that are shown, so that one knows which it is."""
+_LONG = 20
+
+
+class ProfileFact(Struct, frozen=True):
+    """One key of a profile, as it counts."""
+
+    name: str
+    value: Any
+    """A key as `…last`, never whole."""
+    origin: str
+    """`profiles.json`, `default`, or the variable that it comes from."""
+
+
+class ProfileShelf:
+    def __init__(self, home: Path | None = None, env: Mapping[str, str] | None = None) -> None:
+        self._env = os.environ if env is None else env
+        self._home = home or joey_home(self._env)
+        self._preferences = Preferences(self._home)
+
+    @property
+    def path(self) -> Path:
+        return self._home / PROFILES
+
+    @property
+    def active(self) -> str:
+        """Raises ConfigError."""
+        return self._preferences.profiles().active
+
+    def profiles(self) -> dict[str, Profile]:
+        """Without their keys. Raises ConfigError."""
+        known = self._preferences.profiles().profiles
+        return {name: structs.replace(each, api_key=None) for name, each in known.items()}
+
+    def facts(self, name: str | None = None) -> list[ProfileFact]:
+        """A profile as a task would get it; without a name, whatever would be used now.
+
+        Raises:
+            ConfigError: there is none of this name, or nothing was ever chosen.
+        """
+        profiles = self._preferences.profiles()
+        if name is not None and name not in profiles.profiles:
+            raise ConfigError(f"There is no profile '{name}'. {_known(profiles.profiles)}")
+        known = profiles.profiles.get(name or profiles.active)
+        chosen = known
+        if known is None or name is None:
+            chosen = choose_profile(profiles=profiles, env=self._env, kinds=KINDS, profile=name)
+        assert chosen is not None
+        return list(self._facts(chosen, known))
+
+    def _facts(self, chosen: Profile, written: Profile | None) -> Sequence[ProfileFact]:
+        kind = find_kind(chosen.provider)
+        facts = []
+        for key, field in zip(
+            Profile.__struct_encode_fields__, Profile.__struct_fields__, strict=True
+        ):
+            value = getattr(chosen, field)
+            mine = None if written is None else getattr(written, field)
+            if key == "name" or value in (None, {}, ""):
+                continue
+            origin = _origin(key, value, mine, kind, self._env)
+            facts.append(ProfileFact(key, _shown(key, value), origin))
+        if chosen.api_key is None and (key_of(kind, self._env)):
+            variable = _key_variable(kind, self._env)
+            facts.append(ProfileFact(KEY, masked(key_of(kind, self._env) or ""), variable))
+        return facts
+
+    def add(self, name: str, provider: str, **values: Any) -> None:
+        """Make a profile; the first one becomes the active one.
+
+        Raises:
+            ConfigError: there is one of this name, or it could not be used.
+        """
+        if not name.strip() or not name.isprintable():
+            raise ConfigError(f"{name!r} cannot be the name of a profile.")
+        given = {"provider": find_kind(provider).name, **values}
+        given = {key: value for key, value in given.items() if value}
+        self._preferences.save_profile(name, given, activate=False, exists=False)
+
+    def set(self, name: str, key: str, words: Sequence[str]) -> Any:
+        """Raises ConfigError; a key of a service is set by `set_key` alone."""
+        described = self.key(key)
+        if described.name == KEY:
+            raise ConfigError(
+                "A key is not taken from the command line, which others can read: leave the value"
+                " out, and it is asked for or read from stdin."
+            )
+        value = read_value(Profile, described, words)
+        if described.name == "provider":
+            value = find_kind(str(value)).name
+        self._preferences.save_profile(name, {described.name: value}, activate=False, exists=True)
+        return value
+
+    def set_key(self, name: str, text: str) -> None:
+        """Raises ConfigError."""
+        entry = self._preferences.profile_entry(name)
+        values = {name_of_key(entry): usable_key(text)}
+        self._preferences.save_profile(name, values, activate=False, exists=True)
+
+    def unset(self, name: str, key: str) -> bool:
+        """Take a key out of a profile; False when it was not there. Raises ConfigError."""
+        entry = self._preferences.profile_entry(name)
+        described = self.key(key).name
+        written = name_of_key(entry) if described == KEY else described
+        if written not in entry:
+            return False
+        self._preferences.save_profile(name, {written: None}, activate=False, exists=True)
+        return True
+
+    def use(self, name: str) -> None:
+        """Raises ConfigError."""
+        self._named(name)
+        self._preferences.activate_profile(name)
+
+    def remove(self, name: str) -> None:
+        """Raises ConfigError."""
+        self._named(name)
+        self._preferences.delete_profile(name)
+
+    def key(self, name: str) -> DescribedKey:
+        """Raises ConfigError."""
+        return profile_keys()[find_key(name, profile_keys(), "key of a profile")]
+
+    def needs_key(self, provider: str) -> bool:
+        """Whether a profile of this provider could not be used without one. Raises ConfigError."""
+        kind = find_kind(provider)
+        return not kind.is_local and key_of(kind, self._env) is None
+
+    def _named(self, name: str) -> None:
+        known = self._preferences.profiles().profiles
+        if name not in known:
+            raise ConfigError(f"There is no profile '{name}'. {_known(known)}")
+
+
+def masked(key: str) -> str:
+    """So much of a key that its owner knows which it is."""
+    return f"…{key[-_TOLD:]}" if len(key) >= _LONG else "…"
+
+
+def _shown(key: str, value: Any) -> Any:
+    if key == KEY:
+        return masked(str(value))
+    hidden = without_secrets({key: value})
+    return hidden[key] if isinstance(hidden, dict) else hidden
+
+
+def _origin(key: str, value: Any, mine: Any, kind: ProviderKind, env: Mapping[str, str]) -> str:
+    if key == KEY and mine is None:
+        return _key_variable(kind, env)
+    if key == "baseUrl" and mine is None and address_of(kind, env) == value:
+        return kind.base_url_variable or "default"
+    return PROFILES if mine == value and mine is not None else "default"
+
+
+def _key_variable(kind: ProviderKind, env: Mapping[str, str]) -> str:
+    return next((name for name in kind.key_variables if env.get(name, "").strip()), "default")
+
+
+def _known(profiles: Mapping[str, Profile]) -> str:
+    if not profiles:
+        return "There are none yet; joey profiles add makes one."
+    return f"Known ones: {', '.join(profiles)}."

@@ -1,0 +1,202 @@
+"""`joey config`: what the settings are, where they come from, and how to change them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from joey.app.personal_settings import DescribedKey, Origin, PersonalSettings, SettingState
+from joey.app.profile_shelf import ProfileShelf
+from joey.cli.exit_codes import ExitCode, UsageError
+from joey.cli.launch import workspace_of
+from joey.cli.outputs import write_out
+from joey.cli.table import table
+from joey.display.sanitise import one_line, sanitise
+from joey.display.wrapping import columns, wrap
+from joey.errors import ConfigError, UserError
+
+_Row = tuple[str, Any, str, str]
+"""Name, value, where it comes from, what it means."""
+_OWNERS = {Origin.DEFAULT: "default", Origin.YOURS: "yours", Origin.PROJECT: "project"}
+
+
+def run_config(arguments: Namespace) -> ExitCode:
+    settings = PersonalSettings(workspace_of(arguments))
+    match arguments.action:
+        case "list":
+            _list(settings, arguments)
+        case "get":
+            _get(settings, arguments)
+        case "set":
+            _set(settings, arguments)
+        case "unset":
+            _unset(settings, arguments.key)
+        case "describe":
+            _describe(settings, arguments)
+        case "path":
+            _write(str(settings.path))
+        case "edit":
+            from joey.cli.config_edit import edit_settings
+
+            return edit_settings(settings)
+    return ExitCode.DONE
+
+
+def _list(settings: PersonalSettings, arguments: Namespace) -> None:
+    states = settings.states()
+    if arguments.changed:
+        states = [state for state in states if state.origin is not Origin.DEFAULT]
+    model = _model()
+    if arguments.json:
+        reached = [{"key": key, "value": value, "from": origin} for key, value, origin, _ in model]
+        _write_json([*(_fields(state) for state in states), *reached])
+    elif states or model:
+        rows = [
+            (state.key.name, state.value, _OWNERS[state.origin], state.key.about)
+            for state in states
+        ]
+        _write("\n".join(_table([*rows, *model], columns(sys.stdout))))
+    else:
+        print("every setting is as it comes", file=sys.stderr)
+    for remark in settings.remarks():
+        print(wrap(f"joey: {sanitise(remark)}", columns(sys.stderr)), file=sys.stderr)
+
+
+def _model() -> list[_Row]:
+    """What a task would talk to: of a profile, or of the environment."""
+    shelf = ProfileShelf()
+    try:
+        facts = shelf.facts()
+    except UserError:
+        return []  # nothing was chosen yet, or not enough: joey doctor tells
+    about = shelf.key
+    return [
+        (f"profile.{fact.name}", fact.value, fact.origin, about(fact.name).about)
+        for fact in facts
+        if fact.origin != "default" or fact.name in ("provider", "model")
+    ]
+
+
+def _table(rows: Iterable[_Row], width: int | None) -> list[str]:
+    """Columns for a person; for a pipe, values with tabs between them and no heading."""
+    cells = [[name, _shown(value), origin, about] for name, value, origin, about in rows]
+    if width is None:
+        return ["\t".join(row) for row in cells]
+    return table([["setting", "value", "from", "what it is"], *cells], width, firm={0, 2})
+
+
+def _get(settings: PersonalSettings, arguments: Namespace) -> None:
+    value = _named(settings, arguments.key).value
+    if isinstance(value, str) and not arguments.json:
+        _write(sanitise(value) if sys.stdout.isatty() else value)
+    else:
+        _write(json.dumps(value, ensure_ascii=False))
+
+
+def _set(settings: PersonalSettings, arguments: Namespace) -> None:
+    changes = bool(arguments.add or arguments.remove)
+    if changes == bool(arguments.value):
+        raise UsageError(
+            "give a value, or for a list --add or --remove:"
+            f" joey config set {arguments.key} VALUE (joey config describe {arguments.key})"
+        )
+    key = _key(settings, arguments.key)
+    try:
+        if changes:
+            value: Any = settings.adjust(key.name, arguments.add, arguments.remove)
+        else:
+            value = settings.set(key.name, arguments.value)
+    except ConfigError as error:
+        if str(error).startswith("`"):  # of the value, not of the file
+            raise UsageError(f"{error} (see joey config describe {key.name})") from error
+        raise
+    print(f"{key.name} is now {_shown(value)}", file=sys.stderr)
+    state = settings.state(key.name)
+    if state.origin is Origin.PROJECT:
+        shown = _shown(state.value)
+        note = f"in this folder it stays {shown}: .roo/settings.json makes it stricter"
+        print(wrap(f"joey: {note}", columns(sys.stderr)), file=sys.stderr)
+
+
+def _unset(settings: PersonalSettings, name: str) -> None:
+    try:
+        done = settings.unset(name)
+    except ConfigError as error:
+        if str(error).startswith("There is no setting"):
+            raise UsageError(str(error)) from error
+        raise
+    print(f"{name} is as it comes" if done else f"{name} was not set", file=sys.stderr)
+
+
+def _describe(settings: PersonalSettings, arguments: Namespace) -> None:
+    state = _named(settings, arguments.key)
+    key = state.key
+    if arguments.json:
+        _write_json(_fields(state))
+        return
+    facts = [
+        ("what", key.about),
+        ("may be", key.kind),
+        ("default", _shown(key.default)),
+        ("now", f"{_shown(state.value)} ({_OWNERS[state.origin]})"),
+        ("project", key.project or "has no say"),
+        ("set it", f"joey config set {key.name} {_example(key)}"),
+    ]
+    lines = (wrap(f"  {name + ':':9} {text}", columns(sys.stdout)) for name, text in facts)
+    _write("\n".join((key.name, *lines)))
+
+
+def _example(key: DescribedKey) -> str:
+    if key.is_list:
+        return "--add ITEM"
+    others = [choice for choice in key.choices if choice != _shown(key.default)]
+    return others[0] if others else "VALUE"
+
+
+def _named(settings: PersonalSettings, name: str) -> SettingState:
+    _key(settings, name)
+    return settings.state(name)
+
+
+def _key(settings: PersonalSettings, name: str) -> DescribedKey:
+    try:
+        return settings.key(name)
+    except ConfigError as error:
+        raise UsageError(f"{error} joey config list names all.") from error
+
+
+def _fields(state: SettingState) -> dict[str, Any]:
+    described: dict[str, Any] = msgspec.to_builtins(state.key)
+    name, about, kind = described.pop("name"), described.pop("about"), described.pop("kind")
+    described.pop("isList", None)
+    return {
+        "key": name,
+        "value": state.value,
+        "from": state.origin,
+        "type": kind,
+        **described,
+        "description": about,
+    }
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case None | "":
+            return "-"
+        case str():
+            return one_line(value, 200)
+        case _:
+            return one_line(json.dumps(value, ensure_ascii=False), 200)
+
+
+def _write(text: str) -> None:
+    write_out(f"{text}\n".encode("utf-8", "replace"))
+
+
+def _write_json(value: object) -> None:
+    write_out(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")

@@ -1,0 +1,171 @@
+"""Every key of `settings.json` and of a profile: what it may be, what it is by default, and what
+it means.
+
+The kinds are those that the structs declare, the meanings are the strings under their fields: a
+new field needs no second entry. Sources are parsed for that, which only those who look at
+settings pay for.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterable
+from enum import StrEnum
+from functools import cache
+from itertools import pairwise
+from types import UnionType as TypeUnion
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct
+from msgspec.inspect import (
+    CustomType,
+    DictType,
+    FloatType,
+    IntType,
+    NoneType,
+    StrType,
+    StructType,
+    Type,
+    UnionType,
+    VarTupleType,
+    type_info,
+)
+
+from joey.config.near_names import nearest
+from joey.config.project_settings import project_says
+from joey.core.settings import Profile, Settings
+from joey.errors import ConfigError
+
+_UNIONS = (Union, TypeUnion)
+
+
+class DescribedKey(Struct, frozen=True, rename="camel", omit_defaults=True):
+    name: str
+    kind: str
+    """In words: `true or false`, `whole number`, `list of texts`."""
+    default: Any
+    about: str
+    choices: tuple[str, ...] = ()
+    """Words that it can be."""
+    is_list: bool = False
+    project: str = ""
+    """What the settings of a project may do about it; nothing: they may not."""
+
+
+@cache
+def setting_keys() -> dict[str, DescribedKey]:
+    """By their names in the file, in the order of their definition."""
+    return {key.name: key for key in _described(Settings)}
+
+
+@cache
+def profile_keys() -> dict[str, DescribedKey]:
+    """What a profile may say; its name is not written into it."""
+    return {key.name: key for key in _described(Profile) if key.name != "name"}
+
+
+def find_key(name: str, keys: Iterable[str], what: str = "setting") -> str:
+    """The key that is meant, however it is written: `sandboxNetwork`, `sandbox-network`.
+
+    Raises:
+        ConfigError: there is none, with the one that was probably meant.
+    """
+    known = list(keys)
+    wanted = _plain(name)
+    found = [key for key in known if _plain(key) == wanted]
+    if found:
+        return found[0]
+    near = nearest(name, known)
+    meant = f" Did you mean `{near}`?" if near else ""
+    raise ConfigError(f"There is no {what} `{name}`.{meant}")
+
+
+def type_of(struct: type[Struct], key: str) -> Any:
+    """The declared type of a key, for converting values."""
+    names = dict(zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True))
+    return get_type_hints(struct, include_extras=True)[names[key]]
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
+def _described(struct: type[Struct]) -> Iterable[DescribedKey]:
+    info = type_info(struct)
+    assert isinstance(info, StructType)
+    meanings = _meanings(struct)
+    for field in info.fields:
+        default = field.default
+        if field.default_factory is not msgspec.NODEFAULT:
+            default = field.default_factory()
+        choices = _choices(type_of(struct, field.encode_name))
+        yield DescribedKey(
+            name=field.encode_name,
+            kind=" or ".join([*choices, *_other_kinds(field.type, bool(choices))]),
+            default=msgspec.to_builtins(default),
+            about=meanings.get(field.name, ""),
+            choices=tuple(choices),
+            is_list=isinstance(field.type, VarTupleType),
+            project=project_says(field.encode_name) if struct is Settings else "",
+        )
+
+
+def _choices(kind: Any) -> list[str]:
+    """Of the declared type, which keeps the order that somebody thought about."""
+    if kind is bool:
+        return ["true", "false"]
+    if get_origin(kind) is Literal:
+        return [str(value) for value in get_args(kind)]
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return [member.value for member in kind]
+    found = [_choices(each) for each in get_args(kind) if get_origin(kind) in _UNIONS]
+    return next(filter(None, found), [])
+
+
+def _other_kinds(kind: Type, has_choices: bool) -> list[str]:
+    """What it may be beside the choices, or at all where there are none."""
+    if not has_choices:
+        return [_in_words(kind)]
+    beside = kind.types if isinstance(kind, UnionType) else ()
+    return [_in_words(each) for each in beside if isinstance(each, VarTupleType | DictType)]
+
+
+def _in_words(kind: Type) -> str:
+    match kind:
+        case IntType():
+            return "whole number"
+        case FloatType():
+            return "number"
+        case StrType():
+            return "text"
+        case VarTupleType(item_type=StrType()):
+            return "list of texts"
+        case VarTupleType():
+            return "list of objects"
+        case DictType(value_type=StrType()):
+            return "object of texts"
+        case DictType(value_type=IntType()):
+            return "object of whole numbers"
+        case UnionType(types=types):
+            return " or ".join(_in_words(each) for each in types if not isinstance(each, NoneType))
+        case DictType() | StructType() | CustomType():
+            return "object"
+        case _:
+            return "value"
+
+
+def _meanings(struct: type[Struct]) -> dict[str, str]:
+    """The strings under the fields of a class, each in one line."""
+    try:
+        tree = ast.parse(inspect.getsource(struct))
+    except (OSError, TypeError, SyntaxError):
+        return {}  # installed without its sources: the names have to do
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    found: dict[str, str] = {}
+    for field, below in pairwise(body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str() as text)):
+                found[name] = " ".join(text.split())
+    return found

@@ -1,0 +1,75 @@
+"""Values as people write them on a command line, for keys whose kind is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from joey.config.described_keys import DescribedKey, type_of
+from joey.config.near_names import nearest
+from joey.errors import ConfigError
+
+_YES = frozenset({"true", "yes", "on", "1"})
+_NO = frozenset({"false", "no", "off", "0"})
+
+
+def read_value(struct: type[Struct], key: DescribedKey, words: Sequence[str]) -> Any:
+    """The value that these words stand for.
+
+    Raises:
+        ConfigError: it cannot be one of this key; the text says what can.
+    """
+    if key.is_list and not (len(words) == 1 and words[0].lstrip().startswith("[")):
+        return checked(struct, key, [_from_json(word) if "{" in word else word for word in words])
+    if len(words) != 1:
+        raise ConfigError(f"`{key.name}` takes one value ({key.kind}); quote it if it has spaces.")
+    return checked(struct, key, _plain_value(struct, key, words[0]))
+
+
+def checked(struct: type[Struct], key: DescribedKey, value: Any) -> Any:
+    """The value, if it can be one of this key.
+
+    Raises:
+        ConfigError
+    """
+    try:
+        msgspec.convert(value, type_of(struct, key.name))
+        msgspec.convert({key.name: value}, struct)
+    except msgspec.ValidationError as error:
+        if key.choices:
+            raise ConfigError(_not_among(key, value)) from None
+        why = str(error).removesuffix(f" - at `$.{key.name}`")
+        raise ConfigError(f"`{key.name}` must be a {key.kind}: {why}.") from None
+    return value
+
+
+def _plain_value(struct: type[Struct], key: DescribedKey, text: str) -> Any:
+    if key.choices == ("true", "false"):
+        word = text.strip().lower()
+        return True if word in _YES else False if word in _NO else text
+    kind = type_of(struct, key.name)
+    if key.choices and text.lstrip()[:1] in ("[", "{"):
+        return _from_json(text)
+    if key.choices or kind is str or kind == str | None:
+        quoted = _from_json(text) if text.startswith('"') else text
+        return quoted if isinstance(quoted, str) else text
+    return _from_json(text)
+
+
+def _from_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _not_among(key: DescribedKey, value: Any) -> str:
+    *others, last = key.kind.split(" or ")
+    allowed = f"{', '.join(others)} or {last}" if others else last
+    near = nearest(str(value), key.choices)
+    meant = f" Did you mean {near}?" if near else ""
+    return f"`{key.name}` can be {allowed}, not {json.dumps(value, ensure_ascii=False)}.{meant}"

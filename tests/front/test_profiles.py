@@ -1,0 +1,154 @@
+"""`joey profiles` and `joey models`, through the real program."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import pytest
+
+from tests.front.binary import Joey
+from tests.front.small_web import OLLAMA, OPENAI, small_web
+from tests.front.terminal import terminal
+
+KEY = "sk-ant-canary-0123456789abcdefwxyz"
+
+
+def document(joey: Joey) -> dict[str, object]:
+    read: dict[str, object] = json.loads((joey.home / "profiles.json").read_text())
+    return read
+
+
+async def test_a_key_comes_through_a_pipe_and_is_shown_by_its_end_alone(joey: Joey) -> None:
+    added = await joey.run(
+        "profiles", "add", "work", "--provider", "anthropic", "--key", stdin=f"{KEY}\n".encode()
+    )
+    assert added.code == 0, added.err
+    assert document(joey)["profiles"] == {"work": {"provider": "anthropic", "apiKey": KEY}}
+    assert stat.S_IMODE((joey.home / "profiles.json").stat().st_mode) == 0o600
+    shown = await joey.run("profiles", "show", "work")
+    listed = await joey.run("profiles", "list", "--json")
+    assert "…wxyz" in shown.out
+    assert KEY not in added.out + added.err + shown.out + listed.out
+    assert listed.json == [{"name": "work", "active": True, "provider": "anthropic"}]
+
+
+async def test_a_key_is_typed_unseen(joey: Joey) -> None:
+    async with terminal(joey, "profiles", "add", "work", "--provider", "openai") as screen:
+        await screen.until("Key for openai (it is not shown): ")
+        screen.press(f"{KEY}\r")
+        await screen.until("the profile work is made and used from now on")
+        assert await screen.ended() == 0
+        assert KEY not in screen.raw
+    assert document(joey)["profiles"] == {"work": {"provider": "openai", "apiKey": KEY}}
+
+
+async def test_a_key_on_the_command_line_is_refused(joey: Joey) -> None:
+    await joey.run("profiles", "add", "work", "--provider", "openai", "--no-key")
+    done = await joey.run("profiles", "set", "work", "apiKey", KEY)
+    assert done.code == 2
+    assert "not taken from the command line" in done.err
+    assert KEY not in (joey.home / "profiles.json").read_text() + done.err
+
+
+async def test_profiles_are_made_changed_used_and_removed(joey: Joey) -> None:
+    for words in (
+        ("add", "one", "--provider", "ollama", "-m", "a"),
+        ("add", "two", "--provider", "ollama", "-m", "b", "--use"),
+        ("set", "one", "temperature", "0.5"),
+        ("set", "one", "contextWindow", "65536"),
+        ("unset", "one", "temperature"),
+    ):
+        done = await joey.run("profiles", *words)
+        assert done.code == 0, done.err
+    one = {"provider": "ollama", "model": "a", "contextWindow": 65536}
+    assert document(joey) == {
+        "profiles": {"one": one, "two": {"provider": "ollama", "model": "b"}},
+        "active": "two",
+    }
+    assert (await joey.run("profiles", "use", "one")).code == 0
+    assert (await joey.run("profiles", "remove", "one", "-y")).code == 0
+    assert document(joey)["active"] == "two"
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("show", "nobody"), "there is no profile 'nobody'. Known ones: one."),
+        (("use", "nobody"), "there is no profile 'nobody'"),
+        (("remove", "nobody", "-y"), "there is no profile 'nobody'"),
+        (("add", "one", "--provider", "ollama"), "the profile 'one' exists already"),
+        (("add", "x", "--provider", "olama"), "there is no provider named 'olama'"),
+        (("set", "one", "temprature", "1"), "Did you mean `temperature`?"),
+        (("set", "one", "temperature", "warm"), "`temperature` must be a number"),
+        (("set", "one", "protocol", "smtp"), "`protocol` can be native or xml"),
+        (("set", "one", "model"), "give a value"),
+        (("remove", "one"), "add -y"),
+    ],
+)
+async def test_what_cannot_be_done_is_named(
+    joey: Joey, words: tuple[str, ...], complaint: str
+) -> None:
+    await joey.run("profiles", "add", "one", "--provider", "ollama", "-m", "a")
+    before = document(joey)
+    done = await joey.run("profiles", *words)
+    assert done.code == 2
+    assert complaint in done.err
+    assert document(joey) == before
+
+
+async def test_a_profile_of_roos_keeps_its_key_under_roos_name(joey: Joey) -> None:
+    joey.home.mkdir()
+    configs = {"a": {"apiProvider": "openrouter", "openRouterModelId": "m"}}
+    given = {"currentApiConfigName": "a", "apiConfigs": configs}
+    (joey.home / "profiles.json").write_text(json.dumps(given))
+    done = await joey.run("profiles", "set", "a", "apiKey", stdin=KEY.encode())
+    assert done.code == 0, done.err
+    shown = await joey.run("profiles", "show", "a", "--json")
+    assert shown.json["apiKey"] == {"value": "…wxyz", "from": "profiles.json"}
+
+
+async def test_what_would_be_used_without_a_profile_is_shown(joey: Joey) -> None:
+    env = {**joey.env, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    shown = await joey.run("profiles", "show", "--json", env=env)
+    assert shown.json["apiKey"] == {"value": "…wxyz", "from": "OPENAI_API_KEY"}
+    assert shown.json["baseUrl"]["from"] == "OPENAI_BASE_URL"
+
+
+# joey models --------------------------------------------------------------------------------------
+
+
+async def test_models_of_the_catalogue_and_of_the_server_are_listed(joey: Joey) -> None:
+    async with small_web(OPENAI) as web:
+        env = {**joey.env, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{web.url}/v1"}
+        done = await joey.run("models", "--json", env=env)
+        assert f"authorization: Bearer {KEY}" in web.asked[0]
+    models = {model["id"]: model for model in done.json}
+    assert models["my-model"]["from"] == ["server"]
+    assert models["gpt-6.1-sol"]["from"] == ["catalogue"]
+    assert models["gpt-6.1-sol"]["chosen"] is True
+    assert models["gpt-6.1-sol"]["contextWindow"] > 0
+
+
+async def test_models_of_a_local_server_are_listed_without_a_key(joey: Joey) -> None:
+    pages = {**OLLAMA, "/v1/models": {"data": [{"id": "qwen3-coder:30b"}]}}
+    async with small_web(pages) as web:
+        env = {**joey.env, "OLLAMA_HOST": web.url}
+        done = await joey.run("models", "--provider", "ollama", env=env)
+    assert done.out.split("\t")[0] == "qwen3-coder:30b"
+
+
+async def test_a_server_that_is_not_there_costs_only_its_own_list(joey: Joey) -> None:
+    env = {**joey.env, "ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
+    done = await joey.run("models", env=env)
+    assert done.code == 0
+    assert "claude-sonnet-5-5" in done.out
+    assert "the server was not heard: Nothing answers at 127.0.0.1:9" in done.err
+    quiet = await joey.run("models", "--offline", env=env)
+    assert (quiet.out, quiet.err) == (done.out, "")
+
+
+async def test_an_unknown_provider_is_named(joey: Joey) -> None:
+    done = await joey.run("models", "--provider", "nobody")
+    assert done.code == 2
+    assert "'nobody'" in done.err
