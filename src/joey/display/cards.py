@@ -27,32 +27,54 @@ _DETAILS = ("path", "regex", "query", "mode", "command", "skill")
 
 def card(tool: str, text: str, path: str | None, diff: str | None, *, asked: bool) -> Text:
     """A headline, and below it the change if there is one. A command is always shown whole."""
+    shown = headline(tool, text, path)
+    limit = ASKED_LINES if asked else SHOWN_LINES
+    if change := change_of(tool, text, diff):
+        shown.append("\n").append_text(coloured_diff(change, limit))
+    elif words := told_subtask(text):
+        shown.append("\n").append_text(_quoted(words, limit))
+    return shown
+
+
+def headline(tool: str, text: str, path: str | None) -> Text:
+    """What is done, to what; the command itself, or the arguments of a call to a server."""
     if tool == COMMAND_TOOL:
         command = sanitise(text).replace("\n", "\n  ")
         return Text.assemble(("$ ", "bold cyan"), (command, "bold"))
-    row = _row(text)
+    row = row_facts(text)
     if row.get("tool") == "finishTask":
         return Text.assemble(("● ", "cyan"), ("the subtask is done", "bold"))
-    if str(row.get("type")).endswith(("_mcp_tool", "_mcp_resource")):
+    if _is_server_call(row):
         return _mcp_call(row)
     if row.get("tool") == CUSTOM_TOOL:
         return _with_arguments(sanitise(tool), row)
-    headline = Text.assemble(("● ", "cyan"), (sanitise(tool), "bold"))
+    shown = Text.assemble(("● ", "cyan"), (sanitise(tool), "bold"))
     if detail := _detail(row, path):
-        headline.append(f" {detail}", "cyan")
-    limit = ASKED_LINES if asked else SHOWN_LINES
-    if change := diff or _change(row):
-        headline.append("\n").append_text(coloured_diff(change, limit))
-    elif row.get("tool") == "newTask":
-        if row.get("worktree"):
-            headline.append(" in a git worktree of its own")
-        headline.append("\n").append_text(_quoted(str(row.get("content") or ""), limit))
-    return headline
+        shown.append(f" {detail}", "cyan")
+    if row.get("tool") == "newTask" and row.get("worktree"):
+        shown.append(" in a git worktree of its own")
+    return shown
+
+
+def change_of(tool: str, text: str, diff: str | None) -> str:
+    """What a call does to files, if it changes any."""
+    if tool == COMMAND_TOOL:
+        return ""
+    row = row_facts(text)
+    if _is_server_call(row) or row.get("tool") in ("finishTask", CUSTOM_TOOL):
+        return ""
+    return diff or _change(row)
+
+
+def told_subtask(text: str) -> str:
+    """The words that a subtask begins with."""
+    row = row_facts(text)
+    return str(row.get("content") or "") if row.get("tool") == "newTask" else ""
 
 
 def is_custom(text: str) -> bool:
     """Whether the row of a call is that of a tool that a user wrote."""
-    return f'"{CUSTOM_TOOL}"' in text and _row(text).get("tool") == CUSTOM_TOOL
+    return f'"{CUSTOM_TOOL}"' in text and row_facts(text).get("tool") == CUSTOM_TOOL
 
 
 def wrapped(text: Text, width: int | None, deeper: int = 0) -> Text:
@@ -99,12 +121,17 @@ def _style(line: str) -> str:
             return ""
 
 
-def _row(text: str) -> dict[str, Any]:
+def row_facts(text: str) -> dict[str, Any]:
+    """What the JSON of a row says; nothing when it is none."""
     try:
         row = msgspec.json.decode(text or "{}")
     except msgspec.DecodeError:
         return {}
     return row if isinstance(row, dict) else {}
+
+
+def _is_server_call(row: dict[str, Any]) -> bool:
+    return str(row.get("type")).endswith(("_mcp_tool", "_mcp_resource"))
 
 
 def _mcp_call(row: dict[str, Any]) -> Text:

@@ -1,71 +1,374 @@
-"""What was said and done, from the first row of a task to the word that is just being written."""
+"""What was said and done, from the first row of a task to the word that is just being written.
+
+One widget for all of it: blocks are drawn line by line when they come into sight. What was never
+in sight has an estimated height; when it is corrected, the lines in sight stay where they are.
+Many events between two frames lead to one refresh, of the lines that changed.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, ClassVar
 
+from rich.segment import Segment
 from rich.text import Text
-from textual.geometry import Size
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.widget import Widget
 
-from joey.core.events import Event, ReplyReceived, Said, ToolAnnounced, UserSaid
-from joey.core.messages import TextPart
-from joey.display.cards import card
-from joey.display.sanitise import sanitise
+from joey.core.events import Event
+from joey.core.revisions import TaskRewound
+from joey.tui.blocks.block import Block, Look
+from joey.tui.blocks.heights import Heights
+from joey.tui.blocks.palette import HUES, Palette
+from joey.tui.blocks.words import error, note, shown
+from joey.tui.selected_text import highlighted, selected_text
+from joey.tui.story import Story
 
 if TYPE_CHECKING:
+    from textual.selection import Selection
+
     from joey.client.session import Session
+
+FRAME = 1 / 25
+"""Seconds between two frames while something grows."""
+MOST_DRAWN = 300
+"""Blocks whose lines are kept."""
+MORE_BELOW = " ↓ more below (End) "
 
 
 class Conversation(ScrollView, can_focus=True):
+    ALLOW_SELECT = True
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"conversation--{hue}" for hue in HUES} | {
+        "conversation--more"
+    }
+    DEFAULT_CSS = """
+    Conversation {
+        background: $background;
+        color: $foreground;
+        overflow-x: hidden;
+        overflow-y: scroll;
+        scrollbar-size-vertical: 1;
+        padding: 0 1;
+        & .conversation--person { color: $primary; }
+        & .conversation--heading { color: $text-primary; }
+        & .conversation--code { color: $text-accent; }
+        & .conversation--link { color: $text-primary; }
+        & .conversation--quote { color: $text-muted; text-style: italic; }
+        & .conversation--mark { color: $primary; }
+        & .conversation--path { color: $text-primary; }
+        & .conversation--muted { color: $text-muted; }
+        & .conversation--added { color: $text-success; }
+        & .conversation--removed { color: $text-error; }
+        & .conversation--added-word { color: $text-success; text-style: bold underline; }
+        & .conversation--removed-word { color: $text-error; text-style: bold underline; }
+        & .conversation--hunk { color: $text-secondary; }
+        & .conversation--error { color: $text-error; }
+        & .conversation--warning { color: $text-warning; }
+        & .conversation--success { color: $text-success; }
+        & .conversation--keyword { color: $text-primary; text-style: bold; }
+        & .conversation--string { color: $text-success; }
+        & .conversation--comment { color: $text-muted; text-style: italic; }
+        & .conversation--number { color: $text-warning; }
+        & .conversation--function { color: $text-accent; }
+        & .conversation--builtin { color: $text-secondary; }
+        & .conversation--more { background: $primary; color: $background; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "scroll_up", show=False),
+        Binding("down", "scroll_down", show=False),
+        Binding("pageup", "page_up", show=False),
+        Binding("pagedown", "page_down", show=False),
+        Binding("home", "scroll_home", show=False),
+        Binding("end", "scroll_end", show=False),
+    ]
+
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._session: Session | None = None
-        self._strips: list[Strip] = []
+        self._story = Story()
+        self._heights = Heights()
+        self._look: Look | None = None
+        self._palette: Palette | None = None
+        self._whole = False
+        self._follows = True
+        """It stays at the end."""
+        self._is_settling = False
+        self._drawn: dict[Block, None] = {}
+        """Blocks whose lines are kept, those seen last at the end."""
+        self._frame_is_due = False
+        self._last_frame = 0.0
+
+    # What the application calls
 
     def begin(self, session: Session) -> None:
-        """Show a task that is opened, from its past to its end."""
+        """A task is opened: its past, at once, and the end of it in sight."""
         self._session = session
-        self.clear()
+        self._story.begin(session)
+        self._start_over()
 
     def hear(self, teller: Session, event: Event) -> None:
-        match event:
-            case UserSaid(text=text):
-                self.card(Text(f"› {sanitise(text)}", "bold"))
-            case ReplyReceived(parts=parts):
-                for placed in parts:
-                    if isinstance(placed.part, TextPart):
-                        self.card(Text(sanitise(placed.part.text)))
-            case ToolAnnounced():
-                self.card(card(event.tool, event.text, event.path, event.diff, asked=False))
-            case Said(text=text):
-                self.card(Text(sanitise(text)))
+        if isinstance(event, TaskRewound):
+            if self._session is not None and teller.id == self._session.id:
+                self.rewound()
+            return
+        self._story.hear(teller, event)
+        self._request_frame()
 
     def note(self, text: str) -> None:
-        self.card(Text(sanitise(text), "dim"))
+        """Words of joey itself."""
+        self._add(note(text))
 
     def error(self, text: str) -> None:
-        self.card(Text(f"! {sanitise(text)}", "red"))
+        self._add(error(text))
 
     def card(self, renderable: Text) -> None:
-        lines = renderable.wrap(self.app.console, max(20, self.size.width or 80))
-        self._strips += [Strip(line.render(self.app.console)) for line in lines]
-        self.virtual_size = Size(self.size.width, len(self._strips))
-        self.scroll_end(animate=False, immediate=True)
+        """Something that the application has drawn."""
+        self._add(shown(renderable))
 
     def clear(self) -> None:
-        self._strips.clear()
-        self.virtual_size = Size(self.size.width, 0)
+        self._story.clear()
+        self._start_over()
 
     def rewound(self) -> None:
-        """The task went back to an earlier row."""
-        self.clear()
+        """The task went back: its rows are others now."""
+        if self._session is not None:
+            self.begin(self._session)
 
     def toggle_details(self) -> None:
-        """Show thinking, long outputs and long changes whole, or folded again."""
+        """Thinking, long outputs and long changes whole, or folded again."""
+        self._whole = not self._whole
+        self._lay_out_anew()
+
+    # Where it stands
+
+    def action_page_up(self) -> None:
+        self._move(-max(1, self.size.height - 2))
+
+    def action_page_down(self) -> None:
+        self._move(max(1, self.size.height - 2))
+
+    def action_scroll_up(self) -> None:
+        self._move(-1)
+
+    def action_scroll_down(self) -> None:
+        self._move(1)
+
+    def action_scroll_home(self) -> None:
+        self._move(-self._heights.total)
+
+    def action_scroll_end(self) -> None:
+        self._follows = True
+        self._settle()
+        self.refresh()
+
+    @property
+    def follows(self) -> bool:
+        """The end is in sight, and stays so."""
+        return self._follows
+
+    def _move(self, lines: int) -> None:
+        self.scroll_to(y=self.scroll_offset.y + lines, animate=False, force=True)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        if not self._is_settling and round(old_value) != round(new_value):
+            self._settle(self._held(round(new_value)))
+            self._follows = self.scroll_offset.y >= self.max_scroll_y
+        super().watch_scroll_y(old_value, self.scroll_y)
+
+    def _held(self, y: int) -> tuple[int, int]:
+        """What is to stay where it is when heights change: a block in sight whose own height is
+        known, and how far below its top the screen begins."""
+        first, inner = self._heights.find(y)
+        place, top = first, y - inner
+        while place < len(self._heights) and top < y + self.size.height:
+            if self._look is not None and self._story.blocks[place].is_measured(self._look):
+                return place, y - top
+            top += self._heights[place]
+            place += 1
+        return first, inner
+
+    def _settle(self, held: tuple[int, int] | None = None) -> None:
+        """Measure what is in sight until nothing moves any more; without a hold, at the end."""
+        height = self.size.height
+        if self._look is None or height <= 0:
+            return
+        while True:
+            last = max(0, self._heights.total - height)
+            y = last if held is None else min(last, max(0, self._line_of(*held)))
+            if not self._measure(y, y + height):
+                break
+        self._stand_at(y)
+
+    def _line_of(self, place: int, inner: int) -> int:
+        if place >= len(self._heights):
+            return self._heights.total
+        return self._heights.top(place) + min(inner, max(0, self._heights[place] - 1))
+
+    def _measure(self, start: int, end: int) -> bool:
+        """Whether a block between these lines has another height than was thought."""
+        assert self._look is not None
+        place, inner = self._heights.find(start)
+        top, moved = start - inner, False
+        while place < len(self._heights) and top < end:
+            block = self._story.blocks[place]
+            height = block.height(self._look)
+            moved = moved or height != self._heights[place]
+            self._heights.put(place, height)
+            top += height
+            place += 1
+        return moved
+
+    def _stand_at(self, y: int) -> None:
+        size = Size(self._room, self._heights.total)
+        if size != self.virtual_size:
+            # As the reactive does it, but without a new layout of the screen for every line.
+            self.set_reactive(Widget.virtual_size, size)
+            self.vertical_scrollbar.window_virtual_size = size.height
+        self._is_settling = True
+        try:
+            self.scroll_target_y = y
+            self.scroll_y = y
+        finally:
+            self._is_settling = False
+
+    # Frames
+
+    def _add(self, block: Block) -> None:
+        self._story.add(block)
+        self._request_frame()
+
+    def _request_frame(self) -> None:
+        if self._frame_is_due or self._look is None:
+            return
+        self._frame_is_due = True
+        rest = self._last_frame + FRAME - time.monotonic()
+        if rest > 0:
+            self.set_timer(rest, self._draw_frame)
+        else:
+            self.call_later(self._draw_frame)
+
+    def _draw_frame(self) -> None:
+        self._frame_is_due = False
+        self._last_frame = time.monotonic()
+        look = self._look
+        if look is None:
+            return
+        held = None if self._follows else self._held(self.scroll_offset.y)
+        blocks, first = self._story.blocks, self._heights.find(self.scroll_offset.y)[0]
+        for block in blocks[len(self._heights) :]:
+            self._heights.append(block.estimate(look.width))
+        places = sorted(self._story.take_changes())
+        for place in places:
+            block = blocks[place]
+            known = place >= first or block.is_measured(look)
+            height = block.height(look) if known else block.estimate(look.width)
+            self._heights.put(place, height)
+        self._settle(held)
+        self._refresh_from(places)
+
+    def _refresh_from(self, places: list[int]) -> None:
+        """All lines from the first on that looks different; what is below may have moved."""
+        starts = [self._heights.top(place) + self._story.blocks[place].fresh for place in places]
+        start = max(0, min(starts, default=0) - self.scroll_offset.y)
+        if starts and start < self.size.height:
+            self.refresh(Region(0, start, self._room, self.size.height - start))
+
+    def _start_over(self) -> None:
+        """Other blocks: estimate them, and go to the end."""
+        self._drawn.clear()
+        self._follows = True
+        self._lay_out_anew()
+
+    def _lay_out_anew(self) -> None:
+        """Everything looks different: estimate all, and measure what is in sight."""
+        if not self.is_attached or self._room <= 0:
+            return
+        held = None if self._follows else self._heights.find(self.scroll_offset.y)
+        if self._look is None or self._look.width != self._room or self._is_other():
+            palette = self._palette or self._new_palette()
+            self._palette = palette
+            self._look = Look(self._room, palette, self._whole)
+        self._story.take_changes()
+        width = self._look.width
+        self._heights = Heights(block.estimate(width) for block in self._story.blocks)
+        self._settle(held)
+        self.refresh()
+
+    def _is_other(self) -> bool:
+        look = self._look
+        return look is None or look.whole != self._whole or look.palette is not self._palette
+
+    def on_resize(self) -> None:
+        if self._look is None or self._look.width != self._room:
+            self._lay_out_anew()
+        else:
+            self._settle(None if self._follows else self._held(self.scroll_offset.y))
+
+    # Lines
+
+    @property
+    def _room(self) -> int:
+        """Columns, without those of the scrollbar."""
+        return self.scrollable_content_region.width
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        if self._palette is not None and self.is_attached:
+            self.call_later(self._take_colours)
+
+    def _take_colours(self) -> None:
+        palette = self._new_palette()
+        if palette != self._palette:
+            self._palette = palette
+            self._lay_out_anew()
+
+    def _new_palette(self) -> Palette:
+        hues = {
+            hue: self.get_component_rich_style(f"conversation--{hue}", partial=True) for hue in HUES
+        }
+        return Palette(self.rich_style, hues)
 
     def render_line(self, y: int) -> Strip:
-        y += self.scroll_offset.y
-        strip = self._strips[y] if y < len(self._strips) else Strip.blank(self.size.width)
-        return strip.crop_extend(0, self.size.width, self.rich_style)
+        width, look = self._room, self._look
+        line = self.scroll_offset.y + y
+        if look is None or line >= self._heights.total:
+            return Strip.blank(width, self.rich_style)
+        strip = self._line(line, look)
+        if (selection := self.text_selection) is not None:
+            style = self.screen.get_component_rich_style("screen--selection")
+            strip = highlighted(strip, selection.get_span(line), style)
+        strip = strip.crop_extend(0, width, self.rich_style).apply_offsets(0, line)
+        if y == self.size.height - 1 and not self._follows:
+            strip = self._with_hint(strip)
+        return strip
+
+    def _line(self, line: int, look: Look) -> Strip:
+        place, inner = self._heights.find(line)
+        block = self._story.blocks[place]
+        self._drawn.pop(block, None)
+        self._drawn[block] = None
+        if len(self._drawn) > MOST_DRAWN:
+            oldest = next(iter(self._drawn))
+            del self._drawn[oldest]
+            oldest.forget_strips()
+        return block.strip(inner, look)
+
+    def _with_hint(self, strip: Strip) -> Strip:
+        style = self.get_component_rich_style("conversation--more")
+        hint = Segment(MORE_BELOW[: self._room], style)
+        kept = strip.crop(0, self._room - len(hint.text))
+        return Strip([*kept, hint], self._room)
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The text that is selected, and what ends it."""
+        if (look := self._look) is None:
+            return None
+        total = self._heights.total
+        return selected_text(selection, total, lambda line: self._line(line, look)), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.refresh()

@@ -1,0 +1,232 @@
+"""Blocks of what is done: commands with their output, and calls of all other tools."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from joey.core.events import ToolFinished
+from joey.core.history.rows import Row
+from joey.core.parsing.json_stream import JsonStream
+from joey.core.text import split_lines
+from joey.display.cards import (
+    ASKED_LINES,
+    SHOWN_LINES,
+    change_of,
+    headline,
+    is_custom,
+    row_facts,
+    told_subtask,
+)
+from joey.display.sanitise import one_line, sanitise
+from joey.display.sentences import COMMAND_TOOL, command_end
+from joey.tui.blocks.block import Block
+from joey.tui.blocks.changes import in_pieces, read_change
+from joey.tui.blocks.outputs import Output, folded
+from joey.tui.blocks.pieces import Line, OneLine, Piece
+from joey.tui.blocks.spans import TAB, Span, Spans, from_text
+from joey.tui.blocks.words import duration
+
+WORDS_SHOWN = 8
+"""Lines of what a subtask is told."""
+BRIEF = 400
+"""Characters of a row that needs one line, or little more."""
+_EXIT = re.compile(r"Exit code: (\d+)")
+_INDENT: Spans = (("  ", ""),)
+_LONG_ENOUGH = 1.0
+"""Seconds that are worth a word."""
+
+
+class Call(Block):
+    """A call by its row. What it printed and what it brought comes later."""
+
+    def __init__(self, row: Row) -> None:
+        super().__init__()
+        self._row = row
+        self._output = Output()
+        self._heard = False
+        """There is output from another row than that of the call."""
+        self._seconds = 0.0
+
+    @property
+    def row(self) -> Row:
+        return self._row
+
+    def put(self, row: Row) -> None:
+        """The same call: something about it has changed."""
+        self._row = row
+        self.change()
+
+    def hear(self, output: str) -> None:
+        """More output."""
+        self._heard = True
+        self._output.feed(output)
+        self.grow()
+
+    def hear_all(self, output: str) -> None:
+        """The output, once it is over."""
+        self._heard = True
+        self._output = Output(f"{output}\n" if output else "")
+        self.change()
+
+    def took(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.change()
+
+    def size(self) -> tuple[int, int]:
+        text = self._row.diff or self._row.text or ""
+        return 0, min(SHOWN_LINES, text.count("\n"))
+
+    def settled(self, *, whole: bool) -> Sequence[Piece]:
+        return [*self._above(whole=whole), *self._output.settled(whole=whole)]
+
+    def open(self, *, whole: bool) -> Sequence[Piece]:
+        return [*self._output.open(whole=whole), *self._below(whole=whole)]
+
+    def _above(self, *, whole: bool) -> list[Piece]:
+        return []
+
+    def _below(self, *, whole: bool) -> Iterator[Piece]:
+        if self._row.approval_state == "rejected":
+            said = "rejected" if self._row.is_answered else "not answered"
+            yield Line([("  └ ", "muted"), (f"✗ {said}", "warning")], 4)
+
+    def _is_rejected(self) -> bool:
+        return self._row.approval_state == "rejected"
+
+
+class Command(Call):
+    def size(self) -> tuple[int, int]:
+        return 0, (self._row.text or "").count("\n") + 4
+
+    def _above(self, *, whole: bool) -> list[Piece]:
+        first, *rest = sanitise(self._row.text or "").expandtabs(TAB).split("\n")
+        return [
+            Line([("$ ", "mark bold"), (first, "bold")], 4),
+            *(Line([("  ", ""), (line, "bold")], 4) for line in rest),
+        ]
+
+    def _below(self, *, whole: bool) -> Iterator[Piece]:
+        if self._is_rejected():
+            yield from super()._below(whole=whole)
+            return
+        content = self._row.result or ""
+        found = _EXIT.search(content[:400])
+        end = command_end(
+            ToolFinished(
+                ts=self._row.ts,
+                call_id="",
+                tool=COMMAND_TOOL,
+                content=content,
+                exit_code=int(found[1]) if found else None,
+            )
+        )
+        took = duration(self._seconds) if self._seconds >= _LONG_ENOUGH else ""
+        if told := " · ".join(filter(None, (end, took))):
+            failed = end.startswith(("exit", "ended"))
+            yield Line([("  └ ", "muted"), (told, "error" if failed else "muted")], 4)
+
+
+class ToolCall(Call):
+    @property
+    def is_brief(self) -> bool:
+        return self._row.diff is None and len(self._row.text or "") <= BRIEF
+
+    def _above(self, *, whole: bool) -> list[Piece]:
+        row = self._row
+        tool, text = row.tool or "", row.text or ""
+        if tool == "update_todo_list":
+            return [OneLine(_todos(text))]
+        change = read_change(change_of(tool, text, row.diff))
+        first, *more = from_text(headline(tool or _named(text), text, row.path))
+        counts = _counts(change.added, change.removed) if change.lines else ()
+        pieces: list[Piece] = [Line([*first, *counts], 2), *(Line(line, 4) for line in more)]
+        if change.lines:
+            limit = ASKED_LINES if row.approval_state == "pending" else SHOWN_LINES
+            limit = len(change.lines) if whole or len(change.lines) <= limit + 1 else limit
+            pieces += in_pieces(change.lines[:limit])
+            if hidden := len(change.lines) - limit:
+                pieces.append(folded(hidden))
+        elif words := told_subtask(text):
+            pieces += _words(words, whole=whole)
+        return pieces
+
+    def _below(self, *, whole: bool) -> Iterator[Piece]:
+        """Most results are for the model, and only shown when everything is."""
+        result = self._row.result or ""
+        custom = is_custom(self._row.text or "")
+        if result and not self._heard and not self._is_rejected() and (whole or custom):
+            output = Output(result if result.endswith("\n") else f"{result}\n")
+            yield from output.settled(whole=whole)
+            yield from output.open(whole=whole)
+        yield from super()._below(whole=whole)
+
+
+class ComingCall(Block):
+    """A call while its arguments come: what it is about, and how long it has become."""
+
+    @property
+    def is_brief(self) -> bool:
+        return True
+
+    def __init__(self, tool: str) -> None:
+        super().__init__()
+        self._tool = tool
+        self._arguments = JsonStream()
+        self._lines = 0
+
+    def feed(self, text: str) -> None:
+        self._arguments.feed(text)
+        self._lines += text.count("\\n") + text.count("\n")
+        self.grow()
+
+    def open(self, *, whole: bool) -> Sequence[Piece]:
+        arguments = self._arguments.partial()
+        if self._tool == COMMAND_TOOL:
+            command = one_line(_argument(arguments, "command"), 400)
+            return [OneLine([("$ ", "mark bold"), (f"{command}…", "bold")])]
+        about = one_line(next(filter(None, (_argument(arguments, key) for key in _ABOUT)), ""), 160)
+        spans: list[Span] = [("● ", "mark"), (sanitise(self._tool), "bold")]
+        spans += [(f" {about}", "path")] if about else []
+        spans.append((f" … {self._lines} lines" if self._lines > 1 else " …", "muted"))
+        return [OneLine(spans)]
+
+
+_ABOUT = ("path", "regex", "query", "mode_slug", "mode", "url", "question", "server_name")
+
+
+def _argument(arguments: dict[str, Any], key: str) -> str:
+    value = arguments.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _named(text: str) -> str:
+    """Rows that others wrote name their tool in their text alone."""
+    return str(row_facts(text).get("tool") or "tool")
+
+
+def _counts(added: int, removed: int) -> Iterator[Span]:
+    if added:
+        yield f" +{added}", "added"
+    if removed:
+        yield f" -{removed}", "removed"
+
+
+def _words(words: str, *, whole: bool) -> list[Piece]:
+    lines = [line.expandtabs(TAB) for line in split_lines(sanitise(words))]
+    limit = len(lines) if whole or len(lines) <= WORDS_SHOWN + 1 else WORDS_SHOWN
+    shown: list[Piece] = [Line([*_INDENT, (line, "")], 2) for line in lines[:limit]]
+    return [*shown, folded(len(lines) - limit)] if limit < len(lines) else shown
+
+
+def _todos(text: str) -> Spans:
+    """One quiet line: how far the list is, and what is done now."""
+    listed = row_facts(text).get("todos")
+    todos = [todo for todo in listed if isinstance(todo, dict)] if isinstance(listed, list) else []
+    done = sum(todo.get("status") == "completed" for todo in todos)
+    now = next((todo for todo in todos if todo.get("status") == "in_progress"), None)
+    spans: list[Span] = [("☑ ", "mark"), (f"todo list: {done} of {len(todos)} done", "muted")]
+    if now is not None:
+        spans.append((f" · now: {one_line(str(now.get('content') or ''), 160)}", "muted"))
+    return spans

@@ -1,0 +1,42 @@
+"""Text that is selected with the mouse in a widget that draws lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rich.cells import cell_len
+from rich.style import Style
+from textual.selection import Selection
+from textual.strip import Strip
+
+
+def highlighted(strip: Strip, span: tuple[int, int] | None, style: Style) -> Strip:
+    """The strip with its characters from the first to before the second in this style."""
+    if span is None:
+        return strip
+    start, end = span
+    text = strip.text
+    left = cell_len(text[:start])
+    right = strip.cell_length if end < 0 else cell_len(text[:end])
+    if left >= right:
+        return strip
+    inner = strip.crop(left, right)
+    marked = Strip(
+        [segment._replace(style=(segment.style or Style.null()) + style) for segment in inner]
+    )
+    return Strip.join([strip.crop(0, left), marked, strip.crop(right, strip.cell_length)])
+
+
+def selected_text(selection: Selection, lines: int, line: Callable[[int], Strip]) -> str:
+    """What a selection holds of that many lines; only those in it are drawn."""
+    first = selection.start.y if selection.start is not None else 0
+    last = selection.end.y if selection.end is not None else lines - 1
+    texts: list[str] = []
+    for number in range(max(0, first), min(last, lines - 1) + 1):
+        span = selection.get_span(number)
+        if span is None:
+            continue
+        start, end = span
+        text = line(number).text
+        texts.append(text[start : len(text) if end < 0 else end].rstrip())
+    return "\n".join(texts)
