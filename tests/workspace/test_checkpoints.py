@@ -404,7 +404,7 @@ async def test_the_home_of_many_things_is_refused(home: Path, name: str) -> None
     folder = Path(os.environ["HOME"]) / name
     folder.mkdir(exist_ok=True)
     async with checkpoints_of(folder, home) as checkpoints:
-        checkpoints.begin()
+        checkpoints.begin("t")
         with pytest.raises(CheckpointError, match="no project"):
             await checkpoints.save("t")
     assert not is_there(home)
@@ -457,8 +457,8 @@ async def test_folders_and_files_are_private(
 async def test_tasks_of_one_workspace_share_one_shadow(root: Path, home: Path) -> None:
     stores = CheckpointStores(home)
     one, other = stores.lease(root), stores.lease(root)
-    one.begin()
-    other.begin()
+    one.begin("one")
+    other.begin("other")
     write(root, "a.txt", "before")
     first, second = await asyncio.gather(one.save("one"), other.save("other"))
     write(root, "a.txt", "after")
@@ -482,6 +482,24 @@ async def test_what_is_not_to_be_kept_is_gone_after_the_last_task(root: Path, ho
     assert passing is not None and passing.exists()
     await checkpoints.close()
     assert not is_there(passing) and not is_there(home)
+
+
+async def test_what_a_task_began_with_is_kept_while_it_thinks(root: Path, home: Path) -> None:
+    write(root, "a.txt", "before")
+    async with checkpoints_of(root, home) as checkpoints:
+        checkpoints.begin("t")
+        refs = ("for-each-ref", "--format=%(objectname)", "refs/joey/t/")
+        async with asyncio.timeout(20):
+            while not (found := _shadow_git(home, *refs)):  # noqa: ASYNC110 (git has no events)
+                await asyncio.sleep(0.01)
+        assert await checkpoints.save("t") == found
+
+
+def _shadow_git(home: Path, *arguments: str) -> str:
+    folder = home / "checkpoints"
+    if not folder.exists() or not (shadow_of(home) / "repository").exists():
+        return ""
+    return git(folder, "--git-dir", str(shadow_of(home) / "repository"), *arguments).strip()
 
 
 async def test_nothing_is_made_before_it_is_needed(root: Path, home: Path) -> None:

@@ -31,7 +31,7 @@ def begin_checkpoints(task: Task) -> None:
     checkpoints = task.bench.extras.checkpoints
     grants = (task.mode.grant(Group.EDIT), task.mode.grant(Group.COMMAND))
     if checkpoints is not None and any(grant is not None for grant in grants):
-        checkpoints.begin()
+        checkpoints.begin(task.id)
 
 
 def may_change_files(claims: Iterable[Claim]) -> bool:

@@ -12,8 +12,9 @@ class Checkpoints(Protocol):
     """Of one workspace, shared by all tasks that work in it. Never touches the user's own
     repository."""
 
-    def begin(self) -> None:
-        """Start the first checkpoint of the workspace in the background, if there is none yet."""
+    def begin(self, task_id: str) -> None:
+        """Soon, and in the background, keep the files of a task that is going to work: what is
+        saved before its first change will then be there already."""
         ...
 
     async def save(self, task_id: str) -> str:

@@ -48,23 +48,17 @@ _MOST_NAMED = 5
 
 
 class _Kept(Struct, frozen=True):
-    """The files as they were when a task last had them kept: as long as all of it looks the
-    same, nothing has to be done."""
+    """The checkpoint that was saved last. It is that of its task as long as the shadow is as it
+    was, and that of the files as long as they are."""
 
-    id: str
+    moment: Moment
     task_id: str
-    seen: Glance
+    seen: Glance | None
     """From before git looked at the files."""
     shadow: tuple[tuple[int, ...], ...]
 
-    @classmethod
-    def now(cls, git: Shadow, task_id: str, id: str, seen: Glance | None) -> _Kept | None:
-        return None if seen is None else cls(id, task_id, seen, signature_of(git, task_id))
-
-    def holds(self, git: Shadow, task_id: str, seen: Glance) -> bool:
-        if task_id != self.task_id or seen != self.seen:
-            return False
-        return signature_of(git, task_id) == self.shadow
+    def is_last(self, git: Shadow, task_id: str) -> bool:
+        return task_id == self.task_id and signature_of(git, task_id) == self.shadow
 
 
 class WorkspaceCheckpoints:
@@ -80,28 +74,40 @@ class WorkspaceCheckpoints:
         self._turn = asyncio.Lock()
         self._first: asyncio.Task[None] | None = None
         self._collecting: asyncio.Task[None] | None = None
+        self._ahead: set[asyncio.Task[None]] = set()
         self._kept: _Kept | None = None
 
-    def begin(self) -> None:
+    def begin(self, task_id: str) -> None:
+        self._begin_looking()
+        saving = asyncio.create_task(self._save_ahead(task_id))
+        self._ahead.add(saving)
+        saving.add_done_callback(self._ahead.discard)
+
+    def _begin_looking(self) -> None:
         if self._first is None:
             self._first = asyncio.create_task(self._begin())
+
+    async def _save_ahead(self, task_id: str) -> None:
+        try:
+            await self.save(task_id)
+        except CheckpointError as error:
+            # Whoever saves meets it again.
+            log.info("no first checkpoint of %s: %s", self._root, error)
 
     async def save(self, task_id: str) -> str:
         check_folder(self._root, self._home)
         await self._begun()
         async with self._opened() as git:
             seen = await asyncio.to_thread(glance, self._root)
-            if seen is not None and self._kept is not None and self._kept.holds(git, task_id, seen):
-                return self._kept.id
-            sight = await self._look(git)
             last = await self._last(git, task_id)
-            if last is not None and last.sight == sight:
-                saved = last.id
-            else:
-                saved = await keep(git, task_id, sight)
+            if last is not None and seen is not None and self._is_still(last, seen):
+                return last.id
+            sight = await self._look(git)
+            if last is None or last.sight != sight:
+                last = Moment(await keep(git, task_id, sight), sight)
                 self._collect_soon()
-            self._kept = _Kept.now(git, task_id, saved, seen)
-        return saved
+            self._kept = _Kept(last, task_id, seen, signature_of(git, task_id))
+        return last.id
 
     async def changes(self, since: str, until: str | None = None) -> Sequence[FileChange]:
         check_folder(self._root, self._home)
@@ -156,7 +162,8 @@ class WorkspaceCheckpoints:
 
     async def close(self) -> None:
         """What is at work in the background is broken off; the next process goes on with it."""
-        at_work = [task for task in (self._first, self._collecting) if task is not None]
+        others = (self._first, self._collecting)
+        at_work = [*self._ahead, *(task for task in others if task is not None)]
         for task in at_work:
             task.cancel()
         await asyncio.gather(*at_work, return_exceptions=True)
@@ -172,7 +179,7 @@ class WorkspaceCheckpoints:
 
     async def _begun(self) -> None:
         """Have looked at the files once: that goes on when who waits for it has no more time."""
-        self.begin()
+        self._begin_looking()
         assert self._first is not None
         await asyncio.shield(self._first)
 
@@ -211,11 +218,17 @@ class WorkspaceCheckpoints:
         return await self._looker.look(git)
 
     async def _last(self, git: Shadow, task_id: str) -> Moment | None:
+        if self._kept is not None and self._kept.is_last(git, task_id):
+            return self._kept.moment
         try:
             return await last_of(git, task_id)
         except CheckpointError as error:
             log.warning("the last checkpoint of task %s cannot be read: %s", task_id, error)
             return None
+
+    def _is_still(self, last: Moment, seen: Glance) -> bool:
+        """No file has changed since this one was saved."""
+        return self._kept is not None and self._kept.moment is last and self._kept.seen == seen
 
     async def _compare(self, git: Shadow, since: str, until: str | None) -> list[Difference]:
         earlier = (await moment(git, since)).sight

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,9 @@ from joey.ports import Checkpoints, FileChange, FileDiff
 
 if TYPE_CHECKING:
     from joey.workspace.checkpoints.store import WorkspaceCheckpoints
+
+_MOMENT = 0.1
+"""Seconds."""
 
 
 class CheckpointStores:
@@ -87,8 +91,13 @@ class TaskCheckpoints:
         self._shared = shared
         self._closed = False
 
-    def begin(self) -> None:
-        self._store.begin()
+    def begin(self, task_id: str) -> None:
+        """In a moment: the first request to the model goes out before it."""
+        asyncio.get_running_loop().call_later(_MOMENT, self._begin, task_id)
+
+    def _begin(self, task_id: str) -> None:
+        if not self._closed:
+            self._store.begin(task_id)
 
     async def save(self, task_id: str) -> str:
         return await self._store.save(task_id)
