@@ -61,10 +61,13 @@ def common_lines(old: list[str], new: list[str]) -> Iterator[tuple[int, int]]:
 
 def new_file_patch(path: str, text: str) -> Patch:
     """A file that was not there before, as a patch against `/dev/null`."""
-    lines = _split(text)
-    hunk = f"@@ -0,0 +1,{len(lines)} @@\n" + "".join(f"+{_ended(line)}" for line in lines)
     header = f"--- /dev/null\n+++ {path}\n"
-    return Patch(header + (hunk if lines else ""), DiffStats(added=len(lines), removed=0))
+    if not text:
+        return Patch(header, DiffStats(added=0, removed=0))
+    lines = text.replace("\r\n", "\n").removesuffix("\n").replace("\n", "\n+")
+    count = lines.count("\n") + 1
+    hunk = f"@@ -0,0 +1,{count} @@\n+{lines}\n"
+    return Patch(header + hunk, DiffStats(added=count, removed=0))
 
 
 def _kept(old: list[str], new: list[str], changes: Iterable[_Change]) -> Iterator[tuple[int, int]]:
