@@ -174,6 +174,7 @@ class Shell(StrEnum):
     LOOKS = "only looks"
     TASK = "runs a task: the rules decide about each call"
     TOKEN = "needs the token of the server, and then does what you answer"
+    EDITOR = "does what the editor that started it says; the rules decide about each call"
     LISTENS = "listens on loopback; beyond it only with `--allow-remote`, and never without a token"
     ASKS = "asks first, unless `-y`"
     COPIES = "adds a task, and changes none"
@@ -188,6 +189,7 @@ class Shell(StrEnum):
 
 COMMANDS: dict[str, Shell] = {
     "(a prompt)": Shell.TASK,
+    "acp": Shell.EDITOR,
     "attach": Shell.TOKEN,
     "config list": Shell.LOOKS,
     "config get": Shell.LOOKS,

@@ -31,6 +31,7 @@ commands:
   joey permissions report       what was decided in earlier tasks
   joey serve                    tasks over WebSocket and in the browser
   joey attach [ID]              look at a task of a server, and answer it
+  joey acp                      tasks in an editor: the Agent Client Protocol
   joey doctor                   what is found, what is missing, what to do
   joey demo                     a whole task without key or network
   joey COMMAND --help           the options of one of these

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from joey.cli.acp_arguments import acp_parser
 from joey.cli.argument_values import ActionParser, Parser, count, port
 from joey.cli.config_arguments import config_parser, models_parser, profiles_parser
 from joey.cli.exchange_arguments import add_export_flags, add_import_flags
@@ -158,6 +159,7 @@ def _attach_parser() -> Parser:
 
 
 COMMAND_PARSERS: dict[str, Callable[[], Parser]] = {
+    "acp": acp_parser,
     "attach": _attach_parser,
     "config": config_parser,
     "demo": _demo_parser,

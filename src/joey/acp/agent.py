@@ -1,0 +1,289 @@
+"""The agent's side of the protocol: which methods there are, and what answers them.
+
+Every request gets an answer: a result, or an error that says what was wrong. Sessions are
+independent of each other, and none waits for another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from acp.connection import Connection
+from acp.exceptions import RequestError
+from acp.meta import AGENT_METHODS, PROTOCOL_VERSION
+from acp.schema import (
+    AuthenticateRequest,
+    AuthenticateResponse,
+    CancelNotification,
+    CloseSessionRequest,
+    CloseSessionResponse,
+    ForkSessionRequest,
+    ForkSessionResponse,
+    InitializeRequest,
+    InitializeResponse,
+    ListSessionsRequest,
+    ListSessionsResponse,
+    LoadSessionRequest,
+    LoadSessionResponse,
+    NewSessionRequest,
+    NewSessionResponse,
+    PromptRequest,
+    PromptResponse,
+    ResumeSessionRequest,
+    ResumeSessionResponse,
+    SessionInfo,
+    SetSessionConfigOptionBooleanRequest,
+    SetSessionConfigOptionResponse,
+    SetSessionConfigOptionSelectRequest,
+    SetSessionModeRequest,
+    SetSessionModeResponse,
+)
+from pydantic import BaseModel, ValidationError
+
+from joey.acp.editor import Editor, as_json
+from joey.acp.greeting import auth_methods, capabilities, introduction
+from joey.acp.house import House
+from joey.acp.mcp_servers import Server, as_entries
+from joey.acp.refusals import in_words
+from joey.acp.session import INVALID_PARAMS, Session
+from joey.acp.stops import AUTH_REQUIRED
+from joey.client.local import Engine, new_task_id
+from joey.errors import UserError
+
+INVALID_REQUEST = -32600
+GOODBYE = 2.0
+"""Seconds for the last answers, once there is nothing more to do."""
+LISTED = 50
+"""Sessions on a page."""
+
+log = logging.getLogger(__name__)
+
+
+class Method(NamedTuple):
+    params: type[BaseModel]
+    run: Callable[[Any], Awaitable[BaseModel]]
+
+
+class Agent:
+    def __init__(self, engine: Engine, house: House, now: Callable[[], int]) -> None:
+        self._engine = engine
+        self._house = house
+        self._now = now
+        self._editor: Editor | None = None
+        self._is_ready = False
+        self._sessions: dict[str, Session] = {}
+        self._opening: dict[str, asyncio.Lock] = {}
+        self._jobs: set[asyncio.Task[None]] = set()
+        self._answering: set[asyncio.Task[Any]] = set()
+        methods = {
+            "initialize": Method(InitializeRequest, self._initialize),
+            "authenticate": Method(AuthenticateRequest, self._authenticate),
+            "session_new": Method(NewSessionRequest, self._new),
+            "session_load": Method(LoadSessionRequest, self._load),
+            "session_resume": Method(ResumeSessionRequest, self._resume),
+            "session_fork": Method(ForkSessionRequest, self._fork),
+            "session_list": Method(ListSessionsRequest, self._list),
+            "session_close": Method(CloseSessionRequest, self._close),
+            "session_set_mode": Method(SetSessionModeRequest, self._set_mode),
+            "session_set_config_option": Method(
+                SetSessionConfigOptionSelectRequest, self._set_option
+            ),
+            "session_prompt": Method(PromptRequest, self._prompt),
+        }
+        self._methods = {AGENT_METHODS[name]: method for name, method in methods.items()}
+
+    def connect(self, connection: Connection) -> None:
+        self._editor = Editor(connection)
+
+    async def handle(self, name: str, params: Any, is_notification: bool) -> Any:
+        """What the library calls for each message.
+
+        Raises:
+            RequestError
+        """
+        answering = asyncio.current_task()
+        assert answering is not None
+        self._answering.add(answering)
+        answering.add_done_callback(self._answering.discard)
+        try:
+            if is_notification:
+                await self._notice(name, params)
+                return None
+            return as_json(await self._answer(name, params or {}))
+        except ValidationError as error:
+            raise in_words(error) from error
+        except UserError as error:
+            missing = await asyncio.to_thread(self._house.missing)
+            raise in_words(error, needs_key=missing is not None) from error
+        except (RequestError, ConnectionError):
+            raise
+        except Exception as error:
+            log.exception("%s failed by a defect", name)
+            raise RequestError(-32603, f"A defect of joey: {type(error).__name__}.") from error
+
+    async def close(self) -> None:
+        """Stop all tasks so that they can go on another time; what was asked is still answered."""
+        self._is_ready = False
+        sessions = list(self._sessions.values())
+        self._sessions.clear()
+        await asyncio.gather(*(session.close() for session in sessions))
+        if self._answering:
+            await asyncio.wait(self._answering, timeout=GOODBYE)
+        for job in list(self._jobs):
+            job.cancel()
+
+    # Messages -----------------------------------------------------------------------------------
+
+    async def _answer(self, name: str, params: dict[str, Any]) -> BaseModel:
+        method = self._methods.get(name)
+        if method is None:
+            raise RequestError.method_not_found(name)
+        if not self._is_ready and name != AGENT_METHODS["initialize"]:
+            raise RequestError(INVALID_REQUEST, "`initialize` comes first.")
+        model = method.params
+        if model is SetSessionConfigOptionSelectRequest and params.get("type") == "boolean":
+            model = SetSessionConfigOptionBooleanRequest
+        return await method.run(model.model_validate(params))
+
+    async def _notice(self, name: str, params: Any) -> None:
+        if name != AGENT_METHODS["session_cancel"]:
+            return  # none that we would not know needs an answer
+        wanted = CancelNotification.model_validate(params or {})
+        if session := self._sessions.get(wanted.session_id):
+            await session.cancel()
+
+    async def _initialize(self, asked: InitializeRequest) -> BaseModel:
+        assert self._editor is not None
+        if asked.client_capabilities is not None:
+            self._editor.can = asked.client_capabilities
+        self._is_ready = True
+        missing = await asyncio.to_thread(self._house.missing)
+        return InitializeResponse(
+            protocol_version=min(asked.protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
+            agent_capabilities=capabilities(),
+            auth_methods=auth_methods(self._editor.can, missing),
+            agent_info=introduction(),
+        )
+
+    async def _authenticate(self, asked: AuthenticateRequest) -> BaseModel:
+        """Nothing is sent here: the key is where it is found, or it is not."""
+        if missing := await asyncio.to_thread(self._house.missing):
+            raise RequestError(AUTH_REQUIRED, missing)
+        return AuthenticateResponse()
+
+    # Sessions -----------------------------------------------------------------------------------
+
+    async def _new(self, asked: NewSessionRequest) -> BaseModel:
+        session = await self._made(new_task_id(self._now()), asked.cwd, asked.mcp_servers)
+        await session.begin()
+        self._keep(session)
+        return NewSessionResponse(
+            session_id=session.id, modes=session.mode_state, config_options=session.options
+        )
+
+    async def _load(self, asked: LoadSessionRequest) -> BaseModel:
+        session = await self._opened(asked, replay=True)
+        return LoadSessionResponse(modes=session.mode_state, config_options=session.options)
+
+    async def _resume(self, asked: ResumeSessionRequest) -> BaseModel:
+        session = await self._opened(asked, replay=False)
+        return ResumeSessionResponse(modes=session.mode_state, config_options=session.options)
+
+    async def _opened(
+        self, asked: LoadSessionRequest | ResumeSessionRequest, *, replay: bool
+    ) -> Session:
+        id = asked.session_id.removeprefix("task_")
+        async with self._opening.setdefault(id, asyncio.Lock()):
+            session = self._sessions.get(id)
+            if session is None:
+                session = await self._made(id, asked.cwd, asked.mcp_servers)
+            await session.open(replay=replay)
+            self._keep(session)
+        return session
+
+    async def _fork(self, asked: ForkSessionRequest) -> BaseModel:
+        session = await self._made(asked.session_id, asked.cwd, asked.mcp_servers)
+        await session.fork_of(asked.session_id)
+        self._keep(session)
+        return ForkSessionResponse(
+            session_id=session.id, modes=session.mode_state, config_options=session.options
+        )
+
+    async def _made(self, id: str, cwd: str, servers: list[Server] | None) -> Session:
+        assert self._editor is not None
+        if not os.path.isabs(cwd):  # noqa: PTH117 (it need not be a path of this machine)
+            raise RequestError(INVALID_PARAMS, f"cwd: {cwd!r} is not an absolute path.")
+        folder = await asyncio.to_thread(self._house.check_folder, Path(cwd))
+        entries = as_entries(servers)
+        return Session(id, folder, entries, self._engine, self._house, self._editor)
+
+    def _keep(self, session: Session) -> None:
+        self._sessions[session.id] = session
+        # The editor has to know of the session first: this comes after the answer.
+        self._begin(session.tell_commands())
+
+    async def _list(self, asked: ListSessionsRequest) -> BaseModel:
+        cursor = asked.cursor or "0"
+        if not cursor.isdecimal() or len(cursor) > 9:
+            raise RequestError(INVALID_PARAMS, "cursor: it is none that was given out here.")
+        skip = int(cursor)
+        page = await asyncio.to_thread(self._house.tasks, asked.cwd, skip, LISTED)
+        return ListSessionsResponse(
+            sessions=[
+                SessionInfo(
+                    session_id=task.id,
+                    cwd=task.workspace,
+                    title=task.title or None,
+                    updated_at=datetime.fromtimestamp(task.updated / 1000, UTC).isoformat(),
+                )
+                for task in page.tasks
+            ],
+            next_cursor=str(skip + LISTED) if page.more else None,
+        )
+
+    async def _close(self, asked: CloseSessionRequest) -> BaseModel:
+        session = self._find(asked.session_id)
+        del self._sessions[session.id]
+        await session.close()
+        return CloseSessionResponse()
+
+    async def _set_mode(self, asked: SetSessionModeRequest) -> BaseModel:
+        await self._find(asked.session_id).set_mode(asked.mode_id)
+        return SetSessionModeResponse()
+
+    async def _set_option(
+        self, asked: SetSessionConfigOptionSelectRequest | SetSessionConfigOptionBooleanRequest
+    ) -> BaseModel:
+        session = self._find(asked.session_id)
+        await session.set_option(asked.config_id, asked.value)
+        return SetSessionConfigOptionResponse(config_options=session.options)
+
+    async def _prompt(self, asked: PromptRequest) -> BaseModel:
+        stop_reason = await self._find(asked.session_id).prompt(asked.prompt)
+        return PromptResponse(stop_reason=stop_reason)
+
+    def _find(self, session_id: str) -> Session:
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise RequestError(
+                -32002, f"There is no session {session_id!r} here; load it, or begin a new one."
+            )
+        return session
+
+    def _begin(self, job: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(_unless_gone(job))
+        self._jobs.add(task)
+        task.add_done_callback(self._jobs.discard)
+
+
+async def _unless_gone(job: Coroutine[Any, Any, None]) -> None:
+    try:
+        await job
+    except ConnectionError:
+        log.debug("the editor is gone")

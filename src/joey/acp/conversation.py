@@ -1,0 +1,316 @@
+"""One session: a task of joey's, and the turns in which a person talks to it.
+
+A turn begins with a prompt and ends when the task comes to rest, or asks what the next prompt is to
+answer. Everything the task says in between goes out as updates, in order, before the turn's answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from acp.exceptions import RequestError
+from acp.schema import Cost, SessionInfoUpdate, StopReason, UsageUpdate
+
+from joey.acp.chunks import Update
+from joey.acp.editor import Editor
+from joey.acp.narration import Narrator
+from joey.acp.permissions import (
+    ENDS_TURN,
+    answer_from,
+    answer_of_prompt,
+    options_for,
+    shown_call,
+)
+from joey.acp.stops import stop_of
+from joey.client.family import family
+from joey.client.local import Engine, Subscription, Task, TaskOptions
+from joey.client.session import Session as Teller
+from joey.core.asks import APPROVALS, Answer, AskKind, Response
+from joey.core.event_base import TokenUsage
+from joey.core.events import (
+    AskAnswered,
+    AskOpened,
+    AskWithdrawn,
+    Event,
+    ModeSwitched,
+    ReplyReceived,
+    TaskAborted,
+    TaskFailed,
+    TaskFinished,
+    UsageChanged,
+)
+from joey.core.history.path import live_path
+from joey.display.sanitise import one_line
+
+REFUSALS = frozenset({"refusal", "content_filter"})
+"""What models say when they do not want to go on."""
+
+log = logging.getLogger(__name__)
+
+
+class Turn:
+    def __init__(self) -> None:
+        self.ended: asyncio.Future[StopReason] = asyncio.get_running_loop().create_future()
+        self.is_cancelled = False
+        self.is_refused = False
+
+    def end(self, how: StopReason | Exception) -> None:
+        if self.ended.done():
+            return
+        if self.is_cancelled:
+            self.ended.set_result("cancelled")
+        elif self.is_refused:
+            self.ended.set_result("refusal")
+        elif isinstance(how, Exception):
+            self.ended.set_exception(how)
+        else:
+            self.ended.set_result(how)
+
+
+class Conversation:
+    """A task and whoever talks to it."""
+
+    def __init__(
+        self,
+        id: str,
+        engine: Engine,
+        editor: Editor,
+        on_mode: Callable[[str], Awaitable[None]],
+    ) -> None:
+        """`on_mode` is told of every mode that the task switches to."""
+        self.id = id
+        self.task: Task | None = None
+        self._engine = engine
+        self._editor = editor
+        self._turn: Turn | None = None
+        self._narrators: dict[str, Narrator] = {}
+        self._listening: asyncio.Task[None] | None = None
+        self._jobs: dict[tuple[str, int], asyncio.Task[None]] = {}
+        """Questions that the editor has been asked, by task and `ts`."""
+        self._asked: tuple[Teller, AskOpened] | None = None
+        """The question that the latest turn has ended with."""
+        self._on_mode = on_mode
+
+    @property
+    def is_busy(self) -> bool:
+        return self._turn is not None
+
+    # What the editor does ----------------------------------------------------------------------
+
+    async def prompt(
+        self, text: str, images: tuple[str, ...], options: TaskOptions | None
+    ) -> StopReason:
+        """Say something, and wait for the end of the turn. `options` are those of a new task.
+
+        Words that come while a turn is at work join it: they answer what is asked about a call (as
+        a no, with a reason), or are read before the next step.
+
+        Raises:
+            RequestError, UserError
+        """
+        turn = self._turn
+        if turn is None:
+            turn = self._turn = Turn()
+        try:
+            await self._say(text, images, options)
+        except BaseException:
+            if self._turn is turn and not (self.task is not None and self.task.running):
+                self._turn = None
+                turn.end("cancelled")
+            raise
+        if turn.is_cancelled and self.task is not None:
+            await self.task.cancel()
+        return await asyncio.shield(turn.ended)
+
+    async def cancel(self) -> None:
+        """End the turn now; without one there is nothing to stop."""
+        turn = self._turn
+        if turn is None:
+            return
+        turn.is_cancelled = True
+        if self.task is not None:
+            await self.task.cancel()
+
+    def adopt(self, task: Task) -> None:
+        """Tell what the task says from here on."""
+        self.task = task
+        self._listen(task, task.seq)
+
+    async def replay(self) -> None:
+        """Tell the whole history."""
+        assert self.task is not None
+        narrator = Narrator(self.task.bench.workspace)
+        for record in list(live_path(self.task.bus.after(0))):
+            await self._tell(narrator.tell(record.event, live=False))
+        if not self.is_busy:
+            await self._tell(narrator.close())
+
+    async def let_go(self) -> None:
+        """Stop the task and leave it to others; a turn ends as cancelled."""
+        task, self.task = self.task, None
+        turn = self._turn
+        if turn is not None:
+            turn.is_cancelled = True
+        if task is not None:
+            await self._engine.release(task)
+        if self._listening is not None:
+            await asyncio.wait([self._listening])
+        self._end_turn("cancelled")
+
+    async def tell_facts(self) -> None:
+        """What is known of the session beside its words."""
+        if self.task is None:
+            return
+        facts = self.task.recorder.facts
+        title = one_line(facts.prompt.text if facts.prompt is not None else "", 80)
+        now = datetime.fromtimestamp(facts.updated / 1000, UTC).isoformat()
+        await self._tell(
+            [
+                SessionInfoUpdate(
+                    session_update="session_info_update", title=title or None, updated_at=now
+                ),
+                self._usage(self.task.total_usage),
+            ]
+        )
+
+    # What is said to the task -----------------------------------------------------------------
+
+    async def _say(self, text: str, images: tuple[str, ...], options: TaskOptions | None) -> None:
+        task = self.task
+        if task is None:
+            task = self.task = await self._engine.start(
+                text, images=images, options=options, task_id=self.id
+            )
+            self._listen(task, 0)
+            return
+        asked, self._asked = self._asked, None
+        if asked is not None:
+            asking, ask = asked
+            if await asking.answer(ask.ts, answer_of_prompt(ask, text, images)):
+                return
+        await task.send(text, images)
+
+    # What the task says -----------------------------------------------------------------------
+
+    def _listen(self, task: Task, since: int) -> None:
+        self._narrators = {task.id: Narrator(task.bench.workspace)}
+        self._listening = asyncio.create_task(self._hear(task, since), name=f"acp-{self.id}")
+
+    async def _hear(self, task: Task, since: int) -> None:
+        try:
+            with task.subscribe(since) as subscription:
+                async with family(task, _events(subscription), whole=not since) as told:
+                    async for each in told:
+                        await self._pass_on(task, each.teller, each.event)
+            self._end_turn(task.error or "cancelled")
+        except ConnectionError:
+            await task.cancel()  # nobody is there to see what it does
+        except Exception as error:
+            log.exception("session %s can tell nothing more", self.id)
+            self._end_turn(error)
+        finally:
+            await self._withdraw(list(self._jobs))
+
+    async def _pass_on(self, task: Task, teller: Teller, event: Event) -> None:
+        narrator = self._narrators.get(teller.id)
+        if narrator is None:
+            narrator = Narrator(task.bench.workspace, of_subtask=teller.id)
+            self._narrators[teller.id] = narrator
+        await self._tell(narrator.tell(event))
+        match event:
+            case AskOpened():
+                self._consider(teller, event, narrator)
+            case AskAnswered(ask_ts=ts) | AskWithdrawn(ask_ts=ts):
+                await self._withdraw([(teller.id, ts)])
+            case UsageChanged() if teller is task:
+                await self._tell([self._usage(task.total_usage)])
+            case ModeSwitched(mode=mode) if teller is task:
+                await self._on_mode(mode)
+            case ReplyReceived(stop_reason=reason) if teller is task and reason in REFUSALS:
+                self._refuse(task)
+        if teller is task and isinstance(event, TaskFinished | TaskAborted | TaskFailed):
+            await self._come_to_rest(task, event)
+
+    async def _come_to_rest(
+        self, task: Task, event: TaskFinished | TaskAborted | TaskFailed
+    ) -> None:
+        self._asked = None
+        if isinstance(event, TaskFinished) and task.recorder.facts.queue:
+            return  # words came in meanwhile, and it goes on with them
+        if self._turn is not None:
+            await self.tell_facts()
+        self._end_turn(stop_of(event))
+
+    def _refuse(self, task: Task) -> None:
+        """The model does not go on; to remind it of its tools would not help."""
+        if self._turn is not None:
+            self._turn.is_refused = True
+        self._begin((task.id, task.now()), task.cancel())
+
+    def _end_turn(self, how: StopReason | Exception) -> None:
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            turn.end(how)
+
+    async def _tell(self, updates: Iterable[Update]) -> None:
+        for update in updates:
+            await self._editor.tell(self.id, update)
+
+    def _usage(self, usage: TokenUsage) -> Update:
+        assert self.task is not None
+        cost = Cost(amount=usage.total_cost, currency="USD") if usage.total_cost else None
+        window = self.task.provider.model.context_window
+        return UsageUpdate(
+            session_update="usage_update", used=usage.context_tokens, size=window, cost=cost
+        )
+
+    # What it asks -----------------------------------------------------------------------------
+
+    def _consider(self, asking: Teller, ask: AskOpened, narrator: Narrator) -> None:
+        if asking.pending is None or asking.pending.ts != ask.ts:
+            return  # it is answered already
+        if ask.ask in APPROVALS:
+            self._begin((asking.id, ask.ts), self._put_to_person(asking, ask, narrator))
+        elif ask.ask in ENDS_TURN:
+            self._asked = (asking, ask)
+            self._end_turn(ENDS_TURN[AskKind(ask.ask)])
+
+    def _begin(self, key: tuple[str, int], job: Coroutine[Any, Any, None]) -> None:
+        self._jobs[key] = asyncio.create_task(job)
+        self._jobs[key].add_done_callback(lambda _: self._jobs.pop(key, None))
+
+    async def _withdraw(self, keys: Iterable[tuple[str, int]]) -> None:
+        """Nobody waits for these answers any more."""
+        jobs = [job for key in keys if (job := self._jobs.get(key)) is not None]
+        for job in jobs:
+            if job is not asyncio.current_task():
+                job.cancel()
+
+    async def _put_to_person(self, asking: Teller, ask: AskOpened, narrator: Narrator) -> None:
+        name, look = narrator.look_of(ask)
+        try:
+            response = await self._editor.ask(
+                self.id, shown_call(ask, name, look), options_for(ask)
+            )
+        except RequestError as error:
+            log.warning("the editor did not ask the person: %s", error)
+            answer: Answer | None = Answer(Response.NO)
+        except ConnectionError:
+            answer = None
+        else:
+            answer = answer_from(response)
+        if answer is not None:
+            await asking.answer(ask.ts, answer)
+        elif self._turn is not None:
+            await self.cancel()
+        elif self.task is not None:
+            await self.task.cancel()
+
+
+async def _events(subscription: Subscription) -> AsyncIterator[Event]:
+    async for heard in subscription:
+        yield heard.event

@@ -1,0 +1,135 @@
+"""Frames of the protocol: one JSON object per line, and an answer to every line that is none.
+
+The library reads frames too, but passes over what it cannot read, and lets an id of a wrong kind
+end the connection. So it is given messages that have been looked at here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from typing import Any
+
+from joey.display.sanitise import one_line
+
+LONGEST = 64 * 1024 * 1024
+"""Bytes of a line: pictures are sent as text."""
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+
+
+class BadFrame(Exception):
+    """The text says what is wrong with a line."""
+
+    def __init__(self, code: int, problem: str, id: str | int | None = None) -> None:
+        super().__init__(problem)
+        self.code = code
+        self.id = id
+
+
+class Frames:
+    """What the library takes for a transport: messages in, messages out."""
+
+    def __init__(self, pieces: AsyncIterator[bytes], output: int) -> None:
+        """`output` is the number of a file that nobody else writes to."""
+        self._lines = _lines(pieces)
+        self._output = output
+        self._writing = asyncio.Lock()
+        self.is_gone = asyncio.Event()
+        """Nobody reads what is written."""
+        os.set_blocking(output, False)
+
+    async def receive(self) -> dict[str, Any] | None:
+        """The next message; None when no more will come."""
+        async for line in self._lines:
+            try:
+                return _message(line)
+            except BadFrame as bad:
+                error = {"code": bad.code, "message": str(bad)}
+                await self.send({"jsonrpc": "2.0", "id": bad.id, "error": error})
+        return None
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Returns when the message is on its way: whoever does not read makes us wait.
+
+        Raises:
+            ConnectionError
+        """
+        data = memoryview(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+        async with self._writing:
+            while data and not self.is_gone.is_set():
+                try:
+                    data = data[os.write(self._output, data) :]
+                except BlockingIOError:
+                    await self._until_writable()
+                except OSError:
+                    self.is_gone.set()
+        if self.is_gone.is_set():
+            raise ConnectionError("The editor is gone.")
+
+    async def close(self) -> None:
+        self.is_gone.set()
+
+    async def _until_writable(self) -> None:
+        loop = asyncio.get_running_loop()
+        ready = asyncio.Event()
+        loop.add_writer(self._output, ready.set)
+        try:
+            await ready.wait()
+        finally:
+            loop.remove_writer(self._output)
+
+
+async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes | None]:
+    """Lines that say something; None for one that is too long."""
+    unfinished = bytearray()
+    too_long = False
+    async for piece in pieces:
+        *ended, rest = piece.split(b"\n")
+        for line in ended:
+            unfinished += line
+            if too_long or len(unfinished) > LONGEST:
+                yield None
+            elif unfinished.strip():
+                yield bytes(unfinished)
+            unfinished, too_long = bytearray(), False
+        unfinished += rest
+        if len(unfinished) > LONGEST:
+            unfinished, too_long = bytearray(), True
+    if unfinished.strip():
+        yield bytes(unfinished)
+
+
+def _message(line: bytes | None) -> dict[str, Any]:
+    """Raises BadFrame."""
+    if line is None:
+        raise BadFrame(INVALID_REQUEST, f"The line is longer than {LONGEST // 2**20} MiB.")
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        shown = one_line(line[:80].decode(errors="replace"), 60)
+        why = str(error) if isinstance(error, json.JSONDecodeError) else "it cannot be read"
+        raise BadFrame(PARSE_ERROR, f"The line is not JSON ({why}): {shown}") from error
+    if not isinstance(message, dict):
+        raise BadFrame(INVALID_REQUEST, "A message must be a JSON object; batches are not taken.")
+    return _checked(message)
+
+
+def _checked(message: dict[str, Any]) -> dict[str, Any]:
+    id = message.get("id")
+    if isinstance(id, bool) or not isinstance(id, str | int | None):
+        raise BadFrame(INVALID_REQUEST, "`id` must be text, a whole number or null.")
+    if "method" in message:
+        if not isinstance(message["method"], str):
+            raise BadFrame(INVALID_REQUEST, "`method` must be text.", id)
+        if not isinstance(message.get("params"), dict | None):
+            raise BadFrame(INVALID_REQUEST, "`params` must be an object.", id)
+        return message
+    if "result" not in message and "error" not in message:
+        raise BadFrame(INVALID_REQUEST, "A message needs `method`, `result` or `error`.", id)
+    error = message.get("error")
+    if not isinstance(error, dict | None):
+        return {**message, "error": {"code": -32603, "message": one_line(str(error), 200)}}
+    return message

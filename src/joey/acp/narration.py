@@ -1,0 +1,355 @@
+"""What a task says, in the words of the protocol: events in, session updates out.
+
+The same events tell the same story, live and when a session is loaded again; passing events only
+bring it earlier. A call is announced as soon as the model begins to write it, and ends as
+`completed` or `failed`, whatever becomes of the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from acp.schema import (
+    AgentMessageChunk,
+    AgentPlanUpdate,
+    AgentThoughtChunk,
+    CurrentModeUpdate,
+    PlanEntry,
+    TextContentBlock,
+    ToolCallProgress,
+    ToolCallStart,
+)
+
+from joey.acp.adopted import adopted_updates
+from joey.acp.chunks import Update, user_chunks
+from joey.acp.texts import fenced
+from joey.acp.tool_calls import (
+    COMMAND_TOOL,
+    UNSHOWN,
+    Look,
+    closer_look,
+    first_look,
+    image_contents,
+    kind_of,
+    text_content,
+)
+from joey.core.asks import APPROVALS, AskKind
+from joey.core.events import (
+    AskAnswered,
+    AskOpened,
+    CommandGrew,
+    Countdown,
+    Event,
+    ModeSwitched,
+    ReplyReceived,
+    RequestStarted,
+    RowGrew,
+    RowOpened,
+    Said,
+    TaskAborted,
+    TaskAdopted,
+    TaskCreated,
+    TaskFailed,
+    TaskFinished,
+    TodosChanged,
+    ToolAnnounced,
+    ToolFailed,
+    ToolFinished,
+    UserSaid,
+)
+from joey.core.messages import CallPart, ReasoningPart, TextPart
+from joey.core.revisions import ContextCondensed, ContextTruncated
+from joey.core.todos import Todo
+from joey.display.answers import hint_of, question_of
+from joey.display.sanitise import sanitise
+from joey.display.sentences import mishap, outcome, shrinkage, trouble, waiting
+
+OUTPUT_SHOWN = 16 * 1024
+"""Characters of the output of a running command that are shown, the latest."""
+_SILENT_MISHAPS = frozenset({"MODEL_NO_TOOLS_USED", "MODEL_NO_ASSISTANT_MESSAGES"})
+
+
+class _Call:
+    """A call that has no outcome yet."""
+
+    def __init__(self, id: str, tool: str) -> None:
+        self.id = id
+        self.tool = tool
+        self.look: Look = first_look(tool)
+        self.is_rejected = False
+        self.output = ""
+
+
+class Narrator:
+    """Tells one task; `of_subtask` when it works for another one of the session."""
+
+    def __init__(self, workspace: Path, *, of_subtask: str = "") -> None:
+        self._workspace = workspace
+        self._prefix = f"{of_subtask}:" if of_subtask else ""
+        self._is_subtask = bool(of_subtask)
+        self._kinds: dict[int, str] = {}
+        """Rows that stream: text or reasoning."""
+        self._streamed: dict[int, int] = {}
+        """How many characters of a row were told."""
+        self._calls: dict[str, _Call] = {}
+        self._inputs: dict[str, dict[str, Any]] = {}
+        self._asked: dict[int, str] = {}
+        """Calls by the question about them."""
+        self._held: Said | None = None
+        """An error that may be that of a call, which tells it itself."""
+        self._waits: set[int] = set()
+        self._message = 0
+        """The row whose words came last."""
+
+    def tell(self, event: Event, *, live: bool = True) -> Iterator[Update]:
+        """The updates that an event is worth; `live`, the person knows what they said."""
+        held, self._held = self._held, None
+        if held is not None and not isinstance(event, ToolFailed):
+            yield from self._words(held.ts, f"*{sanitise(mishap(held.text))}*")
+        match event:
+            case RowOpened() | RowGrew() | CommandGrew() | Countdown():
+                yield from self._tell_passing(event)
+            case ReplyReceived():
+                yield from self._reply(event)
+            case ToolAnnounced() | AskOpened() | AskAnswered() | ToolFinished():
+                yield from self._tell_call(event)
+            case Said():
+                yield from self._said(event)
+            case UserSaid(ts=ts, text=text, images=images) if not live and not self._is_subtask:
+                yield from user_chunks(ts, text, images)
+            case TaskAdopted():
+                yield from adopted_updates(event, self._workspace)
+            case TodosChanged(todos=todos) if not self._is_subtask:
+                yield _plan(todos)
+            case ModeSwitched(mode=mode) if not self._is_subtask:
+                yield CurrentModeUpdate(session_update="current_mode_update", current_mode_id=mode)
+            case ContextCondensed() | ContextTruncated():
+                yield self._thought(event.ts, f"\n\n{shrinkage(event)}\n\n")
+            case _:
+                yield from self._tell_life(event)
+
+    def close(self) -> Iterator[Update]:
+        """Nothing more will come of what has no outcome."""
+        for call in list(self._calls.values()):
+            yield self._progress(call, status="failed")
+        self._calls.clear()
+
+    def look_of(self, ask: AskOpened) -> tuple[str, Look]:
+        """The call that a question is about: its name in the session, and how it looks."""
+        call_id = ask.call_id or f"ask_{ask.ts}"
+        return self._name(call_id), self._look(ask, call_id)
+
+    # The task --------------------------------------------------------------------------------
+
+    def _tell_life(self, event: Event) -> Iterator[Update]:
+        match event:
+            case TaskCreated(workspace=workspace):
+                self._workspace = Path(workspace)
+            case RequestStarted():
+                self._kinds.clear()
+                self._streamed.clear()
+            case TaskFailed(code=code, message=message):
+                yield from self.close()
+                if not self._is_subtask:
+                    told = f"**{outcome(code).capitalize()}.** {sanitise(message)}"
+                    yield from self._words(event.ts, told)
+            case TaskAborted() | TaskFinished():
+                yield from self.close()
+
+    # Words -----------------------------------------------------------------------------------
+
+    def _tell_passing(
+        self, event: RowOpened | RowGrew | CommandGrew | Countdown
+    ) -> Iterator[Update]:
+        match event:
+            case RowOpened(ts=ts, tool=None, say=say):
+                self._kinds[ts] = say
+            case RowOpened(tool=str(tool), call_id=str(call_id)):
+                yield from self._announce(call_id, tool)
+            case RowGrew(ts=ts, delta=delta) if ts in self._kinds:
+                told = self._streamed.get(ts, 0)
+                self._streamed[ts] = told + len(delta)
+                yield from self._grow(ts, self._kinds[ts], delta)
+            case CommandGrew(output=output):
+                yield from self._output(output)
+            case Countdown(ts=ts, seconds=seconds) if seconds and ts not in self._waits:
+                self._waits.add(ts)
+                text = f"{trouble(event.message)} ({waiting(event)})"
+                yield self._thought(ts, f"\n\n{sanitise(text)}\n\n")
+
+    def _reply(self, event: ReplyReceived) -> Iterator[Update]:
+        kept: set[str] = set()
+        for placed in event.parts:
+            match placed.part:
+                case TextPart(text=text):
+                    yield from self._rest(placed.ts, "text", text)
+                case ReasoningPart(text=text):
+                    yield from self._rest(placed.ts, "reasoning", text)
+                case CallPart(call=call):
+                    kept.add(call.id)
+                    self._inputs[call.id] = call.input
+                    yield from self._announce(call.id, call.name)
+        # What was cut off while it streamed is no part of the reply.
+        for call_id in [each for each in self._calls if each not in kept]:
+            yield self._progress(self._calls.pop(call_id), status="failed")
+
+    def _rest(self, ts: int, say: str, text: str) -> Iterator[Update]:
+        """What of a row has not been told yet."""
+        told = self._streamed.get(ts, 0)
+        if text[told:] and (told or text.strip()):
+            self._streamed[ts] = len(text)
+            yield from self._grow(ts, say, text[told:])
+
+    def _grow(self, ts: int, say: str, delta: str) -> Iterator[Update]:
+        if say == "reasoning" or self._is_subtask:
+            yield self._thought(ts, sanitise(delta))
+        elif say == "text":
+            yield from self._words(ts, sanitise(delta))
+
+    def _words(self, ts: int, text: str) -> Iterator[Update]:
+        """Words of the agent; those of another row begin a paragraph."""
+        if not text:
+            return
+        if self._is_subtask:
+            yield self._thought(ts, text)
+            return
+        parted = f"\n\n{text}" if self._message not in (0, ts) else text
+        self._message = ts
+        block = TextContentBlock(type="text", text=parted)
+        yield AgentMessageChunk(
+            session_update="agent_message_chunk", content=block, message_id=str(ts)
+        )
+
+    def _thought(self, ts: int, text: str) -> Update:
+        block = TextContentBlock(type="text", text=text)
+        return AgentThoughtChunk(
+            session_update="agent_thought_chunk",
+            content=block,
+            message_id=f"{self._prefix}{ts}",
+        )
+
+    def _said(self, event: Said) -> Iterator[Update]:
+        match event.say:
+            case "text" | "reasoning":
+                yield from self._rest(event.ts, event.say, event.text)
+            case "completion_result" if not self._is_subtask:
+                yield from self._words(event.ts, sanitise(event.text))
+            case "error" if event.text not in _SILENT_MISHAPS:
+                self._held = event
+            case "api_req_retry_delayed" if event.ts not in self._waits:
+                yield self._thought(event.ts, f"\n\n{sanitise(trouble(event.text))}\n\n")
+
+    # Calls -----------------------------------------------------------------------------------
+
+    def _announce(self, call_id: str, tool: str) -> Iterator[Update]:
+        if call_id in self._calls or tool in UNSHOWN:
+            return
+        call = self._calls[call_id] = _Call(self._name(call_id), tool)
+        self._message = 0
+        yield ToolCallStart(
+            session_update="tool_call",
+            tool_call_id=call.id,
+            title=call.look.title,
+            kind=call.look.kind,
+            status="pending",
+        )
+
+    def _tell_call(
+        self, event: ToolAnnounced | AskOpened | AskAnswered | ToolFinished
+    ) -> Iterator[Update]:
+        match event:
+            case ToolAnnounced():
+                yield from self._show(event, event.call_id, "in_progress")
+            case AskOpened(ask=kind) if kind in APPROVALS:
+                if event.call_id is not None:
+                    self._asked[event.ts] = event.call_id
+                yield from self._show(event, event.call_id or f"ask_{event.ts}", "pending")
+            case AskOpened(ask=AskKind.FOLLOWUP | AskKind.MISTAKE_LIMIT_REACHED):
+                yield from self._question(event)
+            case AskOpened(ask=AskKind.LIMIT_REACHED):
+                yield from self._question(event)
+            case AskAnswered(ask_ts=ask_ts, answer=answer) if ask_ts in self._asked:
+                call = self._calls.get(self._asked.pop(ask_ts))
+                if call is not None and answer.approves:
+                    yield self._progress(call, status="in_progress")
+                elif call is not None:
+                    call.is_rejected = True
+            case ToolFinished():
+                yield from self._finish(event)
+
+    def _question(self, ask: AskOpened) -> Iterator[Update]:
+        text = f"{question_of(ask)}\n\n{hint_of(ask)}" if ask.ask is not AskKind.FOLLOWUP else ""
+        yield from self._words(ask.ts, text or question_of(ask))
+
+    def _show(
+        self, event: ToolAnnounced | AskOpened, call_id: str, status: str
+    ) -> Iterator[Update]:
+        tool = event.tool or ""
+        if isinstance(event, ToolAnnounced) and tool in UNSHOWN:
+            return
+        if call_id not in self._calls:
+            self._calls[call_id] = _Call(self._name(call_id), tool)
+            yield ToolCallStart(
+                session_update="tool_call",
+                tool_call_id=self._name(call_id),
+                title=first_look(tool).title,
+                kind=kind_of(tool),
+                status="pending",
+            )
+        call = self._calls[call_id]
+        call.tool, call.look = tool, self._look(event, call_id)
+        yield self._progress(
+            call,
+            status=status,
+            title=call.look.title,
+            kind=call.look.kind,
+            content=list(call.look.content),
+            locations=list(call.look.locations),
+            raw_input=call.look.raw_input,
+        )
+
+    def _look(self, event: ToolAnnounced | AskOpened, call_id: str) -> Look:
+        return closer_look(event, self._inputs.get(call_id, {}), self._workspace)
+
+    def _output(self, output: str) -> Iterator[Update]:
+        """Commands run one after the other, so that it is that of the one that is at work."""
+        running = [call for call in self._calls.values() if call.tool == COMMAND_TOOL]
+        for call in running[:1]:
+            call.output = (call.output + output)[-OUTPUT_SHOWN:]
+            shown = text_content(fenced(call.output))
+            yield self._progress(call, content=[*call.look.content, shown])
+
+    def _finish(self, event: ToolFinished) -> Iterator[Update]:
+        self._inputs.pop(event.call_id, None)
+        call = self._calls.pop(event.call_id, None)
+        if call is None:
+            return
+        if call.is_rejected:
+            yield self._progress(call, status="failed")
+            return
+        failed = event.is_error or bool(event.exit_code)
+        status = "failed" if failed else "completed"
+        if call.look.kind == "edit" and not event.is_error:
+            yield self._progress(call, status=status)
+            return
+        shown = [text_content(fenced(event.content))] if event.content.strip() else []
+        raw = None if event.exit_code is None else {"exitCode": event.exit_code}
+        content = [*call.look.content, *shown, *image_contents(event.images)]
+        yield self._progress(call, status=status, content=content, raw_output=raw)
+
+    def _progress(self, call: _Call, **fields: Any) -> Update:
+        known = {name: value for name, value in fields.items() if value is not None}
+        return ToolCallProgress(session_update="tool_call_update", tool_call_id=call.id, **known)
+
+    def _name(self, call_id: str) -> str:
+        return f"{self._prefix}{call_id}"
+
+
+def _plan(todos: tuple[Todo, ...]) -> Update:
+    entries = [
+        PlanEntry(content=sanitise(todo.content), priority="medium", status=todo.status)
+        for todo in todos
+    ]
+    return AgentPlanUpdate(session_update="plan", entries=entries)

@@ -1,0 +1,97 @@
+"""Questions of a task, put to the person by the editor; and what answers the others.
+
+| question | what becomes of it |
+|---|---|
+| may this call be made? | `session/request_permission` |
+| a follow-up question, too many mistakes | the turn ends with it; the next prompt answers |
+| a limit of the settings is reached | the turn ends with it; the next prompt goes on |
+| is this the result? | yes: the turn ends, and the next prompt goes on from there |
+| shall the task be resumed? | yes: whoever prompts wants that |
+| try the failed request again? | no: the turn ends with the error, and the next prompt tries |
+"""
+
+from __future__ import annotations
+
+from acp.schema import (
+    AllowedOutcome,
+    PermissionOption,
+    RequestPermissionResponse,
+    StopReason,
+    ToolCallUpdate,
+)
+
+from joey.acp.tool_calls import Look, text_content
+from joey.core.asks import APPROVALS, Answer, AskKind, Response
+from joey.core.events import AskOpened
+from joey.display.answers import answer_of
+from joey.display.sanitise import one_line
+from joey.display.sentences import why_asked
+
+ALLOW, ALWAYS, REJECT = "allow", "always", "reject"
+
+ENDS_TURN: dict[AskKind, StopReason] = {
+    AskKind.FOLLOWUP: "end_turn",
+    AskKind.MISTAKE_LIMIT_REACHED: "end_turn",
+    AskKind.LIMIT_REACHED: "max_turn_requests",
+}
+"""Questions that the next prompt answers."""
+
+
+class EditorPolicy:
+    """Answers what no person is to be asked."""
+
+    name = "editor"
+
+    def answer(self, ask: AskOpened) -> Answer | None:
+        match ask.ask:
+            case AskKind.COMPLETION_RESULT | AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK:
+                return Answer(Response.YES)
+            case AskKind.API_REQ_FAILED:
+                return Answer(Response.NO)
+            case kind if kind in APPROVALS or kind in ENDS_TURN:
+                return None
+            case _:
+                return Answer(Response.NO)
+
+
+def options_for(ask: AskOpened) -> list[PermissionOption]:
+    options = [PermissionOption(option_id=ALLOW, name="Allow", kind="allow_once")]
+    if ask.always:
+        rule = f"Always allow {one_line(ask.always, 120)}"
+        options.append(PermissionOption(option_id=ALWAYS, name=rule, kind="allow_always"))
+    options.append(PermissionOption(option_id=REJECT, name="Reject", kind="reject_once"))
+    return options
+
+
+def shown_call(ask: AskOpened, name: str, look: Look) -> ToolCallUpdate:
+    """What the person decides about."""
+    why = why_asked(ask.reason, ask.text) if ask.reason else ""
+    return ToolCallUpdate(
+        tool_call_id=name,
+        title=look.title,
+        kind=look.kind,
+        status="pending",
+        content=[*look.content, *([text_content(f"*{one_line(why, 400)}*")] if why else [])],
+        locations=list(look.locations),
+        raw_input=look.raw_input,
+    )
+
+
+def answer_from(response: RequestPermissionResponse) -> Answer | None:
+    """None when the person has cancelled the turn. Anything but a plain yes is a no."""
+    match response.outcome:
+        case AllowedOutcome(option_id=chosen) if chosen in (ALLOW, ALWAYS):
+            return Answer(Response.YES, always=chosen == ALWAYS)
+        case AllowedOutcome():
+            return Answer(Response.NO)
+        case _:
+            return None
+
+
+def answer_of_prompt(ask: AskOpened, text: str, images: tuple[str, ...]) -> Answer:
+    """What a prompt means as the answer to the question that the turn before has ended with."""
+    if ask.ask is AskKind.LIMIT_REACHED:
+        said = answer_of(ask, text)
+        return said or Answer(Response.YES, text=text, images=images)
+    said = None if images else answer_of(ask, text)
+    return said or Answer(Response.MESSAGE, text=text, images=images)

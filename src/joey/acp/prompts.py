@@ -1,0 +1,139 @@
+"""A prompt as editors send it: text, pictures, files they point at and files they bring along.
+
+A link to a file of the workspace becomes a mention, which the engine reads through its own gate.
+What is embedded are not words of the person: nothing in it is a mention or a command.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Collection, Sequence
+from html import escape
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from acp.exceptions import RequestError
+from acp.schema import (
+    AudioContentBlock,
+    BlobResourceContents,
+    EmbeddedResourceContentBlock,
+    ImageContentBlock,
+    ResourceContentBlock,
+    TextContentBlock,
+    TextResourceContents,
+)
+
+from joey.core.mentions import find_commands, find_mentions, replace_spans
+
+Block = (
+    TextContentBlock
+    | ImageContentBlock
+    | AudioContentBlock
+    | ResourceContentBlock
+    | EmbeddedResourceContentBlock
+)
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+LARGEST_PICTURE = 5 * 1024 * 1024
+LONGEST = 8 * 1024 * 1024
+_SPECIAL = re.compile(r"([\s\\])|(?<=.)([.,;:!?])$")
+
+
+def read_prompt(
+    blocks: Sequence[Block], workspace: Path, commands: Collection[str] = ()
+) -> tuple[str, tuple[str, ...]]:
+    """Text for the engine, and pictures as data URIs; `commands` are names of slash commands.
+
+    Raises:
+        RequestError: it says nothing, or something that cannot be taken in.
+    """
+    words: list[str] = []
+    context: list[str] = []
+    pictures: list[str] = []
+    for place, block in enumerate(blocks):
+        match block:
+            case TextContentBlock(text=text):
+                words.append(text)
+            case ImageContentBlock():
+                pictures.append(_picture(block, place))
+            case ResourceContentBlock(uri=uri, name=name):
+                words.append(_link(uri, name, workspace))
+            case EmbeddedResourceContentBlock(resource=BlobResourceContents() as blob):
+                _take_blob(blob, place, context, pictures)
+            case EmbeddedResourceContentBlock(resource=TextResourceContents() as resource):
+                words.append(_link(resource.uri, "", workspace, content_follows=True))
+                context.append(_embedded(resource.uri, resource.text, commands))
+            case _:
+                raise _refused(place, "sound is not understood; send text instead")
+    text = "\n\n".join(filter(None, ("".join(words).strip(), *context)))
+    if not text and not pictures:
+        raise RequestError(-32602, "prompt: there is nothing to send.")
+    if len(text) > LONGEST:
+        raise RequestError(-32602, f"prompt: more than {LONGEST // 2**20} million characters.")
+    return text, tuple(pictures)
+
+
+def _take_blob(
+    blob: BlobResourceContents, place: int, context: list[str], pictures: list[str]
+) -> None:
+    media = blob.mime_type or ""
+    if media in PICTURES:
+        pictures.append(_data_uri(media, blob.blob, place))
+        return
+    context.append(f"[{blob.uri} was sent along, but {media or 'its kind'} cannot be shown.]")
+
+
+def _picture(block: ImageContentBlock, place: int) -> str:
+    if block.mime_type not in PICTURES:
+        raise _refused(place, f"{block.mime_type} is not a PNG, JPEG, GIF or WebP picture")
+    return _data_uri(block.mime_type, block.data, place)
+
+
+def _data_uri(media: str, data: str, place: int) -> str:
+    try:
+        size = len(base64.b64decode(data, validate=True))
+    except (binascii.Error, ValueError) as error:
+        raise _refused(place, "the picture is not Base64") from error
+    if size > LARGEST_PICTURE:
+        raise _refused(place, f"the picture is larger than {LARGEST_PICTURE // 2**20} MB")
+    return f"data:{media};base64,{data}"
+
+
+def _refused(place: int, problem: str) -> RequestError:
+    return RequestError(-32602, f"prompt[{place}]: {problem}.")
+
+
+def _link(uri: str, name: str, workspace: Path, *, content_follows: bool = False) -> str:
+    """What stands in the text for something that is pointed at."""
+    path = file_of(uri)
+    if path is None:
+        return f"[{name}]({uri})" if name else uri
+    if not path.is_relative_to(workspace):
+        return str(path)
+    relative = path.relative_to(workspace).as_posix()
+    return relative if content_follows else f" @/{_SPECIAL.sub(_escaped, relative)} "
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\{found[0]}"
+
+
+def file_of(uri: str) -> Path | None:
+    """The file that an address names; None when it is that of something else."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return None
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        return Path(unquote(parts.path))
+    return Path(uri) if not parts.scheme and uri.startswith("/") else None
+
+
+def _embedded(uri: str, text: str, commands: Collection[str]) -> str:
+    """What others wrote does not end before its closing tag, and points at nothing."""
+    contained = re.sub(r"<(?=\s*+(?:/\s*+)?context\b)", "&lt;", text, flags=re.IGNORECASE)
+    mentions = [one.start for one in find_mentions(contained)]
+    called = [one.start for one in find_commands(contained) if one.name in commands]
+    quiet = replace_spans(contained, [(start, start, "\\") for start in (*mentions, *called)])
+    return f'<context ref="{escape(uri)}">\n{quiet}\n</context>'

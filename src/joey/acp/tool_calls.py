@@ -1,0 +1,220 @@
+"""How a call of a tool looks in an editor: its kind, its title, where it works, what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from acp.schema import (
+    ContentToolCallContent,
+    FileEditToolCallContent,
+    ImageContentBlock,
+    TextContentBlock,
+    ToolCallLocation,
+    ToolKind,
+)
+from msgspec import Struct
+
+from joey.acp.diffs import changes_of, with_exact_end
+from joey.acp.texts import code, fenced
+from joey.core.events import AskOpened, ToolAnnounced
+from joey.display.sanitise import one_line
+
+COMMAND_TOOL = "execute_command"
+UNSHOWN = frozenset({"attempt_completion", "ask_followup_question", "update_todo_list"})
+"""Their outcome is told otherwise: as the agent's words, and as its plan."""
+
+KINDS: dict[str, ToolKind] = {
+    "read_file": "read",
+    "list_code_definition_names": "read",
+    "read_command_output": "read",
+    "list_files": "search",
+    "search_files": "search",
+    "codebase_search": "search",
+    "apply_diff": "edit",
+    "apply_patch": "edit",
+    "edit": "edit",
+    "edit_file": "edit",
+    "search_replace": "edit",
+    "write_to_file": "edit",
+    "insert_content": "edit",
+    "generate_image": "edit",
+    COMMAND_TOOL: "execute",
+    "browser_action": "fetch",
+    "access_mcp_resource": "fetch",
+    "switch_mode": "switch_mode",
+    "new_task": "think",
+    "update_todo_list": "think",
+    "fetch_instructions": "think",
+    "run_slash_command": "think",
+    "skill": "think",
+    "ask_followup_question": "think",
+    "attempt_completion": "think",
+}
+"""Tools that servers and people bring along are of the kind `other`."""
+
+_NAMES: dict[str, str] = {
+    "read_file": "Read",
+    "list_code_definition_names": "Look at the definitions of",
+    "read_command_output": "Read the output of a command",
+    "list_files": "List",
+    "search_files": "Search",
+    "codebase_search": "Search for",
+    "write_to_file": "Write",
+    "insert_content": "Insert into",
+    "generate_image": "Draw",
+    COMMAND_TOOL: "Run a command",
+    "browser_action": "Use the browser",
+    "switch_mode": "Switch to mode",
+    "new_task": "Subtask in mode",
+    "fetch_instructions": "Fetch instructions for",
+    "run_slash_command": "Run the command",
+    "skill": "Use the skill",
+    "attempt_completion": "Hand over the result of the subtask",
+}
+_EDITS = frozenset(name for name, kind in KINDS.items() if kind == "edit")
+_DETAILS = ("path", "regex", "query", "mode", "command", "skill", "action", "url")
+
+Content = ContentToolCallContent | FileEditToolCallContent
+
+
+class Look(Struct, frozen=True):
+    """What is known of a call once its tool has looked at it."""
+
+    kind: ToolKind
+    title: str
+    content: tuple[Content, ...] = ()
+    locations: tuple[ToolCallLocation, ...] = ()
+    raw_input: Any = None
+
+
+def first_look(tool: str) -> Look:
+    """While the model still writes the call."""
+    return Look(kind_of(tool), _named(tool))
+
+
+def kind_of(tool: str) -> ToolKind:
+    return KINDS.get(tool, "other")
+
+
+def closer_look(
+    event: ToolAnnounced | AskOpened, arguments: dict[str, Any], workspace: Path
+) -> Look:
+    """What is about to be done, as a person must see it to decide."""
+    tool = event.tool or ""
+    if tool == COMMAND_TOOL:
+        return _command(event.text, event.path, arguments)
+    row = row_of(event.text)
+    if str(row.get("type")).endswith(("_mcp_tool", "_mcp_resource")):
+        return _server_call(row, arguments, kind_of(tool))
+    changes = with_exact_end(changes_of(event.path, event.diff, row), _words(arguments))
+    edits = tuple(
+        FileEditToolCallContent(
+            type="diff", path=str(workspace / one.path), old_text=one.old, new_text=one.new
+        )
+        for one in changes
+    )
+    places = [*((one.path, one.line) for one in changes)] or _places(event.path, row)
+    return Look(
+        _edit_kind(tool, event.diff, changes),
+        f"{_named(tool)} {_detail(event.path, row)}".strip(),
+        edits or _told(tool, event, row),
+        tuple(ToolCallLocation(path=str(workspace / path), line=line) for path, line in places),
+        None if tool in _EDITS else arguments or None,
+    )
+
+
+def row_of(text: str) -> dict[str, Any]:
+    """What a row of the history says in JSON; nothing when it is no JSON."""
+    try:
+        row = msgspec.json.decode(text or "{}")
+    except msgspec.DecodeError:
+        return {}
+    return row if isinstance(row, dict) else {}
+
+
+def text_content(text: str) -> ContentToolCallContent:
+    block = TextContentBlock(type="text", text=text)
+    return ContentToolCallContent(type="content", content=block)
+
+
+def image_contents(images: Iterable[str]) -> Iterable[ContentToolCallContent]:
+    """Data URIs."""
+    for uri in images:
+        head, _, data = uri.partition(",")
+        media = head.removeprefix("data:").partition(";")[0]
+        block = ImageContentBlock(type="image", mime_type=media, data=data)
+        yield ContentToolCallContent(type="content", content=block)
+
+
+def _named(tool: str) -> str:
+    if tool in _NAMES:
+        return _NAMES[tool]
+    return "Edit" if tool in _EDITS else one_line(tool, 80) or "Tool"
+
+
+def _command(command: str, folder: str | None, arguments: dict[str, Any]) -> Look:
+    where = f" in {code(one_line(folder, 160))}" if folder else ""
+    return Look(
+        "execute",
+        code(one_line(command, 160)) + where,
+        (text_content(fenced(command, "sh", whole=True)),),
+        (),
+        arguments or {"command": command},
+    )
+
+
+def _server_call(row: dict[str, Any], arguments: dict[str, Any], kind: ToolKind) -> Look:
+    target = row.get("toolName") or row.get("uri") or ""
+    title = f"{row.get('serverName') or ''}: {target}"
+    given = str(row.get("arguments") or "")
+    shown = (text_content(fenced(given, "json", whole=True)),) if given not in ("", "{}") else ()
+    return Look(kind, one_line(title, 160), shown, (), arguments or None)
+
+
+def _edit_kind(tool: str, diff: str | None, changes: Iterable[Any]) -> ToolKind:
+    if tool in _EDITS and diff and not any(changes):
+        if diff.endswith(" will be deleted."):
+            return "delete"
+        if " will be moved to " in diff:
+            return "move"
+    return kind_of(tool)
+
+
+def _told(
+    tool: str, event: ToolAnnounced | AskOpened, row: dict[str, Any]
+) -> tuple[ContentToolCallContent, ...]:
+    """Where there are no lines to compare."""
+    if tool in _EDITS and event.diff:
+        return (text_content(fenced(event.diff, "diff")),)
+    if row.get("tool") == "newTask":
+        return (text_content(fenced(str(row.get("content") or ""))),)
+    if row.get("tool") == "customTool" and (given := str(row.get("arguments") or "")):
+        return (text_content(fenced(given, "json", whole=True)),)
+    return ()
+
+
+def _detail(path: str | None, row: dict[str, Any]) -> str:
+    named = {"path": path} | row if path else row
+    values = (str(named[key]) for key in _DETAILS if named.get(key))
+    if several := _batch(row):
+        values = (str(one.get("path")) for one in several)
+    return one_line(" ".join(values), 160)
+
+
+def _places(path: str | None, row: dict[str, Any]) -> list[tuple[str, int | None]]:
+    line = row.get("startLine")
+    if path is not None:
+        return [(path, line if isinstance(line, int) and line >= 1 else None)]
+    return [(str(one.get("path")), None) for one in _batch(row)]
+
+
+def _batch(row: dict[str, Any]) -> list[dict[str, Any]]:
+    listed = row.get("batchFiles") or row.get("batchDiffs")
+    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+
+
+def _words(arguments: dict[str, Any]) -> list[str]:
+    return [value for value in arguments.values() if isinstance(value, str)]

@@ -1,0 +1,147 @@
+"""`joey acp`: the Agent Client Protocol on standard input and output, for editors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from acp.connection import Connection
+
+from joey.acp.agent import Agent
+from joey.acp.frames import Frames
+from joey.acp.house import Choice, Page
+from joey.app import make_options, open_engine, open_task_index
+from joey.app.customs import open_customs
+from joey.app.options import usable
+from joey.app.setup import Setup
+from joey.cli.exit_codes import ExitCode, UsageError
+from joey.cli.logs import PlainLines
+from joey.cli.signals import interruptible
+from joey.cli.stdin_source import pieces
+from joey.client.local import TaskOptions
+from joey.core.modes import Mode
+from joey.core.settings import Route
+from joey.errors import ConfigError
+from joey.ports.task_index import TaskQuery
+
+LOOKED_THROUGH = 1000
+"""Tasks, subtasks among them, for a page of sessions."""
+
+
+def run_acp(arguments: Namespace) -> ExitCode:
+    if sys.stdin.isatty():
+        raise UsageError("joey acp is started by an editor, which talks to it through pipes")
+    output = _own_output()
+    _log_plainly()
+    return asyncio.run(_serve(arguments, output))
+
+
+async def _serve(arguments: Namespace, output: int) -> ExitCode:
+    frames = Frames(pieces(sys.stdin.fileno()), output)
+    with interruptible(parts=True) as interruption:
+        async with open_engine() as engine:
+            agent = Agent(engine, Household(arguments), lambda: time.time_ns() // 1_000_000)
+            connection = Connection(agent.handle, frames, listening=False)
+            agent.connect(connection)
+            try:
+                await interruption.stoppable(_listen(connection, frames))
+            except asyncio.CancelledError:
+                if interruption.code is None:
+                    raise
+            finally:
+                await agent.close()
+                await connection.close()
+    return interruption.code or ExitCode.DONE
+
+
+async def _listen(connection: Connection, frames: Frames) -> None:
+    """Until no more messages come, or nobody takes ours."""
+    listening = asyncio.ensure_future(connection.main_loop())
+    gone = asyncio.ensure_future(frames.is_gone.wait())
+    try:
+        await asyncio.wait({listening, gone}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for job in (listening, gone):
+            job.cancel()
+        await asyncio.gather(listening, gone, return_exceptions=True)
+
+
+def _own_output() -> int:
+    """Standard output for the protocol alone; what anything else writes there goes to stderr."""
+    output = os.dup(1)
+    os.dup2(2, 1)
+    return output
+
+
+def _log_plainly() -> None:
+    """Before the protocol's library sets up a log of its own, which would tell keys."""
+    if not logging.getLogger().handlers:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(PlainLines("joey: %(message)s"))
+        logging.basicConfig(level=logging.WARNING, handlers=[handler])
+
+
+class Household:
+    """What sessions need, from the person's files, variables and flags."""
+
+    def __init__(self, arguments: Namespace) -> None:
+        self._arguments = arguments
+
+    def check_folder(self, folder: Path) -> Path:
+        return usable(folder)
+
+    def new_options(self, folder: Path, mode: str | None, model: str | None) -> TaskOptions:
+        asked = self._arguments
+        return make_options(
+            workspace=folder,
+            provider=asked.provider,
+            model=model or asked.model,
+            base_url=asked.base_url,
+            profile=asked.profile,
+            mode=mode or asked.mode,
+        )
+
+    def other_options(self, folder: Path, model: str, earlier: Route) -> TaskOptions:
+        return make_options(workspace=folder, model=model, earlier=earlier)
+
+    def modes(self, folder: Path) -> Sequence[Mode]:
+        return Setup(workspace=folder).modes()
+
+    def commands(self, folder: Path) -> Sequence[Choice]:
+        customs = open_customs(folder)
+        skills = (skill for mode in customs.modes for skill in customs.skills(mode))
+        named = {skill.name: Choice(skill.name, skill.description) for skill in skills}
+        for command in customs.commands():
+            known = Choice(command.name, command.description, command.argument_hint)
+            named[command.name] = known
+        return [named[name] for name in sorted(named)]
+
+    def models(self, provider: str) -> Sequence[str]:
+        setup = Setup(workspace=Path("/"))
+        profiles = setup.preferences.profiles()
+        active = profiles.profiles.get(profiles.active)
+        foreign = active.model if active is not None and active.provider != provider else None
+        return [model for model in setup.models(provider) if model != foreign]
+
+    def tasks(self, folder: str | None, skip: int, most: int) -> Page:
+        index = open_task_index()
+        try:
+            limit = max(LOOKED_THROUGH, 4 * (skip + most))
+            found = index.find(TaskQuery(workspace=folder, limit=limit)).found
+        finally:
+            index.close()
+        own = [each.task for each in found if each.task.parent_id is None]
+        return Page(own[skip : skip + most], more=len(own) > skip + most)
+
+    def missing(self) -> str | None:
+        try:
+            self.new_options(Path("/"), None, None)
+        except ConfigError as error:
+            return str(error)
+        return None
