@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
@@ -56,10 +57,10 @@ class Conversation(ScrollView, can_focus=True):
         & .conversation--heading { color: $text-primary; }
         & .conversation--code { color: $text-accent; }
         & .conversation--link { color: $text-primary; }
-        & .conversation--quote { color: $text-muted; text-style: italic; }
+        & .conversation--quote { color: $foreground 60%; text-style: italic; }
         & .conversation--mark { color: $primary; }
         & .conversation--path { color: $text-primary; }
-        & .conversation--muted { color: $text-muted; }
+        & .conversation--muted { color: $foreground 60%; }
         & .conversation--added { color: $text-success; }
         & .conversation--removed { color: $text-error; }
         & .conversation--added-word { color: $text-success; text-style: bold underline; }
@@ -70,7 +71,7 @@ class Conversation(ScrollView, can_focus=True):
         & .conversation--success { color: $text-success; }
         & .conversation--keyword { color: $text-primary; text-style: bold; }
         & .conversation--string { color: $text-success; }
-        & .conversation--comment { color: $text-muted; text-style: italic; }
+        & .conversation--comment { color: $foreground 60%; text-style: italic; }
         & .conversation--number { color: $text-warning; }
         & .conversation--function { color: $text-accent; }
         & .conversation--builtin { color: $text-secondary; }
@@ -327,10 +328,16 @@ class Conversation(ScrollView, can_focus=True):
             self._lay_out_anew()
 
     def _new_palette(self) -> Palette:
-        hues = {
-            hue: self.get_component_rich_style(f"conversation--{hue}", partial=True) for hue in HUES
-        }
-        return Palette(self.rich_style, hues)
+        return Palette(self.rich_style, {hue: self._hue(hue) for hue in HUES})
+
+    def _hue(self, name: str) -> Style:
+        """A colour on the background of the widget; one that shines through is mixed with it."""
+        styles = self.get_component_styles(f"conversation--{name}")
+        colour = styles.color
+        if colour.ansi is not None:
+            return Style(color=colour.rich_color, dim=colour.a < 1) + styles.text_style
+        mixed = self.background_colors[1] + colour
+        return Style(color=mixed.rich_color) + styles.text_style
 
     def render_line(self, y: int) -> Strip:
         width, look = self._room, self._look
