@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-
-from textual.widget import Widget
+from collections.abc import Callable
 
 from joey.errors import JoeyError
 from joey.tui.choices import Choices
@@ -23,8 +22,15 @@ log = logging.getLogger(__name__)
 
 
 class Completer:
-    def __init__(self, owner: Widget, offers: Offers, choices: Choices, entry: TextEntry) -> None:
-        self._owner = owner
+    def __init__(
+        self,
+        offers: Offers,
+        choices: Choices,
+        entry: TextEntry,
+        begin_finding: Callable[[Wanted], object],
+    ) -> None:
+        """`begin_finding` has `find_files` called beside what else is done, once at a time."""
+        self._begin_finding = begin_finding
         self._offers = offers
         self._choices = choices
         self._entry = entry
@@ -51,9 +57,9 @@ class Completer:
             case Wanted(kind=Kind.COMMAND):
                 self._choices.open(command_choices(now.typed, self._offers.commands()))
             case _:
-                self._owner.run_worker(self._find_files(now), group="files", exclusive=True)
+                self._begin_finding(now)
 
-    async def _find_files(self, sought: Wanted) -> None:
+    async def find_files(self, sought: Wanted) -> None:
         try:
             paths = await self._offers.files(searched_path(sought.typed))
         except JoeyError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from textual import work
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
@@ -21,13 +22,14 @@ from joey.display.sanitise import one_line
 from joey.tui.choices import Choices
 from joey.tui.clipboard import clipboard_picture
 from joey.tui.completer import Completer
+from joey.tui.completion import Wanted
 from joey.tui.drafts import Attachments, Draft, accepted, is_long, released
 from joey.tui.dropped_pictures import dropped_pictures
 from joey.tui.external_editor import EditorError, edited
 from joey.tui.history_search import HistorySearch
 from joey.tui.offers import Offers
 from joey.tui.prompt_history import PromptHistory, Walk
-from joey.tui.text_entry import Mark, TextEntry
+from joey.tui.text_entry import CHANGING, MOVING, Mark, TextEntry
 
 LONGEST_SHOWN = 100_000
 """Characters of a paste that is shown whole."""
@@ -86,9 +88,9 @@ class Composer(Widget):
         """Ctrl+X was the latest key."""
         self._choices = Choices()
         self._mark = Static("›", classes="composer--mark", markup=False)
-        self._entry = TextEntry(self._handle)
+        self._entry = TextEntry(self._handle, self._paste)
         self._hint = Static("", classes="composer--hint", markup=False)
-        self._completer = Completer(self, offers, self._choices, self._entry)
+        self._completer = Completer(offers, self._choices, self._entry, self._find_files)
         self._search = HistorySearch(past, self._choices)
 
     def compose(self) -> ComposeResult:
@@ -168,7 +170,10 @@ class Composer(Widget):
     # Keys
 
     def _handle(self, key: str, character: str | None) -> bool:
-        """Judge a key before the text does; True when that is all."""
+        """Judge a key before the text does; True when that is all.
+
+        What earlier keys have changed was not told yet, when they come quickly.
+        """
         if self._hint.has_class("-said"):
             self.say("")
         if self._is_prefixed:
@@ -178,6 +183,7 @@ class Composer(Widget):
             return True
         if self._search.is_on:
             return self._handle_searching(key, character)
+        self._completer.offer(shell=self.shell)
         if self._choices.is_open and self._completer.handle(key):
             return True
         return self._handle_empty(key) or self._handle_writing(key)
@@ -215,7 +221,7 @@ class Composer(Widget):
                 self._completer.close()
                 self._search.begin()
             case "ctrl+v" | "alt+v":
-                self.run_worker(self._paste_picture(), group="clipboard", exclusive=True)
+                self._paste_picture()
             case "ctrl+g":
                 self._edit_outside()
             case "ctrl+x":
@@ -233,7 +239,7 @@ class Composer(Widget):
                 self._search.leave()
             case "enter" | "tab":
                 self._take_found()
-            case _ if key in TextEntry.KEYS:
+            case _ if key in MOVING or key in CHANGING:
                 self._take_found()
                 return False
             case _:
@@ -271,15 +277,18 @@ class Composer(Widget):
         event.stop()
         self._completer.offer(shell=self.shell)
 
+    @work(group="files", exclusive=True)
+    async def _find_files(self, sought: Wanted) -> None:
+        await self._completer.find_files(sought)
+
     # Pastes
 
-    def on_text_entry_pasted(self, event: TextEntry.Pasted) -> None:
-        event.stop()
+    def _paste(self, pasted: str) -> None:
         self.say("")
-        text = accepted(event.text)
+        text = accepted(pasted)
         if self._search.is_on:
             self._search.type(text)
-        elif paths := dropped_pictures(event.text):
+        elif paths := dropped_pictures(pasted):
             self._attach_files(paths, text)
         elif not is_long(text):
             self._entry.write(text)
@@ -325,6 +334,7 @@ class Composer(Widget):
             return
         self._entry.write(" ".join(map(self._attached.attach, pictures)))
 
+    @work(group="clipboard", exclusive=True)
     async def _paste_picture(self) -> None:
         try:
             self._put_in([await clipboard_picture()])
@@ -333,10 +343,8 @@ class Composer(Widget):
 
     # The person's own editor
 
-    def _edit_outside(self) -> None:
-        self.run_worker(self._edit(), group="editor", exclusive=True)
-
-    async def _edit(self) -> None:
+    @work(group="editor", exclusive=True)
+    async def _edit_outside(self) -> None:
         text = self._attached.spread(self._entry.text)
         try:
             changed = await edited(self.app, text)

@@ -54,7 +54,8 @@ class PromptHistory:
         self._folder = str(folder)
         self._blot = blot
         self._drafts: list[Draft] = []
-        self._unwritten: list[Draft] = []
+        self._unwritten: list[Entry] = []
+        self._latest = 0
         self._seen: tuple[int, int] | None = None
         """Which file was read, and how much was in it."""
         self.trouble = ""
@@ -68,7 +69,8 @@ class PromptHistory:
             facts = self._file.stat()
             seen = facts.st_ino, facts.st_size
             if seen != self._seen:
-                self._drafts = [*_read(self._file, self._folder), *self._unwritten][-_MOST:]
+                entries = [*_read(self._file, self._folder), *self._unwritten]
+                self._drafts = [_draft(one) for one in sorted(entries, key=_time)[-_MOST:]]
                 self._seen = seen
         except FileNotFoundError:
             return self._drafts
@@ -83,16 +85,15 @@ class PromptHistory:
             return
         known.append(draft)
         del known[:-_MOST]
-        if self._file is None or not self._try_to_keep(draft):
-            self._unwritten.append(draft)
+        self._latest = max(time.time_ns() // 1_000_000, self._latest + 1)
+        entry = Entry(self._latest, self._folder, draft.text, draft.pasted, draft.shell)
+        if self._file is None or not self._try_to_keep(entry):
+            self._unwritten.append(entry)
 
-    def _try_to_keep(self, draft: Draft) -> bool:
-        words = "\n".join((draft.text, *draft.pasted.values()))
+    def _try_to_keep(self, entry: Entry) -> bool:
+        words = "\n".join((entry.text, *entry.pasted.values()))
         if blotted_line(words, self._blot) != words:
             return False
-        entry = Entry(
-            time.time_ns() // 1_000_000, self._folder, draft.text, draft.pasted, draft.shell
-        )
         line = msgspec.json.encode(entry) + b"\n"
         if len(line) > _LARGEST_ENTRY:
             return False
@@ -186,7 +187,15 @@ def _shorten(path: Path, descriptor: int) -> None:
     new.replace(path)
 
 
-def _read(path: Path, folder: str) -> Iterator[Draft]:
+def _time(entry: Entry) -> int:
+    return entry.at
+
+
+def _draft(entry: Entry) -> Draft:
+    return Draft(entry.text, entry.pasted, {}, entry.shell)
+
+
+def _read(path: Path, folder: str) -> Iterator[Entry]:
     """Lines that are no entries are passed over: another version, or half written."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -198,7 +207,7 @@ def _read(path: Path, folder: str) -> Iterator[Draft]:
         except msgspec.DecodeError:
             continue
         if entry.folder == folder:
-            yield Draft(entry.text, entry.pasted, {}, entry.shell)
+            yield entry
 
 
 _decoder = msgspec.json.Decoder(Entry)

@@ -1,24 +1,78 @@
-"""The composer's text: a text area with readline's keys, in which marks are one thing each."""
+"""The composer's text: a text area with readline's keys, in which marks are one thing each.
+
+Keys do what they do at once and not as bindings: those are looked up only when a key has gone
+all the way up to the app, and the letters behind it would be written before.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import ClassVar
 
 from msgspec import Struct
 from rich.style import Style
 from rich.text import Text
 from textual import events
-from textual.binding import Binding, BindingType
 from textual.document._document import EditResult, Location
-from textual.message import Message
 from textual.widgets import TextArea
 from textual.widgets.text_area import Selection
 
 from joey.tui import drafts
 
 _BLANK_WORD = re.compile(r"\S+\s*$")
+
+
+MOVING = {
+    "left": "cursor_left",
+    "right": "cursor_right",
+    "ctrl+f": "cursor_right",
+    "ctrl+left": "cursor_word_left",
+    "alt+left": "cursor_word_left",
+    "alt+b": "cursor_word_left",
+    "ctrl+right": "cursor_word_right",
+    "alt+right": "cursor_word_right",
+    "alt+f": "cursor_word_right",
+    "home": "cursor_line_start",
+    "ctrl+a": "cursor_line_start",
+    "end": "cursor_line_end",
+    "ctrl+e": "cursor_line_end",
+}
+SELECTING = {
+    "shift+left": "cursor_left",
+    "shift+right": "cursor_right",
+    "shift+up": "cursor_up",
+    "shift+down": "cursor_down",
+    "shift+home": "cursor_line_start",
+    "shift+end": "cursor_line_end",
+    "ctrl+shift+left": "cursor_word_left",
+    "ctrl+shift+right": "cursor_word_right",
+}
+CHANGING = {
+    "backspace": "delete_left",
+    "shift+backspace": "delete_left",
+    "ctrl+h": "delete_left",
+    "delete": "delete_right",
+    "ctrl+w": "kill_blank_word",
+    "alt+backspace": "kill_word_left",
+    "ctrl+backspace": "kill_word_left",
+    "alt+d": "kill_word_right",
+    "alt+delete": "kill_word_right",
+    "ctrl+delete": "kill_word_right",
+    "ctrl+k": "kill_to_end",
+    "ctrl+u": "kill_to_start",
+    "ctrl+y": "yank",
+    "ctrl+underscore": "undo",
+    "ctrl+slash": "undo",
+    "super+z": "undo",
+    "alt+underscore": "redo",
+    "super+shift+z": "redo",
+    "super+c": "copy",
+    "ctrl+shift+c": "copy",
+    "ctrl+j": "new_line",
+    "shift+enter": "new_line",
+    "alt+enter": "new_line",
+    "ctrl+enter": "new_line",
+}
 
 
 class Mark(Struct, frozen=True):
@@ -43,53 +97,14 @@ class TextEntry(TextArea, inherit_bindings=False):
         &:focus { border: none; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "cursor_left", show=False),
-        Binding("right,ctrl+f", "cursor_right", show=False),
-        Binding("ctrl+left,alt+left,alt+b", "cursor_word_left", show=False),
-        Binding("ctrl+right,alt+right,alt+f", "cursor_word_right", show=False),
-        Binding("home,ctrl+a", "cursor_line_start", show=False),
-        Binding("end,ctrl+e", "cursor_line_end", show=False),
-        Binding("shift+left", "cursor_left(True)", show=False),
-        Binding("shift+right", "cursor_right(True)", show=False),
-        Binding("shift+up", "cursor_up(True)", show=False),
-        Binding("shift+down", "cursor_down(True)", show=False),
-        Binding("shift+home", "cursor_line_start(True)", show=False),
-        Binding("shift+end", "cursor_line_end(True)", show=False),
-        Binding("ctrl+shift+left", "cursor_word_left(True)", show=False),
-        Binding("ctrl+shift+right", "cursor_word_right(True)", show=False),
-        Binding("backspace,ctrl+h,shift+backspace", "delete_left", show=False),
-        Binding("delete", "delete_right", show=False),
-        Binding("ctrl+w", "kill_blank_word", show=False),
-        Binding("alt+backspace,ctrl+backspace", "kill_word_left", show=False),
-        Binding("alt+d,ctrl+delete,alt+delete", "kill_word_right", show=False),
-        Binding("ctrl+k", "kill_to_end", show=False),
-        Binding("ctrl+u", "kill_to_start", show=False),
-        Binding("ctrl+y", "yank", show=False),
-        Binding("ctrl+underscore,ctrl+shift+minus,ctrl+slash,super+z", "undo", show=False),
-        Binding("alt+underscore,super+shift+z", "redo", show=False),
-        Binding("ctrl+shift+c,super+c", "copy", show=False),
-        Binding("ctrl+j,shift+enter,alt+enter,ctrl+enter", "new_line", show=False),
-    ]
 
-    KEYS = frozenset(
-        key
-        for binding in BINDINGS
-        if isinstance(binding, Binding)
-        for key in binding.key.split(",")
-    )
-
-    class Pasted(Message):
-        """Something came from the terminal or its clipboard."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
-    def __init__(self, intercept: Callable[[str, str | None], bool]) -> None:
+    def __init__(
+        self, intercept: Callable[[str, str | None], bool], paste: Callable[[str], None]
+    ) -> None:
         """`intercept` is asked first about every key; True: it is done with it."""
         super().__init__(highlight_cursor_line=False)
         self._intercept = intercept
+        self._paste = paste
         self.cursor_blink = False
         self.match_cursor_bracket = False
         self._killed = ""
@@ -190,14 +205,24 @@ class TextEntry(TextArea, inherit_bindings=False):
     # Keys
 
     async def on_key(self, event: events.Key) -> None:
-        if self._intercept(event.key, event.character):
-            event.stop()
-            event.prevent_default()
+        key = event.key
+        if self._intercept(key, event.character):
+            pass
+        elif key in MOVING:
+            getattr(self, f"action_{MOVING[key]}")()
+        elif key in SELECTING:
+            getattr(self, f"action_{SELECTING[key]}")(select=True)
+        elif key in CHANGING:
+            getattr(self, f"action_{CHANGING[key]}")()
+        else:
+            return
+        event.stop()
+        event.prevent_default()
 
     def on_paste(self, event: events.Paste) -> None:
         event.prevent_default()
         event.stop()
-        self.post_message(self.Pasted(event.text))
+        self._paste(event.text)
 
     def action_new_line(self) -> None:
         self.write("\n")

@@ -1,0 +1,153 @@
+"""A composer in an app of its own, with keys to press and a clipboard to paste from."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from textual import events
+from textual.app import App, ComposeResult
+from textual.keys import _character_to_key
+from textual.message import Message
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from joey.tui.choices import Choices
+from joey.tui.composer import Composer
+from joey.tui.drafts import visible
+from joey.tui.offers import Offer, Offers
+from joey.tui.prompt_history import PromptHistory
+from joey.tui.text_entry import TextEntry
+
+_LETTERS = {"space": " ", "backslash": "\\"}
+COMMANDS = (Offer("help", "keys and commands"), Offer("new", "begin another task"))
+PATHS = ("src/", "src/app.py", "src/a b.py", "docs/what?.md")
+
+
+class Shelf:
+    """Offers that are known beforehand."""
+
+    def commands(self) -> Sequence[Offer]:
+        return COMMANDS
+
+    async def files(self, typed: str) -> Sequence[str]:
+        return [path for path in PATHS if typed in path]
+
+
+class Desk(App[None]):
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(self, offers: Offers, past: PromptHistory) -> None:
+        super().__init__()
+        self.composer = Composer(offers, past)
+        self.heard: list[Message] = []
+        self.escaped = 0
+
+    def compose(self) -> ComposeResult:
+        yield self.composer
+        yield Static("below", id="below")
+
+    def on_mount(self) -> None:
+        self.composer.focus()
+
+    def on_composer_submitted(self, event: Composer.Submitted) -> None:
+        self.heard.append(event)
+
+    def on_composer_shell_wanted(self, event: Composer.ShellWanted) -> None:
+        self.heard.append(event)
+
+    def on_composer_emptied(self, event: Composer.Emptied) -> None:
+        self.heard.append(event)
+
+    def on_composer_keys_wanted(self, event: Composer.KeysWanted) -> None:
+        self.heard.append(event)
+
+    def on_key(self, event: events.Key) -> None:
+        self.escaped += event.key == "escape"
+
+
+class Writer:
+    """Somebody who sits at the desk."""
+
+    def __init__(self, app: Desk, pilot: Pilot[None]) -> None:
+        self.app = app
+        self.composer = app.composer
+        self._pilot = pilot
+
+    async def press(self, *keys: str) -> None:
+        self.hurry(*keys)
+        await self.settle()
+
+    def hurry(self, *keys: str) -> None:
+        """Press them as fast as a terminal can bring them, and wait for nothing."""
+        for key in keys:
+            letter = _LETTERS.get(key, key)
+            is_letter = len(letter) == 1
+            name = _character_to_key(letter) if is_letter else key
+            self.app.post_message(events.Key(name, letter if is_letter else None))
+
+    async def write(self, text: str) -> None:
+        await self.press(*("ctrl+j" if letter == "\n" else letter for letter in text))
+
+    async def paste(self, text: str) -> None:
+        self.app.post_message(events.Paste(text))
+        await self.settle()
+
+    async def resize(self, width: int, height: int) -> None:
+        await self._pilot.resize_terminal(width, height)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Until everything is done that was begun."""
+        await self._pilot.pause()
+        while not all(worker.is_finished for worker in self.app.workers):
+            await self._pilot.pause()
+        await self._pilot.pause()
+
+    @property
+    def entry(self) -> TextEntry:
+        return self.app.query_one(TextEntry)
+
+    @property
+    def text(self) -> str:
+        """As it is seen."""
+        return visible(self.entry.text)
+
+    @property
+    def offered(self) -> list[str]:
+        return [choice.shown for choice in self.app.query_one(Choices).choices]
+
+    @property
+    def hint(self) -> str:
+        return str(self.app.query_one(".composer--hint", Static).content)
+
+    @property
+    def mark(self) -> str:
+        return str(self.app.query_one(".composer--mark", Static).content)
+
+    @property
+    def sent(self) -> list[str]:
+        return [one.text for one in self.app.heard if isinstance(one, Composer.Submitted)]
+
+    @property
+    def images(self) -> list[tuple[str, ...]]:
+        return [one.images for one in self.app.heard if isinstance(one, Composer.Submitted)]
+
+    @property
+    def commands(self) -> list[str]:
+        return [one.command for one in self.app.heard if isinstance(one, Composer.ShellWanted)]
+
+    def has_heard(self, kind: type[Message]) -> bool:
+        return any(isinstance(one, kind) for one in self.app.heard)
+
+
+@asynccontextmanager
+async def writing(
+    past: PromptHistory | None = None,
+    offers: Offers | None = None,
+    size: tuple[int, int] = (80, 24),
+) -> AsyncIterator[Writer]:
+    app = Desk(offers or Shelf(), past or PromptHistory(None, Path("/work")))
+    async with app.run_test(size=size) as pilot:
+        yield Writer(app, pilot)

@@ -1,0 +1,134 @@
+"""What is offered while a mention or a command is typed, and what taking it writes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joey.core.mentions import find_mentions
+from joey.tui.completion import mention_choices
+from joey.tui.offers import Offer
+from tests.tui.composing import COMMANDS, writing
+
+
+async def test_files_and_words_are_offered_behind_an_at_sign() -> None:
+    async with writing() as person:
+        await person.write("see @")
+        assert person.offered[:2] == ["@problems", "@terminal"]
+        await person.write("app")
+        assert person.offered == ["src/app.py"]
+        await person.press("tab", "enter")
+        assert person.sent == ["see @/src/app.py "]
+
+
+async def test_the_list_is_walked_with_the_arrows() -> None:
+    async with writing() as person:
+        await person.write("@src")
+        assert person.offered == ["src/", "src/app.py", "src/a b.py"]
+        await person.press("down", "down", "up", "enter")
+        assert (person.text, person.sent) == ("@/src/app.py ", [])
+
+
+async def test_tab_goes_into_a_folder_and_enter_takes_it() -> None:
+    async with writing() as person:
+        await person.write("@src")
+        await person.press("tab")
+        assert person.text == "@/src/"
+        assert "src/app.py" in person.offered
+        await person.press("enter")
+        assert person.text == "@/src/ "
+
+
+async def test_a_name_with_a_blank_is_written_as_mentions_want_it() -> None:
+    async with writing() as person:
+        await person.write("@b.p")
+        await person.press("enter")
+        assert person.text == "@/src/a\\ b.py "
+        assert [one.subject for one in find_mentions(person.text)] == ["src/a b.py"]
+
+
+@given(st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), min_size=1))
+def test_every_offered_path_is_found_again_as_a_mention(name: str) -> None:
+    path = f"x{name.replace('/', '')}"
+    (choice,) = [one for one in mention_choices("/", [path]) if one.shown == path]
+    (mention,) = find_mentions(f"see {choice.written} and go on")
+    assert mention.subject == path
+
+
+async def test_escape_closes_the_list_until_something_else_is_typed() -> None:
+    async with writing() as person:
+        await person.write("@src")
+        await person.press("escape")
+        assert (person.offered, person.text, person.app.escaped) == ([], "@src", 0)
+        await person.press("/")
+        assert person.offered != []
+
+
+@pytest.mark.parametrize("text", ["mail me@src", "@https://example.org/src", "@nothing", "a\\@src"])
+async def test_nothing_is_offered_for(text: str) -> None:
+    async with writing() as person:
+        await person.write(text)
+        assert person.offered == []
+
+
+async def test_commands_are_offered_at_the_beginning_with_what_they_do() -> None:
+    async with writing() as person:
+        await person.press("/")
+        assert person.offered == ["/help", "/new"]
+        await person.press("n", "tab", "enter")
+        assert person.sent == ["/new "]
+
+
+async def test_enter_completes_a_command_and_sends_a_complete_one() -> None:
+    async with writing() as person:
+        await person.press("/", "h", "enter")
+        assert (person.text, person.sent) == ("/help ", [])
+        await person.press("enter")
+        assert person.sent == ["/help "]
+        await person.press(*"/help", "enter")
+        assert person.sent == ["/help ", "/help"]
+
+
+async def test_a_slash_in_the_middle_offers_nothing() -> None:
+    async with writing() as person:
+        await person.write("say /he")
+        assert person.offered == []
+
+
+async def test_a_recalled_command_does_not_open_the_list() -> None:
+    async with writing() as person:
+        await person.press(*"/help", "enter", *"first", "enter", "up", "up")
+        assert (person.text, person.offered) == ("/help", [])
+        await person.press("down")
+        assert person.text == "first"
+
+
+async def test_typing_goes_on_while_files_are_being_looked_for() -> None:
+    class Slow:
+        """Finds nothing before it is let."""
+
+        def __init__(self) -> None:
+            self.found = asyncio.Event()
+            self.asked = asyncio.Event()
+
+        def commands(self) -> Sequence[Offer]:
+            return COMMANDS
+
+        async def files(self, typed: str) -> Sequence[str]:
+            if typed == "abc":
+                self.asked.set()
+            await self.found.wait()
+            return [f"{typed}.py"]
+
+    offers = Slow()
+    async with writing(offers=offers) as person, asyncio.timeout(20):
+        person.hurry(*"@abc")
+        await offers.asked.wait()
+        assert (person.text, person.offered) == ("@abc", [])
+        offers.found.set()
+        await person.settle()
+        assert person.offered == ["abc.py"]

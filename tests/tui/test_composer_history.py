@@ -1,0 +1,240 @@
+"""Earlier prompts: going through them, searching them, and the file that keeps them."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from joey.tui import prompt_history
+from joey.tui.drafts import OPEN, Draft
+from joey.tui.prompt_history import PromptHistory
+from tests.tui.composing import writing
+
+HERE = Path("/work")
+
+
+def past(*texts: str, file: Path | None = None, folder: Path = HERE) -> PromptHistory:
+    history = PromptHistory(file, folder)
+    for text in texts:
+        history.add(Draft(text))
+    return history
+
+
+def texts(history: PromptHistory) -> list[str]:
+    return [draft.text for draft in history.drafts()]
+
+
+# Going through it
+
+
+async def test_up_and_down_go_through_the_history_and_back_to_the_draft() -> None:
+    async with writing(past("one", "two")) as person:
+        await person.write("dra")
+        await person.press("up")
+        assert person.text == "two"
+        await person.press("up", "up")
+        assert person.text == "one"
+        await person.press("down", "down")
+        assert person.text == "dra"
+        await person.press("f", "t", "enter")
+        assert person.sent == ["draft"]
+
+
+async def test_the_arrows_move_in_the_text_first() -> None:
+    async with writing(past("earlier")) as person:
+        await person.write("one\ntwo")
+        await person.press("up", "X")
+        assert person.text == "oneX\ntwo"
+        await person.press("up")
+        assert person.text == "earlier"
+
+
+async def test_wrapped_lines_count_as_lines() -> None:
+    async with writing(past("earlier"), size=(30, 20)) as person:
+        await person.write("the quick brown fox jumps over the lazy dog")
+        await person.press("up")
+        assert person.text.startswith("the quick")
+        await person.press("up")
+        assert person.text == "earlier"
+
+
+async def test_lines_of_an_earlier_prompt_do_not_stop_the_way_up() -> None:
+    async with writing(past("first", "a\nb\nc")) as person:
+        await person.press("up", "up")
+        assert person.text == "first"
+        await person.press("down", "down", "down")
+        assert person.composer.is_empty
+
+
+async def test_what_was_changed_on_the_way_stays_changed() -> None:
+    async with writing(past("one", "two")) as person:
+        await person.press("up", "X", "up", "down")
+        assert person.text == "twoX"
+
+
+async def test_what_was_sent_is_recalled_with_its_pastes_and_its_mark() -> None:
+    async with writing() as person:
+        await person.write("see ")
+        await person.paste("line\n" * 20)
+        await person.press("enter", *"!ls", "enter", "up")
+        assert (person.mark, person.text) == ("!", "ls")
+        await person.press("up")
+        assert (person.mark, person.text) == ("›", "see [pasted text #1, 20 lines]")
+        await person.press("enter")
+        assert person.sent == ["see " + "line\n" * 20] * 2
+
+
+# Searching
+
+
+async def test_ctrl_r_finds_a_prompt_by_its_words() -> None:
+    async with writing(past("fix the parser", "write docs", "fix the tests")) as person:
+        await person.write("draft")
+        await person.press("ctrl+r", *"FIX")
+        assert person.offered == ["fix the tests", "fix the parser"]
+        assert person.text == "draft"
+        await person.press("ctrl+r", "enter")
+        assert (person.text, person.offered, person.sent) == ("fix the parser", [], [])
+
+
+async def test_escape_leaves_the_search_with_the_draft_as_it_was() -> None:
+    async with writing(past("one")) as person:
+        await person.write("draft")
+        await person.press("ctrl+r", "o", "escape")
+        assert (person.text, person.offered, person.app.escaped) == ("draft", [], 0)
+
+
+async def test_a_search_without_hits_says_so_and_takes_nothing() -> None:
+    async with writing(past("one")) as person:
+        await person.write("draft")
+        await person.press("ctrl+r", *"xyz", "enter")
+        assert person.text == "draft"
+
+
+async def test_a_key_that_edits_takes_what_was_found() -> None:
+    async with writing(past("fix it")) as person:
+        await person.press("ctrl+r", "f", "ctrl+a", "X")
+        assert person.text == "Xfix it"
+
+
+# The file
+
+
+def test_prompts_are_kept_for_their_folder_alone(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "prompts.jsonl"
+    past("one", "two", file=file)
+    past("elsewhere", file=file, folder=Path("/other"))
+    assert texts(PromptHistory(file, HERE)) == ["one", "two"]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_what_another_process_wrote_is_seen(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    mine = past("one", file=file)
+    past("theirs", file=file)
+    mine.add(Draft("two"))
+    assert texts(mine) == ["one", "theirs", "two"]
+
+
+def test_without_a_file_nothing_is_written(tmp_path: Path) -> None:
+    history = past("one")
+    assert texts(history) == ["one"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        f"use ghp_{'a1' * 15}",
+        "the password: correct-horse-battery",
+        "curl https://me:hunter22@example.org/x",
+        "-----BEGIN RSA PRIVATE KEY-----\nabc",
+    ],
+)
+def test_a_prompt_with_a_key_in_it_is_recalled_but_never_written(
+    tmp_path: Path, secret: str
+) -> None:
+    file = tmp_path / "prompts.jsonl"
+    history = past("one", secret, "two", file=file)
+    assert texts(history) == ["one", secret, "two"]
+    assert secret.rsplit(maxsplit=1)[-1] not in file.read_text(encoding="utf-8")
+    assert texts(PromptHistory(file, HERE)) == ["one", "two"]
+
+
+def test_a_key_in_a_folded_paste_is_not_written_either(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    draft = Draft(f"{OPEN}pasted text #1, 9 lines", {1: "AKIAIOSFODNN7EXAMPLE"})
+    PromptHistory(file, HERE).add(draft)
+    assert not file.exists()
+
+
+def test_lines_that_cannot_be_read_are_passed_over(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    past("one", file=file)
+    with file.open("ab") as opened:
+        opened.write(b'\xff\n{"at": "x"}\n[]\n{"at":1,"folder":"/work","te')
+    history = PromptHistory(file, HERE)
+    assert texts(history) == ["one"]
+    history.add(Draft("two"))
+    assert texts(PromptHistory(file, HERE)) == ["one", "two"]
+
+
+def test_the_file_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prompt_history, "_LARGEST", 10_000)
+    file = tmp_path / "prompts.jsonl"
+    history = PromptHistory(file, HERE)
+    for number in range(1_000):
+        history.add(Draft(f"prompt {number}"))
+        assert file.stat().st_size <= 10_200
+    assert texts(PromptHistory(file, HERE))[-1] == "prompt 999"
+    assert [path.name for path in tmp_path.iterdir()] == ["prompts.jsonl"]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_file_that_cannot_be_written_is_told_and_the_session_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("no folder", encoding="utf-8")
+    history = past("one", file=tmp_path / "taken" / "prompts.jsonl")
+    assert texts(history) == ["one"]
+    assert "not kept" in history.trouble
+
+
+def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine", encoding="utf-8")
+    (tmp_path / "prompts.jsonl").symlink_to(tmp_path / "precious")
+    assert past("one", file=tmp_path / "prompts.jsonl").trouble
+    assert (tmp_path / "precious").read_text(encoding="utf-8") == "mine"
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from joey.tui import prompt_history
+from joey.tui.drafts import Draft
+prompt_history._LARGEST = int(sys.argv[3])
+history = prompt_history.PromptHistory(Path(sys.argv[1]), Path("/work"))
+for number in range(300):
+    history.add(Draft(f"{sys.argv[2]} {number}"))
+assert not history.trouble, history.trouble
+"""
+
+
+@pytest.mark.parametrize("largest", [2_000_000, 8_000])
+def test_two_processes_write_at_once_and_no_line_is_torn(tmp_path: Path, largest: int) -> None:
+    file = tmp_path / "prompts.jsonl"
+    processes = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(file), name, str(largest)])
+        for name in ("left", "right")
+    ]
+    assert [process.wait(timeout=60) for process in processes] == [0, 0]
+    entries = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    for name in ("left", "right"):
+        numbers = [int(e["text"].split()[1]) for e in entries if e["text"].startswith(name)]
+        assert numbers == sorted(numbers)
+        if largest > 1_000_000:
+            assert numbers == list(range(300))
+    assert {entry["text"] for entry in entries} & {"left 299", "right 299"}
