@@ -27,6 +27,7 @@ from joey.tui.drafts import Attachments, Draft, accepted, is_long, released
 from joey.tui.dropped_pictures import dropped_pictures
 from joey.tui.external_editor import EditorError, edited
 from joey.tui.history_search import HistorySearch
+from joey.tui.new_line_keys import understand_new_lines
 from joey.tui.offers import Offers
 from joey.tui.prompt_history import PromptHistory, Walk
 from joey.tui.text_entry import CHANGING, MOVING, Mark, TextEntry
@@ -99,6 +100,9 @@ class Composer(Widget):
             yield self._mark
             yield self._entry
         yield self._hint
+
+    def on_mount(self) -> None:
+        understand_new_lines()
 
     def focus(self, scroll_visible: bool = True) -> Composer:
         self._entry.focus(scroll_visible)

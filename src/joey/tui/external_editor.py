@@ -31,13 +31,17 @@ async def edited(app: App[Any], text: str, env: Mapping[str, str] = os.environ) 
     """
     command = env.get("VISUAL") or env.get("EDITOR") or _FALLBACK
     try:
-        with app.batch_update(), app.suspend():
-            return await asyncio.to_thread(_edited, command, text, env)
+        # The screen is left in an orderly way only when nothing is raised inside.
+        with app.suspend(), app.batch_update():
+            outcome = await asyncio.to_thread(_edited, command, text, env)
     except SuspendNotSupported:
         raise EditorError("this terminal cannot be left for an editor") from None
+    if isinstance(outcome, EditorError):
+        raise outcome
+    return outcome
 
 
-def _edited(command: str, text: str, env: Mapping[str, str]) -> str:
+def _edited(command: str, text: str, env: Mapping[str, str]) -> str | EditorError:
     with TemporaryDirectory(prefix="joey-") as folder:
         file = Path(folder, _NAME)
         try:
@@ -46,9 +50,7 @@ def _edited(command: str, text: str, env: Mapping[str, str]) -> str:
             changed = file.read_text(encoding="utf-8", errors="replace")
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise EditorError(
-                f"{command} cannot be used: {reason}; set EDITOR to your editor"
-            ) from error
+            return EditorError(f"{command} cannot be used: {reason}; set EDITOR to your editor")
     if code != 0:
-        raise EditorError(f"{command} ended with code {code}, so nothing was changed")
+        return EditorError(f"{command} ended with code {code}, so nothing was changed")
     return changed

@@ -205,7 +205,8 @@ class TextEntry(TextArea, inherit_bindings=False):
     # Keys
 
     async def on_key(self, event: events.Key) -> None:
-        key = event.key
+        # So textual names Enter with another key where xterm's protocol spells it.
+        key = "ctrl+j" if event.key.endswith("\r") else event.key
         if self._intercept(key, event.character):
             pass
         elif key in MOVING:
@@ -215,6 +216,8 @@ class TextEntry(TextArea, inherit_bindings=False):
         elif key in CHANGING:
             getattr(self, f"action_{CHANGING[key]}")()
         else:
+            if key.startswith(("ctrl+", "super+")):
+                event.prevent_default()  # some terminals tell the letter too; it is not typed
             return
         event.stop()
         event.prevent_default()

@@ -1,0 +1,163 @@
+"""Pictures: files that are dropped on the terminal, and the clipboard."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from joey.client.pictures import MAX_IMAGE
+from tests.tui.composing import writing
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
+)
+URI = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+
+
+@pytest.fixture
+def shot(tmp_path: Path) -> Path:
+    path = tmp_path / "my shot.png"
+    path.write_bytes(PNG)
+    return path
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        str,
+        lambda path: f"'{path}' ",
+        lambda path: f'"{path}"',
+        lambda path: str(path).replace(" ", "\\ "),
+        lambda path: f"file://{quote(str(path))}",
+        lambda path: f"{path}\n",
+    ],
+)
+async def test_the_pasted_path_of_an_image_becomes_the_image(
+    shot: Path, spelled: Callable[[Path], str]
+) -> None:
+    async with writing() as person:
+        await person.write("look: ")
+        await person.paste(spelled(shot))
+        assert person.text == "look: [image #1]"
+        await person.press("enter")
+        assert person.sent == ["look: [image #1]"]
+        assert person.images == [(URI,)]
+
+
+async def test_several_files_that_are_dropped_at_once(tmp_path: Path) -> None:
+    for name in ("a.png", "b c.PNG"):
+        (tmp_path / name).write_bytes(PNG + name.encode())
+    async with writing() as person:
+        await person.paste(f"{tmp_path}/a.png {tmp_path}/b\\ c.PNG ")
+        assert person.text == "[image #1] [image #2]"
+        await person.press("home", "delete", "delete", "enter")
+        assert person.sent == ["[image #1]"]
+        assert [base64.b64decode(uri[22:])[-7:] for uri in person.images[0]] == [b"b c.PNG"]
+
+
+@pytest.mark.parametrize("words", ["see {}", "{} is wrong", "{}.txt", "shot.png", "/none/x.png"])
+async def test_a_name_among_words_stays_a_word(shot: Path, words: str) -> None:
+    pasted = words.format(shot)
+    async with writing() as person:
+        await person.paste(pasted)
+        assert person.text == pasted
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"no picture", "is not a PNG"), (PNG + bytes(MAX_IMAGE), "larger than 5 MB")],
+)
+async def test_a_file_that_cannot_be_sent_stays_a_word_with_the_reason(
+    tmp_path: Path, content: bytes, reason: str
+) -> None:
+    path = tmp_path / "x.png"
+    path.write_bytes(content)
+    async with writing() as person:
+        await person.paste(str(path))
+        assert person.text == str(path)
+        assert reason in person.hint
+
+
+async def test_more_pictures_than_can_be_sent_are_refused(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number}.png" for number in range(21)]
+    for path in paths:
+        path.write_bytes(PNG + path.name.encode())
+    async with writing() as person:
+        await person.paste("\n".join(map(str, paths[:20])))
+        await person.paste(str(paths[20]))
+        assert "at most 20" in person.hint
+        await person.press("enter")
+        assert len(person.images[0]) == 20
+
+
+async def test_a_pipe_with_the_name_of_a_picture_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.png")
+    async with writing() as person:
+        await person.paste(str(tmp_path / "x.png"))
+        assert person.text == str(tmp_path / "x.png")
+
+
+def install(folder: Path, name: str, script: str) -> None:
+    tool = folder / name
+    tool.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    tool.chmod(0o755)
+
+
+async def test_ctrl_v_takes_the_picture_of_the_clipboard(
+    shot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "wl-paste", f'test "$*" = "--no-newline --type image/png" && cat "{shot}"')
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
+    async with writing() as person:
+        await person.press("ctrl+v")
+        assert person.text == "[image #1]"
+        await person.press("enter")
+        assert person.images == [(URI,)]
+
+
+async def test_powershell_brings_the_picture_of_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "powershell.exe", f"echo {base64.b64encode(PNG).decode()}")
+    for name in ("WAYLAND_DISPLAY", "DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}")
+    monkeypatch.setenv("WSL_DISTRO_NAME", "Ubuntu")
+    async with writing() as person:
+        await person.press("ctrl+v", "enter")
+        await person.press("enter")
+        assert person.images == [(URI,)]
+
+
+async def test_a_clipboard_without_a_picture_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "xclip", "echo 'target image/png not available' >&2; exit 1")
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("DISPLAY", ":0")
+    async with writing() as person:
+        await person.press("a", "ctrl+v")
+        assert person.text == "a"
+        assert "no picture in the clipboard" in person.hint
+
+
+@pytest.mark.parametrize(
+    ("variable", "advice"), [("WAYLAND_DISPLAY", "wl-clipboard"), ("DISPLAY", "xclip")]
+)
+async def test_what_is_missing_to_read_the_clipboard_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, advice: str
+) -> None:
+    for name in ("WAYLAND_DISPLAY", "DISPLAY", "WSL_DISTRO_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, "0")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    async with writing() as person:
+        await person.press("ctrl+v")
+        assert advice in person.hint
