@@ -171,6 +171,11 @@ class Conversation(ScrollView, can_focus=True):
         """The end is in sight, and stays so."""
         return self._follows
 
+    @property
+    def has_news(self) -> bool:
+        """Something was told that is not drawn yet."""
+        return self._frame_is_due
+
     def _move(self, lines: int) -> None:
         self.scroll_to(y=self.scroll_offset.y + lines, animate=False, force=True)
 
@@ -348,7 +353,7 @@ class Conversation(ScrollView, can_focus=True):
         if (selection := self.text_selection) is not None:
             style = self.screen.get_component_rich_style("screen--selection")
             strip = highlighted(strip, selection.get_span(line), style)
-        strip = strip.crop_extend(0, width, self.rich_style).apply_offsets(0, line)
+        strip = strip.crop_extend(0, width, look.palette.style("")).apply_offsets(0, line)
         if y == self.size.height - 1 and not self._follows:
             strip = self._with_hint(strip)
         return strip

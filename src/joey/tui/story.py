@@ -34,6 +34,7 @@ from joey.display.sanitise import one_line
 from joey.display.sentences import trouble, waiting
 from joey.tui.blocks.block import Block
 from joey.tui.blocks.calls import Call, ComingCall
+from joey.tui.blocks.outputs import ended
 from joey.tui.blocks.spans import Spans
 from joey.tui.blocks.words import (
     ComingResult,
@@ -159,7 +160,7 @@ class Story:
                     call.hear_all(row.text or "")
                     self._touch(call)
             case "mcp_server_response" if (call := voice.call) is not None:
-                call.hear(f"{row.text or ''}\n")
+                call.hear(ended(row.text or ""))
                 self._touch(call)
             case "api_req_started":
                 self._tell_interruption(who, voice)

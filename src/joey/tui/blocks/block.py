@@ -38,15 +38,15 @@ class Block:
     margin: Spans = ()
     """What stands left of each line: it belongs to a subtask."""
 
-    def __init__(self) -> None:
-        self._look: Look | None = None
-        self._pieces: list[Piece] = []
-        self._tops: list[int] = [0]
-        """Where each piece begins, and where the last one ends; the settled ones first."""
-        self._settled = 0
-        self._fresh = 0
-        self._is_stale = True
-        self._strips: dict[int, list[Strip]] = {}
+    # Most blocks of a long task are never seen: until then they cost nothing but their text.
+    _look: Look | None = None
+    _pieces: list[Piece]
+    _tops: list[int]
+    """Where each piece begins, and where the last one ends; the settled ones first."""
+    _strips: dict[int, list[Strip]]
+    _settled = 0
+    _fresh = 0
+    _is_stale = True
 
     @property
     def is_brief(self) -> bool:
@@ -110,7 +110,7 @@ class Block:
 
     def forget_strips(self) -> None:
         """It is out of sight; how high it is stays known."""
-        self._strips.clear()
+        self._strips = {}
 
     def _room(self, look: Look) -> int:
         return max(NARROWEST, look.width - cell_len(plain(self.margin)))

@@ -23,7 +23,7 @@ from joey.display.sanitise import one_line, sanitise
 from joey.display.sentences import COMMAND_TOOL, command_end
 from joey.tui.blocks.block import Block
 from joey.tui.blocks.changes import in_pieces, read_change
-from joey.tui.blocks.outputs import Output, folded
+from joey.tui.blocks.outputs import Output, ended, folded
 from joey.tui.blocks.pieces import Line, OneLine, Piece
 from joey.tui.blocks.spans import TAB, Span, Spans, from_text
 from joey.tui.blocks.words import duration
@@ -41,13 +41,12 @@ _LONG_ENOUGH = 1.0
 class Call(Block):
     """A call by its row. What it printed and what it brought comes later."""
 
+    _output: Output | None = None
+    """What came from other rows than that of the call."""
+    _seconds = 0.0
+
     def __init__(self, row: Row) -> None:
-        super().__init__()
         self._row = row
-        self._output = Output()
-        self._heard = False
-        """There is output from another row than that of the call."""
-        self._seconds = 0.0
 
     @property
     def row(self) -> Row:
@@ -60,14 +59,13 @@ class Call(Block):
 
     def hear(self, output: str) -> None:
         """More output."""
-        self._heard = True
+        self._output = self._output or Output()
         self._output.feed(output)
         self.grow()
 
     def hear_all(self, output: str) -> None:
         """The output, once it is over."""
-        self._heard = True
-        self._output = Output(f"{output}\n" if output else "")
+        self._output = Output(ended(output))
         self.change()
 
     def took(self, seconds: float) -> None:
@@ -79,10 +77,12 @@ class Call(Block):
         return 0, min(SHOWN_LINES, text.count("\n"))
 
     def settled(self, *, whole: bool) -> Sequence[Piece]:
-        return [*self._above(whole=whole), *self._output.settled(whole=whole)]
+        output = self._output.settled(whole=whole) if self._output is not None else ()
+        return [*self._above(whole=whole), *output]
 
     def open(self, *, whole: bool) -> Sequence[Piece]:
-        return [*self._output.open(whole=whole), *self._below(whole=whole)]
+        output = self._output.open(whole=whole) if self._output is not None else ()
+        return [*output, *self._below(whole=whole)]
 
     def _above(self, *, whole: bool) -> list[Piece]:
         return []
@@ -156,8 +156,8 @@ class ToolCall(Call):
         """Most results are for the model, and only shown when everything is."""
         result = self._row.result or ""
         custom = is_custom(self._row.text or "")
-        if result and not self._heard and not self._is_rejected() and (whole or custom):
-            output = Output(result if result.endswith("\n") else f"{result}\n")
+        if result and self._output is None and not self._is_rejected() and (whole or custom):
+            output = Output(ended(result))
             yield from output.settled(whole=whole)
             yield from output.open(whole=whole)
         yield from super()._below(whole=whole)
@@ -171,7 +171,6 @@ class ComingCall(Block):
         return True
 
     def __init__(self, tool: str) -> None:
-        super().__init__()
         self._tool = tool
         self._arguments = JsonStream()
         self._lines = 0

@@ -65,21 +65,20 @@ def _unified(lines: Sequence[str]) -> Iterator[ChangedLine]:
     old = new = old_left = new_left = 0
     is_first = True
     for line in lines:
-        if old_left > 0 or new_left > 0:
-            sign = line[:1] if line[:1] in ("+", "-", "\\") else " "
-            if sign == "\\":
-                yield ChangedLine("#", line[1:].strip())
-                continue
-            yield ChangedLine(sign, line[1:], old if sign == "-" else new)
-            in_old, in_new = sign != "+", sign != "-"
-            old, old_left = old + in_old, old_left - in_old
-            new, new_left = new + in_new, new_left - in_new
-        elif found := _HUNK.match(line):
+        sign = line[:1] or " "
+        if found := _HUNK.match(line):
             old, new = int(found["old"]), int(found["new"])
             old_left, new_left = int(found["olds"] or 1), int(found["news"] or 1)
             if not is_first or found["where"].strip():
                 yield ChangedLine("@", f"⋯{found['where']}")
             is_first = False
+        elif sign == "\\":
+            yield ChangedLine("#", line[1:].strip())
+        elif (old_left > 0 or new_left > 0) and sign in "+- ":
+            yield ChangedLine(sign, line[1:], old if sign == "-" else new)
+            in_old, in_new = sign != "+", sign != "-"
+            old, old_left = old + in_old, old_left - in_old
+            new, new_left = new + in_new, new_left - in_new
         elif line.startswith(_HEADER):
             if several and line.startswith("+++ "):
                 is_first = True

@@ -22,6 +22,11 @@ def folded(lines: int, what: str = "more lines") -> Piece:
     return Line([(f"    … {lines} {noun} (Ctrl+O)", "muted")], 4)
 
 
+def ended(text: str) -> str:
+    """A text whose last line is whole."""
+    return text if not text or text.endswith("\n") else f"{text}\n"
+
+
 class Output:
     """Lines as they come; the first ones stay, of the rest the last ones are kept."""
 

@@ -23,7 +23,6 @@ class Fixed(Block):
     """Lines that do not change."""
 
     def __init__(self, lines: Iterable[Piece]) -> None:
-        super().__init__()
         self._lines = tuple(lines)
 
     def settled(self, *, whole: bool) -> Sequence[Piece]:
@@ -37,7 +36,6 @@ class Said(Block):
     """What a person said."""
 
     def __init__(self, text: str, images: int = 0) -> None:
-        super().__init__()
         self._text = text
         self._images = images
 
@@ -60,13 +58,12 @@ class Prose(Block):
 
     def __init__(self, text: str | None = None, head: Sequence[Piece] = ()) -> None:
         """Without a text it is going to come."""
-        super().__init__()
         self._head = head
         self._begin(text)
 
     def _begin(self, text: str | None) -> None:
         self._unread = [text] if text else []
-        self._characters, self._breaks = len(text or ""), (text or "").count("\n")
+        self._characters = len(text or "")
         self._is_over = text is not None
         self._markdown: Markdown | None = None
 
@@ -77,7 +74,6 @@ class Prose(Block):
     def feed(self, text: str) -> None:
         self._unread.append(text)
         self._characters += len(text)
-        self._breaks += text.count("\n")
         self.grow()
 
     def finish(self, text: str) -> None:
@@ -96,7 +92,8 @@ class Prose(Block):
         return self._read().open()
 
     def size(self) -> tuple[int, int]:
-        return self._characters, self._breaks
+        read = len(self._markdown.settled) if self._markdown is not None else 0
+        return self._characters, read + sum(text.count("\n") for text in self._unread)
 
     def _read(self) -> Markdown:
         if self._markdown is None:
@@ -132,7 +129,6 @@ class Passing(Block):
     """A line that is told anew until it is over: a countdown, something at work."""
 
     def __init__(self, text: str) -> None:
-        super().__init__()
         self._text = text
 
     def tell(self, text: str) -> None:
@@ -147,7 +143,6 @@ class Thinking(Block):
     """What the model thinks: a line of it, or all."""
 
     def __init__(self, text: str | None = None) -> None:
-        super().__init__()
         self._text = text or ""
         self._is_over = text is not None
         self._seconds = 0

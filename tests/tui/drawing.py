@@ -1,0 +1,88 @@
+"""Blocks as a person sees them: their lines without colours, and in names of styles."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.style import Style
+from textual.app import App, ComposeResult
+from textual.pilot import Pilot
+
+from joey.tui.blocks.block import Block, Look
+from joey.tui.blocks.palette import Palette
+from joey.tui.blocks.pieces import Piece
+from joey.tui.blocks.spans import plain
+from joey.tui.conversation import Conversation
+
+PALETTE = Palette(Style.null(), {})
+
+
+def piece_lines(pieces: Iterable[Piece], width: int = 40) -> list[str]:
+    return [plain(line).rstrip() for piece in pieces for line in piece.lines(width)]
+
+
+def block_lines(block: Block, width: int = 40, *, whole: bool = False) -> list[str]:
+    look = Look(width, PALETTE, whole)
+    return [block.strip(y, look).text.rstrip() for y in range(block.gap, block.height(look))]
+
+
+class Theatre(App[None]):
+    """A conversation alone on a screen."""
+
+    def __init__(self, conversation: Conversation | None = None) -> None:
+        super().__init__()
+        self.conversation = conversation or Conversation()
+
+    def compose(self) -> ComposeResult:
+        yield self.conversation
+
+    def on_mount(self) -> None:
+        self.conversation.focus()
+
+
+def screen_lines(conversation: Conversation) -> list[str]:
+    """What is in sight."""
+    height = conversation.size.height
+    return [conversation.render_line(y).text.rstrip() for y in range(height)]
+
+
+def all_lines(conversation: Conversation) -> list[str]:
+    """Everything, as a person sees it who goes from the top to the end."""
+    conversation.action_scroll_home()
+    lines: dict[int, str] = {}
+    while True:
+        top = conversation.scroll_offset.y
+        for y in range(conversation.size.height):
+            lines[top + y] = conversation.render_line(y).text.rstrip()
+        conversation.action_page_down()
+        if conversation.scroll_offset.y == top:
+            break
+    total = conversation.virtual_size.height
+    return [lines[y].removesuffix("↓ more below (End)").rstrip() for y in sorted(lines)][:total]
+
+
+async def settled(pilot: Pilot[Any]) -> None:
+    """All that was told is drawn."""
+    conversation = pilot.app.query_one(Conversation)
+    await pilot.pause()
+    while conversation.has_news:
+        await pilot.pause(0.01)
+    await pilot.pause()
+
+
+def keep_picture(app: App[Any], name: str, tmp_path: Path) -> None:
+    """The screen as an SVG file, in the folder that JOEY_SNAPSHOTS names."""
+    folder = Path(os.environ.get("JOEY_SNAPSHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.svg").write_text(app.export_screenshot(), encoding="utf-8")
+
+
+class Past:
+    """A task of which only its rows count."""
+
+    def __init__(self, rows: Sequence[Any] = (), id: str = "task") -> None:
+        self.id = id
+        self.rows = rows

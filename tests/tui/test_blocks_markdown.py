@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from joey.tui.blocks.inline import inline
+from joey.tui.blocks.markdown import LONGEST_LINE, Markdown
+from joey.tui.blocks.open_parts import TABLE_ROWS
+from joey.tui.blocks.pieces import CHUNK
+from joey.tui.blocks.spans import plain
+from joey.tui.blocks.words import Prose
+from tests.tui.drawing import block_lines, piece_lines
+
+SAMPLE = """\
+# Title
+Words that are *longer* than one line of forty columns.
+
+- one **bold**
+  - [x] nested
+1. first thing with a text that goes on for a while
+> quoted words
+
+| name | what it is |
+|------|:----------:|
+| a    | `code`     |
+| b    | long words that have to be broken |
+after the table
+```python
+def f(x):
+\treturn "x"  # so
+```
+end | with a bar
+***
+\x1b[31mred\x1b[0m and \u202eturned
+"""
+
+
+def drawn(text: str, width: int = 40) -> list[str]:
+    return block_lines(Prose(text), width)
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("", []),
+        ("\n\n  \n", []),
+        ("plain", ["plain"]),
+        ("one\ntwo", ["one", "two"]),
+        ("one\n\n\n\ntwo", ["one", "", "two"]),
+        ("## Head", ["Head"]),
+        ("text\n## Head", ["text", "", "Head"]),
+        ("#no head", ["#no head"]),
+        ("- a\n* b\n+ c", ["• a", "• b", "• c"]),
+        ("- [ ] open\n- [x] done", ["☐ open", "☑ done"]),
+        ("12. twelve", ["12. twelve"]),
+        ("> said\n> > deeper", ["│ said", "│ │ deeper"]),
+        ("---", ["─" * 20]),
+        ("a [word](http://x.y/z) b", ["a word (http://x.y/z) b"]),
+        ("<http://x.y>", ["<http://x.y>"]),
+        ("`` a`b `` and \\*stars\\*", ["a`b and *stars*"]),
+        ("snake_case_name and 2 * 3 * 4", ["snake_case_name and 2 * 3 * 4"]),
+        ("**not closed", ["**not closed"]),
+        ("```\ncode\n\n  more\n```", ["  code", "", "    more"]),
+        ("```py\nnever closed", ["  never closed"]),
+        ("  ```\n  in a list\n  ```", ["  in a list"]),
+        ("~~~\n```\n~~~\nout", ["  ```", "", "out"]),
+        ("a | b", ["a | b"]),
+        ("a | b\n---|---\n1 | 2", ["a   │ b", "────┼────", "1   │ 2"]),
+        ("| a |\n|---|", ["a", "───"]),
+        ("你好，世界 👍", ["你好，世界 👍"]),
+        ("tab\there", ["tab here"]),
+    ],
+)
+def test_markdown_is_drawn(text: str, lines: list[str]) -> None:
+    assert drawn(text) == lines
+
+
+def test_lines_are_broken_below_their_text() -> None:
+    assert drawn("- one two three four", 12) == ["• one two", "  three four"]
+    assert drawn("10. one two three", 10) == ["10. one", "    two", "    three"]
+
+
+def test_a_table_gives_way_to_the_screen() -> None:
+    lines = drawn("|a|b|\n|-|-|\n|short|many words that do not fit at all|", 24)
+    assert lines == [
+        "a     │ b",
+        "──────┼─────────────────",
+        "short │ many words that",
+        "      │ do not fit at",
+        "      │ all",
+    ]
+
+
+def test_marks_become_styles() -> None:
+    assert list(inline("a **b `c`** ~~d~~")) == [
+        ("a ", ""),
+        ("b ", "bold"),
+        ("c", "bold code"),
+        (" ", ""),
+        ("d", "strike"),
+    ]
+
+
+def test_code_is_coloured() -> None:
+    prose = Prose("```python\nreturn 1\n```")
+    line = prose.settled(whole=False)[0].lines(40)[0]
+    assert ("return", "keyword") in line
+    assert ("1", "number") in line
+
+
+def test_what_commands_the_terminal_is_not_drawn() -> None:
+    assert drawn("\x1b]0;title\x07a\x1b[2Jb\rc\u202ed") == ["abc<U+202E>d"]
+
+
+def test_a_megabyte_without_a_blank_is_drawn_whole() -> None:
+    lines = drawn("x" * 1_000_000, 100)
+    assert "".join(lines) == "x" * 1_000_000
+
+
+def test_a_long_line_keeps_its_indent() -> None:
+    lines = drawn("- " + "word " * LONGEST_LINE, 30)
+    assert {line[:2] for line in lines} == {"• ", "  "}
+    assert sum(line.count("word") for line in lines) == LONGEST_LINE
+
+
+pieces = st.lists(
+    st.sampled_from(
+        [
+            *("# ", "- ", "1. ", "> ", "```", "```py\n", "~~~", "|", "|-|-|\n", "---\n", "**"),
+            *("`", "_", "\n", "\n\n", "word ", "a b", "你好", "\t", "\x1b[1m", "\x1b", "[x](y)"),
+            *("  ", "y" * 50, "z " * (LONGEST_LINE // 2), "code\n" * CHUNK, "|c|d|\n" * TABLE_ROWS),
+        ]
+    ),
+    max_size=40,
+)
+
+
+@given(st.data(), pieces.map("".join))
+@example(None, SAMPLE)
+def test_any_split_of_a_stream_gives_the_same_lines(data: st.DataObject | None, text: str) -> None:
+    whole = Markdown()
+    whole.feed(text)
+    whole.close()
+    streamed, at = Markdown(), 0
+    while at < len(text):
+        size = 1 if data is None else data.draw(st.integers(1, max(1, len(text) // 2)))
+        streamed.feed(text[at : at + size])
+        for piece in streamed.open():
+            assert piece.height(20) == len(piece.lines(20))
+        at += size
+    streamed.close()
+    assert piece_lines(streamed.settled, 20) == piece_lines(whole.settled, 20)
+    assert streamed.open() == []
+
+
+@given(pieces.map("".join), st.integers(1, 60))
+def test_a_piece_knows_its_height_before_it_is_drawn(text: str, width: int) -> None:
+    markdown = Markdown()
+    markdown.feed(text)
+    markdown.close()
+    for piece in markdown.settled:
+        assert piece.height(width) == len(piece.lines(width)), plain(piece.lines(width)[0])
+
+
+def test_no_more_is_drawn_again_than_the_open_end() -> None:
+    markdown = Markdown()
+    for _ in range(10_000):
+        markdown.feed("A line of code\n")
+    first = markdown.settled[0]
+    markdown.feed("```python\n")
+    for _ in range(10_000):
+        markdown.feed("def f(): return 1\n")
+        assert sum(piece.height(80) for piece in markdown.open()) < CHUNK
+    assert markdown.settled[0] is first

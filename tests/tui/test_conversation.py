@@ -1,0 +1,267 @@
+"""The conversation on a screen: what is in sight, and where it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self, cast
+
+import pytest
+from rich.text import Text
+from textual.events import MouseScrollDown, MouseScrollUp
+from textual.geometry import Offset, Region
+from textual.selection import Selection
+
+from joey.client.session import Session
+from joey.core.events import Event, RowGrew, RowOpened, ToolAnnounced, UserSaid
+from joey.core.history.rows import Row
+from joey.tui.conversation import Conversation
+from tests.tui.drawing import Past, Theatre, all_lines, keep_picture, screen_lines, settled
+
+SIZES = [(200, 50), (80, 24), (60, 20), (30, 10)]
+HINT = "more below"
+
+
+def past(rows: int) -> Session:
+    """Rows of all kinds of heights, none of which is estimated well."""
+    said = [Row(ts=1, type="say", say="text", text="the task")][:rows]
+    for number in range(2, rows + 1):
+        text = f"**Row {number}** " + "and `words` " * (number % 40) + "\n\n- x\n" * (number % 5)
+        said.append(Row(ts=number, type="say", say="text", text=text, partial=False))
+    return cast(Session, Past(said))
+
+
+def wheel(kind: type[MouseScrollUp] | type[MouseScrollDown]) -> MouseScrollUp | MouseScrollDown:
+    return kind(None, 1, 1, 0, 1, 0, False, False, False)
+
+
+class Counted(Conversation):
+    """Tells how often it was drawn anew."""
+
+    refreshed = 0
+
+    def refresh(self, *regions: Region, **how: bool) -> Self:
+        self.refreshed += 1
+        return super().refresh(*regions, **how)
+
+
+def show(conversation: Conversation, session: Session, *events: Event) -> None:
+    for event in events:
+        conversation.hear(session, event)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_an_opened_task_shows_its_end(size: tuple[int, int]) -> None:
+    app = Theatre()
+    async with app.run_test(size=size) as pilot:
+        app.conversation.begin(past(5_000))
+        await settled(pilot)
+        assert any("Row 5000" in line for line in screen_lines(app.conversation))
+        assert app.conversation.follows
+        await pilot.press("home")
+        assert screen_lines(app.conversation)[0] == "› the task"
+        await pilot.press("end")
+        assert any("Row 5000" in line for line in screen_lines(app.conversation))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_every_line_is_seen_once_from_top_to_end_and_back(size: tuple[int, int]) -> None:
+    app = Theatre()
+    async with app.run_test(size=size) as pilot:
+        app.conversation.begin(past(120))
+        await settled(pilot)
+        down = all_lines(app.conversation)
+        told = [line.split()[1] for line in down if line.startswith("Row ")]
+        assert told == [str(number) for number in range(2, 121)]
+        assert len(down) == app.conversation.virtual_size.height
+
+
+async def test_lines_in_sight_stay_while_more_comes_below_and_heights_above_are_corrected() -> None:
+    app = Theatre()
+    async with app.run_test(size=(70, 20)) as pilot:
+        conversation, session = app.conversation, past(300)
+        conversation.begin(session)
+        await settled(pilot)
+        for _ in range(30):
+            before = screen_lines(conversation)
+            conversation.action_scroll_up()
+            assert screen_lines(conversation)[1:-1] == before[:-2]
+        assert not conversation.follows
+        before = screen_lines(conversation)
+        assert HINT in before[-1]
+        show(conversation, session, RowOpened(ts=999, say="text"))
+        show(conversation, session, RowGrew(ts=999, delta="more\n\n" * 50))
+        await settled(pilot)
+        assert screen_lines(conversation) == before
+        conversation.action_scroll_end()
+        assert screen_lines(conversation)[-1] == "more"
+
+
+async def test_words_are_on_the_screen_as_they_come() -> None:
+    app = Theatre()
+    async with app.run_test(size=(60, 10)) as pilot:
+        session = past(0)
+        app.conversation.begin(session)
+        show(app.conversation, session, UserSaid(ts=5, text="Go", first=True))
+        show(app.conversation, session, RowOpened(ts=7, say="text"))
+        for word in ("One ", "**two", "** three\n", "\n", "four"):
+            show(app.conversation, session, RowGrew(ts=7, delta=word))
+            await settled(pilot)
+        assert screen_lines(app.conversation)[:5] == ["› Go", "", "One two three", "", "four"]
+
+
+async def test_a_resize_keeps_the_row_at_the_top() -> None:
+    app = Theatre()
+    async with app.run_test(size=(200, 50)) as pilot:
+        app.conversation.begin(past(400))
+        await settled(pilot)
+        app.conversation.action_page_up()
+        app.conversation.action_page_up()
+        top = next(line for line in screen_lines(app.conversation) if line.startswith("Row"))
+        await pilot.resize_terminal(60, 20)
+        await settled(pilot)
+        assert not app.conversation.follows
+        await pilot.resize_terminal(200, 50)
+        await settled(pilot)
+        assert top in screen_lines(app.conversation)
+
+
+async def test_the_end_stays_in_sight_through_a_resize() -> None:
+    app = Theatre()
+    async with app.run_test(size=(200, 50)) as pilot:
+        app.conversation.begin(past(400))
+        for size in SIZES:
+            await pilot.resize_terminal(*size)
+            await settled(pilot)
+            assert app.conversation.follows
+            assert any("Row 400" in line for line in screen_lines(app.conversation))
+
+
+async def test_the_mouse_wheel_leaves_the_end_and_comes_back() -> None:
+    app = Theatre()
+    async with app.run_test(size=(70, 20)) as pilot:
+        app.conversation.begin(past(50))
+        await settled(pilot)
+        app.conversation.post_message(wheel(MouseScrollUp))
+        await settled(pilot)
+        assert not app.conversation.follows
+        for _ in range(3):
+            app.conversation.post_message(wheel(MouseScrollDown))
+        await settled(pilot)
+        assert app.conversation.follows
+
+
+async def test_details_are_unfolded_and_folded_again() -> None:
+    app = Theatre()
+    async with app.run_test(size=(70, 60)) as pilot:
+        rows = [
+            Row(ts=1, type="say", say="text", text="Go"),
+            Row(ts=2, type="say", say="reasoning", text="First this.\nThen that."),
+            Row(ts=3, type="say", say="tool", tool="execute_command", text="make"),
+            Row(ts=4, type="say", say="command_output", text="x\n" * 30),
+        ]
+        app.conversation.begin(cast(Session, Past(rows)))
+        await settled(pilot)
+        folded = screen_lines(app.conversation)
+        assert "∴ thought: First this. Then that." in folded
+        assert "    … 5 more lines (Ctrl+O)" in folded
+        app.conversation.toggle_details()
+        whole = screen_lines(app.conversation)
+        assert whole[2:4] == ["  First this.", "  Then that."]
+        assert whole.count("  │ x") == 30
+        app.conversation.toggle_details()
+        assert screen_lines(app.conversation) == folded
+
+
+async def test_joeys_own_words_errors_and_cards_are_shown() -> None:
+    app = Theatre()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.conversation.begin(past(0))
+        app.conversation.note("rewound; \x1b[2J/undo takes it back")
+        app.conversation.error("no such task")
+        app.conversation.card(Text.assemble(("Keys", "bold"), "\n  Enter sends"))
+        await settled(pilot)
+        assert screen_lines(app.conversation)[:6] == [
+            *("rewound; /undo takes it back", "", "! no such task", "", "Keys", "  Enter sends"),
+        ]
+        app.conversation.clear()
+        await settled(pilot)
+        assert set(screen_lines(app.conversation)) == {""}
+
+
+async def test_text_is_selected_with_the_mouse_and_copied() -> None:
+    app = Theatre()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.conversation.begin(past(0))
+        app.conversation.note("one two three")
+        app.conversation.note("你好 four")
+        await settled(pilot)
+        await pilot.mouse_down(offset=(5, 0))
+        await pilot.hover(offset=(7, 2))
+        await pilot.mouse_up(offset=(7, 2))
+        assert app.screen.get_selected_text() == "two three\n\n你好 fo"
+        assert app.conversation.get_selection(Selection(None, Offset(3, 0))) == ("one", "\n")
+
+
+async def test_many_events_lead_to_one_frame() -> None:
+    conversation = Counted()
+    app = Theatre(conversation)
+    async with app.run_test(size=(80, 24)) as pilot:
+        session = past(10)
+        app.conversation.begin(session)
+        await settled(pilot)
+        conversation.refreshed = 0
+        show(app.conversation, session, RowOpened(ts=99, say="text"))
+        for _ in range(5_000):
+            show(app.conversation, session, RowGrew(ts=99, delta="word "))
+        await settled(pilot)
+        assert 0 < conversation.refreshed < 10
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "x" * 1_000_000, "\x1b]52;c;eA==\x07", "👩‍👩‍👧 你" * 500]
+)
+async def test_odd_texts_break_nothing(text: str) -> None:
+    app = Theatre()
+    async with app.run_test(size=(30, 10)) as pilot:
+        session = past(0)
+        app.conversation.begin(session)
+        announced = ToolAnnounced(
+            ts=3, call_id="c", tool=text[:50], text=text, path=text[:50], diff=text
+        )
+        show(app.conversation, session, UserSaid(ts=1, text=text, first=True))
+        show(app.conversation, session, RowOpened(ts=2, say="text"), RowGrew(ts=2, delta=text))
+        show(app.conversation, session, announced)
+        await settled(pilot)
+        assert len(screen_lines(app.conversation)) == 10
+
+
+@pytest.mark.parametrize("look", ["textual-dark", "textual-light", "ansi-dark", "no colour"])
+async def test_everything_is_readable_in_every_look(
+    look: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if look == "no colour":
+        monkeypatch.setenv("NO_COLOR", "1")
+    app = Theatre()
+    if look != "no colour":
+        app.theme = look
+    async with app.run_test(size=(80, 24)) as pilot:
+        session = past(0)
+        app.conversation.begin(session)
+        diff = "@@ -1 +1 @@\n-old\n+new"
+        text = '{"tool":"appliedDiff"}'
+        show(
+            app.conversation,
+            session,
+            ToolAnnounced(ts=2, call_id="c", tool="apply_diff", text=text, path="a", diff=diff),
+        )
+        app.conversation.error("wrong")
+        await settled(pilot)
+        keep_picture(app, f"conversation {look}", tmp_path)
+        shown = screen_lines(app.conversation)
+        assert shown[:5] == ["● apply_diff a +1 -1", "  1 - old", "  1 + new", "", "! wrong"]
+        [ground] = app.conversation.render_line(20)
+        for y in range(5):
+            for text, style, _ in app.conversation.render_line(y):
+                if text.strip() and style is not None and ground.style is not None:
+                    colour = style.color
+                    assert colour is None or colour.is_default or colour != ground.style.bgcolor
