@@ -191,6 +191,7 @@ COMMANDS: dict[str, Shell] = {
     "(a prompt)": Shell.TASK,
     "acp": Shell.EDITOR,
     "attach": Shell.TOKEN,
+    "completion": Shell.LOOKS,
     "config list": Shell.LOOKS,
     "config get": Shell.LOOKS,
     "config set": Shell.SETTINGS,

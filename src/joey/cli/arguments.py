@@ -72,7 +72,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if hint := meant_command(argv):
         raise UsageError(f"did you mean `{hint}`? (as a prompt: joey -- {shlex.join(argv)})")
     end = argv.index("--") if "--" in argv else len(argv)
-    arguments = _run_parser().parse_intermixed_args(argv[:end])
+    arguments = run_parser().parse_intermixed_args(argv[:end])
     arguments.command = "run"
     _settle_formats(arguments)
     _check(arguments)
@@ -119,7 +119,7 @@ def _check_stream(arguments: argparse.Namespace) -> None:
         )
 
 
-def _run_parser() -> Parser:
+def run_parser() -> Parser:
     parser = Parser(
         prog="joey",
         usage="joey [OPTIONS] [PROMPT]\n       joey -p [OPTIONS] PROMPT\n       joey COMMAND …",
@@ -166,12 +166,12 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         metavar="FILE|JSON",
         help="the result is JSON that fits this schema; anything else is not accepted",
     )
-    group.add_argument("--debug", action="store_true", help="log to stderr, and show tracebacks")
     group.add_argument(
         "--plain",
         action="store_true",
         help="a conversation line by line instead of the screen (also JOEY_PLAIN=1, TERM=dumb)",
     )
+    group.add_argument("--debug", action="store_true", help="log to stderr, and show tracebacks")
 
 
 def _add_task(group: argparse._ArgumentGroup) -> None:
@@ -202,10 +202,12 @@ def _add_task(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_model(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("-m", "--model", metavar="NAME", help="which model")
-    group.add_argument("--provider", metavar="NAME", help="anthropic, openai, openrouter, ollama…")
+    group.add_argument("-m", "--model", metavar="MODEL", help="which model (see joey models)")
+    group.add_argument(
+        "--provider", metavar="PROVIDER", help="anthropic, openai, openrouter, ollama…"
+    )
     group.add_argument("--base-url", metavar="URL", help="another address of the provider")
-    group.add_argument("--profile", metavar="NAME", help="a profile of profiles.json")
+    group.add_argument("--profile", metavar="PROFILE", help="a profile (see joey profiles)")
     group.add_argument("--mode", metavar="MODE", help="code, architect, ask, debug…")
     group.add_argument(
         "--protocol",

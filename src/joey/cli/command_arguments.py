@@ -8,7 +8,12 @@ from typing import Any
 
 from joey.cli.acp_arguments import acp_parser
 from joey.cli.argument_values import ActionParser, Parser, count, port
-from joey.cli.config_arguments import config_parser, models_parser, profiles_parser
+from joey.cli.config_arguments import (
+    completion_parser,
+    config_parser,
+    models_parser,
+    profiles_parser,
+)
 from joey.cli.exchange_arguments import add_export_flags, add_import_flags
 from joey.cli.mcp_arguments import mcp_parser, trust_parser
 from joey.cli.permission_arguments import permissions_parser
@@ -161,6 +166,7 @@ def _attach_parser() -> Parser:
 COMMAND_PARSERS: dict[str, Callable[[], Parser]] = {
     "acp": acp_parser,
     "attach": _attach_parser,
+    "completion": completion_parser,
     "config": config_parser,
     "demo": _demo_parser,
     "doctor": _doctor_parser,

@@ -28,6 +28,16 @@ A key is never taken from the command line, which others can read. Without one i
 the provider's variable is used."""
 
 
+_COMPLETION = "Print a script that completes commands, flags and their values in your shell."
+_COMPLETION_HOW = """\
+to install it:
+  bash  joey completion bash > ~/.local/share/bash-completion/completions/joey
+  zsh   joey completion zsh > "${fpath[1]}/_joey"     (a folder of yours before compinit runs)
+  fish  joey completion fish > ~/.config/fish/completions/joey.fish
+
+or for this shell alone: source <(joey completion bash)"""
+
+
 def config_parser() -> Parser:
     parser = _parser("config", "Look at your settings, and change them.", _CONFIG)
     actions = _actions(parser, "list|get|set|unset|describe|path|edit")
@@ -105,6 +115,13 @@ def models_parser() -> Parser:
     add("--offline", action="store_true", help="do not ask the server")
     add("--json", action="store_true", help="as a JSON array")
     add("--debug", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def completion_parser() -> Parser:
+    parser = _parser("completion", _COMPLETION, _COMPLETION_HOW)
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="for which shell")
+    parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     return parser
 
 

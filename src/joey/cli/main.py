@@ -29,6 +29,10 @@ def _main(argv: Sequence[str] | None) -> int:
     _open_missing_streams()
     debug = "--debug" in argv
     try:
+        if argv[:1] == ["__complete"]:
+            from joey.cli.completion import answer
+
+            return int(answer(argv[1:]))
         return int(_run(parse(argv)))
     except UserError as error:
         _complain(str(error), debug)

@@ -42,24 +42,24 @@ def mcp_parser() -> Parser:
     added = _action(actions, "add", "name a server in a file: … NAME -- COMMAND ARGUMENTS")
     _add_adding(added)
     removed = _action(actions, "remove", "take a server out of your file, or the project's")
-    removed.add_argument("name", metavar="NAME")
+    removed.add_argument("name", metavar="SERVER", help="its name")
     removed.add_argument(
         "--project", action="store_true", help="out of .roo/mcp.json of the workspace"
     )
     tested = _action(actions, "test", "start a server, and say what it offers or what is wrong")
-    tested.add_argument("name", metavar="NAME")
+    tested.add_argument("name", metavar="SERVER", help="its name")
     tested.add_argument("--json", action="store_true", help="as a JSON object")
     for action, about in (
         ("login", "log in at a server, in your browser"),
         ("logout", "forget the login at a server"),
     ):
-        _action(actions, action, about).add_argument("name", metavar="NAME")
+        _action(actions, action, about).add_argument("name", metavar="SERVER", help="its name")
     return parser
 
 
 def _add_adding(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("name", metavar="NAME")
+    add("name", metavar="NAME", help="what you call it")
     add(
         "--env",
         metavar="NAME=VALUE",

@@ -9,11 +9,12 @@ settings pay for.
 from __future__ import annotations
 
 import ast
-import inspect
+import sys
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from types import UnionType as TypeUnion
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -84,8 +85,14 @@ def find_key(name: str, keys: Iterable[str], what: str = "setting") -> str:
 
 def type_of(struct: type[Struct], key: str) -> Any:
     """The declared type of a key, for converting values."""
-    names = dict(zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True))
-    return get_type_hints(struct, include_extras=True)[names[key]]
+    return _types(struct)[key]
+
+
+@cache
+def _types(struct: type[Struct]) -> dict[str, Any]:
+    hints = get_type_hints(struct, include_extras=True)
+    names = zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True)
+    return {name: hints[field] for name, field in names}
 
 
 def _plain(name: str) -> str:
@@ -158,11 +165,13 @@ def _in_words(kind: Type) -> str:
 
 def _meanings(struct: type[Struct]) -> dict[str, str]:
     """The strings under the fields of a class, each in one line."""
+    file = sys.modules[struct.__module__].__file__
     try:
-        tree = ast.parse(inspect.getsource(struct))
-    except (OSError, TypeError, SyntaxError):
+        tree = ast.parse(Path(file or "").read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
         return {}  # installed without its sources: the names have to do
-    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
+    body = next((node.body for node in classes if node.name == struct.__name__), [])
     found: dict[str, str] = {}
     for field, below in pairwise(body):
         match field, below:
