@@ -11,7 +11,7 @@ from psutil import Process
 from joey.errors import ToolError
 from joey.workspace import inventory
 from joey.workspace.files import LocalFiles
-from joey.workspace.inventory import every_file
+from joey.workspace.inventory import every_file, every_name
 
 
 def write(root: Path, *paths: str) -> None:
@@ -34,6 +34,15 @@ def test_all_files_are_listed_but_those_that_are_hidden_ignored_or_made_by_other
     listing = every_file(LocalFiles(tmp_path))
     assert {*listing.entries} == shown
     assert not listing.truncated
+
+
+def test_what_a_person_may_point_at_is_more_than_what_is_worth_reading(tmp_path: Path) -> None:
+    shown = {"a.py", ".gitignore", ".env", "uv.lock", "lib/app.min.js", "vendor/a.go", "large.txt"}
+    write(tmp_path, *shown, "a.log", "secret/a.py", ".git/config")
+    (tmp_path / ".gitignore").write_text("*.log\n")
+    (tmp_path / ".rooignore").write_text("/secret\n")
+    (tmp_path / "large.txt").write_bytes(b"x" * 2_000_000)
+    assert {*every_name(LocalFiles(tmp_path)).entries} - {".rooignore"} == shown
 
 
 def test_names_that_cannot_be_shown_as_they_are_are_left_out(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ class Names:
     def __init__(self, paths: Sequence[str]) -> None:
         self.listed = paths
         folders = _folders(paths)
-        self._paths = sorted((*folders, *paths), key=lambda path: (_depth(path), path))
+        self._paths = sorted((*folders, *paths), key=_near_first)
         self._lows = [path.lower() for path in self._paths]
         self._whole = _Lines(self._lows)
         self._last = _Lines([_last_part(low) for low in self._lows])
@@ -97,13 +97,15 @@ class Names:
     def find(self, typed: str, most: int = MOST) -> list[str]:
         """Names whose last part begins so come first, then those that have it somewhere, then
         those that have its letters in this order."""
+        if not typed:
+            return self._paths[:most]
         low = typed.lower()
         found: dict[int, None] = {}
-        for hits in (self._beginning(low), self._having(low), self._spelling(low)):
-            best = nsmallest(most, hits, key=lambda number: self._rank(number, low))
-            found.update(dict.fromkeys(best))
-            if len(found) >= _SATISFYING:
-                break
+        ways = ((most, self._beginning), (most, self._having), (_SATISFYING, self._spelling))
+        for enough, way in ways:
+            if len(found) < enough:
+                best = nsmallest(most, way(low), key=lambda number: self._rank(number, low))
+                found.update(dict.fromkeys(best))
         return [self._paths[number] for number in islice(found, most)]
 
     def _beginning(self, low: str) -> Iterator[int]:
@@ -148,8 +150,9 @@ class _Lines:
                 yield bisect_right(self._starts, hit.start()) - 1
 
 
-def _depth(path: str) -> int:
-    return path.count("/", 0, -1)
+def _near_first(path: str) -> tuple[int, bool, str]:
+    """What lies deep, and what is hidden, comes later."""
+    return path.count("/", 0, -1), path.startswith("."), path
 
 
 def _last_part(path: str) -> str:
