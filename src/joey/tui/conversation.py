@@ -8,7 +8,7 @@ Many events between two frames lead to one refresh, of the lines that changed.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -162,6 +162,10 @@ class Conversation(ScrollView, can_focus=True):
         self._move(-self._heights.total)
 
     def action_scroll_end(self) -> None:
+        self.scroll_end()
+
+    def scroll_end(self, **how: Any) -> None:
+        """Where the end is, is only known when it is measured: that it is wanted, is kept."""
         self._follows = True
         self._settle()
         self.refresh()

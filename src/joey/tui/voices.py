@@ -76,8 +76,7 @@ class Voice:
             return None
         (begun, block), self._thought = self._thought, None
         seconds = (now - begun) // 1000
-        if 0 < seconds < LONGEST_THOUGHT:
-            block.took(seconds)
+        block.end(seconds if 0 < seconds < LONGEST_THOUGHT else 0)
         return block
 
     def unfinished(self) -> Iterator[tuple[int, Block]]:

@@ -161,10 +161,10 @@ class Thinking(Block):
         self._text, self._is_over = text, True
         self.grow()
 
-    def took(self, seconds: int) -> None:
-        if seconds != self._seconds:
-            self._seconds = seconds
-            self.change()
+    def end(self, seconds: int) -> None:
+        """It took so long; 0 when that is not worth a word."""
+        self._seconds, self._is_over = seconds, True
+        self.grow()
 
     def settled(self, *, whole: bool) -> Sequence[Piece]:
         if not whole:

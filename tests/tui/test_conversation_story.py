@@ -1,0 +1,179 @@
+"""A task is the same picture from its rows and from its events; subtasks speak under their name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from joey.client.family import family
+from joey.client.session import Session
+from joey.core.asks import Answer, AskKind, Response
+from joey.core.events import AskOpened, Countdown, Event, RowGrew, RowOpened, TaskAborted, UserSaid
+from joey.core.history.rows import Row
+from joey.core.settings import Settings
+from joey.engine.task import Task
+from joey.testing.script import Turn, call, fail, pause, say, think
+from joey.tui.blocks.block import Look
+from joey.tui.story import Story
+from tests.engine.cast import ALLOWED, Cast, hand
+from tests.engine.workshop import PATIENCE, Workshop, finish
+from tests.tui.drawing import PALETTE, Past
+
+ASKING = Settings(always_allow_read_only=True)
+WORDS = "## Plan\n\nI **look** at it:\n\n1. read\n2. change\n\n```python\nx = 1\n```\n"
+
+
+@pytest.fixture
+async def workshop(tmp_path: Path) -> AsyncIterator[Workshop]:
+    shop = Workshop(tmp_path)
+    yield shop
+    await shop.engine.close()
+
+
+def picture(story: Story, *, whole: bool = False, width: int = 60) -> list[str]:
+    look = Look(width, PALETTE, whole)
+    lines: list[str] = []
+    for block in story.blocks:
+        lines += [block.strip(y, look).text.rstrip() for y in range(block.height(look))]
+    return lines
+
+
+def from_rows(rows: Sequence[Row | dict[str, Any]]) -> Story:
+    story = Story()
+    story.begin(cast(Session, Past(rows)))
+    return story
+
+
+async def watched(task: Task, answers: dict[AskKind, Sequence[Answer]]) -> Story:
+    """What somebody sees who was there from the beginning, and answers as they go."""
+    story, left = Story(), {kind: list(given) for kind, given in answers.items()}
+    story.begin(cast(Session, Past(id=task.id)))
+    async with asyncio.timeout(PATIENCE), family(task, task.events(0), whole=True) as told:
+        async for one in told:
+            story.hear(one.teller, one.event)
+            picture(story)
+            if isinstance(one.event, AskOpened):
+                await one.teller.answer(one.event.ts, left[one.event.ask].pop(0))
+    return story
+
+
+YES, NO = Answer(Response.YES), Answer(Response.NO)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+async def test_rows_and_events_lead_to_the_same_picture(workshop: Workshop, whole: bool) -> None:
+    (workshop.root / "a.py").write_text("old = 1\nkept = 2\n")
+    todos = "[x] read it\n[-] change it\n[ ] test it"
+    question = {"question": "Which one?", "follow_up": [{"text": "the first"}, {"text": "both"}]}
+    task = await workshop.start(
+        Turn(think("First I read.\nThen I change.", chunk=3), say(WORDS, chunk=3)),
+        Turn(
+            say("I read."), call("read_file", {"path": "a.py"}), call("list_files", {"path": "."})
+        ),
+        Turn(call("update_todo_list", {"todos": todos})),
+        Turn(call("write_to_file", {"path": "a.py", "content": "new = 1\nkept = 2\n"}, chunk=5)),
+        Turn(call("write_to_file", {"path": "b.py", "content": "no\n"})),
+        Turn(call("execute_command", {"command": "seq 1 40; exit 3"})),
+        Turn(call("read_file", {"path": "missing.py"})),
+        Turn(call("ask_followup_question", question)),
+        Turn(call("attempt_completion", {"result": "It is **done**.\n\n- all of it"}, chunk=4)),
+        text="repair it",
+        settings=ASKING,
+    )
+    live = await watched(
+        task,
+        {
+            AskKind.TOOL: [YES, Answer(Response.MESSAGE, text="not this file")],
+            AskKind.COMMAND: [YES],
+            AskKind.FOLLOWUP: [Answer(Response.MESSAGE, text="both")],
+            AskKind.COMPLETION_RESULT: [YES],
+        },
+    )
+    drawn = picture(live, whole=whole)
+    assert drawn == picture(from_rows(task.rows), whole=whole)
+    for line in (
+        *("› repair it", "Plan", "● read_file a.py", "☑ todo list: 1 of 3 done · now: change it"),
+        *("● write_to_file a.py +1 -1", "  1 - old = 1", "  1 + new = 1", "  └ ✗ rejected"),
+        *("› not this file", "$ seq 1 40; exit 3", "  └ exit 3", "? joey asks", "› both"),
+        *("✓ result", "It is done.", "• all of it"),
+    ):
+        assert line in drawn
+    assert ("    … 15 more lines (Ctrl+O)" in drawn) is not whole
+
+
+async def test_an_interrupted_task_is_the_same_picture_when_it_is_opened_again(
+    workshop: Workshop,
+) -> None:
+    gate = asyncio.Event()
+    task = await workshop.start(Turn(say("I begin to "), pause(gate), say("work")))
+    story = Story()
+    story.begin(cast(Session, Past(id=task.id)))
+    async with asyncio.timeout(PATIENCE):
+        async for event in task.events(0):
+            story.hear(task, event)
+            if isinstance(event, RowGrew):
+                await task.cancel()
+    assert picture(story) == ["› do it", "", "I begin to", "", "interrupted"]
+    assert picture(from_rows(task.rows)) == picture(story)
+
+
+async def test_subtasks_speak_under_their_name_and_the_task_goes_on(workshop: Workshop) -> None:
+    parts = {
+        "the whole": [Turn(say("I delegate."), hand("part one")), finish("Whole.")],
+        "part one": [Turn(say("I work."), call("list_files", {"path": "."})), finish("One.")],
+    }
+    workshop.provider = Cast(parts)
+    task = await workshop.start(text="the whole", settings=ALLOWED)
+    story = await watched(task, {AskKind.COMPLETION_RESULT: [YES, YES]})
+    assert picture(story) == [
+        *("› the whole", "", "I delegate.", "", "● new_task 💻 Code", "  part one", ""),
+        *("┄┄ subtask 1: part one", "┊", "┊ I work.", "┊", "┊ ● list_files .", "┊"),
+        *("┊ ✓ result", "┊ One.", "┊", "┊ ● the subtask is done", ""),
+        *("┄┄ the task goes on", "", "✓ result", "Whole."),
+    ]
+    assert picture(from_rows(task.rows))[4:] == [
+        *("● new_task 💻 Code", "  part one", "", "✓ result of the subtask", "One.", ""),
+        *("✓ result", "Whole."),
+    ]
+
+
+def told(*events: Event) -> list[str]:
+    story, session = Story(), cast(Session, Past())
+    story.begin(session)
+    for event in events:
+        story.hear(session, event)
+        picture(story)
+    return picture(story)
+
+
+def test_a_countdown_is_one_line_that_goes_when_it_is_over() -> None:
+    waiting = [Countdown(ts=5, seconds=n, message="429\nToo fast", attempt=2) for n in (9, 8)]
+    assert told(*waiting) == ["trying again in 8 s (attempt 2): Too fast"]
+    assert told(*waiting, Countdown(ts=5, seconds=0, message="")) == []
+
+
+def test_how_long_the_model_thought_is_told() -> None:
+    lines = told(
+        RowOpened(ts=1_000, say="reasoning"),
+        RowGrew(ts=1_000, delta="Hm."),
+        RowOpened(ts=13_500, say="text"),
+        RowGrew(ts=13_500, delta="So."),
+    )
+    assert lines == ["∴ thought for 12 s: Hm.", "", "So."]
+
+
+def test_a_call_that_was_never_made_is_not_left_behind() -> None:
+    begun = RowOpened(ts=3, say="tool", tool="write_to_file", call_id="c")
+    assert told(UserSaid(ts=1, text="Go", first=True), begun, TaskAborted(ts=9)) == [
+        *("› Go", "", "interrupted"),
+    ]
+
+
+async def test_a_failed_request_tells_why(workshop: Workshop) -> None:
+    task = await workshop.start(Turn(fail(400, "bad request")), settings=ALLOWED)
+    story = await watched(task, {AskKind.API_REQ_FAILED: [NO]})
+    assert any("bad request" in line for line in picture(story))
