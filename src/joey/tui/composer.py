@@ -23,7 +23,7 @@ from joey.tui.choices import Choices
 from joey.tui.clipboard import clipboard_picture
 from joey.tui.completer import Completer
 from joey.tui.completion import Wanted
-from joey.tui.drafts import Attachments, Draft, accepted, is_long, released
+from joey.tui.drafts import Attachments, Draft, accepted, can_be_shown, is_long, released
 from joey.tui.dropped_pictures import dropped_pictures
 from joey.tui.external_editor import EditorError, edited
 from joey.tui.history_search import HistorySearch
@@ -32,8 +32,6 @@ from joey.tui.offers import Offers
 from joey.tui.prompt_history import PromptHistory, Walk
 from joey.tui.text_entry import CHANGING, MOVING, Mark, TextEntry
 
-LONGEST_SHOWN = 100_000
-"""Characters of a paste that is shown whole."""
 _UNFOLDING = "Tab behind the mark, or pasting it again, shows it whole"
 
 
@@ -121,7 +119,7 @@ class Composer(Widget):
     def put(self, text: str) -> None:
         """Words to go on with, such as those that a rewind took back."""
         self._walk = Walk(self._past)
-        self._load(Draft(accepted(text)))
+        self._show(self._showable(accepted(text)), shell=False)
 
     def clear(self) -> None:
         self.put("")
@@ -139,6 +137,9 @@ class Composer(Widget):
         """A word below the text, until the next key."""
         self._hint.update(one_line(hint, 400))
         self._hint.set_class(bool(hint), "-said")
+
+    def _showable(self, text: str) -> str:
+        return text if can_be_shown(text) else self._attached.fold(text)
 
     def _load(self, draft: Draft, *, to_first_line: bool = False) -> None:
         self._show(self._attached.adopt(draft), shell=draft.shell, to_first_line=to_first_line)
@@ -314,7 +315,7 @@ class Composer(Widget):
         text = self._attached.pasted(mark.text)
         if text is None:
             return
-        if len(text) > LONGEST_SHOWN:
+        if not can_be_shown(text):
             self.say("this is too long to be shown here; Ctrl+G opens it in your editor")
         else:
             self._entry.write_over(mark, text)
@@ -358,6 +359,4 @@ class Composer(Widget):
         if not text.endswith("\n"):
             changed = changed.removesuffix("\n")
         gathered = self._attached.gather(changed)
-        if len(gathered) > LONGEST_SHOWN:
-            gathered = self._attached.fold(gathered)
-        self._show(gathered, shell=self.shell)
+        self._show(self._showable(gathered), shell=self.shell)

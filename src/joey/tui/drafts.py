@@ -30,8 +30,11 @@ _SEEN_AS = {ord(OPEN): "[", ord(SHUT): "]", **dict.fromkeys(_OUTWARD, "▯")}
 _MARK = re.compile(f"{OPEN}(?:image|pasted text) #(\\d+)[^{SHUT}]*{SHUT}")
 _STAND_IN = re.compile(f"[{chr(_FIRST)}-{chr(_RESERVED[-1])}]")
 
-LONGEST_LINES = 8
-LONGEST_CHARACTERS = 1_500
+_MOST_LINES = 8
+_MOST_CHARACTERS = 1_500
+_LONGEST_SHOWN = 100_000
+_LONGEST_LINE = 5_000
+"""Characters; a line is wrapped anew with every letter that is typed into it."""
 
 
 def accepted(text: str) -> str:
@@ -61,7 +64,12 @@ def marks(line: str) -> Iterator[tuple[int, int]]:
 
 
 def is_long(text: str) -> bool:
-    return len(text) > LONGEST_CHARACTERS or text.count("\n") >= LONGEST_LINES
+    return len(text) > _MOST_CHARACTERS or text.count("\n") >= _MOST_LINES
+
+
+def can_be_shown(text: str) -> bool:
+    """Whether it can be written in whole without making typing slow."""
+    return len(text) <= _LONGEST_SHOWN and max(map(len, text.split("\n"))) <= _LONGEST_LINE
 
 
 class Draft(Struct, frozen=True):
@@ -86,7 +94,7 @@ class Attachments:
         number = _number(self._pasted, text)
         lines = text.count("\n") + (not text.endswith("\n"))
         size = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
-        unseen = sum(1 for _ in unseen_places(text))
+        unseen = len(_STAND_IN.findall(text))
         hidden = f", {unseen} hidden characters" if unseen else ""
         return f"{OPEN}pasted text #{number}, {size}{hidden}{SHUT}"
 

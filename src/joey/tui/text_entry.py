@@ -13,11 +13,11 @@ from msgspec import Struct
 from rich.style import Style
 from rich.text import Text
 from textual import events
-from textual.document._document import EditResult, Location
 from textual.widgets import TextArea
-from textual.widgets.text_area import Selection
+from textual.widgets.text_area import DocumentNavigator, EditResult, Location, Selection
 
 from joey.tui import drafts
+from joey.tui.long_text import KnownHeight, KnownText
 
 _BLANK_WORD = re.compile(r"\S+\s*$")
 
@@ -106,8 +106,17 @@ class TextEntry(TextArea, inherit_bindings=False):
         self._intercept = intercept
         self._paste = paste
         self.cursor_blink = False
-        self.match_cursor_bracket = False
         self._killed = ""
+
+    def _set_document(self, text: str, language: str | None) -> None:
+        super()._set_document("", language)
+        self.document = KnownText(text)
+        self.wrapped_document = KnownHeight(self.document, tab_width=self.indent_width)
+        self.navigator = DocumentNavigator(self.wrapped_document)
+        self._rewrap_and_refresh_virtual_size()
+
+    def find_matching_bracket(self, bracket: str, search_from: Location) -> None:
+        """Brackets are not shown, and looking for them takes time."""
 
     # What is in it
 
