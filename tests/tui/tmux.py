@@ -7,16 +7,19 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from secrets import token_hex
 
 import pytest
 
+from joey.tui.questions.panel import GUARD
 from tests.front.binary import LIMIT, Joey
 
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+SNAPSHOTS = os.environ.get("JOEY_SNAPSHOTS")
+"""Where to keep what was seen; by default with the rest of a test's files."""
 AFTER = "ended with"
 """Behind it the shell tells the exit code, on the screen that was there before."""
 
@@ -46,6 +49,11 @@ class Screen:
     async def send(self, text: str) -> None:
         await self.type(text)
         await self.press("Enter")
+
+    async def answer(self, key: str) -> None:
+        """To a question that was seen: for a moment, keys are not taken for answers."""
+        await asyncio.sleep(GUARD * 1.5)
+        await self.press(key)
 
     async def shown(self) -> str:
         return await self.tmux("capture-pane", "-t", "joey", "-p")
@@ -105,15 +113,18 @@ def _only_child(pid: int) -> int:
 
 @asynccontextmanager
 async def screen(
-    joey: Joey, *arguments: str, size: tuple[int, int] = (100, 30), **env: str
+    joey: Joey,
+    *arguments: str,
+    size: tuple[int, int] = (100, 30),
+    env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Screen]:
     """joey on a terminal of this size, in a window that outlives it."""
     columns, rows = size
-    snapshots = Path(os.environ.get("JOEY_SNAPSHOTS") or joey.home.parent / "snapshots")
+    snapshots = Path(SNAPSHOTS or joey.home.parent / "snapshots")
     shown = Screen(f"joey-{token_hex(6)}", snapshots)
     command = shlex.join((sys.executable, "-m", "joey", *arguments))
     after = f"{command}; echo {AFTER} $?.; exec sleep 1000"
-    joey_env = {**joey.env, **env}
+    joey_env = {**joey.env, **(env or {})}
     await shown.tmux(
         *("new-session", "-d", "-s", "joey", "-x", str(columns), "-y", str(rows)),
         *("-c", str(joey.workspace)),

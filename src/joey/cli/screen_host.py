@@ -32,7 +32,7 @@ from joey.cli.task_table import status_of
 from joey.client.local import Engine, Task, TaskOptions
 from joey.client.session import Session
 from joey.core.event_base import TokenUsage
-from joey.core.events import MessageUnqueued, ModeSwitched
+from joey.core.events import Event, MessageUnqueued, ModeSwitched
 from joey.core.rewinding import RewindPreview
 from joey.core.settings import Settings
 from joey.core.todos import Todo
@@ -203,8 +203,8 @@ class ScreenHost:
         task.publish(MessageUnqueued(ts=task.now(), id=message_id))
         await task.recorder.commit()
 
-    async def condense(self, session: Session, wish: str) -> None:
-        await self._task(session).condense(wish)
+    async def condense(self, session: Session, wish: str) -> Event:
+        return await self._task(session).condense(wish)
 
     def leave_command_running(self, session: Session) -> bool:
         return self._task(session).bench.terminal.leave_running()

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any, ClassVar
 
 from msgspec import Struct, structs
+from textual import events
 from textual.actions import SkipAction
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -27,7 +28,7 @@ from joey.tui.choices import Choices
 from joey.tui.composer import Composer
 from joey.tui.conversation import Conversation
 from joey.tui.dialogue import Asked, Dialogue
-from joey.tui.doings import doing_of
+from joey.tui.doings import RUNNING, doing_of
 from joey.tui.errands import Errands
 from joey.tui.front import Front
 from joey.tui.host import Entry, Host, Waiting
@@ -81,7 +82,7 @@ class JoeyApp(App[int]):
     ]
 
     def __init__(self, host: Host, past: PromptHistory, beginning: Beginning) -> None:
-        super().__init__()
+        super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self.host = host
         self._beginning = beginning
@@ -108,7 +109,7 @@ class JoeyApp(App[int]):
 
     def on_mount(self) -> None:
         self.manners.arrive()
-        self.composer.placeholder = "what shall be done? (? shows the keys)"
+        self._tell_placeholder()
         self.composer.focus()
         self.tell_standing()
         self.do(self._begin())
@@ -173,23 +174,33 @@ class JoeyApp(App[int]):
         session = self.dialogue.session
         who = "for a subtask" if asked is not None and asked.teller is not session else ""
         is_new = self.front.show(asked, who)
+        self._tell_placeholder()
         if asked is None:
-            self.composer.placeholder = ""
             if self.dialogue.is_working:
                 self.status.work("working")
             return
         self.status.work("")
-        self.composer.placeholder = HINTS.get(asked.ask.ask, "")
         if is_new and self.front.panel is not None:
             self.manners.call(f"joey waits for you: {self.front.panel.question.title}")
 
     def rested(self) -> None:
         was_working = bool(self.status.is_working)
         self.status.work("")
-        self.composer.placeholder = "what next?" if self.dialogue.session else ""
+        self._tell_placeholder()
         self.tell_standing()
         if was_working:
             self.manners.call("joey has stopped")
+
+    def _tell_placeholder(self) -> None:
+        """What the person may write now."""
+        asked = self.dialogue.asked
+        if asked is not None:
+            hint = HINTS.get(asked.ask.ask, "")
+        elif self.dialogue.session is None:
+            hint = "what shall be done? (? shows the keys)"
+        else:
+            hint = "" if self.dialogue.is_working else "what next?"
+        self.composer.placeholder = hint
 
     def tell_standing(self) -> None:
         session = self.dialogue.session
@@ -251,6 +262,8 @@ class JoeyApp(App[int]):
         asked = self.dialogue.asked
         if asked is not None and asked.ask.ts == panel.ask.ts:
             await self.dialogue.answer(asked, answer)
+            if asked.ask.ask is AskKind.COMMAND and answer.approves:
+                self.status.work(RUNNING)
 
     async def pick(self, title: str, entries: Sequence[Entry], hint: str = "") -> Entry | None:
         """What the person chooses from a list; None when they leave it."""
@@ -260,6 +273,11 @@ class JoeyApp(App[int]):
         return await self.front.ask_line(title, hint, secret=secret)
 
     # Keys
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            self.front.route(event)
+        await super().on_event(event)
 
     def _pressed_twice(self, key: str) -> bool:
         before, at = self._pressed

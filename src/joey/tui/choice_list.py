@@ -145,8 +145,8 @@ class ChoiceList(Widget):
         about = self._lines[row].about
         label = _fit(self._label(row), lead if about else width - len(MARK))
         style = "bold cyan" if is_marked else ""
-        text = Text(MARK if is_marked else " " * len(MARK), "bold cyan", no_wrap=True)
-        text.append(label, style)
+        text = Text(no_wrap=True)
+        text.append(MARK if is_marked else " " * len(MARK), style).append(label, style)
         room = width - len(MARK) - lead - GAP
         if about and room > 8:
             text.append(" " * (lead - cell_len(label) + GAP))

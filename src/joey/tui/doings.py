@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from joey.core.events import (
-    AskAnswered,
     Countdown,
     Event,
     RequestStarted,
@@ -16,11 +15,13 @@ from joey.core.events import (
 from joey.display.sanitise import one_line
 from joey.display.sentences import COMMAND_TOOL, waiting
 
+RUNNING = "running the command"
+
 
 def doing_of(event: Event) -> str | None:
     """None when the event changes nothing about it."""
     match event:
-        case TaskStarted() | ToolFinished() | AskAnswered():
+        case TaskStarted() | ToolFinished():
             return "working"
         case RequestStarted():
             return "thinking"
@@ -31,7 +32,7 @@ def doing_of(event: Event) -> str | None:
         case RowOpened():
             return "writing"
         case ToolAnnounced(tool=tool):
-            return "running the command" if tool == COMMAND_TOOL else one_line(tool, 30)
+            return RUNNING if tool == COMMAND_TOOL else one_line(tool, 30)
         case Countdown():
             return waiting(event)
         case TaskPaused():

@@ -156,15 +156,18 @@ class Errands:
         return Text("\n".join(lines), "dim")
 
     async def _compact(self, wish: str) -> None:
-        session = self._session()
-        self._app.status.work("condensing")
+        app, session = self._app, self._session()
+        is_heard = app.dialogue.is_working
+        app.status.work("condensing")
         try:
-            await self._app.host.condense(session, wish)
+            event = await app.host.condense(session, wish)
+            if not is_heard:
+                app.conversation.hear(session, event)
         except UserError as error:
             self._note(f"not condensed: {error}")
         finally:
-            self._app.status.work("working" if session.running else "")
-            self._app.tell_standing()
+            app.status.work("working" if app.dialogue.is_working else "")
+            app.tell_standing()
 
     async def _init(self) -> None:
         if self._app.dialogue.session is not None:

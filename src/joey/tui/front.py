@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from textual import events
 from textual.containers import Vertical
+from textual.widgets import TextArea
 
 from joey.tui.composer import Composer
 from joey.tui.dialogue import Asked
@@ -54,7 +55,7 @@ class Front(Vertical):
             return False
         self.panel = QuestionPanel(asked.teller, asked.ask, question_from(asked.ask), who)
         self.mount(self.panel)
-        self.settle_focus()
+        self.call_after_refresh(self.settle_focus)
         return True
 
     def settle_focus(self) -> None:
@@ -65,23 +66,29 @@ class Front(Vertical):
             self._composer.display = True
             self._composer.focus()
         else:
+            self.screen.set_focus(self.panel)
             self._composer.display = not self.approves
-            self.panel.focus()
 
     def change_focus(self) -> None:
         """Between the question and the words."""
-        if self.panel is not None and self._composer.has_focus_within:
-            self.panel.focus()
+        if self.panel is not None and not self._is_asking:
+            self.screen.set_focus(self.panel)
         else:
             self._composer.display = True
-            self._composer.focus()
+            self.screen.set_focus(self._composer.query_one(TextArea))
 
-    def on_question_panel_overheard(self, event: QuestionPanel.Overheard) -> None:
-        """It was typed on: into the words, where it belongs."""
-        event.stop()
-        self.change_focus()
-        if event.key.key != "tab" and self.screen.focused is not None:
-            self.screen.focused.post_message(events.Key(event.key.key, event.key.character))
+    @property
+    def _is_asking(self) -> bool:
+        """Keys go to the question."""
+        return self.panel is not None and self.screen.focused is self.panel
+
+    def route(self, event: events.Key) -> None:
+        """Before a key goes anywhere: words that are typed over a question go on in the composer,
+        all of them and in their order, whatever of them the question could have been meant by."""
+        if not self._is_asking or self.panel is None or self.panel.wants(event):
+            return
+        if event.is_printable or event.key in ("tab", "backspace", "enter", "ctrl+j"):
+            self.change_focus()
 
     def on_question_panel_left(self, event: QuestionPanel.Left) -> None:
         event.stop()

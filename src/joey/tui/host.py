@@ -13,6 +13,7 @@ from rich.text import Text
 
 from joey.client.session import Session
 from joey.core.event_base import TokenUsage
+from joey.core.events import Event
 from joey.core.rewinding import RewindPreview
 from joey.core.todos import Todo
 from joey.tui.offers import Offers
@@ -109,7 +110,9 @@ class Host(Offers, Protocol):
 
     async def unqueue(self, session: Session, message_id: str) -> None: ...
 
-    async def condense(self, session: Session, wish: str) -> None: ...
+    async def condense(self, session: Session, wish: str) -> Event:
+        """What became of the conversation."""
+        ...
 
     def leave_command_running(self, session: Session) -> bool:
         """The command that is waited for goes on in the background; False when there is none."""

@@ -13,6 +13,7 @@ from textual.widget import Widget
 
 from joey.core.event_base import TokenUsage
 from joey.display.sanitise import one_line
+from joey.tui.doings import RUNNING
 from joey.tui.host import Standing
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -81,7 +82,8 @@ class StatusLine(Widget):
             seconds = int(monotonic() - self._began)
             frame = FRAMES[int(monotonic() / BEAT) % len(FRAMES)]
             working = f"{frame} {self._doing} {seconds}s"
-            parts.insert(0, Part(f"{working}, Esc stops", "cyan", 9, short=working))
+            keys = "Esc stops, Ctrl+B leaves it running" if self._doing == RUNNING else "Esc stops"
+            parts.insert(0, Part(f"{working}, {keys}", "cyan", 9, short=working))
         return fitted(parts, width)
 
     def _parts(self) -> Iterator[Part]:

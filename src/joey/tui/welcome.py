@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from joey.tui.app import JoeyApp
 
 GREETING = "Welcome to joey."
-EXPLANATION = """\
-It needs a model to talk to. Choose where it is; this is kept in profiles.json, which only you can
-read. Nothing is sent anywhere before you have said what shall be done."""
+EXPLANATION = (
+    "It needs a model to talk to. Choose where it is; this is kept in profiles.json, which only you"
+    " can read. Nothing is sent anywhere before you have said what shall be done."
+)
 
 
 async def welcome(app: JoeyApp) -> bool:
@@ -60,7 +61,8 @@ async def _model(app: JoeyApp, provider: Provider) -> str | None:
     other = Entry("", "another one", "write its name")
     if provider.models:
         entries = [Entry(name, name) for name in provider.models]
-        chosen = await app.pick(f"Model of {provider.name}", [*entries, other])
+        hint = "type to narrow it · the last entry takes any name"
+        chosen = await app.pick(f"Model of {provider.name}", [*entries, other], hint)
         if chosen is None:
             return None
         if chosen.key:

@@ -33,6 +33,7 @@ class Picker(Widget):
         self._hint = hint or "type to narrow it · Enter takes · Esc leaves"
         self._entries = list(entries)
         self._fitting = self._entries
+        self._words: list[str] = []
         self._result: asyncio.Future[Entry | None] = asyncio.get_running_loop().create_future()
 
     def compose(self) -> ComposeResult:
@@ -48,8 +49,15 @@ class Picker(Widget):
     async def chosen(self) -> Entry | None:
         return await self._result
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        words = event.value.lower().split()
+    def on_input_changed(self) -> None:
+        self._narrow()
+
+    def _narrow(self) -> None:
+        """By what is written now: a key may be here before the news that the text has changed."""
+        words = self.query_one(Input).value.lower().split()
+        if words == self._words:
+            return
+        self._words = words
         self._fitting = [entry for entry in self._entries if _fits(entry, words)]
         self.query_one(ChoiceList).show(list(_lines(self._fitting)))
 
@@ -57,10 +65,12 @@ class Picker(Widget):
         if event.key in MOVES:
             event.stop()
             event.prevent_default()
+            self._narrow()
             self.query_one(ChoiceList).hear(event.key)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
+        self._narrow()
         self.query_one(ChoiceList).take()
 
     def on_choice_list_taken(self, event: ChoiceList.Taken) -> None:

@@ -1,7 +1,7 @@
 """The open question of a task, with what may be answered.
 
 Permission is given by a key that was meant to give it. What is typed in the moment in which a
-question appears belongs to the words that were being typed: such keys are handed on.
+question appears belongs to the words that were being typed: see `wants`.
 """
 
 from __future__ import annotations
@@ -41,13 +41,6 @@ class QuestionPanel(Widget, can_focus=True):
             super().__init__()
             self.panel = panel
             self.answer = answer
-
-    class Overheard(Message):
-        """A key that is none of the panel's."""
-
-        def __init__(self, key: events.Key) -> None:
-            super().__init__()
-            self.key = key
 
     class Left(Message):
         """Esc, where it answers nothing."""
@@ -96,27 +89,33 @@ class QuestionPanel(Widget, can_focus=True):
         """It has only just appeared: keys may have been meant for something else."""
         return self.question.is_approval and monotonic() - self._seen_at < GUARD
 
+    def wants(self, event: events.Key) -> bool:
+        """Whether a key is meant for the question; all others are words that are being typed."""
+        if self.is_guarded:
+            return False
+        return (
+            event.key in ("escape", "enter", "up", "down")
+            or self._meant_by(event.character) is not None
+            or (event.key.isdecimal() and 1 <= int(event.key) <= len(self.question.choices))
+        )
+
     def on_key(self, event: events.Key) -> None:
         if event.key == "escape":
             event.stop()
             self._escape()
         elif not self.has_focus:
             return
-        elif self.is_guarded:
-            event.stop()
-            self.post_message(self.Overheard(event))
         elif (chosen := self._meant_by(event.character)) is not None:
             event.stop()
             self._choose(chosen)
         elif self.query_one(ChoiceList).hear(event.key):
             event.stop()
-        elif event.is_printable or event.key in ("backspace", "tab"):
-            event.stop()
-            self.post_message(self.Overheard(event))
 
     def _meant_by(self, character: str | None) -> Choice | None:
-        choices = self.question.choices
-        return next((one for one in choices if character and character in one.keys), None)
+        """Letters decide about a call alone: anything else may be answered with a sentence."""
+        if not self.question.is_approval or not character:
+            return None
+        return next((one for one in self.question.choices if character in one.keys), None)
 
     def on_choice_list_taken(self, event: ChoiceList.Taken) -> None:
         event.stop()

@@ -109,14 +109,16 @@ def _title(ask: AskOpened) -> str:
         case AskKind.BROWSER_ACTION_LAUNCH:
             return "Use the browser?"
         case _:
-            return "Change this?" if ask.diff else "Allow this?"
+            return f"Change {one_line(ask.path, 80)}?" if ask.diff and ask.path else "Allow this?"
 
 
 def _brief(ask: AskOpened) -> Text:
+    if ask.diff and ask.path:
+        return Text()  # the change stands above
     tool = COMMAND_TOOL if ask.ask is AskKind.COMMAND else ask.tool or ""
     whole = card(tool, ask.text, ask.path, None, asked=False)
     lines = whole.split("\n", allow_blank=True)
-    if ask.diff or ask.ask is AskKind.TOOL:
+    if ask.ask is AskKind.TOOL:
         return lines[0]
     shown = Text("\n").join(lines[:MOST_SHOWN])
     if len(lines) > MOST_SHOWN:

@@ -1,0 +1,162 @@
+"""`joey` on a terminal, as a person uses it: from the first word to the last line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from joey.testing.script import Turn, call, pause, say, think, usage
+from joey.testing.server import ModelServer
+from tests.front.binary import Joey, reach
+from tests.tui.tmux import needs_tmux, screen
+from tests.tui.turns import done, running, writing
+
+pytestmark = needs_tmux
+
+
+async def test_a_whole_task_from_the_first_word_to_the_last_line(joey: Joey) -> None:
+    gate = asyncio.Event()
+    turns = [
+        Turn(
+            think("Let me see.", signature="s"), say("First words"), pause(gate), say(" and more.")
+        ),
+        writing("new.txt", "hello\n"),
+        running("echo from the shell"),
+        done("All is done now."),
+    ]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url)) as shown:
+        await shown.until("what shall be done?", "code", "scripted", "~/work", "asks")
+        await shown.keep("start")
+        await shown.send("do it")
+        await shown.until("do it", "First words", "Esc stops")
+        await shown.keep("streaming")
+        gate.set()
+        card = await shown.until("and more.", "Change new.txt?", "1 yes", "+ hello")
+        assert "edits are not allowed without you" in card
+        assert not (joey.workspace / "new.txt").exists()
+        await shown.keep("approval")
+        await shown.answer("y")
+        await shown.until("Run this command?", "$ echo from the shell")
+        assert (joey.workspace / "new.txt").read_text(encoding="utf-8") == "hello\n"
+        await shown.keep("command")
+        await shown.answer("1")
+        await shown.until("from the shell", "All is done now.", "accept the result")
+        await shown.keep("result")
+        await shown.press("Enter")
+        await shown.until("what next?")
+        await shown.press("C-d")
+        left = await shown.ended(0)
+        assert "to go on: joey -r" in left
+        assert "All is done now." not in left, "the screen that was there before is back"
+
+
+async def test_a_prompt_of_the_command_line_begins_at_once(joey: Joey) -> None:
+    async with ModelServer([done()]) as server, screen(joey, *reach(server.url), "say it") as shown:
+        await shown.until("› say it", "All done.", "accept the result")
+
+
+async def test_words_that_are_sent_while_joey_works_wait_and_can_be_taken_back(joey: Joey) -> None:
+    gate = asyncio.Event()
+    look = Turn(say("I look"), pause(gate), call("list_files", {"path": "."}))
+    async with ModelServer([look, done()]) as server:
+        async with screen(joey, *reach(server.url), "look") as shown:
+            await shown.until("I look")
+            await shown.send("mind the tests")
+            await shown.until("↳ mind the tests")
+            await shown.send("and the docs")
+            await shown.until("↳ and the docs")
+            await shown.keep("queue")
+            await shown.press("Up")
+            await shown.until_gone("↳ and the docs")
+            await shown.until("› and the docs")
+            await shown.press("C-c")  # that stops the turn
+            await shown.until_gone("Esc stops")
+        assert len(server.requests) == 1
+
+
+async def test_waiting_words_reach_the_model_with_its_next_step(joey: Joey) -> None:
+    gate = asyncio.Event()
+    look = Turn(say("I look"), pause(gate), call("list_files", {"path": "."}))
+    async with ModelServer([look, done()]) as server:
+        async with screen(joey, *reach(server.url), "look") as shown:
+            await shown.until("I look")
+            await shown.send("mind the tests")
+            await shown.until("↳ mind the tests")
+            gate.set()
+            await shown.until("All done.")
+            await shown.until_gone("↳ mind the tests")
+        assert "mind the tests" in json.dumps(server.requests[-1].body["messages"])
+
+
+async def test_escape_stops_the_turn_and_the_next_words_go_on_with_it(joey: Joey) -> None:
+    turns = [Turn(say("I begin"), pause(asyncio.Event())), done("So it is.")]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "begin") as shown:
+        await shown.until("I begin", "Esc stops")
+        await shown.press("Escape")
+        await shown.until_gone("Esc stops")
+        await shown.keep("stopped")
+        await shown.send("go on then")
+        await shown.until("› go on then", "So it is.")
+
+
+async def test_the_plan_stands_above_the_composer_and_can_be_hidden(joey: Joey) -> None:
+    plan = {"todos": "[x] look around\n[-] write it\n[ ] test it"}
+    turns = [
+        Turn(call("update_todo_list", plan), usage(input=50_000, output=20)),
+        writing("a", "b"),
+    ]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "plan") as shown:
+        await shown.until("Change a?", "1 of 3 done", "✓ look around", "● write it", "○ test it")
+        await shown.keep("plan")
+        await shown.press("C-t")
+        await shown.until_gone("○ test it")
+        await shown.press("C-t")
+        await shown.until("○ test it")
+
+
+async def test_two_interrupts_leave_and_one_does_not(joey: Joey) -> None:
+    async with ModelServer([]) as server, screen(joey, *reach(server.url)) as shown:
+        await shown.until("what shall be done?")
+        await shown.type("something")
+        await shown.until("› something")
+        await shown.press("C-c")
+        await shown.until("what shall be done?")
+        await shown.press("C-c")
+        await shown.until("Ctrl+C again leaves")
+        await shown.press("C-c")
+        await shown.ended(130)
+
+
+async def test_a_command_goes_on_in_the_background(joey: Joey) -> None:
+    turns = [running("echo begun; sleep 1000"), done("It runs.")]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "run") as shown:
+        await shown.until("Run this command?")
+        await shown.answer("y")
+        await shown.until("begun", "running the command")
+        await shown.press("C-b")
+        await shown.until("goes on in the background", "It runs.")
+        assert "still running" in json.dumps(server.requests[-1].body["messages"])
+
+
+async def test_a_line_for_the_persons_own_shell_goes_along_with_the_next_words(joey: Joey) -> None:
+    async with ModelServer([done()]) as server, screen(joey, *reach(server.url)) as shown:
+        await shown.until("what shall be done?")
+        await shown.send("!echo two; false; echo $((20 + 22)); exit 3")
+        await shown.until("two", "42", "exit 3")
+        await shown.keep("shell")
+        assert not server.requests
+        await shown.send("what was that?")
+        await shown.until("All done.")
+        told = json.dumps(server.requests[0].body["messages"])
+        assert "what was that?" in told
+        assert "42" in told
+        assert "exit 3" in told
+
+
+async def test_a_line_for_the_persons_own_shell_is_stopped_with_escape(joey: Joey) -> None:
+    async with ModelServer([]) as server, screen(joey, *reach(server.url)) as shown:
+        await shown.until("what shall be done?")
+        await shown.send("!echo begun; sleep 1000")
+        await shown.until("begun")
+        await shown.press("Escape")
+        await shown.until("stopped")

@@ -1,0 +1,117 @@
+"""Sizes, colours, signals, windows that are closed, and terminals that cannot show a screen."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+
+import pytest
+
+from joey.testing.script import Turn, pause, say
+from joey.testing.server import ModelServer
+from tests.front.binary import LIMIT, Joey, reach
+from tests.tui.tmux import needs_tmux, screen
+from tests.tui.turns import done, writing
+
+pytestmark = needs_tmux
+
+
+async def test_the_screen_follows_the_size_of_its_window(joey: Joey) -> None:
+    words = " ".join(f"word{number}" for number in range(60))
+    turns = [Turn(say(words), *writing("new.txt", "hello\n").steps), done()]
+    async with (
+        ModelServer(turns) as server,
+        screen(joey, *reach(server.url), "do it", size=(200, 50)) as shown,
+    ):
+        await shown.until("word59", "Change new.txt?", "1 yes", "scripted")
+        await shown.keep("size-200x50")
+        for columns, rows in ((60, 20), (30, 10), (80, 24), (200, 50)):
+            await shown.resize(columns, rows)
+            await shown.until("Change new.txt?", "1 yes", "2 no", "─" * columns)
+            await shown.keep(f"size-{columns}x{rows}")
+        await shown.until("word0", "word59")
+        await shown.answer("y")
+        await shown.until("All done.")
+
+
+async def test_a_narrow_status_line_keeps_what_matters(joey: Joey) -> None:
+    turn = Turn(say("I begin"), pause(asyncio.Event()))
+    async with (
+        ModelServer([turn]) as server,
+        screen(joey, *reach(server.url), "begin", size=(30, 10)) as shown,
+    ):
+        await shown.until("I begin", "code")
+        assert re.search(r"[⠋-⠿] \w+ \d+s", await shown.shown())
+        await shown.press("Escape")
+        await shown.until("code · scripted")
+
+
+async def test_no_colour_where_none_is_wanted(joey: Joey) -> None:
+    async with (
+        ModelServer([writing("new.txt", "hello\n")]) as server,
+        screen(joey, *reach(server.url), "do it", env={"NO_COLOR": "1"}) as shown,
+    ):
+        await shown.until("Change new.txt?", "+ hello")
+        await shown.keep("no-colour")
+        drawn = await shown.tmux("capture-pane", "-t", "joey", "-p", "-e")
+    codes = {code for found in re.findall(r"\x1b\[([\d;]*)m", drawn) for code in found.split(";")}
+    colours = {code for code in codes if code and 30 <= int(code) <= 107 and code not in "39 49"}
+    assert not colours
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+async def test_a_signal_stops_the_task_and_restores_the_terminal(
+    joey: Joey, number: signal.Signals, code: int
+) -> None:
+    turn = Turn(say("I begin"), pause(asyncio.Event()))
+    async with ModelServer([turn]) as server:
+        async with screen(joey, *reach(server.url), "begin") as shown:
+            await shown.until("I begin")
+            os.kill(await shown.pid(), number)
+            assert "to go on: joey -r" in await shown.ended(code)
+            flags = await shown.tmux("display-message", "-t", "joey", "-p", "#{mouse_any_flag}")
+            assert flags.strip() == "0"
+        listed = await joey.run("tasks", "list")
+        assert "interrupted" in listed.out
+
+
+async def test_a_window_that_is_closed_takes_joey_along(joey: Joey) -> None:
+    turn = Turn(say("I begin"), pause(asyncio.Event()))
+    async with ModelServer([turn]) as server:
+        async with screen(joey, *reach(server.url), "begin") as shown:
+            await shown.until("I begin")
+            pid = await shown.pid()
+            await shown.tmux("set-option", "-g", "exit-empty", "off")
+            await shown.tmux("kill-window", "-t", "joey")
+            await _gone(pid)
+        listed = await joey.run("tasks", "list")
+        assert "interrupted" in listed.out
+
+
+async def _gone(pid: int) -> None:
+    async with asyncio.timeout(LIMIT):
+        while True:
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                return
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("way", ["--plain", "JOEY_PLAIN", "TERM"])
+async def test_a_terminal_that_wants_lines_gets_lines(joey: Joey, way: str) -> None:
+    env = {"JOEY_PLAIN": {"JOEY_PLAIN": "1"}, "TERM": {"TERM": "dumb"}}.get(way, {})
+    flags = ("--plain",) if way == "--plain" else ()
+    async with (
+        ModelServer([done()]) as server,
+        screen(joey, *flags, *reach(server.url), "do it", env=env) as shown,
+    ):
+        await shown.until("say what to change ›", "All done.")
+
+
+async def test_what_is_wrong_with_the_command_line_is_said_without_a_screen(joey: Joey) -> None:
+    nowhere = reach("http://127.0.0.1:9")
+    async with screen(joey, *nowhere, "--mode", "nonsense", "do it") as shown:
+        assert "no mode 'nonsense'" in await shown.ended(2)

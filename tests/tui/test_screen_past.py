@@ -1,0 +1,171 @@
+"""Going back, going on, and the commands with a slash."""
+
+from __future__ import annotations
+
+import json
+
+from joey.testing.script import Turn, call, say
+from joey.testing.server import ModelServer
+from tests.front.binary import Joey, reach
+from tests.tui.tmux import needs_tmux, screen
+from tests.tui.turns import done, writing
+
+pytestmark = needs_tmux
+
+
+async def test_a_rewind_shows_what_changes_and_brings_words_and_files_back(joey: Joey) -> None:
+    turns = [done("First."), writing("new.txt", "hello\n"), done("Second."), done("Third.")]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "begin") as shown:
+        await shown.until("First.", "accept the result")
+        await shown.send("write it down")
+        await shown.until("Change new.txt?")
+        await shown.answer("y")
+        await shown.until("Second.", "accept the result")
+        await shown.press("Enter")
+        await shown.until("what next?")
+        await shown.press("Escape", "Escape")
+        listed = await shown.until("Go back to", "write it down", "begin")
+        assert listed.rindex("write it down") < listed.rindex("begin"), "the latest comes first"
+        await shown.keep("rewind")
+        await shown.press("Enter")
+        await shown.until("file is brought back", "new.txt", "the conversation and the files")
+        await shown.keep("rewind-preview")
+        await shown.press("Down", "Enter")
+        await shown.until("rewound; /undo takes it back", "› write it down")
+        await shown.until_gone("Second.")
+        assert not (joey.workspace / "new.txt").exists()
+        await shown.press("C-c")
+        await shown.send("/undo")
+        await shown.until("the rewind is undone", "Second.")
+        assert (joey.workspace / "new.txt").exists()
+
+
+async def test_an_earlier_task_is_found_and_gone_on_with(joey: Joey) -> None:
+    async with ModelServer([done("It is blue."), done("It is red."), done("Darker.")]) as server:
+        for prompt in ("paint the boat", "paint the house"):
+            finished = await joey.run("-p", *reach(server.url), prompt)
+            assert finished.code == 0
+        async with screen(joey, *reach(server.url)) as shown:
+            await shown.until("what shall be done?")
+            await shown.send("/resume")
+            await shown.until("Go on with", "paint the boat", "paint the house", "completed")
+            await shown.keep("resume")
+            await shown.type("boat")
+            await shown.until_gone("paint the house")
+            await shown.press("Enter")
+            await shown.until("› paint the boat", "It is blue.", "what next?")
+            assert "paint the boat" in await shown.title()
+            await shown.send("a bit darker")
+            await shown.until("Darker.")
+        messages = json.dumps(server.requests[-1].body["messages"])
+        assert "paint the boat" in messages
+        assert "a bit darker" in messages
+
+
+async def test_continue_shows_the_past_and_new_begins_another_task(joey: Joey) -> None:
+    async with ModelServer([done("It is blue."), done("Fresh.")]) as server:
+        await joey.run("-p", *reach(server.url), "paint the boat")
+        async with screen(joey, "-c", *reach(server.url)) as shown:
+            await shown.until("› paint the boat", "It is blue.", "what next?")
+            await shown.send("/new")
+            await shown.until("a new task")
+            await shown.until_gone("It is blue.")
+            await shown.send("something else")
+            await shown.until("Fresh.")
+        assert "boat" not in json.dumps(server.requests[-1].body["messages"])
+
+
+async def test_a_fork_leaves_the_task_itself_alone(joey: Joey) -> None:
+    async with ModelServer([done("It is blue."), done("Forked.")]) as server:
+        async with screen(joey, *reach(server.url), "paint") as shown:
+            await shown.until("It is blue.", "accept the result")
+            await shown.send("/fork")
+            await shown.until("this is a copy now", "It is blue.")
+            await shown.send("go on here")
+            await shown.until("Forked.")
+        assert len(joey.tasks) == 2
+
+
+async def test_modes_and_models_are_chosen_from_lists(joey: Joey) -> None:
+    async with ModelServer([done()]) as server, screen(joey, *reach(server.url)) as shown:
+        await shown.until("what shall be done?", "code · scripted")
+        await shown.press("BTab")
+        await shown.until_gone("code · scripted")
+        await shown.send("/mode")
+        await shown.until("Mode", "architect", "debug")
+        await shown.keep("modes")
+        await shown.type("debug")
+        await shown.press("Enter")
+        await shown.until("debug · scripted")
+        await shown.send("/model")
+        await shown.until("Model", "claude")
+        await shown.keep("models")
+        await shown.press("Escape")
+        await shown.until_gone("Enter takes")
+        await shown.send("/model another-one")
+        await shown.until("from now on with another-one", "debug · another-one")
+        await shown.send("go")
+        await shown.until("All done.")
+        assert server.requests[0].body["model"] == "another-one"
+
+
+async def test_the_model_of_a_task_is_changed_while_it_rests(joey: Joey) -> None:
+    async with ModelServer([done("First."), done("Second.")]) as server:
+        async with screen(joey, *reach(server.url), "begin") as shown:
+            await shown.until("accept the result")
+            await shown.send("/model another-one")
+            await shown.until("from now on with another-one", "First.")
+            await shown.send("go on")
+            await shown.until("Second.")
+        assert [request.body["model"] for request in server.requests] == ["scripted", "another-one"]
+
+
+async def test_commands_show_what_they_are_asked_for(joey: Joey) -> None:
+    commands = joey.workspace / ".roo" / "commands"
+    commands.mkdir(parents=True)
+    (commands / "greet.md").write_text("---\ndescription: say hello\n---\nSay hello.\n")
+    async with ModelServer([done("Hello.")]) as server:
+        async with screen(joey, *reach(server.url), size=(100, 60)) as shown:
+            await shown.until("what shall be done?")
+            await shown.send("/help")
+            await shown.until("Shift+Tab", "/compact", "/greet", "say hello")
+            await shown.keep("help")
+            await shown.send("/permissions")
+            await shown.until("What joey may do without asking", "✓ reading files here")
+            await shown.send("/mcp")
+            await shown.until("MCP servers", "none; joey mcp add")
+            await shown.send("/skills")
+            await shown.until("Commands of your own", "/greet")
+            await shown.send("/nonsense")
+            await shown.until("there is no command /nonsense")
+            await shown.press("C-c")
+            await shown.send("/doctor")
+            await shown.until("✓ Python")
+            await shown.keep("cards")
+            await shown.send("/greet")
+            await shown.until("Hello.", "accept the result")
+            await shown.send("/cost")
+            await shown.until("tokens in")
+            await shown.send("/export")
+            await shown.until("written to")
+        [written] = joey.workspace.glob("joey-*.md")
+        assert "Hello." in written.read_text(encoding="utf-8")
+        assert "Say hello." in json.dumps(server.requests[0].body["messages"])
+
+
+async def test_compact_sums_up_and_init_writes_for_agents(joey: Joey) -> None:
+    turns = [
+        done("So it is. " * 500),
+        Turn(say("It was said often.")),
+        Turn(call("write_to_file", {"path": "AGENTS.md", "content": "# For agents\n"})),
+    ]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "say it") as shown:
+        await shown.until("accept the result")
+        await shown.press("Enter")
+        await shown.until("what next?")
+        await shown.send("/compact mind the tests")
+        await shown.until("the conversation is condensed")
+        assert "mind the tests" in json.dumps(server.requests[1].body["messages"])
+        await shown.send("/init")
+        await shown.until("Change AGENTS.md?")
+        assert "It was said often." not in json.dumps(server.requests[2].body["messages"])

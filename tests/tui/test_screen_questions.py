@@ -1,0 +1,136 @@
+"""What a task asks, and how it is answered on the screen."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from joey.testing.script import Turn, call, fail, pause, say
+from joey.testing.server import ModelServer
+from tests.front.binary import Joey, reach
+from tests.tui.tmux import needs_tmux, screen
+from tests.tui.turns import done, running, writing
+
+pytestmark = needs_tmux
+
+
+def asking() -> Turn:
+    suggested = [{"text": "red"}, {"text": "blue", "mode": "architect"}]
+    question = {"question": "Which colour?", "follow_up": suggested}
+    return Turn(say("Hm."), call("ask_followup_question", question))
+
+
+@pytest.mark.requirement("front:approvals")
+async def test_words_instead_of_yes_are_told_to_the_model_and_nothing_happens(joey: Joey) -> None:
+    async with ModelServer([writing("new.txt", "x"), done()]) as server:
+        async with screen(joey, *reach(server.url), "do it") as shown:
+            await shown.until("Change new.txt?", "3 no, and say what to do instead")
+            await shown.answer("3")
+            await shown.until("what shall it do instead?")
+            await shown.type("call it old.txt")
+            await shown.keep("instead")
+            await shown.press("Enter")
+            await shown.until("All done.")
+        assert "call it old.txt" in json.dumps(server.requests[-1].body["messages"])
+    assert not (joey.workspace / "new.txt").exists()
+
+
+@pytest.mark.requirement("front:approvals")
+@pytest.mark.parametrize("key", ["n", "2", "Escape"])
+async def test_no_is_no(joey: Joey, key: str) -> None:
+    turns = [writing("new.txt", "x"), done()]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
+        await shown.until("Change new.txt?", "2 no")
+        await shown.answer(key)
+        await shown.until("All done.")
+    assert not (joey.workspace / "new.txt").exists()
+
+
+async def test_always_shows_its_rule_and_keeps_it(joey: Joey) -> None:
+    turns = [running("git status"), running("git status --short"), done()]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
+        asked = await shown.until("Run this command?", "2 always: git status")
+        assert "runs UNCONFINED" in asked
+        await shown.keep("always")
+        await shown.answer("2")
+        await shown.until("All done.")
+    kept = json.loads((joey.home / "settings.json").read_text(encoding="utf-8"))
+    assert kept["allowedCommands"] == ["git status"]
+
+
+async def test_arrows_and_enter_choose(joey: Joey) -> None:
+    turns = [writing("new.txt", "x"), done()]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
+        await shown.until("› 1 yes")
+        await shown.answer("Down")
+        await shown.until("› 2 no")
+        await shown.press("Up")
+        await shown.until("› 1 yes")
+        await shown.press("Enter")
+        await shown.until("All done.")
+    assert (joey.workspace / "new.txt").exists()
+
+
+async def test_what_is_being_typed_never_answers_a_question_that_appears(joey: Joey) -> None:
+    gate = asyncio.Event()
+    turn = Turn(say("I think"), pause(gate), *writing("new.txt", "x").steps)
+    async with ModelServer([turn, done()]) as server:
+        async with screen(joey, *reach(server.url), "do it") as shown:
+            await shown.until("I think")
+            await shown.type("1 y yes, and")
+            await shown.until("› 1 y yes, and")
+            gate.set()
+            await shown.until("Change new.txt?")
+            await shown.send(" also y")
+            await shown.until("↳ 1 y yes, and also y", "Change new.txt?")
+            assert not (joey.workspace / "new.txt").exists()
+            await shown.keep("typing-on")
+            await shown.press("Tab")
+            await shown.answer("y")
+            await shown.until("All done.")
+        assert "1 y yes, and also y" in json.dumps(server.requests[-1].body["messages"])
+
+
+async def test_a_suggestion_is_taken_by_its_number(joey: Joey) -> None:
+    async with ModelServer([asking(), done()]) as server:
+        async with screen(joey, *reach(server.url), "paint") as shown:
+            await shown.until("Which colour?", "1 red", "2 blue [architect mode]")
+            await shown.keep("follow-up")
+            await shown.press("2")
+            await shown.until("All done.", "architect")
+        assert "blue" in json.dumps(server.requests[-1].body["messages"])
+
+
+async def test_an_own_answer_is_just_typed(joey: Joey) -> None:
+    async with ModelServer([asking(), done()]) as server:
+        async with screen(joey, *reach(server.url), "paint") as shown:
+            await shown.until("Which colour?", "1 red")
+            await shown.send("green with 2 dots")
+            await shown.until("All done.")
+        assert "green with 2 dots" in json.dumps(server.requests[-1].body["messages"])
+
+
+async def test_a_result_is_answered_with_what_to_change(joey: Joey) -> None:
+    turns = [done("First."), done("Second.")]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
+        await shown.until("First.", "accept the result")
+        await shown.send("shorter, please")
+        await shown.until("› shorter, please", "Second.", "accept the result")
+
+
+async def test_a_failed_request_is_tried_again_on_request(joey: Joey) -> None:
+    turns = [Turn(fail(401, "This key is not known.")), done()]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
+        await shown.until("The request failed", "1 try again", "2 stop")
+        await shown.keep("failed")
+        await shown.press("1")
+        await shown.until("All done.")
+
+
+async def test_an_approval_shows_a_warning_for_a_protected_file(joey: Joey) -> None:
+    turns = [writing(".rooignore", "secret\n"), done()]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
+        await shown.until("Change .rooignore?", "protected")
+        await shown.keep("protected")

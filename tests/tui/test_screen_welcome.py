@@ -1,0 +1,45 @@
+"""The first run: nobody to talk to yet."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+from tests.front.binary import Joey
+from tests.tui.tmux import needs_tmux, screen
+
+pytestmark = needs_tmux
+KEY = "sk-never-shown-123456"
+
+
+async def test_a_provider_a_key_and_a_model_and_the_screen_goes_on(joey: Joey) -> None:
+    async with screen(joey) as shown:
+        await shown.until("Welcome to joey.", "Where is your model?", "anthropic", "openai")
+        await shown.keep("welcome")
+        await shown.type("anthropic")
+        await shown.press("Enter")
+        await shown.until("Key for anthropic")
+        await shown.type(KEY)
+        await shown.until("•••")
+        await shown.keep("welcome-key")
+        assert KEY not in await shown.shown()
+        await shown.press("Enter")
+        await shown.until("Model of anthropic", "claude-")
+        await shown.keep("welcome-model")
+        await shown.press("Enter")
+        await shown.until("joey talks to", "code ·")
+        await shown.press("C-d")
+        await shown.ended(0)
+    profiles = joey.home / "profiles.json"
+    assert stat.S_IMODE(profiles.stat().st_mode) == 0o600
+    [saved] = json.loads(profiles.read_text(encoding="utf-8"))["profiles"].values()
+    assert saved["apiKey"] == KEY
+    assert saved["provider"] == "anthropic"
+
+
+async def test_leaving_the_welcome_leaves_joey(joey: Joey) -> None:
+    async with screen(joey) as shown:
+        await shown.until("Where is your model?")
+        await shown.press("Escape")
+        await shown.ended(0)
+    assert not (joey.home / "profiles.json").exists()
