@@ -182,6 +182,7 @@ class Shell(StrEnum):
     SERVERS = "changes your list of servers, or with `--project` the project's"
     STARTS_SERVER = "starts a server of yours, or one of the project's that you have trusted"
     LOGIN = "keeps or forgets a login in a private file"
+    REPAIRS = "only looks, and asks the service unless `--offline`; `--fix` tidies your own folder"
     SETTINGS = "changes your own settings, profiles or keys; a key is typed unseen, or piped"
     ASKS_SERVER = "only looks; asks the model's server too, unless `--offline`"
     TRUSTS = "shows what this folder would run, and asks; `--yes` is your answer"
@@ -200,7 +201,7 @@ COMMANDS: dict[str, Shell] = {
     "config path": Shell.LOOKS,
     "config edit": Shell.SETTINGS,
     "demo": Shell.TASK,
-    "doctor": Shell.LOOKS,
+    "doctor": Shell.REPAIRS,
     "mcp list": Shell.LOOKS,
     "mcp add": Shell.SERVERS,
     "mcp remove": Shell.SERVERS,

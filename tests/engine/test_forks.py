@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -231,3 +234,26 @@ async def test_a_process_that_dies_leaves_a_whole_fork_or_none(
         assert [r.event for r in past.store.read("fork")] == durable(task)
     fork = await past.engine.fork(task.id)
     check_past(fork)
+
+
+async def test_what_a_process_that_died_left_of_a_fork_is_swept_by_the_next(past: Past) -> None:
+    task = await rich_task(past, ToolProtocol.NATIVE)
+    assert die("before-rename", past.home, task.id) == -signal.SIGKILL
+    [left] = (past.home / "tasks").glob(".fork-*")
+    await past.engine.fork(task.id)
+    assert left.exists()  # it could be just begun
+    os.utime(left, (time.time() - 3600,) * 2)
+    await past.engine.fork(task.id)
+    assert not left.exists()
+
+
+async def test_a_fork_that_is_being_made_elsewhere_is_left_alone(past: Past) -> None:
+    task = await rich_task(past, ToolProtocol.NATIVE)
+    busy = past.home / "tasks/.fork-busy"
+    busy.mkdir()
+    os.utime(busy, (time.time() - 3600,) * 2)
+    held = os.open(busy, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    await past.engine.fork(task.id)
+    assert busy.exists()
+    os.close(held)

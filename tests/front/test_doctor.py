@@ -1,66 +1,334 @@
+"""`joey doctor`: things are really broken, and it says so and what to do."""
+
 from __future__ import annotations
 
-import socket
+import asyncio
+import json
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from joey.cli import probes
-from joey.cli.probes import Status, probe_disk, probe_local_servers
+from joey.cli import probes_home
+from joey.cli.doctor import PROBES, look
+from joey.cli.probes import Finding, Probe, Status
+from joey.cli.probes_home import probe_disk
 from tests.front.binary import Joey
+from tests.front.small_web import OLLAMA, OPENAI, small_web
+from tests.front.terminal import terminal
+
+KEY = "sk-ant-canary-0123456789abcdefwxyz"
+NOBODY = "http://127.0.0.1:9"
+
+
+async def findings(joey: Joey, *flags: str, **env: str) -> dict[str, dict[str, Any]]:
+    done = await joey.run("doctor", "--json", *flags, env={**joey.env, **env})
+    assert KEY not in done.out + done.err
+    return {finding["name"]: finding for finding in done.json["findings"]}
 
 
 async def test_a_usable_place_passes(joey: Joey) -> None:
-    env = {**joey.env, "ANTHROPIC_API_KEY": "secret-value"}
-    done = await joey.run("doctor", env=env)
-    assert done.code == 0
+    async with small_web({"/v1/models?limit=100": {"data": []}}) as web:
+        env = {**joey.env, "ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": web.url}
+        done = await joey.run("doctor", env=env)
+    assert done.code == 0, done.out
     assert "ANTHROPIC_API_KEY" in done.out
-    assert "secret-value" not in done.out + done.err
+    assert KEY not in done.out + done.err
     assert str(joey.home) in done.out
-    for name in ("Python", "bash", "ripgrep", "git", "Disk", "Model"):
-        assert name in done.out
+    assert "anthropic answers (200)" in done.out
+    for probe in PROBES:
+        assert probe.name in done.out
 
 
 async def test_without_a_model_it_fails_and_says_what_to_do(joey: Joey) -> None:
     done = await joey.run("doctor", "--json")
     assert done.code == 1
     assert done.json["ok"] is False
-    findings = {finding["name"]: finding for finding in done.json["findings"]}
-    assert findings["Model"]["status"] == "fail"
-    assert "joey demo" in findings["Model"]["advice"]
-    assert findings["Python"]["status"] == "ok"
-    assert all(f["advice"] for f in findings.values() if f["status"] != "ok")
+    found = {finding["name"]: finding for finding in done.json["findings"]}
+    assert found["Model"]["status"] == "fail"
+    assert "joey demo" in found["Model"]["advice"]
+    assert found["Python"]["status"] == "ok"
+    assert all(f["advice"] for f in found.values() if f["status"] != "ok")
 
 
 @pytest.mark.parametrize("name", ["settings.json", "profiles.json"])
 async def test_a_broken_file_is_named(joey: Joey, name: str) -> None:
     joey.home.mkdir()
     (joey.home / name).write_text("{", encoding="utf-8")
-    done = await joey.run("doctor", env={**joey.env, "ANTHROPIC_API_KEY": "k"})
+    done = await joey.run("doctor", "--offline", env={**joey.env, "ANTHROPIC_API_KEY": "k"})
     assert done.code == 1
     assert f"{name}, line 1" in done.out
 
 
 async def test_a_home_that_cannot_be_written_fails(joey: Joey) -> None:
-    env = {**joey.env, "JOEY_HOME": "/proc/joey", "ANTHROPIC_API_KEY": "k"}
-    done = await joey.run("doctor", "--json", env=env)
-    assert done.code == 1
-    home = next(f for f in done.json["findings"] if f["name"] == "Home")
+    home = (await findings(joey, "--offline", JOEY_HOME="/proc/joey"))["Home"]
     assert home["status"] == "fail"
     assert "JOEY_HOME" in home["advice"]
 
 
 @pytest.mark.requirement("config:local-model")
-def test_a_model_server_that_listens_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        monkeypatch.setattr(probes, "LOCAL_SERVERS", (("mine", port), ("other", 1)))
-        finding = probe_local_servers()
-    assert finding.found == f"mine (port {port})"
-    assert "--provider mine" in finding.advice
+async def test_a_model_server_of_this_machine_is_found_with_the_flags_to_use_it(
+    joey: Joey,
+) -> None:
+    async with small_web(OLLAMA) as web:
+        found = await findings(joey, OLLAMA_HOST=web.url)
+    local = found["Local models"]
+    assert local["found"].startswith(f"ollama at {web.url}/v1: qwen3-coder:30b, llama4:8b")
+    assert local["advice"] == "To use it: joey --provider ollama -m qwen3-coder:30b"
 
 
 def test_too_little_room_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probes, "ENOUGH_DISK", 1 << 62)
+    monkeypatch.setattr(probes_home, "ENOUGH_DISK", 1 << 62)
     assert probe_disk().status is Status.WARN
-    monkeypatch.setattr(probes, "LITTLE_DISK", 1 << 62)
+    monkeypatch.setattr(probes_home, "LITTLE_DISK", 1 << 62)
     assert probe_disk().status is Status.FAIL
+
+
+def test_a_probe_that_breaks_is_a_finding_and_harms_no_other() -> None:
+    def broken() -> Finding:
+        raise RuntimeError("out of order")
+
+    found = look([Probe("One", broken), Probe("Two", lambda: Finding("Two", Status.OK, "fine"))])
+    assert [(each.name, each.status) for each in found] == [
+        ("One", Status.WARN),
+        ("Two", Status.OK),
+    ]
+    assert "RuntimeError: out of order" in found[0].found
+
+
+# Keys and connections -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "why"),
+    [
+        ("OPENAI_API_KEY", f"{KEY}", "it looks like a key of anthropic"),
+        ("ANTHROPIC_API_KEY", f"{KEY}\n", "it has spaces or a line break around it"),
+        ("ANTHROPIC_API_KEY", f'"{KEY}"', "it has quotes around it"),
+        ("ANTHROPIC_API_KEY", "your-key-here", "it looks like a placeholder"),
+        ("ANTHROPIC_API_KEY", "sk-ä", "it has characters that no key has"),
+    ],
+)
+async def test_a_key_that_cannot_be_right_is_named_and_not_shown(
+    joey: Joey, variable: str, value: str, why: str
+) -> None:
+    keys = (await findings(joey, "--offline", **{variable: value}))["Keys"]
+    assert keys["status"] == "warn"
+    assert f"{variable}: {why}" in keys["advice"]
+
+
+async def test_keys_of_profiles_are_named(joey: Joey) -> None:
+    joey.home.mkdir()
+    profiles = {"profiles": {"work": {"provider": "openai", "apiKey": KEY[7:]}}}
+    (joey.home / "profiles.json").write_text(json.dumps(profiles))
+    assert (await findings(joey, "--offline"))["Keys"]["found"] == "profile work"
+
+
+async def test_nobody_there_is_told_with_what_to_do(joey: Joey) -> None:
+    found = await findings(joey, OPENAI_API_KEY="k" * 20, OPENAI_BASE_URL=NOBODY)
+    assert found["Connection"]["status"] == "fail"
+    assert "Nothing answers at 127.0.0.1:9 (connection refused)" in found["Connection"]["advice"]
+    offline = await findings(joey, "--offline", OPENAI_API_KEY="k" * 20, OPENAI_BASE_URL=NOBODY)
+    assert "Connection" not in offline
+    assert "Local models" not in offline
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "advice"),
+    [(401, "fail", "The key is not accepted"), (503, "warn", "try again later"), (200, "ok", "")],
+)
+async def test_what_the_service_answers_is_judged(
+    joey: Joey, status: int, verdict: str, advice: str
+) -> None:
+    async with small_web(OPENAI, status=status) as web:
+        url = f"{web.url}/v1"
+        found = await findings(joey, OPENAI_API_KEY="k" * 20, OPENAI_BASE_URL=url)
+    assert found["Connection"]["status"] == verdict
+    assert advice in found["Connection"].get("advice", "")
+
+
+async def test_a_server_that_says_nothing_is_not_waited_for_long(joey: Joey) -> None:
+    async with small_web({}, silent=True) as web:
+        found = await findings(joey, OPENAI_API_KEY="k" * 20, OPENAI_BASE_URL=web.url)
+    assert "did not answer within 3 seconds" in found["Connection"]["advice"]
+
+
+async def test_a_service_that_speaks_no_tls_is_told(joey: Joey) -> None:
+    async with small_web(OPENAI) as web:
+        url = web.url.replace("http", "https")
+        found = await findings(joey, OPENAI_API_KEY="k" * 20, OPENAI_BASE_URL=url)
+    assert found["Connection"]["status"] == "fail"
+    assert found["Connection"]["advice"]
+
+
+# What is kept -------------------------------------------------------------------------------------
+
+
+def task_folder(joey: Joey, name: str, journal: bytes | None = None) -> Path:
+    folder = joey.home / "tasks" / f"task_{name}"
+    folder.mkdir(parents=True)
+    folder.chmod(0o700)
+    if journal is not None:
+        (folder / "journal.jsonl").write_bytes(journal)
+    return folder
+
+
+async def test_what_others_can_read_is_told_and_set_right(joey: Joey) -> None:
+    joey.settings(mode="code")
+    joey.home.chmod(0o755)
+    (joey.home / "settings.json").chmod(0o644)
+    privacy = (await findings(joey, "--offline"))["Privacy"]
+    assert privacy["status"] == "warn"
+    assert f"{joey.home} can be read by others (0755)" in privacy["found"]
+    assert "--fix" in privacy["advice"]
+    privacy = (await findings(joey, "--offline", "--fix"))["Privacy"]
+    assert privacy["status"] == "ok"
+    assert f"{joey.home / 'settings.json'} is now 0600" in privacy["fixed"]
+    assert joey.home.stat().st_mode & 0o777 == 0o700
+
+
+async def test_a_stale_lock_and_an_unfinished_copy_are_told_and_removed(joey: Joey) -> None:
+    folder = task_folder(joey, "0198a1b2", b"")
+    (folder / "task_metadata.json").write_text('{"id": "0198a1b2"}')
+    (folder / "journal.jsonl").unlink()
+    gone = await asyncio.create_subprocess_exec(sys.executable, "-c", "pass")
+    await gone.wait()
+    (folder / "lock").write_text(json.dumps({"pid": gone.pid, "since": 1}))
+    left = joey.home / "tasks/.fork-abc"
+    left.mkdir()
+    os.utime(left, (time.time() - 3600,) * 2)
+    tasks = (await findings(joey, "--offline"))["Tasks"]
+    assert "task_0198a1b2 was left by a process that is gone" in tasks["found"]
+    assert ".fork-abc is a copy that was never finished" in tasks["found"]
+    tasks = (await findings(joey, "--offline", "--fix"))["Tasks"]
+    assert tasks["status"] == "ok"
+    assert not left.exists()
+    assert (folder / "lock").read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("journal", "why"),
+    [(b"", "its journal is empty"), (b"not json\nat all\n", "cannot be read")],
+)
+async def test_a_broken_task_is_named(joey: Joey, journal: bytes, why: str) -> None:
+    task_folder(joey, "0198a1b2", journal)
+    tasks = (await findings(joey, "--offline"))["Tasks"]
+    assert tasks["status"] == "warn"
+    assert "task_0198a1b2" in tasks["found"]
+    assert why in tasks["found"]
+
+
+async def test_a_damaged_index_is_told_and_made_anew(joey: Joey) -> None:
+    joey.home.mkdir(mode=0o700)
+    (joey.home / "index.sqlite").write_bytes(b"no database" * 100)
+    index = (await findings(joey, "--offline"))["Index of tasks"]
+    assert index["status"] == "warn"
+    index = (await findings(joey, "--offline", "--fix"))["Index of tasks"]
+    assert index["status"] == "ok"
+    assert not (joey.home / "index.sqlite").exists()
+
+
+async def test_leftovers_that_may_be_wanted_are_told_and_stay(joey: Joey) -> None:
+    aside = joey.home / "put-aside/1"
+    orphan = joey.home / "worktrees/0198dead"
+    for folder in (aside, orphan):
+        folder.mkdir(parents=True)
+    left = (await findings(joey, "--offline", "--fix"))["Leftovers"]
+    assert left["status"] == "warn"
+    assert str(orphan) in left["found"]
+    assert aside.exists()
+    assert orphan.exists()
+
+
+async def test_slips_in_settings_and_servers_are_named(joey: Joey) -> None:
+    joey.settings(sandbx="off")
+    (joey.home / "mcp.json").write_text("{")
+    found = await findings(joey, "--offline")
+    assert "Did you mean `sandbox`?" in found["Settings"]["found"]
+    assert found["MCP servers"]["status"] == "warn"
+    assert "mcp.json" in found["MCP servers"]["found"]
+
+
+async def test_what_the_folder_would_run_is_named(joey: Joey) -> None:
+    (joey.workspace / ".roo").mkdir()
+    servers = {"mcpServers": {"theirs": {"command": "touch", "args": ["x"]}}}
+    (joey.workspace / ".roo/mcp.json").write_text(json.dumps(servers))
+    folder = (await findings(joey, "--offline"))["This folder"]
+    assert folder["status"] == "warn"
+    assert "theirs" in folder["found"]
+    assert "joey trust" in folder["advice"]
+
+
+# The machine --------------------------------------------------------------------------------------
+
+
+def programs(tmp_path: Path, *names: str) -> str:
+    """A path with these programs alone."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for name in names:
+        found = shutil.which(name)
+        assert found is not None
+        (folder / name).symlink_to(found)
+    return str(folder)
+
+
+async def test_missing_programs_are_named_with_how_to_get_them(joey: Joey, tmp_path: Path) -> None:
+    found = await findings(joey, "--offline", PATH=programs(tmp_path, "env"))
+    assert found["bash"]["status"] == "fail"
+    assert "apt install bash" in found["bash"]["advice"]
+    assert found["git"]["status"] == "warn"
+    assert "apt install git" in found["git"]["advice"]
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"), [("git version 2.1.4", "Install git 2.17"), ("hello", "Reinstall git")]
+)
+async def test_an_old_or_broken_git_is_told(
+    joey: Joey, tmp_path: Path, said: str, advice: str
+) -> None:
+    path = programs(tmp_path, "bash", "sh")
+    (tmp_path / "programs/git").write_text(f"#!/bin/sh\necho {said}\n")
+    (tmp_path / "programs/git").chmod(0o755)
+    git = (await findings(joey, "--offline", PATH=path))["git"]
+    assert git["status"] == "warn"
+    assert advice in git["advice"]
+
+
+async def test_a_second_joey_on_the_path_is_told(joey: Joey, tmp_path: Path) -> None:
+    path = programs(tmp_path, "bash")
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "joey").write_text("#!/bin/sh\n")
+        (folder / "joey").chmod(0o755)
+    path = ":".join([*map(str, folders), path])
+    found = (await findings(joey, "--offline", PATH=path))["joey"]
+    assert found["status"] == "warn"
+    assert f"Only {folders[0] / 'joey'} is started" in found["advice"]
+
+
+async def test_a_terminal_that_cannot_show_text_is_told(joey: Joey) -> None:
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    found = (await findings(joey, "--offline", **plain))["Terminal"]
+    assert found["status"] == "warn"
+    assert "UTF-8" in found["advice"]
+
+
+async def test_a_browser_that_cannot_be_run_is_told(joey: Joey) -> None:
+    browser = (await findings(joey, "--offline", JOEY_CHROMIUM="/no/such/browser"))["Browser"]
+    assert browser["status"] == "warn"
+    assert "JOEY_CHROMIUM" in browser["advice"]
+
+
+async def test_on_a_terminal_progress_is_shown_and_wiped_away(joey: Joey) -> None:
+    async with terminal(joey, "doctor", "--offline", columns=80) as screen:
+        await screen.until("looking: ")
+        await screen.ended()
+        lines = screen.lines
+    assert not any("looking:" in line for line in lines)
+    assert max(map(len, lines)) <= 80

@@ -78,6 +78,14 @@ def _doctor_parser() -> Parser:
         description="Check what joey needs: what is found, what is missing, what to do.",
         allow_abbrev=False,
     )
+    parser.add_argument(
+        "--offline", action="store_true", help="open no connections, not even on this machine"
+    )
+    parser.add_argument(
+        "--fix",
+        action="store_true",
+        help="set right what is safe: modes of files, stale locks, leftovers, a damaged index",
+    )
     parser.add_argument("--json", action="store_true", help="as a JSON object")
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     return parser

@@ -1,53 +1,58 @@
-"""`joey doctor`: what is found, what is missing, and what to do about it."""
+"""`joey doctor`: what is found, what is missing, and what to do about it.
+
+Probes run at once, each for itself: what goes wrong in one becomes its finding.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 
 import msgspec
+from msgspec import structs
 
+from joey.cli import probes, probes_home, probes_model
 from joey.cli.exit_codes import ExitCode
 from joey.cli.outputs import write_out
-from joey.cli.probes import (
-    Finding,
-    Status,
-    probe_bash,
-    probe_disk,
-    probe_git,
-    probe_home,
-    probe_hooks,
-    probe_keys,
-    probe_local_servers,
-    probe_model,
-    probe_python,
-    probe_ripgrep,
-    probe_sandbox,
-)
-from joey.display.sanitise import sanitise
+from joey.cli.probes import Finding, Probe, Status
+from joey.display.sanitise import one_line, sanitise
 from joey.display.wrapping import columns, wrap
 
 _MARKS = {Status.OK: "✓", Status.WARN: "!", Status.FAIL: "✗"}
 _COLOURS = {Status.OK: "32", Status.WARN: "33", Status.FAIL: "31"}
-PROBES: tuple[Callable[[], Finding], ...] = (
-    probe_python,
-    probe_home,
-    probe_disk,
-    probe_bash,
-    probe_ripgrep,
-    probe_git,
-    probe_sandbox,
-    probe_hooks,
-    probe_keys,
-    probe_local_servers,
-    probe_model,
+PROBES: tuple[Probe, ...] = (
+    Probe("joey", probes.probe_installs),
+    Probe("Python", probes.probe_python),
+    Probe("Clock", probes.probe_clock),
+    Probe("Terminal", probes.probe_terminal),
+    Probe("Home", probes_home.probe_home),
+    Probe("Privacy", probes_home.probe_privacy, probes_home.make_private),
+    Probe("Disk", probes_home.probe_disk),
+    Probe("Tasks", probes_home.probe_tasks, probes_home.tidy_tasks),
+    Probe("Index of tasks", probes_home.probe_index, probes_home.renew_index),
+    Probe("Leftovers", probes_home.probe_leftovers),
+    Probe("bash", probes.probe_bash),
+    Probe("ripgrep", probes.probe_ripgrep),
+    Probe("git", probes.probe_git),
+    Probe("Sandbox", probes.probe_sandbox),
+    Probe("Browser", probes.probe_browser),
+    Probe("Settings", probes_home.probe_settings),
+    Probe("MCP servers", probes_home.probe_servers),
+    Probe("Hooks", probes_home.probe_hooks),
+    Probe("This folder", probes_home.probe_trust),
+    Probe("Keys", probes_model.probe_keys),
+    Probe("Local models", probes_model.probe_local_servers, asks_around=True),
+    Probe("Model", probes_model.probe_model),
+    Probe("Connection", probes_model.probe_reach, asks_around=True),
 )
 
 
 def run_doctor(arguments: Namespace) -> ExitCode:
-    findings = [probe() for probe in PROBES]
+    wanted = [each for each in PROBES if not (arguments.offline and each.asks_around)]
+    findings = look(wanted, fix=arguments.fix)
     failed = any(finding.status is Status.FAIL for finding in findings)
     if arguments.json:
         report = {"ok": not failed, "findings": findings}
@@ -55,6 +60,37 @@ def run_doctor(arguments: Namespace) -> ExitCode:
     else:
         _print(findings)
     return ExitCode.FAILED if failed else ExitCode.DONE
+
+
+def look(wanted: Sequence[Probe], *, fix: bool = False) -> list[Finding]:
+    """What every probe found, in the order of the probes."""
+    with ThreadPoolExecutor(len(wanted)) as threads:
+        futures = [threads.submit(_looked, probe, fix) for probe in wanted]
+        _show_progress(futures)
+        return [future.result() for future in futures]
+
+
+def _looked(probe: Probe, fix: bool) -> Finding:
+    try:
+        finding = probe.look()
+        if not fix or probe.repair is None or finding.status is Status.OK:
+            return finding
+        fixed = tuple(probe.repair())
+        return structs.replace(probe.look(), fixed=fixed) if fixed else finding
+    except Exception as error:
+        found = f"could not be looked at ({type(error).__name__}: {error})"
+        advice = "This is a defect of joey, unless the machine is to blame: please report it."
+        return Finding(probe.name, Status.WARN, found, advice)
+
+
+def _show_progress(futures: Sequence[Future[Finding]]) -> None:
+    if columns(sys.stderr) is None:
+        return
+    for done, _ in enumerate(as_completed(futures), 1):
+        sys.stderr.write(f"\r\x1b[Klooking: {done} of {len(futures)}…")
+        sys.stderr.flush()
+    sys.stderr.write("\r\x1b[K")
+    sys.stderr.flush()
 
 
 def _print(findings: Iterable[Finding]) -> None:
@@ -68,6 +104,8 @@ def _print(findings: Iterable[Finding]) -> None:
         print(line)
         if finding.advice:
             print(wrap(f"    {_indented(finding.advice)}", width))
+        for done in finding.fixed:
+            print(wrap(f"    fixed: {one_line(done, 400)}", width))
 
 
 def _indented(text: str) -> str:

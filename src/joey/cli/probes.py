@@ -1,33 +1,31 @@
-"""What `joey doctor` looks at: each probe tries one thing and says what it found."""
+"""What `joey doctor` looks at on this machine: each probe tries one thing, and says how it went."""
 
 from __future__ import annotations
 
+import locale
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct
 
-from joey.app import joey_home, make_options
-from joey.app.hooks import hooks_here
+from joey import __version__
+from joey.app.check_up import find_chromium
 from joey.app.sandboxing import sandbox_report
-from joey.core.secrets import without_secrets
-from joey.errors import ConfigError, UserError
 from joey.ports import Level
 
 OLDEST_PYTHON = (3, 11)
-ENOUGH_DISK = 1024**3
-LITTLE_DISK = 100 * 1024**2
-LOCAL_SERVERS = (("ollama", 11434), ("lmstudio", 1234), ("llamacpp", 8080))
-"""Names of providers, and where they listen."""
-CONNECT_TIMEOUT = 0.5
-KEY_SUFFIX = "_API_KEY"
+OLDEST_GIT = (2, 17)
+"""Older ones have no `worktree remove`."""
+A_DAY = 86_400
+_HERE = Path(__file__).parent.parent
+_INSTALL = "Install {0}: apt install {0}, dnf install {0}, brew install {0}."
 
 
 class Status(StrEnum):
@@ -42,49 +40,45 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     found: str
     advice: str = ""
     """What to do about it."""
+    fixed: tuple[str, ...] = ()
+    """What `--fix` did about it."""
+
+
+class Probe(Struct, frozen=True):
+    name: str
+    look: Callable[[], Finding]
+    repair: Callable[[], Iterator[str]] | None = None
+    """Sets right what is safe to set right; a sentence about each thing."""
+    asks_around: bool = False
+    """It opens connections, if only to this machine."""
 
 
 def probe_python() -> Finding:
-    found = ".".join(map(str, sys.version_info[:3]))
+    found = f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})"
     if sys.version_info < OLDEST_PYTHON:
         return Finding("Python", Status.FAIL, found, "Install Python 3.11 or newer.")
     return Finding("Python", Status.OK, found)
 
 
-def probe_home() -> Finding:
-    """The folder for tasks and settings must exist, or be possible, and be writable."""
-    home = _home()
-    nearest = home
-    while not nearest.exists():
-        nearest = nearest.parent
-    try:
-        with tempfile.TemporaryFile(dir=nearest):
-            pass
-    except OSError as error:
-        advice = f"Make {nearest} writable, or set JOEY_HOME to another folder."
-        return Finding("Home", Status.FAIL, f"{home}: {error.strerror}", advice)
-    state = "" if home.exists() else " (made when the first task begins)"
-    return Finding("Home", Status.OK, f"{home}{state}")
-
-
-def probe_disk() -> Finding:
-    nearest = _home()
-    while not nearest.exists():
-        nearest = nearest.parent
-    free = shutil.disk_usage(nearest).free
-    found = f"{free / 1024**3:.1f} GB free where tasks are kept"
-    advice = "Make room: a full disk stops every task."
-    if free < LITTLE_DISK:
-        return Finding("Disk", Status.FAIL, found, advice)
-    if free < ENOUGH_DISK:
-        return Finding("Disk", Status.WARN, found, advice)
-    return Finding("Disk", Status.OK, found)
+def probe_installs() -> Finding:
+    """Another joey that comes first on the path is a riddle to whoever has just upgraded."""
+    folders = [Path(each) for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if each]
+    programs = [each / "joey" for each in folders if os.access(each / "joey", os.X_OK)]
+    found = list(dict.fromkeys(path for path in programs if path.is_file()))
+    places = {os.path.realpath(path): path for path in reversed(found)}
+    own = f"joey {__version__} in {_HERE}"
+    if len(places) < 2:
+        return Finding("joey", Status.OK, own)
+    listed = ", ".join(str(path) for path in found)
+    advice = f"Only {found[0]} is started. Remove the others, or put theirs first on the PATH."
+    return Finding("joey", Status.WARN, f"{own}; {len(places)} on the PATH: {listed}", advice)
 
 
 def probe_bash() -> Finding:
     path = shutil.which("bash")
     if path is None:
-        return Finding("bash", Status.FAIL, "not found", "Install bash: commands run with it.")
+        advice = f"Commands run with it. {_INSTALL.format('bash')}"
+        return Finding("bash", Status.FAIL, "not found", advice)
     return Finding("bash", Status.OK, path)
 
 
@@ -93,17 +87,27 @@ def probe_ripgrep() -> Finding:
     beside = Path(sys.executable).parent / "rg"
     path = str(beside) if beside.exists() else shutil.which("rg")
     if path is None:
-        advice = "Install ripgrep, or reinstall joey, which brings it along."
+        advice = f"Reinstall joey, which brings it along. Or: {_INSTALL.format('ripgrep')}"
         return Finding("ripgrep", Status.FAIL, "not found", advice)
-    return Finding("ripgrep", Status.OK, _first_line([path, "--version"]) or path)
+    said = _first_line([path, "--version"])
+    if not said:
+        return Finding("ripgrep", Status.FAIL, f"{path} does not run", "Reinstall ripgrep.")
+    return Finding("ripgrep", Status.OK, said)
 
 
 def probe_git() -> Finding:
     path = shutil.which("git")
     if path is None:
-        advice = "Install git if the model is to look at versions of your files."
+        advice = f"Checkpoints and subtasks of their own need it. {_INSTALL.format('git')}"
         return Finding("git", Status.WARN, "not found", advice)
-    return Finding("git", Status.OK, _first_line([path, "--version"]) or path)
+    said = _first_line([path, "--version"])
+    numbers = [int(each) for each in said.rpartition(" ")[2].split(".")[:2] if each.isdigit()]
+    if not numbers:
+        return Finding("git", Status.WARN, f"{path} does not tell its version", "Reinstall git.")
+    if tuple(numbers) < OLDEST_GIT:
+        oldest = ".".join(map(str, OLDEST_GIT))
+        return Finding("git", Status.WARN, said, f"Install git {oldest} or newer.")
+    return Finding("git", Status.OK, said)
 
 
 def probe_sandbox() -> Finding:
@@ -113,70 +117,52 @@ def probe_sandbox() -> Finding:
     if report.level is Level.NONE:
         advice = "Every command will be asked for. Install bubblewrap, or see --no-sandbox."
         return Finding("Sandbox", Status.WARN, f"none works ({reasons})", advice)
-    found = f"{report.level} ({reasons})" if reasons else str(report.level)
-    return Finding("Sandbox", Status.OK, found, " ".join(report.gaps))
+    if not reasons:
+        return Finding("Sandbox", Status.OK, str(report.level), " ".join(report.gaps))
+    better = "For the strongest one install bubblewrap, and allow user namespaces."
+    advice = " ".join((*report.gaps, better))
+    return Finding("Sandbox", Status.OK, f"{report.level} ({reasons})", advice)
 
 
-def probe_hooks() -> Finding:
-    """Yours, and what this folder would add."""
-    try:
-        hooks, untrusted = hooks_here(Path.cwd())
-    except UserError as error:
-        return Finding("Hooks", Status.WARN, "could not be read", str(error))
-    listed = "; ".join(f"{hook.event}: {hook.shown}" for hook in hooks) or "none"
-    if not untrusted:
-        return Finding("Hooks", Status.OK, listed)
-    found = f"{listed}; {untrusted} of this folder not used"
-    return Finding("Hooks", Status.WARN, found, "Look at them with joey trust.")
+def probe_browser() -> Finding:
+    path = find_chromium(os.environ)
+    if path is None:
+        advice = "Only browser_action needs it: install Chromium, and joey with playwright."
+        return Finding("Browser", Status.OK, "none; the browser tool is not offered", advice)
+    if not os.access(path, os.X_OK):
+        advice = "Correct JOEY_CHROMIUM, or unset it."
+        return Finding("Browser", Status.WARN, f"{path} cannot be run", advice)
+    return Finding("Browser", Status.OK, path)
 
 
-def probe_keys() -> Finding:
-    """Names only: a key is never shown."""
-    found = sorted(
-        name for name, value in os.environ.items() if name.endswith(KEY_SUFFIX) and value.strip()
-    )
-    if found:
-        return Finding("Keys", Status.OK, ", ".join(found))
-    return Finding("Keys", Status.WARN, "no …_API_KEY is set", "See the finding about the model.")
+def probe_terminal() -> Finding:
+    term = os.environ.get("TERM", "")
+    encoding = locale.getpreferredencoding(do_setlocale=False).lower().replace("-", "")
+    colours = "no colours (NO_COLOR)" if os.environ.get("NO_COLOR") else _colours(term)
+    found = f"TERM={term or '(not set)'}, {colours}, {encoding}"
+    if encoding != "utf8":
+        advice = "Letters beyond English will be wrong: set LANG to a UTF-8 locale (C.UTF-8)."
+        return Finding("Terminal", Status.WARN, found, advice)
+    if sys.stdout.isatty() and term in ("", "dumb"):
+        advice = "The screen needs a terminal that can do more: set TERM (xterm-256color)."
+        return Finding("Terminal", Status.WARN, found, advice)
+    return Finding("Terminal", Status.OK, found)
 
 
-def probe_local_servers() -> Finding:
-    with ThreadPoolExecutor(len(LOCAL_SERVERS)) as threads:
-        answers = list(threads.map(_listens, (port for _, port in LOCAL_SERVERS)))
-    pairs = zip(LOCAL_SERVERS, answers, strict=True)
-    found = [(name, port) for (name, port), listens in pairs if listens]
-    if found:
-        listed = ", ".join(f"{name} (port {port})" for name, port in found)
-        advice = f"To use it: joey --provider {found[0][0]} --model NAME."
-        return Finding("Local models", Status.OK, listed, advice)
-    looked = ", ".join(name for name, _ in LOCAL_SERVERS)
-    return Finding("Local models", Status.OK, f"none running (looked for {looked})")
+def probe_clock() -> Finding:
+    """Certificates and the times of tasks go by it."""
+    now, own = time.time(), (_HERE / "__init__.py").stat().st_mtime
+    found = datetime.fromtimestamp(now).astimezone().isoformat(" ", "seconds")
+    if now < own - A_DAY:
+        advice = "It is behind joey's own files, and certificates will not be trusted: set it."
+        return Finding("Clock", Status.WARN, found, advice)
+    return Finding("Clock", Status.OK, found)
 
 
-def probe_model() -> Finding:
-    """Settings and profiles are read, and a model is chosen, exactly as for a task."""
-    try:
-        options = make_options(workspace=Path.cwd())
-    except ConfigError as error:
-        return Finding("Model", Status.FAIL, "none can be used", str(error))
-    except UserError as error:
-        return Finding("Model", Status.WARN, "could not be chosen", str(error))
-    profile = options.profile
-    assert profile is not None
-    where = f" at {without_secrets(profile.base_url)}" if profile.base_url else ""
-    return Finding("Model", Status.OK, f"{profile.model} of {profile.provider}{where}")
-
-
-def _home() -> Path:
-    return joey_home(os.environ)
-
-
-def _listens(port: int) -> bool:
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=CONNECT_TIMEOUT):
-            return True
-    except OSError:
-        return False
+def _colours(term: str) -> str:
+    if os.environ.get("COLORTERM") in ("truecolor", "24bit"):
+        return "true colours"
+    return "256 colours" if "256" in term else "few colours"
 
 
 def _first_line(command: list[str]) -> str:

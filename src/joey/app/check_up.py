@@ -1,0 +1,184 @@
+"""What `joey doctor` has looked at by those who know the files: keys, privacy, tasks, the index."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from joey.app.worktrees import worktrees_folder
+from joey.browsers.chromium import find_chromium
+from joey.config.home import joey_home
+from joey.config.profiles import PROFILES, load_profiles
+from joey.config.settings import SETTINGS
+from joey.errors import UserError
+from joey.providers.kinds import KINDS
+from joey.stores.layout import INDEX, clean_id
+from joey.stores.task_list import list_ids
+from joey.stores.tidying import StoreState, look_over, tidy
+
+__all__ = ["KeySighting", "StoreState", "find_chromium", "tidy"]
+
+_PRIVATE = (
+    PROFILES,
+    SETTINGS,
+    "server.token",
+    "mcp.json",
+    "mcp_settings.json",
+    INDEX,
+    "trust.json",
+)
+_PLACEHOLDERS = ("your", "xxx", "...", "…", "<", "changeme", "replace", "example")
+_BEGINNINGS = {"anthropic": "sk-ant-", "openrouter": "sk-or-", "groq": "gsk_", "xai": "xai-"}
+"""How keys of some providers begin."""
+
+
+class KeySighting(Struct, frozen=True):
+    where: str
+    """The variable, or the profile."""
+    provider: str
+    trouble: str = ""
+    """Why it cannot be right; never the key itself."""
+
+
+def keys_here(env: Mapping[str, str]) -> list[KeySighting]:
+    """Every key that is found, by name. Raises ConfigError."""
+    found = [
+        KeySighting(name, kind.name, _trouble(env[name], kind.name))
+        for kind in KINDS
+        for name in kind.key_variables
+        if env.get(name)
+    ]
+    for name, profile in load_profiles(joey_home(env)).profiles.items():
+        if profile.api_key:
+            trouble = _trouble(profile.api_key, profile.provider, profile.base_url is not None)
+            found.append(KeySighting(f"profile {name}", profile.provider, trouble))
+    return found
+
+
+def _trouble(key: str, provider: str, elsewhere: bool = False) -> str:
+    text = key.strip()
+    if not text:
+        return "it is empty"
+    if text != key:
+        return "it has spaces or a line break around it"
+    if not text.isascii() or not text.isprintable() or " " in text:
+        return "it has characters that no key has"
+    if text[0] in "\"'" or text[-1] in "\"'":
+        return "it has quotes around it"
+    if any(mark in text.lower() for mark in _PLACEHOLDERS):
+        return "it looks like a placeholder"
+    if elsewhere:
+        return ""  # a gateway's key may look like anything
+    for other, beginning in _BEGINNINGS.items():
+        if other != provider and text.startswith(beginning):
+            return f"it looks like a key of {other}"
+    return ""
+
+
+# Privacy ------------------------------------------------------------------------------------------
+
+
+class Exposure(Struct, frozen=True):
+    path: Path
+    why: str
+    mode: int | None
+    """What it should be; None when that is not ours to change."""
+
+
+def exposures(home: Path) -> list[Exposure]:
+    """What others could read or change of the person's folder."""
+    if not home.exists():
+        return []
+    named = [home, *(home / name for name in _PRIVATE), home / "tasks", home / "worktrees"]
+    return [found for path in named if (found := _exposure(path)) is not None]
+
+
+def _exposure(path: Path) -> Exposure | None:
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        return None  # where it leads is the person's own affair
+    if status.st_uid != os.geteuid():
+        return Exposure(path, f"belongs to another user (uid {status.st_uid})", None)
+    wanted = 0o700 if stat.S_ISDIR(status.st_mode) else 0o600
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & 0o077:
+        return Exposure(path, f"can be read by others ({mode:04o})", wanted)
+    return None
+
+
+def close_to_others(found: Sequence[Exposure]) -> Iterator[str]:
+    """Make private what can be; a sentence about each."""
+    for each in found:
+        if each.mode is None:
+            continue
+        try:
+            each.path.chmod(each.mode)
+        except OSError as error:
+            yield f"{each.path} could not be made private: {error.strerror}"
+        else:
+            yield f"{each.path} is now {each.mode:04o}"
+
+
+# Tasks --------------------------------------------------------------------------------------------
+
+
+def store_state(home: Path) -> StoreState:
+    """Raises OSError."""
+    return look_over(home / "tasks")
+
+
+def orphaned_worktrees(home: Path) -> list[Path]:
+    """Worktrees of subtasks that are no more; what is in them may still be wanted."""
+    folder = worktrees_folder(home)
+    if not folder.is_dir():
+        return []
+    known = set(list_ids(home / "tasks"))
+    return [path for path in sorted(folder.iterdir()) if clean_id(path.name) not in known]
+
+
+def index_trouble(home: Path) -> str:
+    """What is wrong with the index of tasks; nothing when it is well, or not made yet."""
+    path = home / INDEX
+    if not path.exists():
+        return ""
+    try:
+        connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=2)
+        try:
+            connection.execute("SELECT count(*) FROM tasks").fetchone()
+            (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        return str(error)
+    return "" if said == "ok" else str(said)
+
+
+def drop_index(home: Path) -> str:
+    """It is a copy of what the folders say, and is made anew when it is needed."""
+    for name in (INDEX, f"{INDEX}-wal", f"{INDEX}-shm"):
+        (home / name).unlink(missing_ok=True)
+    return f"{home / INDEX} is removed; the next list of tasks makes it anew"
+
+
+def files_aside(home: Path) -> list[Path]:
+    """What commands made under protected names, and the sandbox put aside."""
+    folder = home / "put-aside"
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def untrusted(workspace: Path) -> tuple[str, ...]:
+    """What this folder would run, if it were trusted. Raises UserError."""
+    from joey.app.trust import WorkspaceTrust
+
+    try:
+        return tuple(item.title for item in WorkspaceTrust(workspace).missing)
+    except OSError as error:
+        raise UserError(f"{workspace} cannot be looked at: {error.strerror}") from error

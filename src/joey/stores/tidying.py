@@ -1,0 +1,90 @@
+"""What processes that died have left among the tasks, and what is broken; looked at and removed.
+
+A quick look: names, sizes and beginnings. What may still be somebody's is only told.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from joey.errors import StoreError
+from joey.stores.journal import decode_journal
+from joey.stores.layout import JOURNAL, LOCK, METADATA, clean_id, has_history
+from joey.stores.lock import TaskLock, is_held
+from joey.stores.planting import abandoned_stages
+from joey.stores.private_files import read_regular
+
+MOST = 2_000
+"""Folders that are looked into, the latest first."""
+_HEAD = 64 * 1024
+
+
+class StoreState(Struct, frozen=True):
+    tasks: int = 0
+    stale: tuple[Path, ...] = ()
+    """Folders whose lock names a process that is gone."""
+    leftovers: tuple[Path, ...] = ()
+    """Copies that were never finished."""
+    broken: tuple[tuple[str, str], ...] = ()
+    """Names of folders, and what is wrong with each."""
+    damaged: tuple[Path, ...] = ()
+    """Parts of journals that could not be read, and were moved aside."""
+
+
+def look_over(tasks: Path) -> StoreState:
+    """Raises OSError."""
+    if not tasks.is_dir():
+        return StoreState()
+    with os.scandir(tasks) as entries:
+        names = sorted((each.name for each in entries if clean_id(each.name)), reverse=True)
+    folders = [tasks / name for name in names[:MOST] if (tasks / name).is_dir()]
+    return StoreState(
+        tasks=len(names),
+        stale=tuple(folder for folder in folders if _is_stale(folder)),
+        leftovers=tuple(abandoned_stages(tasks)),
+        broken=tuple((folder.name, why) for folder in folders for why in _troubles(folder)),
+        damaged=tuple(path for each in folders for path in each.glob("journal.unreadable-*")),
+    )
+
+
+def tidy(state: StoreState) -> Iterator[str]:
+    """Remove what is nobody's any more; a sentence about each thing."""
+    for folder in state.stale:
+        try:
+            TaskLock.acquire(folder, folder.name).release()
+        except StoreError as error:
+            yield f"the lock of {folder.name} was left: {error}"
+        else:
+            yield f"the lock of {folder.name} is released"
+    for path in state.leftovers:
+        shutil.rmtree(path, ignore_errors=True)
+        yield f"{path} is {'still there' if path.exists() else 'removed'}"
+
+
+def _is_stale(folder: Path) -> bool:
+    try:
+        return (folder / LOCK).stat().st_size > 0 and not is_held(folder)
+    except (OSError, StoreError):
+        return False
+
+
+def _troubles(folder: Path) -> Iterator[str]:
+    try:
+        if not has_history(folder):
+            if any(folder.iterdir()) and not (folder / METADATA).exists():
+                yield "there is no history in it"
+            return
+        head = read_regular(folder / JOURNAL, _HEAD)
+        if head is not None and not head.strip():
+            yield "its journal is empty"
+        elif head is not None and b"\n" in head and not decode_journal(head)[0]:
+            yield "the beginning of its journal cannot be read"
+    except OSError as error:
+        yield f"it cannot be read: {error.strerror}"
+    except StoreError as error:
+        yield str(error)
