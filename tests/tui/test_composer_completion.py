@@ -38,8 +38,8 @@ async def test_tab_goes_into_a_folder_and_enter_takes_it() -> None:
         await person.write("@src")
         await person.press("tab")
         assert person.text == "@/src/"
-        assert "src/app.py" in person.offered
-        await person.press("enter")
+        assert person.offered == ["src/app.py", "src/a b.py"]
+        await person.press("backspace", "enter")  # before there is another list
         assert person.text == "@/src/ "
 
 
@@ -91,6 +91,23 @@ async def test_enter_completes_a_command_and_sends_a_complete_one() -> None:
         assert person.sent == ["/help "]
         await person.press(*"/help", "enter")
         assert person.sent == ["/help ", "/help"]
+
+
+async def test_enter_sends_a_mention_that_is_complete() -> None:
+    async with writing() as person:
+        await person.write("@/src/app.py")
+        assert person.offered == ["src/app.py"]
+        await person.press("enter")
+        assert person.sent == ["@/src/app.py"]
+
+
+@pytest.mark.parametrize("text", ["see @/src/app.py", "what about @problems", "look @nowhere"])
+async def test_a_mention_that_is_typed_at_once_with_enter_is_sent(text: str) -> None:
+    async with writing() as person:
+        await person.write("see @")
+        person.composer.clear()
+        await person.press(*text, "enter")
+        assert person.sent == [text]
 
 
 async def test_a_slash_in_the_middle_offers_nothing() -> None:

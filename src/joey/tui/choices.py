@@ -82,6 +82,7 @@ class Choices(Widget):
             line.append(one_line(choice.about, width), "" if chosen else self._about)
         line.truncate(width, overflow="ellipsis")
         if chosen:
+            line.pad_right(width - line.cell_len)
             line.stylize(self.get_component_rich_style("choices--chosen"))
         return line
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from joey.errors import JoeyError
 from joey.tui.choices import Choices
 from joey.tui.completion import (
+    Choice,
     Kind,
     Wanted,
     command_choices,
@@ -37,6 +38,9 @@ class Completer:
         self._wanted: Wanted | None = None
         self._whole: str | None = None
         """A text that came as a whole: nothing is offered before it is changed."""
+        self._found_for: Wanted | None = None
+        self._key_to_do = ""
+        """Pressed while the list was that of something typed before."""
 
     @property
     def is_open(self) -> bool:
@@ -51,22 +55,31 @@ class Completer:
         if now == self._wanted:
             return
         self._wanted = now
+        self._key_to_do = ""
         match now:
             case None:
                 self._choices.close()
             case Wanted(kind=Kind.COMMAND):
-                self._choices.open(command_choices(now.typed, self._offers.commands()))
+                self._open(now, command_choices(now.typed, self._offers.commands()))
             case _:
                 self._begin_finding(now)
 
-    async def find_files(self, sought: Wanted) -> None:
+    async def find_files(self, sought: Wanted) -> str:
+        """A key that was pressed meanwhile and is not for the list, if there is one."""
         try:
             paths = await self._offers.files(searched_path(sought.typed))
         except JoeyError as error:
             log.info("no files can be offered: %s", error)
             paths = ()
-        if sought == self._wanted:
-            self._choices.open(mention_choices(sought.typed, paths))
+        if sought != self._wanted:
+            return ""
+        self._open(sought, mention_choices(sought.typed, paths))
+        key = self._key_to_do
+        return "" if not key or (self.is_open and self.handle(key)) else key
+
+    def _open(self, sought: Wanted, choices: Sequence[Choice]) -> None:
+        self._found_for = sought
+        self._choices.open(choices)
 
     def close(self, *, whole: bool = False) -> None:
         """Nothing is offered until something else is typed; `whole`: the text was just loaded."""
@@ -79,7 +92,10 @@ class Completer:
         return wanted(row, self._entry.before)
 
     def handle(self, key: str) -> bool:
+        self._key_to_do = ""
         match key:
+            case "tab" | "enter" if self._found_for != self._wanted:
+                self._key_to_do = key
             case "up" | "ctrl+p":
                 self._choices.move(-1)
             case "down" | "ctrl+n":
@@ -88,18 +104,18 @@ class Completer:
                 self.close()
             case "tab":
                 self._take(into_folder=True)
-            case "enter" if not self._is_complete_command():
+            case "enter" if not self._is_complete():
                 self._take(into_folder=False)
             case _:
                 return False
         return True
 
-    def _is_complete_command(self) -> bool:
-        """Whether the whole name of one is there, which Enter sends."""
-        sought = self._wanted
-        if sought is None or sought.kind is not Kind.COMMAND:
+    def _is_complete(self) -> bool:
+        """Whether the chosen one stands there already, which Enter sends."""
+        chosen, sought = self._choices.chosen, self._wanted
+        if chosen is None or sought is None:
             return False
-        return any(choice.written == f"/{sought.typed}" for choice in self._choices.choices)
+        return chosen.written[1:] == sought.typed
 
     def _take(self, *, into_folder: bool) -> None:
         chosen, sought = self._choices.chosen, self._wanted

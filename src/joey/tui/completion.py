@@ -58,15 +58,21 @@ def wanted(row: int, before: str) -> Wanted | None:
 
 
 def command_choices(typed: str, offers: Sequence[Offer]) -> list[Choice]:
-    """Those that begin so, then those that have it somewhere."""
+    """The one of this name, those that begin so, then those that have it somewhere."""
     word = typed.lower()
-    begin = [offer for offer in offers if offer.name.lower().startswith(word)]
-    within = [offer for offer in offers if offer not in begin and word in offer.name.lower()]
-    return [Choice(f"/{one.name}", one.about, f"/{one.name}") for one in (*begin, *within)]
+
+    def rank(offer: Offer) -> tuple[bool, bool]:
+        name = offer.name.lower()
+        return name != word, not name.startswith(word)
+
+    fitting = sorted((offer for offer in offers if word in offer.name.lower()), key=rank)
+    return [Choice(f"/{one.name}", one.about, f"/{one.name}") for one in fitting]
 
 
 def mention_choices(typed: str, paths: Sequence[str]) -> list[Choice]:
-    return [*_words(typed), *map(_path_choice, paths)]
+    """Without the folder in which somebody already is."""
+    within = searched_path(typed) if typed.endswith("/") else None
+    return [*_words(typed), *(_path_choice(path) for path in paths if path != within)]
 
 
 def searched_path(typed: str) -> str:

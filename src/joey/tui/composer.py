@@ -284,7 +284,8 @@ class Composer(Widget):
 
     @work(group="files", exclusive=True)
     async def _find_files(self, sought: Wanted) -> None:
-        await self._completer.find_files(sought)
+        if key := await self._completer.find_files(sought):
+            self._handle_writing(key)
 
     # Pastes
 

@@ -101,7 +101,10 @@ class PromptHistory:
             assert self._file is not None
             make_folder(self._file.parent)
             with _locked(self._file) as descriptor:
+                nobody_else_wrote = _state(descriptor) == self._seen
                 _append(descriptor, line)
+                if nobody_else_wrote:
+                    self._seen = _state(descriptor)
                 if os.fstat(descriptor).st_size > _LARGEST:
                     _shorten(self._file, descriptor)
         except OSError as error:
@@ -166,6 +169,11 @@ def _try_lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _state(descriptor: int) -> tuple[int, int]:
+    facts = os.fstat(descriptor)
+    return facts.st_ino, facts.st_size
 
 
 def _append(descriptor: int, line: bytes) -> None:
