@@ -15,7 +15,6 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from bench.tables import table, verdict
-from joey.core.protected import is_protected
 from joey.core.settings import Settings
 from joey.ports import Terminal
 from joey.sandboxes.bubblewrap import Bubblewrap
@@ -46,8 +45,7 @@ async def run(folder: str, workspace: Path) -> None:
             workspace=workspace,
             joey_home=Path(folder, "home"),
             env=os.environ,
-            protects=is_protected,
-        )
+            )
         sandbox = LocalSandbox(session, Settings(), cache(partial(CanaryProber, (level,))))
         reasons |= (await sandbox.probe()).reasons
         if level.level not in reasons:

@@ -2171,6 +2171,9 @@ REQUIREMENTS: dict[str, Requirement] = {
         "security P6, 4", "It reads neither keys of the home nor what joey knows."
     ),
     "sandbox:network": Requirement("security 4", "It reaches nobody, by no kind of socket."),
+    "sandbox:hosts": Requirement(
+        "security 4, K8", "Where hosts are listed it reaches these and nobody else, by a proxy of ours."
+    ),
     "sandbox:system-calls": Requirement(
         "security 4", "Calls that steer other processes or the system are refused."
     ),

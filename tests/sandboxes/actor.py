@@ -15,7 +15,6 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from joey.core.protected import is_protected
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.ports import Level, Terminal
@@ -80,7 +79,6 @@ async def act(wish: Wish) -> None:
         workspace=workspace,
         joey_home=Path(wish.home, ".roo"),
         env=env,
-        protects=is_protected,
         readable=wish.settings.sandbox_readable,
         writable=wish.settings.sandbox_writable,
     )

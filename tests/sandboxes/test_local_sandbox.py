@@ -13,15 +13,14 @@ import pytest
 from joey.app import make_options, sandboxing
 from joey.app.sandboxing import check_unattended, sandbox_for
 from joey.cli.main import main
-from joey.config.settings import load_settings
 from joey.core.asks import AskKind
-from joey.core.protected import is_protected
 from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
 from joey.ports import Level, SandboxReport
 from joey.sandboxes.bubblewrap import Bubblewrap
 from joey.sandboxes.canary import CanaryProber, try_canary
 from joey.sandboxes.held import Held
+from joey.sandboxes.keeper_process import KeeperProcess
 from joey.sandboxes.landlock import Landlock
 from joey.sandboxes.layout import Layout
 from joey.sandboxes.local import Confinement, Found, LocalSandbox
@@ -51,7 +50,6 @@ def sandbox(workspace: Path, prober: CanaryProber | Sure, settings: Settings) ->
         workspace=workspace,
         joey_home=workspace.parent / "home",
         env=os.environ,
-        protects=is_protected,
     )
     return LocalSandbox(session, settings, lambda: prober)
 
@@ -182,12 +180,6 @@ async def test_the_second_flag_and_the_setting_count(
         await check_unattended(Settings())
 
 
-def test_hosts_cannot_be_named_yet_and_that_is_said(tmp_path: Path) -> None:
-    (tmp_path / "settings.json").write_text('{"sandboxNetwork": ["example.org"]}', encoding="utf-8")
-    with pytest.raises(ConfigError, match="`off` or `all`"):
-        load_settings(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("text", "code", "level", "told"),
     [
@@ -204,6 +196,10 @@ def test_the_model_is_told_when_the_sandbox_may_be_the_reason(
     assert ("ran in a sandbox" in outcome.text) is told
 
 
+async def none_needed() -> KeeperProcess:
+    raise AssertionError("nothing is started")
+
+
 def test_what_a_killed_joey_has_left_among_temporary_files_is_removed_in_time(
     tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,8 +212,8 @@ def test_what_a_killed_joey_has_left_among_temporary_files_is_removed_in_time(
     for folder in (gone, ours):
         os.utime(folder, (1, 1))
     held = sandbox(workspace, NOTHING, Settings())
-    leash = held.lead(Landlock(), ("/bin/true",), workspace, {})
+    leash = held.lead(Landlock(), ("/bin/true",), workspace, {}, none_needed)
     leash.close()
-    held.close()
+    held.tidy_up()
     assert [folder.exists() for folder in (gone, fresh, ours)] == [False, True, True]
     assert sorted(path.name for path in tmp_path.glob("joey-*")) == sorted((fresh.name, ours.name))

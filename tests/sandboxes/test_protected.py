@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from joey.core.settings import Settings
+from joey.sandboxes.aftermath import Spared
 from joey.sandboxes.guard import Guard
 from tests.sandboxes.actor import Deed
 from tests.sandboxes.conftest import Scene, end
@@ -156,7 +157,8 @@ def test_what_cannot_be_carried_to_another_disk_keeps_another_name(tmp_path: Pat
     if not SHARED.is_dir() or SHARED.stat().st_dev == tmp_path.stat().st_dev:
         pytest.skip("there is one disk only")
     with tempfile.TemporaryDirectory(dir=SHARED) as home:
-        guard = Guard(str(tmp_path), ["AGENTS.md", ".idea"], [], f"{home}/put-aside/1")
+        nothing = Spared(f"{home}/written")
+        guard = Guard(str(tmp_path), ["AGENTS.md", ".idea"], [], f"{home}/put-aside/1", nothing)
         (tmp_path / "AGENTS.md").write_bytes(b"x" * 2 * 1024**2)
         (tmp_path / ".idea").mkdir()
         (tmp_path / ".idea/a").write_text("small", encoding="utf-8")

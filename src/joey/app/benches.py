@@ -64,7 +64,8 @@ def make_bench(
     """`worktrees` is the folder for those of subtasks, where they may have any."""
     options = _tightened(_made_whole(options, home, env), home, env)
     assert options.profile and options.workspace and options.settings
-    files = LocalFiles(options.workspace)
+    sandbox = sandbox_for(options.workspace, home, env, _with_repository(options))
+    files = LocalFiles(options.workspace, None if sandbox is None else sandbox.spare)
     search = LocalSearch(files)
     route = _route(options, options.profile)
     others = _other_providers(options.settings, route, options.limits, home, env)
@@ -73,9 +74,7 @@ def make_bench(
         registry=registry,
         files=_files_through(options, files),
         search=search,
-        terminal=LocalTerminal(
-            env, sandbox=sandbox_for(options.workspace, home, env, _with_repository(options))
-        ),
+        terminal=LocalTerminal(env, sandbox=sandbox),
         environment=LocalEnvironment(files, search),
         clock=SystemClock(),
         settings=options.settings,

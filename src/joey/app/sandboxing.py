@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from joey.core.protected import is_protected
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 from joey.ports import Level, Sandbox, SandboxReport
@@ -25,7 +24,6 @@ def sandbox_for(
         workspace=workspace,
         joey_home=home,
         env=env,
-        protects=is_protected,
         readable=settings.sandbox_readable,
         writable=settings.sandbox_writable,
     )

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from joey.config.scopes import Scopes
 from joey.config.sightings import Sightings
+from joey.core.network_hosts import narrowed, read_host
 from joey.core.settings import Settings
 
 FILE = "settings.json"
@@ -27,7 +28,8 @@ _OFF = {
 """Switches that may be turned off."""
 _ADDED = {"deniedCommands": "denied_commands", "disabledTools": "disabled_tools"}
 _LOWERED = {"allowedMaxRequests": "allowed_max_requests", "allowedMaxCost": "allowed_max_cost"}
-_STRICTEST = {"sandbox": "required", "sandboxNetwork": "off"}
+_STRICTEST = {"sandbox": "required"}
+_NETWORK = "sandboxNetwork"
 
 
 class Tightening(Struct, frozen=True):
@@ -37,6 +39,8 @@ class Tightening(Struct, frozen=True):
     added: dict[str, tuple[str, ...]] = {}
     lowered: dict[str, float] = {}
     strictest: dict[str, str] = {}
+    network: str | tuple[str, ...] | None = None
+    """The only hosts that commands shall reach."""
 
 
 UNCLEAR = Tightening(off=frozenset({"auto_approval_enabled"}))
@@ -67,6 +71,8 @@ def tightened(settings: Settings, project: Tightening) -> Settings:
     for field, limit in project.lowered.items():
         known = getattr(settings, field)
         changes[field] = limit if known is None else min(known, limit)
+    if project.network is not None:
+        changes["sandbox_network"] = narrowed(settings.sandbox_network, project.network)
     return structs.replace(settings, **changes, **project.strictest)
 
 
@@ -76,6 +82,7 @@ def _tightening(document: Mapping[str, Any], label: str, sightings: Sightings) -
     added: dict[str, tuple[str, ...]] = {}
     lowered: dict[str, float] = {}
     strictest: dict[str, str] = {}
+    network: str | tuple[str, ...] | None = None
     for key, value in document.items():
         if key in _OFF and not msgspec.convert(value, bool):
             off.add(_OFF[key])
@@ -86,9 +93,24 @@ def _tightening(document: Mapping[str, Any], label: str, sightings: Sightings) -
             lowered[_LOWERED[key]] = msgspec.convert(value, kind)
         elif key in _STRICTEST and value == _STRICTEST[key]:
             strictest[_FIELDS[key]] = value
+        elif key == _NETWORK and value != "all":
+            network = _network(value)
         elif key != "$schema":
             sightings.warn(f"{label}: `{key[:60]}` is not used: {_why_not(key)}.")
-    return Tightening(frozenset(off), added, lowered, strictest)
+    return Tightening(frozenset(off), added, lowered, strictest, network)
+
+
+def _network(value: object) -> str | tuple[str, ...]:
+    """Raises msgspec.ValidationError."""
+    if value == "off":
+        return "off"
+    hosts = msgspec.convert(value, tuple[str, ...])
+    try:
+        for each in hosts:
+            read_host(each)
+    except ValueError as error:
+        raise msgspec.ValidationError(str(error)) from error
+    return hosts
 
 
 def project_says(key: str) -> str:
@@ -99,12 +121,14 @@ def project_says(key: str) -> str:
         return "may add to it"
     if key in _LOWERED:
         return "may lower it"
+    if key == _NETWORK:
+        return "may ask for `off`, or for fewer hosts"
     return f"may ask for `{_STRICTEST[key]}`" if key in _STRICTEST else ""
 
 
 def _why_not(key: str) -> str:
     if key == "hooks":
         return "hooks of a project belong into .roo/hooks.json"
-    if key in _OFF or key in _STRICTEST or key.startswith("allowed"):
+    if key in _OFF or key in (*_STRICTEST, _NETWORK) or key.startswith("allowed"):
         return "a project may only make rules stricter"
     return "it is not a setting of a project; put it into your own settings"

@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from joey.core.hooks import Hook
 from joey.core.modes import DEFAULT_MODE, ModePrompt
+from joey.core.network_hosts import read_host
 from joey.core.protocol import ToolProtocol
 
 
@@ -180,10 +181,12 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """XML tasks: also take fenced `tool_code` JSON and `<tool_call>` JSON as calls."""
 
     def __post_init__(self) -> None:
-        if self.sandbox_network not in ("off", "all"):
-            raise ValueError(
-                "`sandboxNetwork` can be `off` or `all`; single hosts cannot be named yet"
-            )
+        if isinstance(self.sandbox_network, str):
+            if self.sandbox_network not in ("off", "all"):
+                raise ValueError("`sandboxNetwork` can be `off`, `all` or a list of hosts")
+            return
+        for each in self.sandbox_network:
+            read_host(each)
 
 
 _Number = Annotated[int, Meta(ge=1, le=2**53)]

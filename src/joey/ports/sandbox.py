@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import SubprocessProtocol
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -31,17 +32,18 @@ class SandboxReport(Struct, frozen=True):
 class Leash(Protocol):
     """What a confined command is started with, and held by."""
 
-    argv: tuple[str, ...]
-    env: dict[str, str]
-    fds: tuple[int, ...]
-    """To be inherited by the process."""
-
-    async def started(self, pid: int) -> None:
-        """Wait until the command itself runs; to be called once the process exists.
+    async def start(self, protocol: SubprocessProtocol) -> None:
+        """Start it, and wait until the command itself runs. Its process, which has no input and one
+        output, tells `protocol` about itself.
 
         Raises:
+            OSError: no process could be started.
             ToolError: it could not be confined, and nothing of it was run.
         """
+        ...
+
+    def notes(self) -> list[str]:
+        """New sentences about what was refused, for whoever reads the output."""
         ...
 
     def is_slack(self) -> bool:
@@ -78,6 +80,10 @@ class Sandbox(Protocol):
         """
         ...
 
-    def close(self) -> None:
+    def spare(self, path: Path) -> None:
+        """joey has just written this itself, with leave: no command is taken for its maker."""
+        ...
+
+    async def close(self) -> None:
         """Remove the task's private temporary folder."""
         ...

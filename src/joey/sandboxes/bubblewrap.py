@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from joey.ports.sandbox import Level
 from joey.sandboxes import seccomp
 from joey.sandboxes.held import Held
+from joey.sandboxes.host_proxy import PORT
 from joey.sandboxes.layout import Layout, View
 
 _BINARIES = (
@@ -21,7 +21,10 @@ _BINARIES = (
 )
 """Never looked for on the PATH: whatever confines commands is not to be found by accident."""
 FIRST = r"""
+for each in $1; do exec {each}>&-; done
+shift
 echo ready >&9
+@gate
 exec 2>/dev/null
 "$@" 2>&1 9>&-
 echo $? >&9
@@ -30,6 +33,8 @@ while kill -s 0 -- -1; do sleep 0.1; done
 """
 """The first process inside. It lives as long as anything does that the command has started: when it
 ends, or whoever watches over it, the kernel ends all the others."""
+_GATE = "read -r go <&8 || exit 1; exec 8<&-"
+"""The network is opened from outside, once there is one."""
 EMPTY = ("--perms", "0555", "--tmpfs")
 """In front of a place: nothing is to be seen there, and nothing can be made."""
 TEMP_INSIDE = "/tmp"
@@ -53,17 +58,10 @@ class Bubblewrap:
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        late = (
-            "Protected names that are absent, but for .git, .roo and .vscode, can be made while a"
-            " command runs; they are put aside when it ends."
-        )
-        binary = self._find()
-        if binary is None or self._binds_descriptors(binary):
-            return (late,)
         return (
-            late,
-            "This version of bubblewrap knows places by their names only: a command in the"
-            " background can exchange names in the workspace while the next one is set up.",
+            "Protected names that are absent, but for .git, .roo and .vscode in the root, can be"
+            " made while a command runs, and links of such names replaced; that is undone when it"
+            " ends.",
         )
 
     def plan(
@@ -73,6 +71,7 @@ class Bubblewrap:
         binary = self._find()
         assert binary is not None
         shared = network == "all"
+        first = FIRST.replace("@gate", _GATE if network == "hosts" else "")
         return {
             "level": "full",
             "program": [binary, *_namespaces(layout, shared)],
@@ -80,8 +79,9 @@ class Bubblewrap:
             "kept": list(held.pinned),
             "held": list(held.present),
             "again": _hidden_again(layout),
-            "by_descriptor": self._binds_descriptors(binary),
-            "rest": ["--chdir", str(cwd), "--", shell[0], *_quiet(shell), "-c", FIRST, "joey"],
+            "by_descriptor": bool(_quiet(shell)),
+            "rest": ["--chdir", str(cwd), "--", shell[0], *_quiet(shell), "-c", first, "joey"],
+            "port": PORT if network == "hosts" else 0,
             "shell": list(shell),
             "seccomp": _refused_calls(local_sockets=not shared),
             "absent": list(held.absent),
@@ -92,13 +92,6 @@ class Bubblewrap:
 
     def environment(self, layout: Layout) -> dict[str, str]:
         return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), TEMP_INSIDE)
-
-    @cache  # noqa: B019 (there is one for the whole process)
-    def _binds_descriptors(self, binary: str) -> bool:
-        told = subprocess.run(
-            [binary, "--help"], capture_output=True, check=False, timeout=10, env={}
-        )
-        return b"--ro-bind-fd" in told.stdout + told.stderr
 
     def _find(self) -> str | None:
         for each in self._binaries:

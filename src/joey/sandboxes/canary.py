@@ -17,12 +17,14 @@ import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NoReturn
 
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.ports.sandbox import Level, SandboxReport
 from joey.sandboxes.control_group import can_count
-from joey.sandboxes.local import Confinement, Found, LocalSandbox, Prober
+from joey.sandboxes.keeper_process import KeeperProcess
+from joey.sandboxes.local import Confinement, Found, LocalSandbox
 from joey.sandboxes.session import Session
 
 log = logging.getLogger(__name__)
@@ -101,16 +103,15 @@ def _try(confinement: Confinement) -> str | None:
             workspace=root / "workspace",
             joey_home=root / "home/.roo",
             env=env,
-            protects=lambda name: name == ".vscode",
         )
         sandbox = LocalSandbox(session, Settings(), _none)
-        stack.callback(sandbox.close)
+        stack.callback(sandbox.tidy_up)
         if reason := _run(sandbox, confinement, root / "workspace", env):
             return reason
         return _judge(root, tcp, udp)
 
 
-def _none() -> Prober:
+def _none() -> NoReturn:
     raise AssertionError("the canary is told what to try")
 
 
@@ -118,12 +119,13 @@ def _run(
     sandbox: LocalSandbox, confinement: Confinement, workspace: Path, env: dict[str, str]
 ) -> str | None:
     shell = ("/bin/bash", "--noprofile", "--norc", "-c", "--", _SCRIPT)
-    leash = sandbox.lead(confinement, shell, workspace, env)
+    keeper = KeeperProcess()
+    leash = sandbox.lead(confinement, shell, workspace, env, _none)
     try:
         process = subprocess.Popen(
-            leash.argv,
-            pass_fds=leash.fds,
-            env=leash.env,
+            keeper.argv,
+            pass_fds=keeper.fds,
+            env={},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -131,12 +133,13 @@ def _run(
         )
         with process:
             try:
-                refused = leash.heard(process.pid, _PATIENCE)
+                refused = leash.heard(keeper, _PATIENCE)
                 process.wait(_PATIENCE)
             finally:
                 leash.close()
         return refused
     finally:
+        keeper.let_go()
         leash.close()
 
 

@@ -11,6 +11,8 @@ import os
 import stat
 import time
 
+from joey.sandboxes.aftermath import Spared
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -27,10 +29,13 @@ _OWN = 0o700
 
 
 class Guard:
-    def __init__(self, root: str, names: list[str], pinned: list[str], aside: str) -> None:
+    def __init__(
+        self, root: str, names: list[str], pinned: list[str], aside: str, spared: Spared
+    ) -> None:
         """`pinned` are folders whose contents may change, but which must stay where they are."""
         self._root = root
         self._aside = aside
+        self._spared = spared
         self._bytes = _MOST_BYTES
         self._entries = _MOST_ENTRIES
         self._kept: dict[str, Kept | None] = {}
@@ -45,7 +50,7 @@ class Guard:
         for name, kept in self._kept.items():
             try:
                 now = self._within(name, _look)
-                if _unchanged(kept, now):
+                if _unchanged(kept, now) or (now is not None and self._is_spared(name)):
                     continue
                 where = self._put_aside(name) if now is not None else None
                 complete = kept is None or bool(self._within(name, _Restore(kept)))
@@ -58,6 +63,23 @@ class Guard:
             kept_at = f"; what it had become is in {where}" if where else ""
             told.append(f"{name} is protected and {was}{kept_at}.")
         return told
+
+    def remove(self, name: str) -> str | None:
+        """Put aside what was not there before; a sentence about it."""
+        try:
+            if self._is_spared(name):
+                return None
+            where = self._put_aside(name)
+        except OSError as error:
+            return f"{name} is protected but could not be removed: {error.strerror}."
+        kept_at = f"; what it had become is in {where}" if where else ""
+        return f"{name} is protected and was removed again{kept_at}."
+
+    def _is_spared(self, name: str) -> bool:
+        try:
+            return self._spared.covers(f"{self._root}/{name}")
+        except OSError:
+            return False  # It is changing just now.
 
     def _open_root(self) -> None:
         """A command may have closed the workspace to its owner."""

@@ -4,54 +4,59 @@
                            └── (landlock) the shell
 
 *front* is what joey waits for: it ends as the shell does. *keeper* lives until everything that the
-shell started has ended. It hears from joey by a socket: `G` lets it begin, `T` asks all inside to
-end, and the end of the socket, which also comes when joey dies, ends them at once. It answers `R`
-when the command itself runs, or `F` and a reason when it could not be confined.
+shell started has ended. It hears from joey by a socket: `G`, with a file that holds the plan, lets
+it begin, `T` asks all inside to end, and the end of the socket, which also comes when joey dies,
+ends them at once. It answers `R` when the command itself runs, together with the door to the
+network if there is one, or `F` and a reason when it could not be confined.
 
-It is started for each command, so nothing is imported here that takes long.
+One is started for each command, mostly ahead of time. When it is not, nothing that takes long to
+import must stand in the way.
 """
 
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found] # `signal` takes longer to load than we run
+import _socket
 import marshal
 import os
 import resource
 import select
-import stat
+import sys
 import time
 
+from joey.sandboxes.aftermath import Aftermath, Spared
+from joey.sandboxes.entrance import Entrance
 from joey.sandboxes.guard import Guard
 from joey.sandboxes.placeholders import Placeholders
-from joey.sandboxes.quota import limit_processes
+from joey.sandboxes.process_tree import descendants, send
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_STATUS = 9
-"""Where the first process inside says how the shell ended."""
 _POLL = 200
 """Milliseconds between two looks for orphans that have ended."""
 _TERM, _KILL = 15, 9
 _IGNORED = (1, 2, 3, _TERM)
 """Signals to the whole group are meant for the command, which gets its own."""
 _LONGEST_REASON = 2000
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-_PLACE = os.O_PATH | os.O_NOFOLLOW
+_MOST_SENTENCES = 20
 _LINGER = 0.1
 """Seconds in which what the shell has started may end as well, before it counts as left behind."""
+_SOON = 15
+"""Milliseconds; a plan that is not here by then is not for the person who waits now."""
+_DESCRIPTOR = 4
 _LAST = b"!"
 """Ends the last word of a keeper that is about to end itself."""
 
 
-def main(plan_fd: int, control: int) -> None:
-    with open(plan_fd, "rb") as file:
-        plan: dict[str, Any] = marshal.load(file)
+def main(control: int) -> None:
+    os.set_inheritable(control, False)  # it came to us by being inherited; the command is no heir
     for number in _IGNORED:
         _signal.signal(number, _signal.SIG_IGN)
-    if os.read(control, 1) != b"G":
-        os._exit(1)
+    plan = _await_plan(control)
+    if plan is None:
+        os._exit(0)
     ends, tells = os.pipe()
     if keeper := os.fork():
         os.close(tells)
@@ -64,6 +69,32 @@ def main(plan_fd: int, control: int) -> None:
     os.close(ends)
     Keeper(plan, control, tells).run()
     os._exit(0)
+
+
+def _await_plan(control: int) -> dict[str, Any] | None:
+    """What is to be run; None when joey wants nothing any more."""
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    if not poll.poll(_SOON):
+        _preload()
+    joey = _socket.socket(fileno=control)
+    try:
+        order, attached, *_ = joey.recvmsg(1, _socket.CMSG_SPACE(_DESCRIPTOR))
+    finally:
+        joey.detach()
+    if order != b"G" or not attached:
+        return None
+    with open(int.from_bytes(attached[0][2], sys.byteorder), "rb") as file:
+        plan: dict[str, Any] = marshal.load(file)
+        return plan
+
+
+def _preload() -> None:
+    """There is time: load what may be needed later."""
+    from joey.sandboxes import door, survey
+
+    assert door
+    survey.is_held("a name that has to be compared with all patterns")
 
 
 def _end_like(told: bytes) -> None:
@@ -88,12 +119,16 @@ def _silence() -> None:
 class Keeper:
     def __init__(self, plan: dict[str, Any], control: int, tells: int) -> None:
         self._plan = plan
-        self._control: int | None = control
+        self._control = control
         self._tells = tells
         self._is_full = plan["level"] == "full"
-        self._guard = Guard(plan["workspace"], plan["guarded"], plan["pinned"], plan["aside"])
         self._placeholders = Placeholders(plan["workspace"])
-        self._held: list[int] = []
+        guarded, pinned = plan["guarded"], plan["pinned"]
+        self._guard = Guard(
+            plan["workspace"], guarded, pinned, plan["aside"], Spared(plan["written"])
+        )
+        seen_to = {*guarded, *pinned, *plan["absent"], *plan["left_out"]}
+        self._aftermath = Aftermath(plan["workspace"], plan["folders"], seen_to)
         self._child = 0
         self._code: int | None = None
         """How the shell has ended; negative: by this signal."""
@@ -114,7 +149,7 @@ class Keeper:
             try:
                 self._end_all()
                 if self._is_full:
-                    self._guard.put_back()  # what was left behind may have made names since
+                    self._tidy()  # what was left behind may have made names since
             finally:
                 self._placeholders.drop()
             self._tell(_LAST)
@@ -125,20 +160,24 @@ class Keeper:
         """Where the command is heard of; None when it could not be confined."""
         status, ends = os.pipe()
         errors, complains = os.pipe()
-        mounts = self._occupy() + self._hold() if self._is_full else []
-        if not self._is_full:
-            from joey.sandboxes.kernel import adopt_orphans
-
-            adopt_orphans()
+        gate, opens = os.pipe()
+        entrance = Entrance(self._plan, self._placeholders)
         self._child = os.fork()
         if not self._child:
-            self._become(mounts, ends, complains)
-        os.close(ends)
-        os.close(complains)
-        if reason := self._failure(status, errors):
-            self._answer(b"F" + reason[:_LONGEST_REASON])
+            os.close(opens)
+            entrance.enter(ends, complains, gate)
+        for each in (ends, complains, gate):
+            os.close(each)
+        door, reason = None, self._failure(status, errors)
+        if not reason:
+            door, reason = self._door()
+        if reason:
+            self._answer(b"F" + reason[:_LONGEST_REASON], None)
+            os.close(opens)
             return None
-        self._answer(b"R")
+        self._answer(b"R", door)
+        os.write(opens, b"\n" if self._is_full and self._plan["port"] else b"")
+        os.close(opens)
         return status
 
     def _failure(self, status: int, errors: int) -> bytes:
@@ -152,74 +191,16 @@ class Keeper:
             return said
         return _read_all(errors) or b"it ended without a word"
 
-    def _occupy(self) -> list[str]:
-        plan, root = self._plan, self._plan["workspace"]
-        mounts = []
-        for name in plan["absent"]:
-            if self._placeholders.take(name):
-                mounts += [*plan["empty"], f"{root}/{name}"]
-        return mounts
+    def _door(self) -> tuple[int | None, bytes]:
+        """Where joey hears from inside who is to be reached, and why it cannot."""
+        if not self._plan["port"]:
+            return None, b""
+        from joey.sandboxes.door import open_door
 
-    def _hold(self) -> list[str]:
-        """Mount what is protected over itself. By descriptors, where bubblewrap can: a name may
-        lead elsewhere by the time it is looked up."""
-        plan, root = self._plan, self._plan["workspace"]
-        mounts = []
-        for option, names in (("--bind", plan["kept"]), ("--ro-bind", plan["held"])):
-            for name in names:
-                place = f"{root}/{name}"
-                if not plan["by_descriptor"]:
-                    mounts += [option, place, place]
-                elif (opened := _open_within(root, name)) is not None:
-                    self._held.append(opened)
-                    mounts += [f"{option}-fd", str(opened), place]
-        return [*mounts, *plan["again"]]
-
-    def _become(self, mounts: list[str], status: int, complains: int) -> None:
-        """Turn this process into the command."""
-        plan = self._plan
         try:
-            for number in _IGNORED:
-                _signal.signal(number, _signal.SIG_DFL)
-            limit_processes(plan["processes"])
-            for kind, most in plan["limits"]:
-                _, hard = resource.getrlimit(kind)
-                limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
-                resource.setrlimit(kind, (limit, limit))
-            if self._is_full:
-                self._enter_namespaces(mounts, status, complains)
-            else:
-                self._enter_rules()
-        except (OSError, ValueError) as error:
-            os.write(complains, str(error).encode(errors="replace"))
-        os._exit(127)
-
-    def _enter_namespaces(self, mounts: list[str], status: int, complains: int) -> None:
-        plan = self._plan
-        for descriptor in self._held:
-            os.set_inheritable(descriptor, True)
-        rules = os.memfd_create("rules", 0)
-        os.write(rules, plan["seccomp"])
-        os.lseek(rules, 0, os.SEEK_SET)
-        os.dup2(complains, 2)
-        filtered = ["--seccomp", str(rules)]
-        if status != _STATUS:
-            os.dup2(status, _STATUS)
-        else:
-            os.set_inheritable(status, True)
-        argv = [*plan["program"], *plan["views"], *mounts, *filtered, *plan["rest"], *plan["shell"]]
-        os.execv(argv[0], argv)
-
-    def _enter_rules(self) -> None:
-        from joey.sandboxes import kernel
-
-        plan = self._plan
-        os.setsid()
-        os.chdir(plan["cwd"])
-        kernel.restrict_files(plan["files"], plan["tcp"], plan["scopes"], plan["rules"])
-        kernel.drop_capabilities(plan["capabilities"])
-        kernel.filter_calls(plan["seccomp"])
-        os.execv(plan["shell"][0], plan["shell"])
+            return open_door(descendants(self._child)[0], self._plan["port"]), b""
+        except (OSError, IndexError) as error:
+            return None, f"no way to the network could be made: {error}".encode()
 
     # The middle
 
@@ -227,8 +208,7 @@ class Keeper:
         poll = select.poll()
         sources = [self._control, os.pidfd_open(self._child), *([status] if self._is_full else [])]
         for each in sources:
-            if each is not None:
-                poll.register(each, select.POLLIN)
+            poll.register(each, select.POLLIN)
         while self._child:
             for ready, _ in poll.poll(self._patience()):
                 if ready == self._control:
@@ -249,11 +229,10 @@ class Keeper:
         return None if self._is_full else _POLL
 
     def _obey(self, poll: select.poll) -> None:
-        assert self._control is not None
         order = os.read(self._control, 1)
         if order == b"T":
             self._asked = _TERM
-            _send(self._inside(), _TERM)
+            send(self._inside(), _TERM)
             return
         poll.unregister(self._control)
         self._end_all()
@@ -264,7 +243,9 @@ class Keeper:
         if not said:
             poll.unregister(status)
         if self._heard.endswith(b"\n") and self._code is None:
-            code = int(self._heard)
+            # A command can write here too, and only lies about its own end.
+            said, self._heard = self._heard.strip(), b""
+            code = int(said) if said.isdigit() else 255
             # The first process inside only knows the shell's way of telling a signal.
             self._shell_ended(-self._asked if self._asked and code == 128 + self._asked else code)
 
@@ -284,9 +265,17 @@ class Keeper:
     def _shell_ended(self, code: int) -> None:
         self._code = code
         self._ended_at = time.monotonic()
-        for sentence in self._guard.put_back():
+        for sentence in self._tidy():
             _say(self._output, f"[joey: {sentence}]\n")
         os.close(self._output)
+
+    def _tidy(self) -> list[str]:
+        """Undo what was done to protected names; sentences about it."""
+        told = self._guard.put_back()
+        told += filter(None, map(self._guard.remove, self._aftermath.appeared()))
+        if len(told) > _MOST_SENTENCES:
+            told[_MOST_SENTENCES:] = [f"{len(told) - _MOST_SENTENCES} more of that kind."]
+        return told
 
     def _tell(self, last: bytes) -> None:
         """Let the front end like the shell."""
@@ -300,19 +289,19 @@ class Keeper:
     def _inside(self) -> list[int]:
         """What the command has started, without what we need to hold it."""
         if not self._is_full:
-            return _descendants(os.getpid())
-        first = _descendants(self._child)[:1]
-        return _descendants(first[0]) if first else []
+            return descendants(os.getpid())
+        first = descendants(self._child)[:1]
+        return descendants(first[0]) if first else []
 
     def _end_all(self) -> None:
         self._asked = _KILL
         if self._is_full:
             if self._child:
-                _send([self._child], _KILL)
+                send([self._child], _KILL)
             self._wait_for_all()
             return
-        while self._child and (found := _descendants(os.getpid())):
-            _send(found, _KILL)
+        while self._child and (found := descendants(os.getpid())):
+            send(found, _KILL)
             self._wait_for_all()
 
     def _wait_for_all(self) -> None:
@@ -322,58 +311,20 @@ class Keeper:
             self._reap()
             if self._child == before:
                 select.select((), (), (), 0.005)
-                _send(_descendants(os.getpid()), _KILL)
+                send(descendants(os.getpid()), _KILL)
 
-    def _answer(self, words: bytes) -> None:
-        assert self._control is not None
+    def _answer(self, words: bytes, attached: int | None) -> None:
+        joey = _socket.socket(fileno=self._control)
+        rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS)
+        number = b"" if attached is None else attached.to_bytes(_DESCRIPTOR, sys.byteorder)
         try:
-            os.write(self._control, words)
-        except BrokenPipeError:
+            joey.sendmsg([words], [(*rights, number)] if number else [])
+        except OSError:
             pass  # joey is gone; the end of the socket says so again.
-
-
-def _open_within(root: str, path: str) -> int | None:
-    """Without following a link; None when it went away, or has become one."""
-    folder = os.open(root, _FOLDER)
-    try:
-        for name in path.split("/"):
-            inner = os.open(name, _PLACE, dir_fd=folder)
-            os.close(folder)
-            folder = inner
-    except OSError:
-        os.close(folder)
-        return None
-    if stat.S_ISLNK(os.fstat(folder).st_mode):
-        os.close(folder)
-        return None
-    return folder
-
-
-def _descendants(pid: int) -> list[int]:
-    """Nearest first; zombies are left out."""
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-        except OSError:
-            continue  # It ended meanwhile.
-        if fields[0] not in (b"Z", b"X"):
-            children.setdefault(int(fields[1]), []).append(int(name))
-    found = list(children.get(pid, ()))
-    for each in found:
-        found += children.get(each, ())
-    return found
-
-
-def _send(pids: list[int], number: int) -> None:
-    for pid in pids:
-        try:
-            os.kill(pid, number)
-        except OSError:
-            continue  # It ended meanwhile.
+        finally:
+            joey.detach()
+            if attached is not None:
+                os.close(attached)
 
 
 def _say(descriptor: int, text: str) -> None:

@@ -5,7 +5,9 @@ Used in the process that becomes the command, so nothing is imported here that t
 
 from __future__ import annotations
 
+# ruff: noqa: PTH116 (`pathlib` takes longer, to load and to use)
 import ctypes
+import fcntl
 import os
 import stat
 
@@ -17,6 +19,7 @@ _BOUNDING_DROP, _AMBIENT, _AMBIENT_CLEAR = 24, 47, 4
 _SET_SUBREAPER, _NO_NEW_PRIVILEGES = 36, 38
 _CAPABILITY_VERSION = 0x20080522
 _LAST_CAPABILITY = 63
+_OWNER_OF_NAMESPACE, _NEW_USERS, _NEW_NETWORK = 0xB701, 0x10000000, 0x40000000
 
 
 class _Ruleset(ctypes.Structure):
@@ -49,6 +52,15 @@ def landlock_version() -> int:
 def adopt_orphans() -> None:
     """Descendants whose parents end become children of this process."""
     _check(_libc.prctl(_SET_SUBREAPER, 1, 0, 0, 0), "adopt processes")
+
+
+def join_network(pid: int) -> None:
+    """Go where another process has its network. The one who made its namespace of users may."""
+    network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    owner = fcntl.ioctl(network, _OWNER_OF_NAMESPACE)
+    if not os.path.samestat(os.fstat(owner), os.stat("/proc/self/ns/user")):
+        _check(_libc.setns(owner, _NEW_USERS), "join its users")
+    _check(_libc.setns(network, _NEW_NETWORK), "join its network")
 
 
 def restrict_files(files: int, tcp: int, scopes: int, rules: list[tuple[str, int]]) -> None:

@@ -13,6 +13,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+from joey.errors import ToolError
 from joey.ports.sandbox import Level
 from joey.sandboxes import seccomp
 from joey.sandboxes.held import Held
@@ -32,6 +33,11 @@ _DEVICES = ("null", "zero", "full", "random", "urandom")
 _TCP = 0b11
 _SCOPES = 0b11
 """No abstract sockets of others, no signals to others."""
+_NO_HOSTS = (
+    "sandboxNetwork names hosts, and the sandbox of this machine (level landlock) can only close or"
+    " open the whole network, so the command was not run. Tell the user: bubblewrap makes it"
+    " possible (see `joey doctor`); otherwise sandboxNetwork has to be off or all."
+)
 _CAPABILITIES_OF_OWNERS = 0b11111
 """CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID."""
 
@@ -77,6 +83,8 @@ class Landlock:
         self, layout: Layout, held: Held, shell: Sequence[bytes], cwd: Path, network: str
     ) -> dict[str, Any]:
         """What the keeper needs to know."""
+        if network == "hosts":
+            raise ToolError(_NO_HOSTS)
         version = self.version
         is_scoped = version >= _SCOPES_SINCE
         spared = () if is_scoped else (os.getpid(),)
@@ -93,6 +101,8 @@ class Landlock:
             "capabilities": _kept_capabilities(layout.workspace),
             "guarded": [*held.present, *held.absent, *held.undone],
             "pinned": list(held.pinned),
+            "absent": [],
+            "port": 0,
         }
 
     def environment(self, layout: Layout) -> dict[str, str]:

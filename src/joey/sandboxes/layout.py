@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from joey.sandboxes.held import Held, find_held
 from joey.sandboxes.session import Session
+from joey.sandboxes.survey import Folder
 
 _HIDDEN = ("/home", "/root", "/run", "/var/run", "/mnt", "/media")
 _VISIBLE_AGAIN = ("/run/systemd/resolve", "/run/current-system", "/run/opengl-driver")
@@ -104,13 +105,14 @@ def make_layout(session: Session, temp: Path) -> Layout:
     return Layout(workspace=workspace, views=_ordered(views), temp=temp, home=home)
 
 
-def held_in(session: Session, layout: Layout) -> Held:
+def held_in(session: Session, layout: Layout, folders: dict[str, Folder]) -> Held:
     """Protected names as they are now, but for those that are hidden, or that the person has
     opened."""
     workspace = layout.workspace
-    opened = {_named(each, workspace, layout.home) for each in session.writable}
-    hidden = {path for path, view in layout.views.items() if view is View.HIDDEN}
-    return find_held(workspace, session.protects, frozenset(opened | hidden))
+    left_out = {_named(each, workspace, layout.home) for each in session.writable}
+    left_out |= {path for path, view in layout.views.items() if view is View.HIDDEN}
+    inside = (path for path in left_out if workspace in path.parents)
+    return find_held(workspace, folders, frozenset(str(p.relative_to(workspace)) for p in inside))
 
 
 def _ordered(views: dict[Path, View]) -> dict[Path, View]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import resource
 import shutil
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
+from joey.core.protected import is_protected
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.ports.sandbox import Level, Sandbox, SandboxReport
@@ -23,8 +26,14 @@ from joey.sandboxes.session import Session
 if TYPE_CHECKING:
     from joey.sandboxes.control_group import ControlGroup
     from joey.sandboxes.held import Held
+    from joey.sandboxes.host_proxy import HostProxy
+    from joey.sandboxes.keeper_process import KeeperProcess
     from joey.sandboxes.layout import Layout
     from joey.sandboxes.leash import KeeperLeash
+    from joey.sandboxes.spares import Spares
+    from joey.sandboxes.survey import Folder, Survey
+
+log = logging.getLogger(__name__)
 
 _LONGEST_ARGUMENT = 128 * 1024
 """What the kernel takes as one argument."""
@@ -32,6 +41,8 @@ _CACHES = {"npm_config_cache": "npm", "GOCACHE": "go-build", "UV_CACHE_DIR": "uv
 """Caches that tools cannot do without writing: they get one of the task's own."""
 _MEGABYTE = 1024**2
 _PREFIX = "joey-commands-"
+_WRITTEN = "written"
+"""A list of what joey's own tools have written under protected names; commands do not see it."""
 _LONG_AGO = 24 * 3600
 _LAYOUT_SECONDS = 60.0
 """Homes and systems seldom change; how they are seen need not be worked out for each command."""
@@ -88,6 +99,10 @@ class LocalSandbox:
         self._group: ControlGroup | None = None
         self._known: Layout | None = None
         self._known_until = 0.0
+        self._looking = threading.Lock()
+        self._survey: Survey | None = None
+        self._has_warned = False
+        self._spares: Spares | None = None
 
     async def probe(self) -> SandboxReport:
         return (await self._find()).report
@@ -100,12 +115,22 @@ class LocalSandbox:
             if self._settings.sandbox == "required":
                 raise ToolError(f"Commands may run in a sandbox only. {why_none(found.report)}")
             return None
-        return await asyncio.to_thread(self.lead, found.confinement, shell, cwd, env)
+        spares, proxy = self._companions()
+        spares.begin()
+        return await asyncio.to_thread(
+            self.lead, found.confinement, shell, cwd, env, spares.take, proxy
+        )
 
     def lead(
-        self, confinement: Confinement, shell: Sequence[str], cwd: Path, env: Mapping[str, str]
+        self,
+        confinement: Confinement,
+        shell: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        keeper: Callable[[], Awaitable[KeeperProcess]],
+        proxy: HostProxy | None = None,
     ) -> KeeperLeash:
-        """How to start `shell` with this confinement."""
+        """How to start `shell` with this confinement, by a keeper that waits."""
         # A task that runs no command does without these.
         from joey.sandboxes.layout import View, held_in
         from joey.sandboxes.leash import KeeperLeash
@@ -119,11 +144,14 @@ class LocalSandbox:
                 f"{cwd} is outside of what the sandbox shows to commands. Work in the workspace,"
                 " or ask the user to name the folder in sandboxReadable or sandboxWritable."
             )
-        network = str(self._settings.sandbox_network)
-        held = held_in(self._session, layout)
+        network = "hosts" if proxy is not None else str(self._settings.sandbox_network)
+        held = held_in(self._session, layout, self._surveyed(layout.workspace))
         plan = confinement.plan(layout, held, _encoded(shell), where, network)
         plan |= {
             "workspace": str(layout.workspace),
+            "folders": held.folders,
+            "left_out": list(held.left_out),
+            "written": str(self._private() / _WRITTEN),
             "aside": str(self._session.joey_home / "put-aside" / str(time.time_ns())),
             "processes": max(self._settings.sandbox_max_processes, 0),
             "limits": _limits(self._settings),
@@ -131,9 +159,23 @@ class LocalSandbox:
         caches = {name: f"/{place}" for name, place in _CACHES.items() if name not in env}
         given = confinement.environment(layout)
         added = given | {name: given["TMPDIR"] + place for name, place in caches.items()}
-        return KeeperLeash(plan, {**env, **added}, self._counted())
+        plan["env"] = {**env, **added, **(proxy.environment if proxy is not None else {})}
+        return KeeperLeash(plan, keeper, proxy)
 
-    def close(self) -> None:
+    def spare(self, path: Path) -> None:
+        if self._temp is None or not is_protected(str(path)):
+            return
+        found = path.lstat()
+        with (self._temp / _WRITTEN).open("a", encoding="ascii") as record:
+            record.write(f"{found.st_ino} {found.st_ctime_ns}\n")
+
+    async def close(self) -> None:
+        if self._spares is not None:
+            await self._spares.close()
+        await asyncio.to_thread(self.tidy_up)
+
+    def tidy_up(self) -> None:
+        """Remove what belongs to the task."""
         if self._temp is not None:
             shutil.rmtree(self._temp, ignore_errors=True)
             self._temp = None
@@ -153,6 +195,34 @@ class LocalSandbox:
         if self._group is None and self._settings.sandbox_max_processes > 0:
             self._group = make_group(self._settings.sandbox_max_processes)
         return self._group
+
+    def _companions(self) -> tuple[Spares, HostProxy | None]:
+        """What a command needs outside of its sandbox."""
+        from joey.sandboxes.host_proxy import make_proxy
+        from joey.sandboxes.spares import Spares
+
+        if self._spares is None:
+            self._spares = Spares(self._counted)
+        hosts = self._settings.sandbox_network
+        return self._spares, None if isinstance(hosts, str) else make_proxy(
+            hosts, self._session.env
+        )
+
+    def _surveyed(self, workspace: Path) -> dict[str, Folder]:
+        from joey.sandboxes.survey import MOST_FOLDERS, Survey
+
+        with self._looking:
+            if self._survey is None:
+                self._survey = Survey(str(workspace))
+            found = self._survey.look()
+            if not self._survey.is_complete and not self._has_warned:
+                self._has_warned = True
+                log.warning(
+                    "the workspace has more than %d folders: protected names in those that lie"
+                    " deepest are not held against commands",
+                    MOST_FOLDERS,
+                )
+            return found
 
     def _layout(self) -> Layout:
         from joey.sandboxes.layout import make_layout

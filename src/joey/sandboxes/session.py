@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -15,8 +15,6 @@ class Session(Struct, frozen=True):
     workspace: Path
     joey_home: Path
     env: Mapping[str, str]
-    protects: Callable[[str], bool]
-    """Whether a name in the workspace configures something that runs later."""
     readable: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
 

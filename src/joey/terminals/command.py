@@ -207,6 +207,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self._intake.feed(data)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self._take_notes()
         self._intake.close()
         self._settle()
 
@@ -246,8 +247,15 @@ class LocalCommand(asyncio.SubprocessProtocol):
                 return
         loop.call_later(_SETTLE, self._settle)
 
+    def _take_notes(self) -> None:
+        """What was refused to the command belongs to what it says."""
+        if self.leash is not None and self._intake.is_open:
+            for note in self.leash.notes():
+                self._intake.feed(f"[joey: {note}]\n".encode())
+
     def _finish(self, left_running: bool) -> CommandEnd:
         if self._end is None:
+            self._take_notes()
             self.in_background = self.in_background or left_running
             self._end = _end(self._returncode, self._killed, left_running)
             self._over.set()

@@ -83,7 +83,7 @@ class LocalTerminal:
             # Children that were sent to the background with their output elsewhere.
             await end_processes(lambda: find_processes(self._mark), self._kill_grace)
             if self._sandbox is not None:
-                await asyncio.to_thread(self._sandbox.close)
+                await self._sandbox.close()
         self._forget()
 
     def _forget(self) -> None:
@@ -96,21 +96,20 @@ class LocalTerminal:
         env = {**self._env, MARK: f"{self._outer_marks}:{mark}".lstrip(":")}
         shell = (*self._shell, running.command)
         try:
-            leash = await self._leash(shell, running.cwd, env)
-            running.leash = leash
+            running.leash = await self._leash(shell, running.cwd, env)
+            if running.leash is not None:
+                await running.leash.start(running)
+                return
             await asyncio.get_running_loop().subprocess_exec(
                 lambda: running,
-                *(shell if leash is None else leash.argv),
+                *shell,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 cwd=running.cwd,
-                env=env if leash is None else leash.env,
-                pass_fds=() if leash is None else leash.fds,
+                env=env,
                 start_new_session=True,
             )
-            if leash is not None:
-                await leash.started(running.pid)
         except (OSError, ValueError) as error:
             running.abandon()
             raise ToolError(_why_not(running, error)) from error

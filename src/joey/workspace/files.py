@@ -48,7 +48,8 @@ T = TypeVar("T")
 class LocalFiles:
     """Files of this machine, as seen from one workspace."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, on_written: Callable[[Path], None] | None = None) -> None:
+        """`on_written` hears of each file that was written here."""
         try:
             self.root = root.resolve(strict=True)
         except (OSError, RuntimeError) as error:
@@ -59,6 +60,7 @@ class LocalFiles:
             raise WorkspaceError(f"{root!r} cannot be used as a workspace: its name is not UTF-8.")
         self.rules = IgnoreRules(self.root)
         self._aliases = Aliases(self.root)
+        self._on_written = on_written
 
     def resolve(self, path: str) -> Place:
         """Where a path leads. Relative ones start at the workspace; `~` is a name like others.
@@ -132,6 +134,8 @@ class LocalFiles:
         with _translated("write", place):
             mode = None if like is None else _mode(like.path)
             await _run(len(data), lambda: _replace(place, data, mode))
+            if self._on_written is not None:
+                self._on_written(place.path)
 
     async def remove(self, place: Place) -> None:
         with _translated("delete", place):

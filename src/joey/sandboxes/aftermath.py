@@ -1,0 +1,118 @@
+"""Protected names that were not there before a command, anywhere in its workspace.
+
+A folder that has not been changed since holds none. What was moved with the folder that it lies in
+is what it was, and stays.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: PTH101, PTH116, PTH123 (`pathlib` takes longer, to load and to use)
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from joey.sandboxes.survey import Folder, Name
+
+
+class Aftermath:
+    def __init__(self, root: str, known: dict[str, Folder], left_out: set[str]) -> None:
+        """`left_out` are paths that others see to, or that the person has opened."""
+        self._root = root
+        self._known = known
+        self._left_out = left_out
+        self._identities = {
+            (inode, changed) for folder in known.values() for _, inode, changed in folder[3]
+        }
+
+    def appeared(self) -> list[str]:
+        """Paths below the root, those above before those below."""
+        found: list[str] = []
+        pending = [""]
+        for path in pending:  # grows while it is walked
+            place = f"{self._root}/{path}" if path else self._root
+            try:
+                seen = os.stat(place, follow_symlinks=False)
+                if not stat.S_ISDIR(seen.st_mode):
+                    continue
+                prefix = f"{path}/" if path else ""
+                known = self._known.get(path)
+                if known is not None and known[1] != seen.st_ino:
+                    known = None  # another folder stands in its place
+                if known is not None and known[0] == seen.st_ctime_ns:
+                    pending += [prefix + each for each in known[2]]
+                    continue
+                folders, names = self._read(place, prefix, known[3] if known else ())
+            except OSError:
+                continue  # It went away.
+            pending += folders
+            found += names
+        return found
+
+    def _read(
+        self, place: str, prefix: str, known: tuple[Name, ...]
+    ) -> tuple[list[str], list[str]]:
+        from joey.sandboxes.survey import HEAVY, is_held  # takes its time, and is seldom needed
+
+        before = {name: inode for name, inode, _ in known}
+        folders: list[str] = []
+        names: list[str] = []
+        with _opened_up(place) as entries:
+            for entry in entries:
+                if is_held(entry.name):
+                    path = prefix + entry.name
+                    is_old = before.get(entry.name) == entry.inode() or self._is_known(entry)
+                    if path not in self._left_out and not is_old:
+                        names.append(path)
+                elif entry.name not in HEAVY and entry.is_dir(follow_symlinks=False):
+                    folders.append(prefix + entry.name)
+        return folders, names
+
+    def _is_known(self, entry: os.DirEntry[str]) -> bool:
+        found = entry.stat(follow_symlinks=False)
+        return (found.st_ino, found.st_ctime_ns) in self._identities
+
+
+def _opened_up(place: str) -> Any:
+    """Also a folder that a command has closed to its owner."""
+    try:
+        return os.scandir(place)
+    except PermissionError:
+        folder = os.open(place, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY)
+        try:
+            mode = os.fstat(folder).st_mode
+            os.chmod(f"/proc/self/fd/{folder}", mode & 0o7777 | 0o700)
+        finally:
+            os.close(folder)
+        return os.scandir(place)
+
+
+class Spared:
+    """What joey has written itself, with leave: a file with lines of inode, time and path."""
+
+    def __init__(self, record: str) -> None:
+        self._record = record
+
+    def covers(self, place: str) -> bool:
+        """Whether all that is there is as joey has written it."""
+        written = self._read()
+        return bool(written) and _all_files(place, lambda *file: file in written)
+
+    def _read(self) -> set[tuple[int, int]]:
+        try:
+            with open(self._record, encoding="ascii") as file:
+                lines = [line.split() for line in file]
+        except OSError:
+            return set()  # It has written nothing.
+        return {(int(line[0]), int(line[1])) for line in lines if len(line) == 2}
+
+
+def _all_files(place: str, holds: Callable[[int, int], bool]) -> bool:
+    found = os.stat(place, follow_symlinks=False)
+    if not stat.S_ISDIR(found.st_mode):
+        return stat.S_ISREG(found.st_mode) and holds(found.st_ino, found.st_ctime_ns)
+    with os.scandir(place) as entries:
+        return all(_all_files(entry.path, holds) for entry in entries)
