@@ -124,28 +124,40 @@ async def test_a_recalled_command_does_not_open_the_list() -> None:
         assert person.text == "first"
 
 
-async def test_typing_goes_on_while_files_are_being_looked_for() -> None:
-    class Slow:
-        """Finds nothing before it is let."""
+class Slow:
+    """Finds nothing for `abc` before it is let."""
 
-        def __init__(self) -> None:
-            self.found = asyncio.Event()
-            self.asked = asyncio.Event()
+    def __init__(self) -> None:
+        self.found = asyncio.Event()
+        self.asked = asyncio.Event()
 
-        def commands(self) -> Sequence[Offer]:
-            return COMMANDS
+    def commands(self) -> Sequence[Offer]:
+        return COMMANDS
 
-        async def files(self, typed: str) -> Sequence[str]:
-            if typed == "abc":
-                self.asked.set()
+    async def files(self, typed: str) -> Sequence[str]:
+        if typed == "abc":
+            self.asked.set()
             await self.found.wait()
-            return [f"{typed}.py"]
+        return [f"{typed}.py"]
 
+
+async def test_typing_goes_on_while_files_are_being_looked_for() -> None:
     offers = Slow()
     async with writing(offers=offers) as person, asyncio.timeout(20):
         person.hurry(*"@abc")
         await offers.asked.wait()
-        assert (person.text, person.offered) == ("@abc", [])
+        assert person.text == "@abc"
         offers.found.set()
         await person.settle()
         assert person.offered == ["abc.py"]
+
+
+async def test_a_list_that_was_closed_is_not_opened_by_what_is_found_later() -> None:
+    offers = Slow()
+    async with writing(offers=offers) as person, asyncio.timeout(20):
+        await person.press(*"@ab")
+        person.hurry("c", "escape")
+        await offers.asked.wait()
+        offers.found.set()
+        await person.settle()
+        assert (person.text, person.offered, person.app.escaped) == ("@abc", [], 0)

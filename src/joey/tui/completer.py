@@ -39,6 +39,8 @@ class Completer:
         self._whole: str | None = None
         """A text that came as a whole: nothing is offered before it is changed."""
         self._found_for: Wanted | None = None
+        self._is_dismissed = False
+        """Nothing is offered for what is wanted now."""
         self._key_to_do = ""
         """Pressed while the list was that of something typed before."""
 
@@ -55,6 +57,7 @@ class Completer:
         if now == self._wanted:
             return
         self._wanted = now
+        self._is_dismissed = False
         self._key_to_do = ""
         match now:
             case None:
@@ -71,7 +74,7 @@ class Completer:
         except JoeyError as error:
             log.info("no files can be offered: %s", error)
             paths = ()
-        if sought != self._wanted:
+        if sought != self._wanted or self._is_dismissed:
             return ""
         self._open(sought, mention_choices(sought.typed, paths))
         key = self._key_to_do
@@ -85,6 +88,7 @@ class Completer:
         """Nothing is offered until something else is typed; `whole`: the text was just loaded."""
         self._whole = self._entry.text if whole else None
         self._wanted = None if whole else self._wanted_here()
+        self._is_dismissed = True
         self._choices.close()
 
     def _wanted_here(self) -> Wanted | None:
