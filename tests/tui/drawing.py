@@ -25,8 +25,8 @@ def piece_lines(pieces: Iterable[Piece], width: int = 40) -> list[str]:
 
 
 def block_lines(block: Block, width: int = 40, *, whole: bool = False) -> list[str]:
-    look = Look(width, PALETTE, whole)
-    return [block.strip(y, look).text.rstrip() for y in range(block.gap, block.height(look))]
+    look = Look(width + 1, PALETTE, whole)
+    return [block.strip(y, look).text[1:].rstrip() for y in range(block.gap, block.height(look))]
 
 
 class Theatre(App[None]):
@@ -46,7 +46,7 @@ class Theatre(App[None]):
 def screen_lines(conversation: Conversation) -> list[str]:
     """What is in sight."""
     height = conversation.size.height
-    return [conversation.render_line(y).text.rstrip() for y in range(height)]
+    return [conversation.render_line(y).text[1:].rstrip() for y in range(height)]
 
 
 def all_lines(conversation: Conversation) -> list[str]:
@@ -56,7 +56,7 @@ def all_lines(conversation: Conversation) -> list[str]:
     while True:
         top = conversation.scroll_offset.y
         for y in range(conversation.size.height):
-            lines[top + y] = conversation.render_line(y).text.rstrip()
+            lines[top + y] = conversation.render_line(y).text[1:].rstrip()
         conversation.action_page_down()
         if conversation.scroll_offset.y == top:
             break

@@ -199,7 +199,7 @@ async def test_text_is_selected_with_the_mouse_and_copied() -> None:
         await pilot.hover(offset=(7, 2))
         await pilot.mouse_up(offset=(7, 2))
         assert app.screen.get_selected_text() == "two three\n\n你好 fo"
-        assert app.conversation.get_selection(Selection(None, Offset(3, 0))) == ("one", "\n")
+        assert app.conversation.get_selection(Selection(None, Offset(4, 0))) == ("one", "\n")
 
 
 async def test_many_events_lead_to_one_frame() -> None:

@@ -35,10 +35,10 @@ async def workshop(tmp_path: Path) -> AsyncIterator[Workshop]:
 
 
 def picture(story: Story, *, whole: bool = False, width: int = 60) -> list[str]:
-    look = Look(width, PALETTE, whole)
+    look = Look(width + 1, PALETTE, whole)
     lines: list[str] = []
     for block in story.blocks:
-        lines += [block.strip(y, look).text.rstrip() for y in range(block.height(look))]
+        lines += [block.strip(y, look).text[1:].rstrip() for y in range(block.height(look))]
     return lines
 
 

@@ -7,11 +7,11 @@ Many events between two frames lead to one refresh, of the lines that changed.
 
 from __future__ import annotations
 
+import gc
 import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.segment import Segment
-from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
@@ -23,8 +23,9 @@ from joey.core.events import Event
 from joey.core.revisions import TaskRewound
 from joey.tui.blocks.block import Block, Look
 from joey.tui.blocks.heights import Heights
-from joey.tui.blocks.palette import HUES, Palette
+from joey.tui.blocks.palette import Palette
 from joey.tui.blocks.words import error, note, shown
+from joey.tui.conversation_colours import COMPONENTS, STYLESHEET, palette_of
 from joey.tui.selected_text import highlighted, selected_text
 from joey.tui.story import Story
 
@@ -37,47 +38,23 @@ FRAME = 1 / 25
 """Seconds between two frames while something grows."""
 MOST_DRAWN = 300
 """Blocks whose lines are kept."""
+LONG = 500
+"""Blocks of a past that is worth an effort."""
 MORE_BELOW = " ↓ more below (End) "
+
+
+def let_rest() -> None:
+    """What is there now is going to stay: the collector need not look at all of it every other
+    second, which would be felt at the keyboard."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 class Conversation(ScrollView, can_focus=True):
     ALLOW_SELECT = True
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"conversation--{hue}" for hue in HUES} | {
-        "conversation--more"
-    }
-    DEFAULT_CSS = """
-    Conversation {
-        background: $background;
-        color: $foreground;
-        overflow-x: hidden;
-        overflow-y: scroll;
-        scrollbar-size-vertical: 1;
-        padding: 0 1;
-        & .conversation--person { color: $primary; }
-        & .conversation--heading { color: $text-primary; }
-        & .conversation--code { color: $text-accent; }
-        & .conversation--link { color: $text-primary; }
-        & .conversation--quote { color: $foreground 60%; text-style: italic; }
-        & .conversation--mark { color: $primary; }
-        & .conversation--path { color: $text-primary; }
-        & .conversation--muted { color: $foreground 60%; }
-        & .conversation--added { color: $text-success; }
-        & .conversation--removed { color: $text-error; }
-        & .conversation--added-word { color: $text-success; text-style: bold underline; }
-        & .conversation--removed-word { color: $text-error; text-style: bold underline; }
-        & .conversation--hunk { color: $text-secondary; }
-        & .conversation--error { color: $text-error; }
-        & .conversation--warning { color: $text-warning; }
-        & .conversation--success { color: $text-success; }
-        & .conversation--keyword { color: $text-primary; text-style: bold; }
-        & .conversation--string { color: $text-success; }
-        & .conversation--comment { color: $foreground 60%; text-style: italic; }
-        & .conversation--number { color: $text-warning; }
-        & .conversation--function { color: $text-accent; }
-        & .conversation--builtin { color: $text-secondary; }
-        & .conversation--more { background: $primary; color: $background; }
-    }
-    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
+    DEFAULT_CSS = STYLESHEET
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "scroll_up", show=False),
         Binding("down", "scroll_down", show=False),
@@ -110,6 +87,8 @@ class Conversation(ScrollView, can_focus=True):
         self._session = session
         self._story.begin(session)
         self._start_over()
+        if len(self._story.blocks) > LONG:
+            self.call_after_refresh(let_rest)
 
     def hear(self, teller: Session, event: Event) -> None:
         if isinstance(event, TaskRewound):
@@ -166,7 +145,7 @@ class Conversation(ScrollView, can_focus=True):
 
     def scroll_end(self, **how: Any) -> None:
         """Where the end is, is only known when it is measured: that it is wanted, is kept."""
-        self._follows = True
+        self._follow(True)
         self._settle()
         self.refresh()
 
@@ -180,13 +159,20 @@ class Conversation(ScrollView, can_focus=True):
         """Something was told that is not drawn yet."""
         return self._frame_is_due
 
+    def _follow(self, follows: bool) -> None:
+        """A scrollbar is of use to somebody who looks back; else it is only one more thing to
+        draw for each line that comes."""
+        if follows != self._follows:
+            self._follows = follows
+            self.styles.scrollbar_size_vertical = 0 if follows else 1
+
     def _move(self, lines: int) -> None:
         self.scroll_to(y=self.scroll_offset.y + lines, animate=False, force=True)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         if not self._is_settling and round(old_value) != round(new_value):
             self._settle(self._held(round(new_value)))
-            self._follows = self.scroll_offset.y >= self.max_scroll_y
+            self._follow(self.scroll_offset.y >= self.max_scroll_y)
         super().watch_scroll_y(old_value, self.scroll_y)
 
     def _held(self, y: int) -> tuple[int, int]:
@@ -285,12 +271,12 @@ class Conversation(ScrollView, can_focus=True):
         starts = [self._heights.top(place) + self._story.blocks[place].fresh for place in places]
         start = max(0, min(starts, default=0) - self.scroll_offset.y)
         if starts and start < self.size.height:
-            self.refresh(Region(0, start, self._room, self.size.height - start))
+            self.refresh(Region(0, start, self.size.width, self.size.height - start))
 
     def _start_over(self) -> None:
         """Other blocks: estimate them, and go to the end."""
         self._drawn.clear()
-        self._follows = True
+        self._follow(True)
         self._lay_out_anew()
 
     def _lay_out_anew(self) -> None:
@@ -299,7 +285,7 @@ class Conversation(ScrollView, can_focus=True):
             return
         held = None if self._follows else self._heights.find(self.scroll_offset.y)
         if self._look is None or self._look.width != self._room or self._is_other():
-            palette = self._palette or self._new_palette()
+            palette = self._palette or palette_of(self)
             self._palette = palette
             self._look = Look(self._room, palette, self._whole)
         self._story.take_changes()
@@ -322,8 +308,8 @@ class Conversation(ScrollView, can_focus=True):
 
     @property
     def _room(self) -> int:
-        """Columns, without those of the scrollbar."""
-        return self.scrollable_content_region.width
+        """Columns, without that of the scrollbar."""
+        return self.size.width - 1
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
@@ -331,33 +317,33 @@ class Conversation(ScrollView, can_focus=True):
             self.call_later(self._take_colours)
 
     def _take_colours(self) -> None:
-        palette = self._new_palette()
+        palette = palette_of(self)
         if palette != self._palette:
             self._palette = palette
             self._lay_out_anew()
 
-    def _new_palette(self) -> Palette:
-        return Palette(self.rich_style, {hue: self._hue(hue) for hue in HUES})
-
-    def _hue(self, name: str) -> Style:
-        """A colour on the background of the widget; one that shines through is mixed with it."""
-        styles = self.get_component_styles(f"conversation--{name}")
-        colour = styles.color
-        if colour.ansi is not None:
-            return Style(color=colour.rich_color, dim=colour.a < 1) + styles.text_style
-        mixed = self.background_colors[1] + colour
-        return Style(color=mixed.rich_color) + styles.text_style
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """As all widgets do it, but for one without borders: a line that was drawn before is the
+        same strip again, with all that was computed for it."""
+        filters, background = self.get_line_filters(), self.background_colors[1]
+        strips: list[Strip] = []
+        for y in crop.line_range:
+            strip = self.render_line(y)
+            for line_filter in filters:
+                strip = strip.apply_filter(line_filter, background)
+            strips.append(strip.crop(*crop.column_span))
+        return strips
 
     def render_line(self, y: int) -> Strip:
-        width, look = self._room, self._look
-        line = self.scroll_offset.y + y
+        look, line = self._look, self.scroll_offset.y + y
         if look is None or line >= self._heights.total:
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(self.size.width, self.rich_style)
         strip = self._line(line, look)
         if (selection := self.text_selection) is not None:
             style = self.screen.get_component_rich_style("screen--selection")
             strip = highlighted(strip, selection.get_span(line), style)
-        strip = strip.crop_extend(0, width, look.palette.style("")).apply_offsets(0, line)
+        ground = look.palette.style("")
+        strip = strip.crop_extend(0, self.size.width, ground).apply_offsets(0, line)
         if y == self.size.height - 1 and not self._follows:
             strip = self._with_hint(strip)
         return strip
@@ -377,7 +363,8 @@ class Conversation(ScrollView, can_focus=True):
         style = self.get_component_rich_style("conversation--more")
         hint = Segment(MORE_BELOW[: self._room], style)
         kept = strip.crop(0, self._room - len(hint.text))
-        return Strip([*kept, hint], self._room)
+        rest = strip.crop(self._room, self.size.width)
+        return Strip([*kept, hint, *rest], self.size.width)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The text that is selected, and what ends it."""

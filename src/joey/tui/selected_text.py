@@ -9,6 +9,9 @@ from rich.style import Style
 from textual.selection import Selection
 from textual.strip import Strip
 
+MARGIN = 1
+"""The column left of the text, which is nobody's."""
+
 
 def highlighted(strip: Strip, span: tuple[int, int] | None, style: Style) -> Strip:
     """The strip with its characters from the first to before the second in this style."""
@@ -38,5 +41,5 @@ def selected_text(selection: Selection, lines: int, line: Callable[[int], Strip]
             continue
         start, end = span
         text = line(number).text
-        texts.append(text[start : len(text) if end < 0 else end].rstrip())
+        texts.append(text[max(start, MARGIN) : len(text) if end < 0 else end].rstrip())
     return "\n".join(texts)

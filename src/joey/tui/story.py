@@ -32,7 +32,7 @@ from joey.core.history.rows import Row, new_row, streamed
 from joey.core.messages import CallPart, ReasoningPart
 from joey.display.sanitise import one_line
 from joey.display.sentences import trouble, waiting
-from joey.tui.blocks.block import Block
+from joey.tui.blocks.block import MARGIN, Block
 from joey.tui.blocks.calls import Call, ComingCall
 from joey.tui.blocks.outputs import ended
 from joey.tui.blocks.spans import Spans
@@ -50,7 +50,7 @@ from joey.tui.row_blocks import as_row, block_of, kind_of
 from joey.tui.voices import Voice
 
 TITLE = 70
-_SUBTASK: Spans = (("┊ ", "muted"),)
+_SUBTASK: Spans = ((" ┊ ", "muted"),)
 
 
 class Story:
@@ -83,7 +83,7 @@ class Story:
 
     def add(self, block: Block) -> None:
         """Something that belongs to no task."""
-        self._append(block, ())
+        self._append(block, MARGIN)
 
     def take_changes(self) -> set[int]:
         """The places of blocks that look different since this was last asked."""
@@ -272,8 +272,8 @@ class Story:
         """Who speaks is said when it changes."""
         if who != self._front:
             self._front = who
-            self._append(note(f"┄┄ {self._voice(who).name}"), ())
-        self._append(block, () if who == self._root else _SUBTASK)
+            self._append(note(f"┄┄ {self._voice(who).name}"), MARGIN)
+        self._append(block, MARGIN if who == self._root else _SUBTASK)
 
     def _append(self, block: Block, margin: Spans) -> None:
         above = self.blocks[-1] if self.blocks else None

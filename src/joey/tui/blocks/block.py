@@ -18,7 +18,11 @@ from joey.tui.blocks.palette import Palette
 from joey.tui.blocks.pieces import NARROWEST, Piece
 from joey.tui.blocks.spans import Spans, plain
 
-EMPTY = Strip([], 0)
+MARGIN: Spans = ((" ", ""),)
+
+
+GAP = -1
+"""Where the line above a block is kept."""
 
 
 class Look(Struct, frozen=True):
@@ -35,8 +39,8 @@ class Block:
     """Empty lines above it."""
     place = -1
     """Which of all blocks it is."""
-    margin: Spans = ()
-    """What stands left of each line: it belongs to a subtask."""
+    margin: Spans = MARGIN
+    """What stands left of each line."""
 
     # Most blocks of a long task are never seen: until then they cost nothing but their text.
     _look: Look | None = None
@@ -98,8 +102,8 @@ class Block:
     def strip(self, line: int, look: Look) -> Strip:
         self._lay_out(look)
         line -= self.gap
-        if not 0 <= line < self._tops[-1]:
-            return self._strip([], look) if line < 0 and self.margin else EMPTY
+        if line < 0:
+            return self._strips.setdefault(GAP, [self._strip([], look)])[0]
         number = bisect_right(self._tops, line) - 1
         strips = self._strips.get(number)
         if strips is None:
