@@ -483,3 +483,19 @@ async def test_many_commands_leak_no_file_descriptor(
     before = psutil.Process().num_fds()
     await many()
     assert psutil.Process().num_fds() == before
+
+
+async def test_a_command_that_is_waited_for_can_be_left_in_the_background(
+    terminal: LocalTerminal, tmp_path: Path
+) -> None:
+    assert not terminal.leave_running()
+    running = await terminal.start("sleep 1000", tmp_path, None)
+    waiting = asyncio.ensure_future(running.wait())
+    await asyncio.sleep(0)
+    assert terminal.leave_running()
+    async with asyncio.timeout(20):
+        assert await waiting is None
+    assert list(terminal.running) == [running]
+    assert not terminal.leave_running(), "nobody waits for it any more"
+    end = await running.kill()
+    assert end.exit_code != 0

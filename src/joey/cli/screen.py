@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from argparse import Namespace
+from pathlib import Path
 
 from joey.app import joey_home, open_engine
 from joey.app.first_profile import is_first_run
@@ -19,15 +21,29 @@ from joey.cli.screen_host import ScreenHost
 from joey.cli.signals import Interruption, interruptible
 from joey.client.local import Engine, Task
 from joey.display.wrapping import columns, wrap
+from joey.private_folders import make_folder
 from joey.tui.app import Beginning, JoeyApp
 from joey.tui.prompt_history import FILE, PromptHistory
 
+LOG = "screen.log"
+
 
 def run_screen(arguments: Namespace) -> ExitCode:
+    if arguments.debug:
+        _log_to_file(joey_home(os.environ) / LOG)
     prompt = gather_prompt(arguments.prompt, arguments.prompt_file, sys.stdin)
     images = load_images(arguments.image)
     brought_along.offer(workspace_of(arguments))
     return asyncio.run(_run(arguments, prompt, images))
+
+
+def _log_to_file(path: Path) -> None:
+    """Standard error is where the screen is drawn."""
+    make_folder(path.parent)
+    opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logging.StreamHandler):
+            handler.setStream(os.fdopen(opened, "a", encoding="utf-8"))
 
 
 async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> ExitCode:

@@ -13,7 +13,7 @@ from joey.app.customs import open_customs
 from joey.app.known_providers import known_providers
 from joey.app.local_servers import find_local_servers
 from joey.app.shelf import open_shelf
-from joey.cli.doctor import PROBES
+from joey.cli.doctor import PROBES, look
 from joey.cli.export_tasks import write_markdown
 from joey.cli.probes import Status
 from joey.core.settings import Settings
@@ -45,8 +45,7 @@ def about_task(task: TaskMetadata, status: str) -> str:
 
 def doctor() -> Text:
     text = Text("Doctor", "bold")
-    for probe in PROBES:
-        finding = probe()
+    for finding in look(PROBES):
         mark, colour = _MARKS[finding.status]
         text.append(f"\n{mark} ", colour).append(f"{finding.name}: {_indented(finding.found)}")
         if finding.advice:

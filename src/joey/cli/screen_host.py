@@ -27,6 +27,7 @@ from joey.cli.own_shell import run_in_shell
 from joey.cli.progress import describe_cost
 from joey.cli.revision_text import describe
 from joey.cli.screen_standing import branch_of, permissions_of, shown_folder
+from joey.cli.server_watch import WORTH_A_WORD, ServerWatch
 from joey.cli.slash_names import slash_names
 from joey.cli.task_table import status_of
 from joey.client.local import Engine, Task, TaskOptions
@@ -37,7 +38,7 @@ from joey.core.rewinding import RewindPreview
 from joey.core.settings import Settings
 from joey.core.todos import Todo
 from joey.errors import ConfigError, UserError
-from joey.ports import Level
+from joey.ports import Level, TaskMetadata
 from joey.ports.task_index import TaskQuery
 from joey.tui.host import Entry, Host, Provider, Standing, Waiting
 from joey.tui.offers import Offer
@@ -77,8 +78,16 @@ class ScreenHost:
         """Those of a new task, or of one that goes on."""
         if task_id is None:
             return options_for(self._arguments, None, None)
-        known = next((t for t in self._engine.history() if t.id == task_id), None)
-        return options_for(self._arguments, known, None)
+        return options_for(self._arguments, self._known(task_id), None)
+
+    def _known(self, task_id: str) -> TaskMetadata | None:
+        if self._arguments.ephemeral:
+            return None
+        index = open_task_index()
+        try:
+            return next((task for task in index.starting(task_id) if task.id == task_id), None)
+        finally:
+            index.close()
 
     def _for_new(self) -> TaskOptions | None:
         """What the next task would begin with; None as long as nothing would."""
@@ -158,6 +167,11 @@ class ScreenHost:
         if task.bench.extras.mcp is not None:
             found += problems_of_servers(task.bench.workspace)
         return [*found, *remarks_on_settings()][:MOST_REMARKS]
+
+    def server_watch(self, session: Session, tell: Callable[[str], None]) -> ServerWatch:
+        watch = ServerWatch(self._task(session).bench.extras.mcp, tell)
+        asyncio.get_running_loop().call_later(WORTH_A_WORD, watch.tell_waiting)
+        return watch
 
     # One task
 

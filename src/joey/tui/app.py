@@ -31,8 +31,8 @@ from joey.tui.dialogue import Asked, Dialogue
 from joey.tui.doings import RUNNING, doing_of
 from joey.tui.errands import Errands
 from joey.tui.front import Front
-from joey.tui.host import Entry, Host, Waiting
-from joey.tui.keys import key_help
+from joey.tui.host import Entry, Host, ServerWatch, Waiting
+from joey.tui.keys import greeting, key_help
 from joey.tui.manners import Manners
 from joey.tui.own_shell import OwnShell
 from joey.tui.prompt_history import PromptHistory
@@ -75,6 +75,7 @@ class JoeyApp(App[int]):
         Binding("ctrl+t", "todos", show=False, priority=True),
         Binding("ctrl+b", "leave_running", show=False, priority=True),
         Binding("ctrl+l", "redraw", show=False, priority=True),
+        Binding("ctrl+z", "suspend_process", show=False, priority=True),
         Binding("pageup", "scroll(-1)", show=False),
         Binding("pagedown", "scroll(1)", show=False),
         Binding("ctrl+home", "scroll_home", show=False),
@@ -96,6 +97,7 @@ class JoeyApp(App[int]):
         self.shell = OwnShell(host, self.conversation)
         self.manners = Manners(self)
         self._errands = Errands(self)
+        self._servers: ServerWatch | None = None
         self._jobs: set[asyncio.Task[None]] = set()
         self._pressed: tuple[str, float] = ("", 0.0)
 
@@ -123,6 +125,8 @@ class JoeyApp(App[int]):
         if beginning.task_id is not None:
             session = await self.host.open(beginning.task_id)
             self.dialogue.show(await self.host.fork(session) if beginning.fork else session)
+        else:
+            self.conversation.card(greeting())
         if beginning.prompt:
             await self.say(beginning.prompt, beginning.images)
 
@@ -160,11 +164,14 @@ class JoeyApp(App[int]):
         self.conversation.begin(session)
         for remark in self.host.remarks(session):
             self.conversation.note(remark)
+        self._servers = self.host.server_watch(session, self.conversation.note)
         self.manners.entitle(self.host.title(session))
         self.tell_standing()
 
     def heard(self, teller: Session, event: Event) -> None:
         self.conversation.hear(teller, event)
+        if self._servers is not None and teller is self.dialogue.session:
+            self._servers.hear(event)
         if (doing := doing_of(event)) is not None and self.dialogue.asked is None:
             self.status.work(doing)
         if type(event) not in PASSING or isinstance(event, UsageChanged):
@@ -291,9 +298,8 @@ class JoeyApp(App[int]):
             self.do(self.dialogue.stop())
         elif not self.composer.is_empty:
             self.composer.clear()
-        elif self.front.panel is not None:
-            self.front.change_focus()
-        elif self._pressed_twice("escape"):
+            self.front.settle_focus()
+        elif self.front.panel is None and self._pressed_twice("escape"):
             self.do(self._errands.rewind())
 
     def action_interrupt(self) -> None:
@@ -306,6 +312,7 @@ class JoeyApp(App[int]):
             self.do(self.dialogue.stop())
         elif not self.composer.is_empty:
             self.composer.clear()
+            self.front.settle_focus()
         elif self._pressed_twice("ctrl+c"):
             self.exit(INTERRUPTED)
         else:

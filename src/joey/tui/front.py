@@ -65,6 +65,8 @@ class Front(Vertical):
         if self.panel is None or not self._composer.is_empty:
             self._composer.display = True
             self._composer.focus()
+            if self.panel is not None:
+                self.panel.hint("Tab answers it; your words stay")
         else:
             self.screen.set_focus(self.panel)
             self._composer.display = not self.approves
@@ -89,10 +91,6 @@ class Front(Vertical):
             return
         if event.is_printable or event.key in ("tab", "backspace", "enter", "ctrl+j"):
             self.change_focus()
-
-    def on_question_panel_left(self, event: QuestionPanel.Left) -> None:
-        event.stop()
-        self.change_focus()
 
     async def pick(self, title: str, entries: Sequence[Entry], hint: str = "") -> Entry | None:
         """What the person chooses from a list; None when they leave it."""

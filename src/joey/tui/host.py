@@ -58,6 +58,12 @@ class Provider(Struct, frozen=True):
     models: tuple[str, ...] = ()
 
 
+class ServerWatch(Protocol):
+    """Tells of MCP servers that are waited for, or missing, when a task begins."""
+
+    def hear(self, event: Event) -> None: ...
+
+
 class Host(Offers, Protocol):
     """Everything that may take time or fail raises UserError with a sentence for the person."""
 
@@ -91,6 +97,8 @@ class Host(Offers, Protocol):
     def remarks(self, session: Session) -> Sequence[str]:
         """What of the person's files could not be used."""
         ...
+
+    def server_watch(self, session: Session, tell: Callable[[str], None]) -> ServerWatch: ...
 
     # One task
 

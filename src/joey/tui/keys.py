@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.cells import cell_len
 from rich.text import Text
 
+from joey import __version__
 from joey.tui.offers import Offer
 
 KEYS = (
@@ -25,6 +26,14 @@ KEYS = (
     ("PgUp, PgDn", "scroll; Ctrl+End goes to the end"),
     ("Ctrl+L", "draw everything anew"),
 )
+
+
+def greeting() -> Text:
+    text = Text().append("joey", "bold cyan").append(f" {__version__}", "dim")
+    text.append("\nWrite what shall be done. ", "dim")
+    for key, about in (("?", "shows the keys, "), ("/", "the commands, "), ("@", "names files.")):
+        text.append(key, "cyan").append(f" {about}", "dim")
+    return text
 
 
 def key_help() -> Text:

@@ -42,9 +42,6 @@ class QuestionPanel(Widget, can_focus=True):
             self.panel = panel
             self.answer = answer
 
-    class Left(Message):
-        """Esc, where it answers nothing."""
-
     def __init__(self, teller: Session, ask: AskOpened, question: Question, who: str = "") -> None:
         super().__init__()
         self.teller = teller
@@ -55,7 +52,7 @@ class QuestionPanel(Widget, can_focus=True):
 
     def compose(self) -> ComposeResult:
         question = self.question
-        yield Static(self._heading(), markup=False)
+        yield Static(self._heading(question.hint), markup=False, id="heading")
         if question.about:
             yield Static(question.about, markup=False, id="about")
         if question.why:
@@ -70,12 +67,15 @@ class QuestionPanel(Widget, can_focus=True):
             placeholder="what shall it do instead? (Enter sends, Esc goes back)", compact=True
         )
 
-    def _heading(self) -> Text:
-        heading = Text(self.question.title, "bold yellow")
+    def hint(self, text: str) -> None:
+        self.query_one("#heading", Static).update(self._heading(text))
+
+    def _heading(self, hint: str) -> Text:
+        heading = Text().append(self.question.title, "bold yellow")
         if self._who:
             heading.append(f"  {self._who}", "dim")
-        if self.question.hint:
-            heading.append(f"  {self.question.hint}", "dim")
+        if hint:
+            heading.append(f"  {hint}", "dim")
         return heading
 
     def on_mount(self) -> None:
@@ -141,5 +141,3 @@ class QuestionPanel(Widget, can_focus=True):
         choice = next((one for one in self.question.choices if one.on_escape), None)
         if choice is not None and choice.answer is not None and not self.is_guarded:
             self.post_message(self.Answered(self, choice.answer))
-        else:
-            self.post_message(self.Left())

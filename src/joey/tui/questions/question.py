@@ -10,7 +10,7 @@ from joey.core.events import AskOpened
 from joey.display.answers import follow_up, question_of
 from joey.display.cards import card
 from joey.display.sanitise import one_line, sanitise
-from joey.display.sentences import COMMAND_TOOL, held_by, mishap, trouble, why_asked
+from joey.display.sentences import COMMAND_TOOL, held_by, why_asked
 
 MOST_SHOWN = 6
 """Lines of what would be done; the whole of it stands in the conversation."""
@@ -51,15 +51,13 @@ def question_from(ask: AskOpened) -> Question:
                 Choice(one_line(one.shown, 300), Answer(Response.MESSAGE, text=one.answer))
                 for one in asked.suggest
             )
-            about = Text(sanitise(asked.question))
-            return Question("joey asks", suggested, about, hint="or write your own answer below")
+            return Question("Your answer", suggested, Text(), hint="or write your own below")
         case AskKind.COMPLETION_RESULT:
             accept = Choice("accept the result", YES, "y")
             return Question("Done?", (accept,), Text(), hint="or say below what to change")
         case AskKind.API_REQ_FAILED:
             choices = (Choice("try again", YES, "y"), Choice("stop", NO, "n", on_escape=True))
-            about = Text(sanitise(mishap(trouble(ask.text))))
-            return Question("The request failed", choices, about, hint="words go along with it")
+            return Question("The request failed", choices, Text(), hint="words go along with it")
         case AskKind.MISTAKE_LIMIT_REACHED:
             choices = (
                 Choice("let it try again", YES, "y"),
