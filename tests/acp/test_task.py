@@ -152,7 +152,7 @@ async def test_a_prompt_goes_on_after_the_result(joey: Joey, rules: Rules | None
         session = await here.new(joey.workspace)
         assert await here.prompt(session, "one") == "end_turn"
         assert await here.prompt(session, "two") == "end_turn"
-        assert here.editor.text(session).split() == ["first", "second"]
+        assert here.editor.text(session) == "firstsecond"
         sent = json.dumps(server.requests[1].body["messages"])
         assert "one" in sent and "two" in sent
 
@@ -176,8 +176,8 @@ async def test_two_sessions_work_side_by_side(
         connected(joey, server.url, rules, editor) as here,
     ):
         first, second = await here.new(joey.workspace), await here.new(other)
-        stops = await asyncio.gather(here.prompt(first, "go"), here.prompt(second, "go"))
-        assert stops == ["end_turn", "end_turn"]
+        stops = tuple(await asyncio.gather(here.prompt(first, "go"), here.prompt(second, "go")))
+        assert stops == ("end_turn", "end_turn")
     for folder in (joey.workspace, other):
         assert (folder / "here").exists()
     assert {each["session"] for each in editor.asked} == {first, second}

@@ -113,8 +113,7 @@ class Agent:
         answering.add_done_callback(self._answering.discard)
         try:
             if is_notification:
-                await self._notice(name, params)
-                return None
+                return await self._notice(name, params)
             return as_json(await self._answer(name, params or {}))
         except ValidationError as error:
             raise in_words(error) from error
@@ -154,7 +153,11 @@ class Agent:
     async def _notice(self, name: str, params: Any) -> None:
         if name != AGENT_METHODS["session_cancel"]:
             return  # none that we would not know needs an answer
-        wanted = CancelNotification.model_validate(params or {})
+        try:
+            wanted = CancelNotification.model_validate(params or {})
+        except ValidationError as error:
+            log.warning("%s was passed over: %s", name, in_words(error))
+            return
         if session := self._sessions.get(wanted.session_id):
             await session.cancel()
 

@@ -117,8 +117,10 @@ class Narrator:
                 yield from self._tell_call(event)
             case Said():
                 yield from self._said(event)
-            case UserSaid(ts=ts, text=text, images=images) if not live and not self._is_subtask:
-                yield from user_chunks(ts, text, images)
+            case UserSaid(ts=ts, text=text, images=images):
+                self._message = 0
+                if not live and not self._is_subtask:
+                    yield from user_chunks(ts, text, images)
             case TaskAdopted():
                 yield from adopted_updates(event, self._workspace)
             case TodosChanged(todos=todos) if not self._is_subtask:

@@ -18,7 +18,7 @@ from joey.acp.frames import Frames
 from joey.acp.house import Choice, Page
 from joey.app import make_options, open_engine, open_task_index
 from joey.app.customs import open_customs
-from joey.app.options import usable
+from joey.app.options import Asked, choose, usable
 from joey.app.setup import Setup
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.logs import PlainLines
@@ -140,8 +140,19 @@ class Household:
         return Page(own[skip : skip + most], more=len(own) > skip + most)
 
     def missing(self) -> str | None:
+        asked = self._arguments
+        flags = Asked(
+            provider=asked.provider,
+            model=asked.model,
+            base_url=asked.base_url,
+            profile=asked.profile,
+        )
         try:
-            self.new_options(Path("/"), None, None)
+            profiles = Setup(workspace=Path("/")).preferences.profiles()
+        except ConfigError:
+            return None  # whoever begins a session hears what is wrong with the file
+        try:
+            choose(flags, None, profiles, os.environ)
         except ConfigError as error:
             return str(error)
         return None

@@ -1,0 +1,252 @@
+"""Permission requests: who may answer what, and what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from joey.testing.script import Turn, call, pause, say
+from joey.testing.server import ModelServer
+from tests.acp.editor import Editor, connected
+from tests.acp.rules import Rules
+from tests.acp.test_task import done
+from tests.front.binary import LIMIT, Joey
+
+RUN = Turn(call("execute_command", {"command": "touch made.txt"}))
+
+
+def choosing(*choices: str | None) -> Editor:
+    left = list(choices)
+
+    async def choose(_: Any) -> str | None:
+        return left.pop(0)
+
+    return Editor(choose)
+
+
+async def test_a_rejected_call_is_not_made_and_the_model_hears_of_it(
+    joey: Joey, rules: Rules | None
+) -> None:
+    async with (
+        ModelServer([RUN, done()]) as server,
+        connected(joey, server.url, rules, choosing("reject")) as here,
+    ):
+        session = await here.new(joey.workspace)
+        assert await here.prompt(session, "go") == "end_turn"
+        (run,) = here.editor.calls(session).values()
+        assert run["status"] == "failed"
+        assert "denied" in json.dumps(server.requests[1].body["messages"][-1])
+    assert not (joey.workspace / "made.txt").exists()
+
+
+async def test_always_names_its_rule_and_is_not_asked_again(
+    joey: Joey, rules: Rules | None
+) -> None:
+    async with (
+        ModelServer([RUN, RUN, done()]) as server,
+        connected(joey, server.url, rules, choosing("always")) as here,
+    ):
+        session = await here.new(joey.workspace)
+        assert await here.prompt(session, "go") == "end_turn"
+        (asked,) = here.editor.asked
+    assert asked["options"] == [
+        ("allow", "allow_once", "Allow"),
+        ("always", "allow_always", "Always allow touch made.txt"),
+        ("reject", "reject_once", "Reject"),
+    ]
+    settings = json.loads((joey.home / "settings.json").read_text(encoding="utf-8"))
+    assert settings["allowedCommands"] == ["touch made.txt"]
+
+
+async def test_an_option_that_was_not_offered_allows_nothing(
+    joey: Joey, rules: Rules | None
+) -> None:
+    async with (
+        ModelServer([RUN, done()]) as server,
+        connected(joey, server.url, rules, choosing("yes, all of it")) as here,
+    ):
+        session = await here.new(joey.workspace)
+        assert await here.prompt(session, "go") == "end_turn"
+    assert not (joey.workspace / "made.txt").exists()
+
+
+async def test_an_editor_that_fails_to_ask_allows_nothing(joey: Joey, rules: Rules | None) -> None:
+    async def fail(_: Any) -> str:
+        raise RuntimeError("no window")
+
+    complaint = "joey: the editor did not ask the person: Internal error\n"
+    async with (
+        ModelServer([RUN, done()]) as server,
+        connected(joey, server.url, rules, Editor(fail), complaint=complaint) as here,
+    ):
+        session = await here.new(joey.workspace)
+        assert await here.prompt(session, "go") == "end_turn"
+    assert not (joey.workspace / "made.txt").exists()
+
+
+async def test_a_permission_that_is_cancelled_ends_the_turn(
+    joey: Joey, rules: Rules | None
+) -> None:
+    async with (
+        ModelServer([RUN, done()]) as server,
+        connected(joey, server.url, rules, choosing(None)) as here,
+    ):
+        session = await here.new(joey.workspace)
+        assert await here.prompt(session, "go") == "cancelled"
+        assert len(server.requests) == 1
+    assert not (joey.workspace / "made.txt").exists()
+
+
+async def test_a_cancel_while_asking_leaves_nothing_pending(
+    joey: Joey, rules: Rules | None
+) -> None:
+    """The editor never answers the question; the turn ends all the same."""
+    never = asyncio.Event()
+
+    async def wait(_: Any) -> str | None:
+        await never.wait()
+        return None
+
+    editor = Editor(wait)
+    async with (
+        ModelServer([RUN, done()]) as server,
+        connected(joey, server.url, None, editor) as here,
+    ):
+        session = await here.new(joey.workspace)
+        turn = asyncio.ensure_future(here.prompt(session, "go"))
+        await editor.until(lambda: editor.asked)
+        await here.agent.cancel(session_id=session)
+        assert await turn == "cancelled"
+        (run,) = editor.calls(session).values()
+        assert run["status"] == "failed"
+        never.set()
+        assert await here.prompt(session, "go on") == "end_turn"
+    assert not (joey.workspace / "made.txt").exists()
+    rows = json.loads((joey.tasks[0] / "ui_messages.json").read_text(encoding="utf-8"))
+    assert [row for row in rows if row.get("approvalState") == "pending"] == []
+
+
+async def test_words_while_asking_reject_with_a_reason(joey: Joey, rules: Rules | None) -> None:
+    never = asyncio.Event()
+
+    async def wait(_: Any) -> str | None:
+        await never.wait()
+        return "allow"
+
+    editor = Editor(wait)
+    async with (
+        ModelServer([RUN, done()]) as server,
+        connected(joey, server.url, None, editor) as here,
+    ):
+        session = await here.new(joey.workspace)
+        turn = asyncio.ensure_future(here.prompt(session, "go"))
+        await editor.until(lambda: editor.asked)
+        assert await here.prompt(session, "use mkdir instead") == "end_turn"
+        assert await turn == "end_turn"
+        assert "use mkdir instead" in json.dumps(server.requests[1].body["messages"][-1])
+        never.set()
+    assert not (joey.workspace / "made.txt").exists()
+
+
+QUESTION = Turn(
+    call(
+        "ask_followup_question",
+        {
+            "question": "Which one?",
+            "follow_up": [{"text": "The red one", "mode": None}, {"text": "The blue one"}],
+        },
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "heard"), [("2", "The blue one"), ("neither", "neither")], ids=["number", "words"]
+)
+async def test_a_question_ends_the_turn_and_the_next_prompt_answers_it(
+    joey: Joey, rules: Rules | None, said: str, heard: str
+) -> None:
+    async with (
+        ModelServer([QUESTION, done()]) as server,
+        connected(joey, server.url, rules) as here,
+    ):
+        session = await here.new(joey.workspace)
+        assert await here.prompt(session, "go") == "end_turn"
+        asked = here.editor.text(session)
+        assert "Which one?" in asked and "1. The red one" in asked and "2. The blue one" in asked
+        assert await here.prompt(session, said) == "end_turn"
+        assert heard in json.dumps(server.requests[1].body["messages"][-1])
+        assert here.editor.asked == []
+
+
+async def test_a_limit_of_the_settings_ends_the_turn_and_a_prompt_goes_on(
+    joey: Joey, rules: Rules | None
+) -> None:
+    joey.settings(allowedMaxRequests=1)
+    look = Turn(call("list_files", {"path": "."}))
+    async with (
+        ModelServer([look, done()]) as server,
+        connected(joey, server.url, rules) as here,
+    ):
+        session = await here.new(joey.workspace)
+        assert await here.prompt(session, "go") == "max_turn_requests"
+        assert "limit of 1 requests" in here.editor.text(session)
+        assert await here.prompt(session, "yes") == "end_turn"
+
+
+async def test_too_many_mistakes_end_the_turn_and_a_prompt_helps(
+    joey: Joey, rules: Rules | None
+) -> None:
+    joey.settings(consecutiveMistakeLimit=1)
+    wrong = Turn(call("read_file", {"files": [{"path": "missing.txt"}], "nonsense": 1}))
+    bad = Turn(call("execute_command", {}))
+    async with (
+        ModelServer([bad, wrong, done()]) as server,
+        connected(joey, server.url, rules) as here,
+    ):
+        session = await here.new(joey.workspace)
+        assert await here.prompt(session, "go") == "end_turn"
+        assert "trouble" in here.editor.text(session)
+        await here.prompt(session, "look at the manual")
+        assert "look at the manual" in json.dumps(server.requests[1].body["messages"][-1])
+
+
+async def test_a_cancel_ends_a_command_that_runs(joey: Joey, rules: Rules | None) -> None:
+    run = Turn(call("execute_command", {"command": "echo begun; sleep 1000"}))
+    async with (
+        ModelServer([run, done()]) as server,
+        connected(joey, server.url, rules) as here,
+    ):
+        editor = here.editor
+        session = await here.new(joey.workspace)
+        turn = asyncio.ensure_future(here.prompt(session, "go"))
+
+        def has_begun() -> bool:
+            shown = [
+                one for each in editor.calls(session).values() for one in each.get("content", ())
+            ]
+            return any("begun\n" in one["content"]["text"].split("sh\n")[-1] for one in shown[1:])
+
+        await editor.until(has_begun)
+        await here.agent.cancel(session_id=session)
+        assert await turn == "cancelled"
+
+
+async def test_a_cancel_while_the_model_speaks(joey: Joey, rules: Rules | None) -> None:
+    gate = asyncio.Event()
+    slow = Turn(say("I begin"), pause(gate), say(" and go on"), call("list_files", {"path": "."}))
+    async with (
+        ModelServer([slow, done()]) as server,
+        connected(joey, server.url, rules) as here,
+    ):
+        editor = here.editor
+        session = await here.new(joey.workspace)
+        turn = asyncio.ensure_future(here.prompt(session, "go"))
+        await editor.until(lambda: "I begin" in editor.text(session))
+        await here.agent.cancel(session_id=session)
+        async with asyncio.timeout(LIMIT):
+            assert await turn == "cancelled"
+        gate.set()
+        assert await here.prompt(session, "again") == "end_turn"
