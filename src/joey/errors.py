@@ -8,7 +8,7 @@
     │   └── RefusedError       a rule or a hook forbids the call
     ├── UserError              the person: printed as it is, never as a traceback
     │   ├── ConfigError        settings, profiles, keys (exit 78)
-    │   │   └── NoModelError   neither a key nor a profile: nothing was ever chosen
+    │   │   └── NoModelError   no key, no profile, or no model named: nothing was chosen yet
     │   ├── WorkspaceError     the folder to work in cannot be used
     │   ├── StoreError         task folders: missing, locked, unreadable, disk full
     │   │   ├── TaskNotFoundError
@@ -84,7 +84,7 @@ class ConfigError(UserError):
 
 
 class NoModelError(ConfigError):
-    """No key, no profile, no address: whoever comes for the first time meets this."""
+    """No model was chosen yet: whoever comes for the first time meets this."""
 
 
 class WorkspaceError(UserError):

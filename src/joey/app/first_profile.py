@@ -17,10 +17,10 @@ from joey.providers.kinds import KINDS, find_kind
 
 
 def is_first_run(home: Path | None = None, env: Mapping[str, str] | None = None) -> bool:
-    """Whether nothing was ever chosen: no profile, and no key or address in the environment.
+    """Whether nothing was ever chosen: no profile, and nothing in the environment that would do.
 
     Raises:
-        ConfigError: profiles.json cannot be understood, so that nobody knows.
+        ConfigError: what there is cannot be understood or used, so that nobody knows.
     """
     env = os.environ if env is None else env
     profiles = load_profiles(home or joey_home(env))
@@ -30,8 +30,6 @@ def is_first_run(home: Path | None = None, env: Mapping[str, str] | None = None)
         choose_profile(profiles=profiles, env=env, kinds=KINDS)
     except NoModelError:
         return True
-    except ConfigError:
-        return False  # something was chosen, and is not complete
     return False
 
 

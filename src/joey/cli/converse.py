@@ -21,6 +21,7 @@ from joey.app import open_engine, open_store
 from joey.cli import brought_along
 from joey.cli.conversation_past import open_earlier, revise
 from joey.cli.exit_codes import ExitCode
+from joey.cli.first_run import offer_found_server
 from joey.cli.keyboard import Interrupted, Keyboard
 from joey.cli.launch import earlier_task, launch, options_for, short_id, workspace_of
 from joey.cli.open_question import read_answer
@@ -72,6 +73,7 @@ class Leave(Exception):
 def run_conversation(arguments: Namespace) -> ExitCode:
     prompt = gather_prompt(arguments.prompt, arguments.prompt_file, sys.stdin)
     images = load_images(arguments.image)
+    offer_found_server(arguments)
     brought_along.offer(workspace_of(arguments))
     return asyncio.run(_run(arguments, prompt, images))
 

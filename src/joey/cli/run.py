@@ -22,7 +22,7 @@ from joey.cli.stream_json import RunResult
 from joey.client.family import family
 from joey.client.local import Task, Unattended
 from joey.display.sentences import in_a_sentence, outcome
-from joey.errors import UserError
+from joey.errors import NoModelError, UserError
 
 
 def run_print(arguments: Namespace) -> ExitCode:
@@ -37,10 +37,15 @@ def run_print(arguments: Namespace) -> ExitCode:
     except BrokenPipeError:
         leave_stdout()
         return ExitCode.BROKEN_PIPE
-    except UserError as error:
+    except UserError as raised:
+        error = raised
+        if isinstance(raised, NoModelError):
+            from joey.cli.first_run import with_found_server
+
+            error = with_found_server(raised)
         code = exit_code_of_error(error)
         output.end(RunResult(exit_code=code, code=code.name.lower(), reason=str(error)))
-        raise
+        raise error from raised
 
 
 async def _run(

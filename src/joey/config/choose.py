@@ -155,7 +155,7 @@ def _find_kind(name: str, kinds: Sequence[ProviderKind]) -> ProviderKind:
 def _check(chosen: Profile, kind: ProviderKind) -> None:
     if not chosen.model:
         where = f"at {chosen.base_url}" if chosen.base_url else f"of {kind.name}"
-        raise ConfigError(f"Say which model {where} to use, with --model.")
+        raise NoModelError(f"Say which model {where} to use, with --model.")
     if chosen.api_key is None and chosen.base_url is None and not kind.is_local:
         where = " or ".join(kind.key_variables) or "a key"
         raise ConfigError(

@@ -1,0 +1,88 @@
+"""Whoever has neither key nor profile: what can be done about it here and now.
+
+At a terminal a model server of this machine is offered with one key; elsewhere it is named, with
+the flags that would use it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+import termios
+import tty
+from argparse import Namespace
+
+from joey.app.first_profile import is_first_run, save_found_server
+from joey.app.local_servers import LocalServer, find_local_servers
+from joey.display.sanitise import one_line
+from joey.display.wrapping import columns, wrap
+from joey.errors import ConfigError, NoModelError
+
+_MOST = 9
+"""Models that a digit can choose from."""
+_YES = ("\r", "\n", "y", "Y")
+
+
+def offer_found_server(arguments: Namespace) -> None:
+    """Ask once, before a conversation begins; whoever declines hears of the other ways."""
+    named = (arguments.provider, arguments.base_url, arguments.profile)
+    if any(named) or arguments.continue_ or arguments.resume or not _is_first_run():
+        return
+    found = [server for server in _found() if server.models]
+    if not found:
+        return
+    choices = [(server, model) for server in found for model in server.models][:_MOST]
+    lines = ["There is no key and no profile yet, but models run on this machine:"]
+    for number, (server, model) in enumerate(choices, 1):
+        lines.append(f"  {number}  {one_line(model)} ({server.provider} at {server.base_url})")
+    lines.append("Press Enter to use the first from now on, a number for another, n for none.")
+    key = _press("\n".join(lines))
+    number = int(key) if key.isdecimal() else 1 if key in _YES else 0
+    if not 1 <= number <= len(choices):
+        return
+    server, model = choices[number - 1]
+    save_found_server(server, model)
+    _say(f"{one_line(model)} is kept as a profile; joey profiles changes it.")
+
+
+def with_found_server(error: NoModelError) -> NoModelError:
+    """The same, and which server of this machine could be used, with the flags for it."""
+    server = next((each for each in _found() if each.models), None)
+    if server is None:
+        return error
+    flags = shlex.join(server.flags)
+    return NoModelError(
+        f"{error}\n{server.provider} runs on this machine and offers"
+        f" {one_line(', '.join(server.models[:3]))}. To use it, add: {flags}"
+    )
+
+
+def _found() -> list[LocalServer]:
+    return asyncio.run(find_local_servers(os.environ))
+
+
+def _is_first_run() -> bool:
+    try:
+        return is_first_run()
+    except ConfigError:
+        return False  # the file is told of by whoever needs it
+
+
+def _press(question: str) -> str:
+    """One key, without Enter; what was typed before the question is no answer to it."""
+    fd = sys.stdin.fileno()
+    before = termios.tcgetattr(fd)
+    try:
+        tty.setcbreak(fd)
+        _say(question)
+        return os.read(fd, 1).decode("ascii", "replace")
+    except KeyboardInterrupt:
+        return ""
+    finally:
+        termios.tcsetattr(fd, termios.TCSADRAIN, before)
+
+
+def _say(text: str) -> None:
+    print(wrap(text, columns(sys.stderr)), file=sys.stderr, flush=True)

@@ -1,0 +1,82 @@
+"""Neither key nor profile: what a person and a script are told."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.front.binary import Joey
+from tests.front.small_web import OLLAMA, small_web
+from tests.front.terminal import terminal
+
+
+class Beside(Joey, frozen=True):
+    """With Ollama at an address of its own."""
+
+    ollama: str
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {**super().env, "OLLAMA_HOST": self.ollama, "JOEY_PLAIN": "1"}
+
+
+def beside(joey: Joey, url: str) -> Beside:
+    return Beside(home=joey.home, workspace=joey.workspace, ollama=url)
+
+
+async def test_a_script_hears_of_three_ways_to_go_on(joey: Joey) -> None:
+    done = await joey.run("-p", "do it")
+    assert done.code == 78
+    for way in ("1. set a key", "2. start a model server", "3. run `joey demo`"):
+        assert way in done.err
+
+
+@pytest.mark.parametrize("flags", [(), ("--provider", "ollama")])
+async def test_a_script_hears_of_the_server_that_runs_and_of_the_flags_for_it(
+    joey: Joey, flags: tuple[str, ...]
+) -> None:
+    async with small_web(OLLAMA) as web:
+        done = await beside(joey, web.url).run("-p", "--output-format", "json", *flags, "do it")
+    assert done.code == done.json["exitCode"] == 78
+    told = "ollama runs on this machine and offers qwen3-coder:30b, llama4:8b."
+    assert f"{told} To use it, add: --provider ollama -m qwen3-coder:30b" in done.err
+    assert told in done.json["reason"]
+
+
+@pytest.mark.parametrize(
+    ("key", "model"), [("\r", "qwen3-coder:30b"), ("y", "qwen3-coder:30b"), ("2", "llama4:8b")]
+)
+async def test_one_key_uses_a_found_server_from_now_on(joey: Joey, key: str, model: str) -> None:
+    async with (
+        small_web(OLLAMA) as web,
+        terminal(beside(joey, web.url), columns=120) as screen,
+    ):
+        await screen.until("n for none.")
+        screen.press(key)
+        await screen.until(f"{model} is kept as a profile")
+        await screen.until(f"{model} (ollama at {web.url}/v1)")
+        await screen.until("what shall be done?")
+    document = json.loads((joey.home / "profiles.json").read_text())
+    kept = {"provider": "ollama", "model": model, "baseUrl": f"{web.url}/v1"}
+    assert document == {"profiles": {"default": kept}, "active": "default"}
+
+
+@pytest.mark.parametrize("key", ["n", "\x1b", "\x03", "7"])
+async def test_whoever_declines_hears_of_the_other_ways_and_nothing_is_kept(
+    joey: Joey, key: str
+) -> None:
+    async with small_web(OLLAMA) as web, terminal(beside(joey, web.url)) as screen:
+        await screen.until("n for none.")
+        screen.press(key)
+        assert await screen.ended() == 78
+    assert not (joey.home / "profiles.json").exists()
+
+
+async def test_whoever_names_a_model_is_not_asked(joey: Joey) -> None:
+    async with (
+        small_web(OLLAMA) as web,
+        terminal(beside(joey, web.url), "--provider", "ollama", "-m", "mine") as screen,
+    ):
+        seen = await screen.until("what shall be done?")
+    assert "n for none" not in seen
