@@ -1,5 +1,6 @@
 """`python -m bench [adoption] [parsers] [edits] [trees] [checkpoints] [index] [tasks] [harness]
-[growth] [long] [crowd] [delegation] [fanout] [policy] [sandbox]`.
+[growth] [long] [crowd] [delegation] [fanout] [policy] [sandbox]
+[screen]`.
 
 Figures beside goals. Nothing here fails when a goal is missed: a busy machine is no defect. Read
 the figures.
@@ -23,6 +24,7 @@ from bench import (
     parsers,
     policy,
     sandbox,
+    screen,
     task_list,
     trees,
 )
@@ -43,6 +45,7 @@ PARTS = {
     "delegation": delegation.main,
     "fanout": fanout.main,
     "sandbox": sandbox.main,
+    "screen": screen.main,
 }
 
 

@@ -1,0 +1,241 @@
+"""The screen of the terminal: its cost while a model streams, and how soon a key is seen.
+
+The real program in a terminal of its own, with a task of 5,000 rows open. The model speaks 200
+pieces a second; counted is the CPU time of the whole process beside the time that passed. *echo*:
+from a keypress to its letter in what the program writes, while the model speaks. *open*: from the
+start of the program to the last row of the task, and the part of it that the widget takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import struct
+import sys
+import termios
+import time
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from statistics import median, quantiles
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import cast
+
+import psutil
+
+from bench.tables import table, verdict
+from joey.client.session import Session
+from joey.core.history.rows import Row
+from joey.testing.script import Turn, say
+from joey.testing.server import ModelServer
+from joey.tui.blocks.heights import Heights
+from joey.tui.story import Story
+
+PACE = 200
+SECONDS = 10.0
+"""Of streaming that are counted."""
+ROWS = 5_000
+MANY_ROWS = 100_000
+KEYS = 60
+KEY_PAUSE = 0.1
+CORES = 0.5
+ECHO_MS = 50.0
+OPEN_SECONDS = 2.0
+STORY_MS = 200.0
+COLUMNS, LINES = 160, 50
+PATIENCE = 60.0
+LETTERS = "αβγδεζηθικλμνξοπρστυφχψω"
+"""None of them is in the words of the model."""
+PARAGRAPH = """\
+## A part of the answer
+
+The parser **drops a field** when the line ends with a comma, because `split` is called with a
+limit. There are two ways out, and [the manual](https://example.org/manual) knows both:
+
+1. keep the empty field, as `csv` does
+2. say that it is missing, with the *number* of the line
+
+| field | meaning |
+|-------|---------|
+| name  | what it is called |
+
+```python
+def parse_line(line: str) -> list[str]:
+    return [field.strip() for field in line.split(",")]
+```
+
+"""
+
+
+def main() -> None:
+    opening, cores, echoes = asyncio.run(measure())
+    p95 = quantiles(echoes, n=20)[-1]
+    stories = [story_time(count) for count in (ROWS, MANY_ROWS)]
+    rows = [["terminal screen", "measured", "goal", ""]]
+    told = [f"{PACE} pieces/s into {ROWS:,} rows", f"{cores:.2f} cores", f"{CORES:.2f}"]
+    rows.append([*told, verdict(cores, CORES)])
+    rows.append([f"echo of a key, median of {KEYS}", f"{median(echoes):.0f} ms", "", ""])
+    rows.append(["echo of a key, p95", f"{p95:.0f} ms", f"{ECHO_MS:.0f}", verdict(p95, ECHO_MS)])
+    told = [f"open, {ROWS:,} rows", f"{opening:.2f} s", f"{OPEN_SECONDS:.2f}"]
+    rows.append([*told, verdict(opening, OPEN_SECONDS)])
+    for count, took in zip((ROWS, MANY_ROWS), stories, strict=True):
+        goal = STORY_MS * count / MANY_ROWS * 5
+        told = [f"blocks of {count:,} rows", f"{took:.0f} ms", f"{goal:.0f}"]
+        rows.append([*told, verdict(took, goal)])
+    table(f"The screen, in a terminal of {COLUMNS} x {LINES}", rows)
+
+
+async def measure() -> tuple[float, float, list[float]]:
+    with TemporaryDirectory(prefix="joey-bench-") as name:
+        async with ModelServer(lambda request: answer()) as model:
+            home, workspace = Path(name, "home"), Path(name, "work")
+            write_long_task(home / "tasks" / "task_long", workspace)
+            async with opened(home, workspace, model.url) as screen:
+                started = time.perf_counter()
+                await screen.until(f"Row {ROWS - 1}")
+                opening = time.perf_counter() - started
+                await screen.rest()
+                screen.press("Speak")
+                await asyncio.sleep(1)
+                screen.press("\r")
+                await screen.until("A part of the answer")
+                cores = await screen.cores(SECONDS)
+                echoes = [
+                    await screen.echo(LETTERS[number % len(LETTERS)]) for number in range(KEYS)
+                ]
+    return opening, cores, echoes
+
+
+def answer() -> Turn:
+    """Pieces of four letters or so, as tokens are, for longer than anybody looks."""
+    length = int(4 * PACE * (SECONDS + 3 * KEYS * KEY_PAUSE + 20))
+    return Turn(say((PARAGRAPH * (length // len(PARAGRAPH) + 1))[:length], chunk=4), pace=PACE)
+
+
+def write_long_task(folder: Path, workspace: Path) -> None:
+    """A task as another program left it."""
+    workspace.mkdir()
+    folder.mkdir(parents=True)
+    rows = [
+        {"ts": 1_700_000_000_000 + n, "type": "say", "say": "text", "text": f"Row {n} {PARAGRAPH}"}
+        for n in range(ROWS - 1)
+    ]
+    last = {"ts": 1_700_000_000_000 + ROWS, "type": "say", "say": "text"}
+    rows.append({**last, "text": f"Row {ROWS - 1}"})
+    messages = [{"role": "user", "content": [{"type": "text", "text": "<task>\nBe long\n</task>"}]}]
+    (folder / "ui_messages.json").write_text(json.dumps(rows), encoding="utf-8")
+    (folder / "api_conversation_history.json").write_text(json.dumps(messages), encoding="utf-8")
+    facts = {"id": "long", "workspace": str(workspace), "title": "Be long", "mode": "code"}
+    (folder / "task_metadata.json").write_text(json.dumps(facts), encoding="utf-8")
+
+
+def environment(home: Path) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home.parent),
+        "JOEY_HOME": str(home),
+        "LANG": "C.UTF-8",
+        "TERM": "xterm-256color",
+        "ANTHROPIC_API_KEY": "scripted",
+    }
+
+
+@asynccontextmanager
+async def opened(home: Path, workspace: Path, url: str) -> AsyncIterator[Screen]:
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "joey", "-r", "long", "-y"),
+        *("--provider", "anthropic", "--base-url", url, "--model", "scripted"),
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        cwd=workspace,
+        env=environment(home),
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(slave)
+    screen = Screen(master, process)
+    try:
+        yield screen
+    finally:
+        screen.close()
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+class Screen:
+    """What a program writes to its terminal, read all the time, so that it never waits."""
+
+    def __init__(self, fd: int, process: Process) -> None:
+        self._fd = fd
+        self._process = psutil.Process(process.pid)
+        self._written = bytearray()
+        self._more = asyncio.Event()
+        asyncio.get_running_loop().add_reader(fd, self._read)
+
+    def press(self, keys: str) -> None:
+        os.write(self._fd, keys.encode())
+
+    async def until(self, words: str, since: int = 0) -> None:
+        wanted = words.encode()
+        async with asyncio.timeout(PATIENCE):
+            while self._written.find(wanted, max(0, since)) < 0:
+                self._more.clear()
+                await self._more.wait()
+
+    async def rest(self) -> None:
+        """Until nothing was written for a while."""
+        written = -1
+        while written != len(self._written):
+            written = len(self._written)
+            await asyncio.sleep(1)
+
+    async def cores(self, seconds: float) -> float:
+        before, started = self._spent(), time.perf_counter()
+        await asyncio.sleep(seconds)
+        return (self._spent() - before) / (time.perf_counter() - started)
+
+    async def echo(self, letter: str) -> float:
+        """Milliseconds until a letter is on the screen."""
+        await asyncio.sleep(KEY_PAUSE)
+        since, started = len(self._written), time.perf_counter()
+        self.press(letter)
+        await self.until(letter, since)
+        return (time.perf_counter() - started) * 1000
+
+    def close(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._fd)
+        os.close(self._fd)
+
+    def _spent(self) -> float:
+        times = self._process.cpu_times()
+        return float(times.user + times.system)
+
+    def _read(self) -> None:
+        try:
+            self._written += os.read(self._fd, 65536)
+        except OSError:
+            asyncio.get_running_loop().remove_reader(self._fd)
+        self._more.set()
+
+
+def story_time(count: int) -> float:
+    """Milliseconds until all rows have a place."""
+    rows = [Row(ts=n, type="say", say="text", text=f"{n} {PARAGRAPH}") for n in range(count)]
+    session = cast(Session, SimpleNamespace(id="task", rows=rows))
+    started = time.perf_counter()
+    story = Story()
+    story.begin(session)
+    Heights(block.estimate(COLUMNS) for block in story.blocks)
+    return (time.perf_counter() - started) * 1000
+
+
+if __name__ == "__main__":
+    main()
