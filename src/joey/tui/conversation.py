@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.segment import Segment
@@ -24,7 +25,7 @@ from joey.core.revisions import TaskRewound
 from joey.tui.blocks.block import Block, Look
 from joey.tui.blocks.heights import Heights
 from joey.tui.blocks.palette import Palette
-from joey.tui.blocks.words import error, note, shown
+from joey.tui.blocks.words import drawn_elsewhere, error, note
 from joey.tui.conversation_colours import COMPONENTS, STYLESHEET, palette_of
 from joey.tui.selected_text import highlighted, selected_text
 from joey.tui.story import Story
@@ -107,7 +108,7 @@ class Conversation(ScrollView, can_focus=True):
 
     def card(self, renderable: Text) -> None:
         """Something that the application has drawn."""
-        self._add(shown(renderable))
+        self._add(drawn_elsewhere(renderable))
 
     def clear(self) -> None:
         self._story.clear()
@@ -327,37 +328,53 @@ class Conversation(ScrollView, can_focus=True):
         same strip again, with all that was computed for it."""
         filters, background = self.get_line_filters(), self.background_colors[1]
         strips: list[Strip] = []
-        for y in crop.line_range:
-            strip = self.render_line(y)
+        for strip in self._finished(crop.y, crop.height):
+            shown = strip
             for line_filter in filters:
-                strip = strip.apply_filter(line_filter, background)
-            strips.append(strip.crop(*crop.column_span))
+                shown = shown.apply_filter(line_filter, background)
+            strips.append(shown.crop(*crop.column_span))
         return strips
 
     def render_line(self, y: int) -> Strip:
-        look, line = self._look, self.scroll_offset.y + y
-        if look is None or line >= self._heights.total:
-            return Strip.blank(self.size.width, self.rich_style)
-        strip = self._line(line, look)
-        if (selection := self.text_selection) is not None:
-            style = self.screen.get_component_rich_style("screen--selection")
-            strip = highlighted(strip, selection.get_span(line), style)
-        ground = look.palette.style("")
-        strip = strip.crop_extend(0, self.size.width, ground).apply_offsets(0, line)
-        if y == self.size.height - 1 and not self._follows:
-            strip = self._with_hint(strip)
-        return strip
+        return next(self._finished(y, 1))
 
-    def _line(self, line: int, look: Look) -> Strip:
-        place, inner = self._heights.find(line)
-        block = self._story.blocks[place]
+    def _finished(self, y: int, count: int) -> Iterator[Strip]:
+        """Lines of the screen, as wide as it is."""
+        size, first, look = self.size, self.scroll_offset.y + y, self._look
+        selection = self.text_selection
+        ground = self.rich_style if look is None else look.palette.style("")
+        for line, drawn in enumerate(self._lines(first, first + count), first):
+            strip = drawn
+            if selection is not None:
+                style = self.screen.get_component_rich_style("screen--selection")
+                strip = highlighted(drawn, selection.get_span(line), style)
+            strip = strip.crop_extend(0, size.width, ground).apply_offsets(0, line)
+            is_last = line == self.scroll_offset.y + size.height - 1
+            yield self._with_hint(strip) if is_last and not self._follows else strip
+        below = first + count - max(first, self._heights.total if look is not None else 0)
+        yield from [Strip.blank(size.width, ground)] * below
+
+    def _lines(self, start: int, end: int) -> Iterator[Strip]:
+        """All lines there are between these."""
+        if self._look is None:
+            return
+        place, inner = self._heights.find(start)
+        while start < end and place < len(self._heights):
+            block, height = self._story.blocks[place], self._heights[place]
+            self._remember(block)
+            while inner < height and start < end:
+                yield block.strip(inner, self._look)
+                inner, start = inner + 1, start + 1
+            place, inner = place + 1, 0
+
+    def _remember(self, block: Block) -> None:
+        """The lines of a block are kept until many others were seen."""
         self._drawn.pop(block, None)
         self._drawn[block] = None
         if len(self._drawn) > MOST_DRAWN:
             oldest = next(iter(self._drawn))
             del self._drawn[oldest]
             oldest.forget_strips()
-        return block.strip(inner, look)
 
     def _with_hint(self, strip: Strip) -> Strip:
         style = self.get_component_rich_style("conversation--more")
@@ -368,10 +385,9 @@ class Conversation(ScrollView, can_focus=True):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The text that is selected, and what ends it."""
-        if (look := self._look) is None:
-            return None
-        total = self._heights.total
-        return selected_text(selection, total, lambda line: self._line(line, look)), "\n"
+        first = selection.start.y if selection.start is not None else 0
+        end = self._heights.total if selection.end is None else selection.end.y + 1
+        return selected_text(selection, first, self._lines(first, end)), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -30,16 +30,12 @@ def highlighted(strip: Strip, span: tuple[int, int] | None, style: Style) -> Str
     return Strip.join([strip.crop(0, left), marked, strip.crop(right, strip.cell_length)])
 
 
-def selected_text(selection: Selection, lines: int, line: Callable[[int], Strip]) -> str:
-    """What a selection holds of that many lines; only those in it are drawn."""
-    first = selection.start.y if selection.start is not None else 0
-    last = selection.end.y if selection.end is not None else lines - 1
+def selected_text(selection: Selection, first: int, lines: Iterable[Strip]) -> str:
+    """What a selection holds of lines, of which the first has this number."""
     texts: list[str] = []
-    for number in range(max(0, first), min(last, lines - 1) + 1):
-        span = selection.get_span(number)
-        if span is None:
-            continue
-        start, end = span
-        text = line(number).text
-        texts.append(text[max(start, MARGIN) : len(text) if end < 0 else end].rstrip())
+    for number, line in enumerate(lines, first):
+        if (span := selection.get_span(number)) is not None:
+            start, end = span
+            text = line.text
+            texts.append(text[max(start, MARGIN) : len(text) if end < 0 else end].rstrip())
     return "\n".join(texts)

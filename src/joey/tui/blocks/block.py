@@ -102,7 +102,7 @@ class Block:
     def strip(self, line: int, look: Look) -> Strip:
         self._lay_out(look)
         line -= self.gap
-        if line < 0:
+        if not 0 <= line < self._tops[-1]:
             return self._strips.setdefault(GAP, [self._strip([], look)])[0]
         number = bisect_right(self._tops, line) - 1
         strips = self._strips.get(number)

@@ -232,7 +232,7 @@ def error(text: str) -> Fixed:
     )
 
 
-def shown(text: Text) -> Fixed:
+def drawn_elsewhere(text: Text) -> Fixed:
     """Something that was drawn elsewhere."""
     return Fixed(Line(spans, _indent(spans)) for spans in from_text(text))
 
