@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import subprocess
 import sys
@@ -201,6 +202,19 @@ def test_a_file_that_cannot_be_written_is_told_and_the_session_goes_on(tmp_path:
     history = past("one", file=tmp_path / "taken" / "prompts.jsonl")
     assert texts(history) == ["one"]
     assert "not kept" in history.trouble
+
+
+def test_a_pipe_in_the_place_of_the_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "prompts.jsonl")
+    history = past("one", file=tmp_path / "prompts.jsonl")
+    assert (texts(history), "not a regular file" in history.trouble) == (["one"], True)
+
+
+def test_what_somebody_wrote_into_the_file_cannot_command_the_terminal(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    entry = {"at": 1, "folder": str(HERE), "text": "a\x1b[2Jb\u202e", "pasted": {"1": "\x07c"}}
+    file.write_text(json.dumps(entry), encoding="utf-8")
+    assert PromptHistory(file, HERE).drafts() == [Draft("ab<U+202E>", {1: "c"})]
 
 
 def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from joey.client.pictures import MAX_IMAGE
+from joey.tui import clipboard
 from tests.tui.composing import writing
 
 PNG = base64.b64decode(
@@ -133,6 +134,17 @@ async def test_powershell_brings_the_picture_of_windows(
         await person.press("ctrl+v", "enter")
         await person.press("enter")
         assert person.images == [(URI,)]
+
+
+async def test_a_tool_that_never_answers_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "pngpaste", "sleep 1000 & sleep 1000")
+    monkeypatch.setattr(clipboard, "_SECONDS", 0.2)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    async with writing() as person:
+        await person.press("ctrl+v")
+        assert "did not answer" in person.hint
 
 
 async def test_a_clipboard_without_a_picture_is_told(

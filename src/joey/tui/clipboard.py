@@ -7,6 +7,7 @@ import base64
 import binascii
 import os
 import shutil
+import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterator, Mapping
@@ -88,6 +89,7 @@ async def _printed(command: list[str]) -> bytes:
     except TimeoutError:
         raise PictureError(f"{command[0]} did not answer; {_ADVICE}") from None
     finally:
-        with suppress(ProcessLookupError):
-            process.kill()
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
         await process.communicate()

@@ -25,6 +25,10 @@ _INWARD: dict[int, str] = {
     **{code: chr(_FIRST + number) for number, code in enumerate(_UNSEEN)},
     **dict.fromkeys(_RESERVED, _REPLACEMENT),
 }
+_ODD = re.compile(
+    f"[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\ud800-\udfff{''.join(map(chr, (*_UNSEEN, *_RESERVED)))}]"
+)
+"""What has to be replaced; looking for it is much quicker than replacing."""
 _OUTWARD = {_FIRST + number: chr(code) for number, code in enumerate(_UNSEEN)}
 _SEEN_AS = {ord(OPEN): "[", ord(SHUT): "]", **dict.fromkeys(_OUTWARD, "▯")}
 _MARK = re.compile(f"{OPEN}(?:image|pasted text) #(\\d+)[^{SHUT}]*{SHUT}")
@@ -40,7 +44,7 @@ _LONGEST_LINE = 5_000
 def accepted(text: str) -> str:
     """Text as it may stand in a draft: lines end alike, and nothing commands a terminal."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return text if text.isprintable() else sanitise(text.translate(_INWARD))
+    return sanitise(text.translate(_INWARD)) if _ODD.search(text) else text
 
 
 def released(text: str) -> str:

@@ -7,8 +7,10 @@ waited for the lock meanwhile sees that the name leads to another file now, and 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.core.secrets import blotted, blotted_line
+from joey.display.sanitise import sanitise
 from joey.private_folders import make_folder
 from joey.tui.drafts import Draft
 
@@ -151,6 +154,7 @@ def _locked(path: Path) -> Iterator[int]:
     for _ in range(_TRIES):
         descriptor = os.open(path, _FLAGS, _MODE)
         try:
+            _check_is_file(descriptor)
             if not _try_lock(descriptor):
                 time.sleep(_BETWEEN)
                 continue
@@ -160,7 +164,12 @@ def _locked(path: Path) -> Iterator[int]:
                 return
         finally:
             os.close(descriptor)
-    raise BlockingIOError(0, "another process holds it")
+    raise BlockingIOError(errno.EAGAIN, "another process holds it")
+
+
+def _check_is_file(descriptor: int) -> None:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def _try_lock(descriptor: int) -> bool:
@@ -200,12 +209,15 @@ def _time(entry: Entry) -> int:
 
 
 def _draft(entry: Entry) -> Draft:
-    return Draft(entry.text, entry.pasted, {}, entry.shell)
+    """Anybody may have written into the file."""
+    pasted = {number: sanitise(text) for number, text in entry.pasted.items()}
+    return Draft(sanitise(entry.text), pasted, {}, entry.shell)
 
 
 def _read(path: Path, folder: str) -> Iterator[Entry]:
     """Lines that are no entries are passed over: another version, or half written."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        _check_is_file(file.fileno())
         size = os.fstat(file.fileno()).st_size
         file.seek(max(0, size - 2 * _LARGEST))
         data = file.read(2 * _LARGEST)
