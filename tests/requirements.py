@@ -2172,7 +2172,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "sandbox:network": Requirement("security 4", "It reaches nobody, by no kind of socket."),
     "sandbox:hosts": Requirement(
-        "security 4, K8", "Where hosts are listed it reaches these and nobody else, by a proxy of ours."
+        "security 4, K8", "Where hosts are listed it reaches these, by joey's proxy, and no others."
     ),
     "sandbox:system-calls": Requirement(
         "security 4", "Calls that steer other processes or the system are refused."

@@ -24,6 +24,7 @@ from joey.sandboxes.landlock import Landlock
 from joey.sandboxes.local import Confinement, LocalSandbox
 from joey.sandboxes.session import Session
 from joey.terminals.local import LocalTerminal
+from joey.workspace.files import LocalFiles
 from tests.terminals.processes import Listener
 
 PATIENCE = 60.0
@@ -34,6 +35,8 @@ class Deed(Struct, frozen=True):
     until: str = ""
     """Wait for this in the output; then `then`."""
     then: Literal["wait", "kill", "leave"] = "wait"
+    writes: str = ""
+    """A file that joey's own tools write then."""
 
 
 class Wish(Struct, frozen=True):
@@ -88,24 +91,27 @@ async def act(wish: Wish) -> None:
     if report.level is Level.NONE:
         tell(Answer(impossible=str(report.reasons)))
         return
+    files = LocalFiles(workspace, sandbox.spare)
     terminal = LocalTerminal(env, sandbox=sandbox, kill_grace=wish.grace)
     try:
         for deed in wish.deeds:
-            tell(await do(terminal, deed, workspace))
+            tell(await do(terminal, deed, files))
         if wish.lingers:
             await asyncio.get_running_loop().create_future()
     finally:
         await terminal.close()
 
 
-async def do(terminal: Terminal, deed: Deed, workspace: Path) -> Answer:
+async def do(terminal: Terminal, deed: Deed, files: LocalFiles) -> Answer:
     listener = Listener()
     try:
-        running = await terminal.start(deed.command, workspace, None, listener)
+        running = await terminal.start(deed.command, files.root, None, listener)
     except ToolError as error:
         return Answer(error=str(error))
     if deed.until:
         await listener.until(deed.until)
+    if deed.writes:
+        await files.write(files.resolve(deed.writes), b"by joey")
     if deed.then == "leave":
         return Answer(listener.text)
     async with asyncio.timeout(PATIENCE):

@@ -53,9 +53,11 @@ def test_a_host_is_compared_part_by_part(entry: str, host: str, port: int, allow
 
 @pytest.mark.parametrize(
     "entry",
-    ["", "*", "*.com", "http://x.example", "a b", "127.1", "0x7f.1", "2130706433", "a..b", "u@h.x"]
-    + ["x.example:99999", "x.example:0", "x.example:", "straße.example", "[::ffff:127.0.0.1]"]
-    + ["-a.example", "*.*.a.b", "fe80::1%eth0", "a\nb.example", "a/../b"],
+    [
+        *("", "*", "*.com", "http://x.example", "a b", "127.1", "0x7f.1", "2130706433", "a..b"),
+        *("x.example:99999", "x.example:0", "x.example:", "straße.example", "[::ffff:127.0.0.1]"),
+        *("-a.example", "*.*.a.b", "fe80::1%eth0", "a\nb.example", "a/../b", "u@h.x"),
+    ],
 )
 def test_an_entry_that_is_no_host_is_named_in_the_error(entry: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="sandboxNetwork"):
@@ -82,8 +84,11 @@ def test_a_host_has_one_spelling(text: str) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    "127.0.0.1 10.0.0.1 192.168.1.1 172.16.0.1 169.254.169.254 100.64.0.1 0.0.0.0 224.0.0.1 ::1 fe80::1"
-    " fd00:ec2::254 ff02::1 ::ffff:127.0.0.1 64:ff9b::a9fe:a9fe 2002:7f00:1::1".split(),
+    [
+        *("127.0.0.1", "10.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "100.64.0.1"),
+        *("0.0.0.0", "224.0.0.1", "::1", "fe80::1", "fd00:ec2::254", "ff02::1"),
+        *("::ffff:127.0.0.1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::1"),
+    ],
 )
 def test_addresses_of_this_machine_and_of_private_nets_are_not_public(address: str) -> None:
     assert not is_public(ip_address(address))
@@ -142,8 +147,8 @@ def test_what_can_be_read_in_two_ways_is_refused(head: str) -> None:
 
 
 def test_the_host_of_the_address_counts_and_not_that_of_the_header() -> None:
-    text = b"GET http://A.Example./x?y HTTP/1.1\r\nHost: evil.example\r\nProxy-Authorization: z\r\nA: b"
-    request = parse_request(text + b"\r\n\r\n")
+    headers = b"Host: evil.example\r\nProxy-Authorization: z\r\nA: b\r\n\r\n"
+    request = parse_request(b"GET http://A.Example./x?y HTTP/1.1\r\n" + headers)
     assert (request.host, request.port) == ("a.example", 80)
     expected = b"GET /x?y HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nA: b\r\n\r\n"
     assert request.head == expected

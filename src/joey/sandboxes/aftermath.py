@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 
 
 class Aftermath:
-    def __init__(self, root: str, known: dict[str, Folder], left_out: set[str]) -> None:
-        """`left_out` are paths that others see to, or that the person has opened."""
+    def __init__(
+        self, root: str, known: dict[str, Folder], guarded: set[str], left_out: set[str]
+    ) -> None:
+        """`guarded` are paths that are put back with all that is in them, `left_out` those that the
+        person has opened."""
         self._root = root
         self._known = known
-        self._left_out = left_out
+        self._guarded = guarded
+        self._left_out = guarded | left_out
         self._identities = {
             (inode, changed) for folder in known.values() for _, inode, changed in folder[3]
         }
@@ -69,6 +73,7 @@ class Aftermath:
                         names.append(path)
                 elif entry.name not in HEAVY and entry.is_dir(follow_symlinks=False):
                     folders.append(prefix + entry.name)
+        folders = [each for each in folders if each not in self._guarded]
         return folders, names
 
     def _is_known(self, entry: os.DirEntry[str]) -> bool:

@@ -127,8 +127,12 @@ class Keeper:
         self._guard = Guard(
             plan["workspace"], guarded, pinned, plan["aside"], Spared(plan["written"])
         )
-        seen_to = {*guarded, *pinned, *plan["absent"], *plan["left_out"]}
-        self._aftermath = Aftermath(plan["workspace"], plan["folders"], seen_to)
+        self._aftermath = Aftermath(
+            plan["workspace"],
+            plan["folders"],
+            {*guarded, *pinned, *plan["absent"]},
+            set(plan["left_out"]),
+        )
         self._child = 0
         self._code: int | None = None
         """How the shell has ended; negative: by this signal."""
