@@ -11,11 +11,10 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from acp.connection import Connection
-
 from joey.acp.agent import Agent
 from joey.acp.frames import Frames
 from joey.acp.house import Choice, Page
+from joey.acp.serving import serve
 from joey.app import make_options, open_engine, open_task_index
 from joey.app.customs import open_customs
 from joey.app.options import Asked, choose, usable
@@ -47,29 +46,12 @@ async def _serve(arguments: Namespace, output: int) -> ExitCode:
     with interruptible(parts=True) as interruption:
         async with open_engine() as engine:
             agent = Agent(engine, Household(arguments), lambda: time.time_ns() // 1_000_000)
-            connection = Connection(agent.handle, frames, listening=False)
-            agent.connect(connection)
             try:
-                await interruption.stoppable(_listen(connection, frames))
+                await interruption.stoppable(serve(agent, frames))
             except asyncio.CancelledError:
                 if interruption.code is None:
                     raise
-            finally:
-                await agent.close()
-                await connection.close()
     return interruption.code or ExitCode.DONE
-
-
-async def _listen(connection: Connection, frames: Frames) -> None:
-    """Until no more messages come, or nobody takes ours."""
-    listening = asyncio.ensure_future(connection.main_loop())
-    gone = asyncio.ensure_future(frames.is_gone.wait())
-    try:
-        await asyncio.wait({listening, gone}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for job in (listening, gone):
-            job.cancel()
-        await asyncio.gather(listening, gone, return_exceptions=True)
 
 
 def _own_output() -> int:
