@@ -25,9 +25,8 @@ _INWARD: dict[int, str] = {
     **{code: chr(_FIRST + number) for number, code in enumerate(_UNSEEN)},
     **dict.fromkeys(_RESERVED, _REPLACEMENT),
 }
-_ODD = re.compile(
-    f"[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\ud800-\udfff{''.join(map(chr, (*_UNSEEN, *_RESERVED)))}]"
-)
+_CONTROLS = (code for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t")
+_ODD = frozenset(map(chr, (*_CONTROLS, *_INWARD, *range(0xD800, 0xE000))))
 """What has to be replaced; looking for it is much quicker than replacing."""
 _OUTWARD = {_FIRST + number: chr(code) for number, code in enumerate(_UNSEEN)}
 _SEEN_AS = {ord(OPEN): "[", ord(SHUT): "]", **dict.fromkeys(_OUTWARD, "▯")}
@@ -44,7 +43,7 @@ _LONGEST_LINE = 5_000
 def accepted(text: str) -> str:
     """Text as it may stand in a draft: lines end alike, and nothing commands a terminal."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return sanitise(text.translate(_INWARD)) if _ODD.search(text) else text
+    return text if _ODD.isdisjoint(text) else sanitise(text.translate(_INWARD))
 
 
 def released(text: str) -> str:
