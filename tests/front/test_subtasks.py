@@ -26,6 +26,10 @@ def hand(*messages: str) -> Turn:
     return Turn(say("I delegate."), *calls)
 
 
+def delegating(message: str) -> Turn:
+    return Turn(call("new_task", {"mode": "code", "message": message, "worktree": True}))
+
+
 def done(result: str) -> Turn:
     return Turn(call("attempt_completion", {"result": result}))
 
@@ -239,3 +243,28 @@ def test_the_question_says_that_a_subtask_gets_a_worktree() -> None:
     apart = card("new_task", json.dumps({**row, "worktree": True}), None, None, asked=True).plain
     assert "worktree" not in shared
     assert apart.splitlines()[0].endswith("in a git worktree of its own")
+
+
+async def test_subtasks_in_worktrees_are_listed_in_the_folder_that_they_work_for(
+    joey: Joey,
+) -> None:
+    git(joey.workspace, "init", "-q")
+    (joey.workspace / "a.txt").write_text("a\n")
+    parts = {
+        "the whole": [delegating("a part"), done("Whole.")],
+        "a part": [delegating("a smaller piece"), done("Part.")],
+        "a smaller piece": [done("Piece.")],
+    }
+    async with ModelServer(by_part(parts)) as server:
+        run = await joey.run("-p", "-y", *reach(server.url), "do the whole")
+    assert run.code == 0, run.err
+    listed = await joey.run("tasks", "list", "--json")
+    assert {task["title"] for task in listed.json} == {
+        "do the whole",
+        "a part",
+        "a smaller piece",
+    }
+    found = await joey.run("tasks", "search", "--json", "smaller")
+    assert "a smaller piece" in {task["title"] for task in found.json}
+    elsewhere = await joey.run("tasks", "list", "--json", "-w", str(joey.home))
+    assert elsewhere.json == []

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from joey.config.home import joey_home
 from joey.errors import ToolError
+from joey.stores.layout import WORKTREES
 from joey.workspace.worktrees import GitWorktrees
 
 
 def worktrees_folder(home: Path) -> Path:
-    return home.resolve() / "worktrees"
+    return home.resolve() / WORKTREES
 
 
 async def remove_worktree(

@@ -26,6 +26,8 @@ COMMAND_OUTPUT = "command-output"
 LOCK = "lock"
 INDEX = "index.sqlite"
 """Beside `tasks/`."""
+WORKTREES = "worktrees"
+"""Beside `tasks/`, too: where subtasks work that have a worktree of their own."""
 
 PREFIX = "task_"
 _SNAPSHOTS = (UI, API, LEGACY)

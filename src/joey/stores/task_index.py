@@ -34,7 +34,7 @@ from joey.stores.index_upkeep import (
     stamp,
     transaction,
 )
-from joey.stores.layout import METADATA, PREFIX, UI
+from joey.stores.layout import METADATA, PREFIX, UI, WORKTREES
 from joey.stores.lock import is_held
 from joey.stores.task_list import newest_first
 from joey.stores.task_words import match_expression, snippet_of
@@ -47,6 +47,8 @@ _WRITERS_PATIENCE = 0.25
 _ROUNDS = 5
 """Pages are looked at again until nothing on them has changed, but not for ever."""
 _MOST_STARTING = 1_000
+_MOST_PLACES = 10_000
+"""SQLite takes no more values than three times as many."""
 _UNSETTLED = "status IN ('created', 'running', 'waiting', 'delegated')"
 _OF_STATUS = {
     "interrupted": f"(status = 'aborted' OR {_UNSETTLED} AND NOT held(folder))",
@@ -71,6 +73,7 @@ class SqliteTaskIndex:
 
     def __init__(self, home: Path, progress: Progress | None = None) -> None:
         self._tasks = home / "tasks"
+        self._worktrees = home.resolve() / WORKTREES
         self._file = IndexFile(home, _PATIENCE)
         self._progress = progress
 
@@ -104,7 +107,7 @@ class SqliteTaskIndex:
     ) -> TaskPage:
         upkeep = self._upkeep(connection)
         upkeep.bring_up_to_date(refresh=refresh)
-        where, values = _conditions(query)
+        where, values = _conditions(query, self._places(connection, query.workspace))
         source, wanted = (
             (_ALL, where) if match is None else (_MATCHING, f"words MATCH ? AND {where}")
         )
@@ -129,6 +132,34 @@ class SqliteTaskIndex:
             snippet = _snippet(connection, row[0], query.words)
             found.append(FoundTask(task, _short_id(connection, task.id), snippet))
         return TaskPage(tuple(found), total)
+
+    def _places(self, connection: sqlite3.Connection, workspace: str | None) -> list[str]:
+        """A workspace, and the worktrees in which subtasks of its tasks work."""
+        if workspace is None:
+            return []
+        wanted = str(Path(workspace))
+        trees = f"{self._worktrees}/"
+        sql = "SELECT id, parent, place FROM tasks WHERE place >= ? AND place < ?"
+        apart = connection.execute(sql, (trees, f"{self._worktrees}0")).fetchall()  # 0 follows /
+        found = {wanted: None}
+        for _, parent, place in apart:
+            if self._root_place(connection, parent, trees) == wanted:
+                found[place] = None
+        return list(found)[:_MOST_PLACES]
+
+    def _root_place(
+        self, connection: sqlite3.Connection, parent: str | None, trees: str
+    ) -> str | None:
+        """Where the task works that a subtask in a worktree belongs to."""
+        seen: set[str] = set()
+        while parent is not None and parent not in seen:
+            seen.add(parent)
+            sql = "SELECT parent, place FROM tasks WHERE id = ?"
+            row = connection.execute(sql, (parent,)).fetchone()
+            if row is None or not row[1].startswith(trees):
+                return None if row is None else str(row[1])
+            parent = row[0]
+        return None
 
     def _current(
         self, connection: sqlite3.Connection, where: str, values: Sequence[object]
@@ -230,10 +261,12 @@ def _report(
         file.close()
 
 
-def _conditions(query: TaskQuery) -> tuple[str, tuple[object, ...]]:
+def _conditions(query: TaskQuery, places: Sequence[str]) -> tuple[str, tuple[object, ...]]:
     wanted: list[tuple[str, tuple[object, ...]]] = [(_OPENS, ())]
-    if query.workspace is not None:
-        wanted.append(("place = ?", (str(Path(query.workspace)),)))
+    if len(places) == 1:
+        wanted.append(("place = ?", tuple(places)))
+    elif places:
+        wanted.append((f"place IN ({', '.join('?' * len(places))})", tuple(places)))
     if query.status in _OF_STATUS:
         wanted.append((_OF_STATUS[query.status], ()))
     elif query.status is not None:
