@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from joey.client.family import family
 from joey.client.session import Session
@@ -15,6 +17,7 @@ from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import AskOpened, Countdown, Event, RowGrew, RowOpened, TaskAborted, UserSaid
 from joey.core.history.rows import Row
 from joey.core.settings import Settings
+from joey.display.sanitise import sanitise
 from joey.engine.task import Task
 from joey.testing.script import Turn, call, fail, pause, say, think
 from joey.tui.blocks.block import Look
@@ -177,3 +180,61 @@ async def test_a_failed_request_tells_why(workshop: Workshop) -> None:
     task = await workshop.start(Turn(fail(400, "bad request")), settings=ALLOWED)
     story = await watched(task, {AskKind.API_REQ_FAILED: [NO]})
     assert any("bad request" in line for line in picture(story))
+
+
+KINDS = st.sampled_from(
+    [
+        *("text", "reasoning", "user_feedback", "tool", "command", "command_output", "error"),
+        *(
+            "api_req_started",
+            "completion_result",
+            "followup",
+            "mcp_server_response",
+            "use_mcp_server",
+        ),
+        *("browser_action_result", "condense_context", "subtask_result", "checkpoint_saved", "odd"),
+        *("auto_approval_max_req_reached", "api_req_failed", "api_req_retry_delayed"),
+    ]
+)
+TEXTS = st.one_of(
+    st.text(max_size=60),
+    st.sampled_from(
+        [
+            *(
+                '{"tool":"newTask","content":5}',
+                '{"todos":[1,{}]}',
+                '{"question":[]}',
+                "[]",
+                "null",
+            ),
+            *(
+                '{"type":"use_mcp_tool"}',
+                "@@ -1 +1 @@\n-a",
+                "<<<<<<< SEARCH\n=======",
+                "{",
+                "\x1b[",
+            ),
+        ]
+    ),
+)
+ODD = st.one_of(st.none(), st.integers(), TEXTS, st.lists(TEXTS, max_size=2))
+FOREIGN = st.fixed_dictionaries(
+    {"ts": st.integers(1, 50), "type": st.just("say"), "say": KINDS},
+    optional={
+        "text": st.one_of(TEXTS, ODD),
+        "tool": st.one_of(st.sampled_from(["execute_command", "update_todo_list", "x"]), ODD),
+        "diff": st.one_of(TEXTS, ODD),
+        "images": ODD,
+        "result": ODD,
+        "approvalState": st.sampled_from(["pending", "rejected", "unheard of"]),
+        "contextCondense": ODD,
+    },
+)
+
+
+@given(st.lists(FOREIGN, max_size=8), st.booleans(), st.integers(1, 50))
+def test_rows_that_others_wrote_are_drawn_whatever_is_in_them(
+    rows: list[dict[str, Any]], whole: bool, width: int
+) -> None:
+    for line in picture(from_rows(rows), whole=whole, width=width):
+        assert sanitise(line) == line

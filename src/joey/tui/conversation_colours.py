@@ -15,12 +15,12 @@ Conversation {
     overflow-x: hidden;
     overflow-y: scroll;
     scrollbar-size-vertical: 0;
-    & .conversation--person { color: $primary; }
+    & .conversation--person { color: $text-primary; }
     & .conversation--heading { color: $text-primary; }
     & .conversation--code { color: $text-accent; }
     & .conversation--link { color: $text-primary; }
     & .conversation--quote { color: $foreground 60%; text-style: italic; }
-    & .conversation--mark { color: $primary; }
+    & .conversation--mark { color: $text-primary; }
     & .conversation--path { color: $text-primary; }
     & .conversation--muted { color: $foreground 60%; }
     & .conversation--added { color: $text-success; }
