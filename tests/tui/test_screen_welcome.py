@@ -6,6 +6,7 @@ import json
 import stat
 
 from tests.front.binary import Joey
+from tests.front.small_web import OLLAMA, small_web
 from tests.tui.tmux import needs_tmux, screen
 
 pytestmark = needs_tmux
@@ -43,3 +44,19 @@ async def test_leaving_the_welcome_leaves_joey(joey: Joey) -> None:
         await shown.press("Escape")
         await shown.ended(0)
     assert not (joey.home / "profiles.json").exists()
+
+
+async def test_a_model_that_runs_on_this_machine_is_one_key_away(joey: Joey) -> None:
+    async with small_web(OLLAMA) as web, screen(joey, env={"OLLAMA_HOST": web.url}) as shown:
+        await shown.until("› qwen3-coder:30b", "ollama, running here", "anthropic")
+        await shown.keep("welcome-local")
+        await shown.press("Enter")
+        await shown.until("joey talks to qwen3-coder:30b of ollama", "code · qwen3-coder:30b")
+    [saved] = json.loads((joey.home / "profiles.json").read_text(encoding="utf-8"))[
+        "profiles"
+    ].values()
+    assert saved == {
+        "provider": "ollama",
+        "model": "qwen3-coder:30b",
+        "baseUrl": f"{web.url}/v1",
+    }

@@ -16,6 +16,7 @@ from joey.app import open_store, open_task_index
 from joey.app.customs import open_customs
 from joey.app.first_profile import save_first_profile, save_found_server
 from joey.app.local_servers import LocalServer
+from joey.app.model_list import list_models
 from joey.app.opening import open_file_offers
 from joey.app.options import remarks_on_settings
 from joey.app.sandboxing import check_unattended, sandbox_report
@@ -251,16 +252,19 @@ class ScreenHost:
             task.publish(ModeSwitched(ts=task.now(), mode=slug))
             await task.recorder.commit()
 
-    def models(self, session: Session | None) -> Sequence[Entry]:
-        setup = Setup(workspace=self.workspace)
+    async def models(self, session: Session | None) -> Sequence[Entry]:
+        """Those of the service that is talked to, its own list included, and the profiles."""
         route = None if session is None else self._task(session).bench.route
         profile = None if (options := self._for_new()) is None else options.profile
         provider = (route and route.provider) or (profile.provider if profile else None)
         current = self.standing(session).model
-        listed = dict.fromkeys((current, *setup.models(provider)))
+        elsewhere = self._arguments.base_url or (route and route.base_url)
+        known = await list_models(provider, offline=bool(elsewhere))
+        listed = dict.fromkeys((current, *(model.id for model in known.models)))
         entries = [Entry(name, name, provider or "", name == current) for name in listed if name]
-        for name, known in sorted(setup.preferences.profiles().profiles.items()):
-            about = f"{known.model or 'its usual model'} of {known.provider}"
+        profiles = Setup(workspace=self.workspace).preferences.profiles().profiles
+        for name, kept in sorted(profiles.items()):
+            about = f"{kept.model or 'its usual model'} of {kept.provider}"
             entries.append(Entry(f"{PROFILE}{name}", f"profile {name}", about))
         return entries
 

@@ -210,7 +210,7 @@ class Errands:
         key = words
         if not words:
             hint = "Enter takes · /model NAME for any other"
-            chosen = await app.pick("Model", app.host.models(before), hint)
+            chosen = await app.pick("Model", await app.host.models(before), hint)
             if chosen is None:
                 return
             key = chosen.key

@@ -23,7 +23,8 @@ async def welcome(app: JoeyApp) -> bool:
     """Whether there is somebody to talk to now."""
     app.conversation.card(Text.assemble((GREETING, "bold"), f"\n{EXPLANATION}"))
     providers = await app.host.providers()
-    while (provider := await _provider(app, providers)) is not None:
+    while (chosen := await _choose(app, providers)) is not None:
+        provider, model = chosen
         key = ""
         if provider.needs_key:
             hint = "paste it, Enter · it is not shown · Esc goes back"
@@ -31,8 +32,7 @@ async def welcome(app: JoeyApp) -> bool:
             if given is None:
                 continue
             key = given
-        model = await _model(app, provider)
-        if model is None:
+        if not (model := model or await _model(app, provider) or ""):
             continue
         try:
             await app.host.remember(provider, key, model)
@@ -44,15 +44,22 @@ async def welcome(app: JoeyApp) -> bool:
     return False
 
 
-async def _provider(app: JoeyApp, providers: tuple[Provider, ...]) -> Provider | None:
-    entries = [Entry(each.name, each.name, _about(each)) for each in providers]
-    chosen = await app.pick("Where is your model?", entries)
-    return next((each for each in providers if chosen and each.name == chosen.key), None)
+async def _choose(app: JoeyApp, providers: tuple[Provider, ...]) -> tuple[Provider, str] | None:
+    """A model that runs on this machine, which is one key away; else a provider."""
+    choices = {
+        Entry(f"{each.name} {model}", model, f"{each.name}, running here"): (each, model)
+        for each in providers
+        if each.found_at
+        for model in each.models
+    }
+    choices |= {Entry(each.name, each.name, _about(each)): (each, "") for each in providers}
+    chosen = await app.pick("Where is your model?", list(choices))
+    return None if chosen is None else choices[chosen]
 
 
 def _about(provider: Provider) -> str:
     if provider.found_at:
-        return f"running here: {provider.found_at}"
+        return f"running here, at {provider.found_at}"
     return "needs a key" if provider.needs_key else "on this machine; not found running"
 
 
@@ -63,8 +70,6 @@ async def _model(app: JoeyApp, provider: Provider) -> str | None:
         entries = [Entry(name, name) for name in provider.models]
         hint = "type to narrow it · the last entry takes any name"
         chosen = await app.pick(f"Model of {provider.name}", [*entries, other], hint)
-        if chosen is None:
-            return None
-        if chosen.key:
-            return chosen.key
+        if chosen is None or chosen.key:
+            return None if chosen is None else chosen.key
     return await app.ask_line(f"Model of {provider.name}", "its name, Enter · Esc goes back")
