@@ -1,6 +1,6 @@
 """`python -m bench [adoption] [parsers] [edits] [trees] [checkpoints] [index] [tasks] [harness]
 [growth] [long] [crowd] [delegation] [fanout] [policy] [sandbox]
-[screen]`.
+[screen] [composer]`.
 
 Figures beside goals. Nothing here fails when a goal is missed: a busy machine is no defect. Read
 the figures.
@@ -13,6 +13,7 @@ import sys
 from bench import (
     adoption,
     checkpoints,
+    composer,
     crowd,
     delegation,
     edits,
@@ -46,6 +47,7 @@ PARTS = {
     "fanout": fanout.main,
     "sandbox": sandbox.main,
     "screen": screen.main,
+    "composer": composer.main,
 }
 
 

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 MOST = 50
 _STALE = 5.0
 """Seconds."""
-_ENOUGH = 1_000
+_ENOUGH = 500
 """Hits that are compared; those that lie deepest are not looked at."""
 _SATISFYING = 10
 """With so many hits, names that only have the same letters are not wanted."""

@@ -1,0 +1,122 @@
+"""The composer: what a key costs in a long draft, a large paste, and finding one of many files.
+
+A key is counted from its arrival to the end of its handling; `bench.screen` counts until it is
+seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import quantiles
+
+from textual import events
+from textual.app import App, ComposeResult
+
+from bench.tables import table, verdict
+from joey.app.file_offers import Names
+from joey.tui.composer import Composer
+from joey.tui.offers import Offer
+from joey.tui.prompt_history import PromptHistory
+from joey.tui.text_entry import TextEntry
+
+LINES = 5_000
+KEYS = 200
+KEY_MS = 5.0
+PASTE_MS = 100.0
+FILES = 100_000
+FIND_MS = 10.0
+SPELL_MS = 100.0
+"""In a thread, in portions: nobody who types waits for it."""
+WORDS = ("app", "core", "test", "page", "model", "view", "store", "query", "parse", "widget")
+
+
+class Nothing:
+    def commands(self) -> Sequence[Offer]:
+        return ()
+
+    async def files(self, typed: str) -> Sequence[str]:
+        return ()
+
+
+class Desk(App[None]):
+    def compose(self) -> ComposeResult:
+        yield Composer(Nothing(), PromptHistory(None, Path("/")))
+
+
+def main() -> None:
+    rows = [["what", "measured", "goal", ""]]
+    rows += asyncio.run(keys_and_pastes())
+    names = Names(paths())
+    for label, typed, goal in (
+        ("begins so", "widget", FIND_MS),
+        ("has it", "st12", FIND_MS),
+        ("has its letters", "wdgtprs", SPELL_MS),
+        ("nothing", "zzzz", SPELL_MS),
+    ):
+        spent = p95([timed(names, typed) for _ in range(20)])
+        rows.append(row(f"{FILES:,} files: {label}", spent, goal))
+    table("The composer", rows)
+
+
+async def keys_and_pastes() -> list[list[str]]:
+    rows = []
+    async with Desk().run_test(size=(100, 40)) as pilot:
+        composer, entry = pilot.app.query_one(Composer), pilot.app.query_one(TextEntry)
+        composer.focus()
+        for label, text in (
+            ("an empty draft", ""),
+            (f"{LINES:,} lines", "\n".join(f"line {number}" for number in range(LINES))),
+        ):
+            composer.put(text)
+            await pilot.pause()
+            spent = []
+            for _ in range(KEYS):
+                spent.append(await handled(entry, events.Key("x", "x")))
+                await asyncio.sleep(0)
+            await pilot.pause()
+            rows.append(row(f"a key in {label}, p95", p95(spent), KEY_MS))
+        composer.clear()
+        await pilot.pause()
+        large = "0123456789abcde\n" * 65_536
+        rows.append(row("a paste of 1 MB", await handled(entry, events.Paste(large)), PASTE_MS))
+    return rows
+
+
+async def handled(entry: TextEntry, event: events.Event) -> float:
+    began = time.perf_counter()
+    await entry.on_event(event)
+    return (time.perf_counter() - began) * 1000
+
+
+def timed(names: Names, typed: str) -> float:
+    began = time.perf_counter()
+    names.find(typed)
+    return (time.perf_counter() - began) * 1000
+
+
+def paths() -> list[str]:
+    chance = random.Random(1)
+
+    def name() -> str:
+        return f"{chance.choice(WORDS)}{chance.randrange(30)}"
+
+    folders = ["/".join(name() for _ in range(chance.randrange(1, 6))) for _ in range(6_000)]
+    return sorted(
+        f"{chance.choice(folders)}/{name()}{name()}{number}.py" for number in range(FILES)
+    )
+
+
+def p95(spent: list[float]) -> float:
+    return quantiles(spent, n=20)[-1]
+
+
+def row(label: str, spent: float, goal: float) -> list[str]:
+    return [label, f"{spent:.1f} ms", f"{goal:.0f} ms", verdict(spent, goal)]
+
+
+if __name__ == "__main__":
+    main()
