@@ -53,6 +53,8 @@ _SWITCHES = {
     "alwaysAllowExecute": "commands are not allowed without you",
     "alwaysAllowModeSwitch": "another mode is not allowed without you",
     "alwaysAllowMcp": "tools of MCP servers are not allowed without you",
+    "alwaysAllowSubtasks": "subtasks are not allowed without you",
+    "alwaysAllowBrowser": "the browser is not allowed without you",
 }
 _OFF = re.compile(r"(?P<action>.*): (?P<switch>\w+) is off", re.DOTALL)
 _TAGS = re.compile(r"</?(?:error_details|error|feedback|retry_timer)>")

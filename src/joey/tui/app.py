@@ -368,13 +368,13 @@ class JoeyApp(App[int]):
         self.refresh(repaint=True, layout=True)
 
     def action_scroll(self, pages: int) -> None:
-        scroll = self.conversation
-        scroll.scroll_page_up(animate=False) if pages < 0 else scroll.scroll_page_down(
-            animate=False
-        )
+        if pages < 0:
+            self.conversation.action_page_up()
+        else:
+            self.conversation.action_page_down()
 
     def action_scroll_home(self) -> None:
-        self.conversation.scroll_home(animate=False)
+        self.conversation.action_scroll_home()
 
     def action_scroll_end(self) -> None:
-        self.conversation.scroll_end(animate=False)
+        self.conversation.action_scroll_end()

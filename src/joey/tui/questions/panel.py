@@ -108,7 +108,7 @@ class QuestionPanel(Widget, can_focus=True):
         elif (chosen := self._meant_by(event.character)) is not None:
             event.stop()
             self._choose(chosen)
-        elif self.query_one(ChoiceList).hear(event.key):
+        elif self.wants(event) and self.query_one(ChoiceList).hear(event.key):
             event.stop()
 
     def _meant_by(self, character: str | None) -> Choice | None:
