@@ -8,6 +8,13 @@ from textual.widget import Widget
 from joey.tui.blocks.palette import HUES, Palette
 
 COMPONENTS = {f"conversation--{hue}" for hue in HUES} | {"conversation--more"}
+_TERMINAL = {
+    **dict.fromkeys(("person", "code", "link", "mark", "path", "hunk", "builtin"), "cyan"),
+    **dict.fromkeys(("number", "keyword"), "magenta"),
+    **dict.fromkeys(("heading", "function"), "bold"),
+    **dict.fromkeys(("muted", "quote", "comment"), "dim"),
+}
+"""In the terminal's own colours, whose blue and yellow few people can read everywhere."""
 STYLESHEET = """\
 Conversation {
     background: $background;
@@ -51,6 +58,7 @@ def _hue(widget: Widget, name: str) -> Style:
     styles = widget.get_component_styles(f"conversation--{name}")
     colour = styles.color
     if colour.ansi is not None:
-        return Style(color=colour.rich_color, dim=colour.a < 1) + styles.text_style
+        own = _TERMINAL.get(name)
+        return Style.parse(own) if own else Style(color=colour.rich_color) + styles.text_style
     mixed = widget.background_colors[1] + colour
     return Style(color=mixed.rich_color) + styles.text_style
