@@ -151,10 +151,10 @@ class Story:
 
     def _put(self, who: str, row: Row) -> None:
         """A row that is whole, or as whole as it is now."""
-        voice = self._voice(who)
-        if kind_of(row) not in ("checkpoint_saved", "command_output"):
+        voice, kind = self._voice(who), kind_of(row)
+        if kind not in ("checkpoint_saved", "command_output"):
             self._touch(voice.end_thought(row.ts))
-        match kind_of(row):
+        match kind:
             case "command_output":
                 if (call := voice.call_of_output(row.ts)) is not None:
                     call.hear_all(row.text or "")
@@ -165,9 +165,10 @@ class Story:
             case "api_req_started":
                 self._tell_interruption(who, voice)
                 voice.was_interrupted = '"user_cancelled"' in (row.text or "")
-            case kind:
-                if kind in ("user_feedback", "resume_task"):
-                    self._tell_interruption(who, voice)
+            case "user_feedback" | "resume_task":
+                self._tell_interruption(who, voice)
+                self._show(who, row, block_of(row))
+            case _:
                 self._show(who, row, block_of(row))
 
     def _show(self, who: str, row: Row, block: Block | None) -> None:

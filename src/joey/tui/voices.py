@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from msgspec import structs
 
@@ -13,6 +14,10 @@ from joey.tui.blocks.words import ComingResult, Passing, Thinking
 
 LONGEST_THOUGHT = 3_600
 """Seconds; what took longer was not thinking, but somebody who was away."""
+
+
+MOST_OPEN = 100
+"""Blocks of one reply, and some more."""
 
 
 class Voice:
@@ -82,8 +87,7 @@ class Voice:
     def unfinished(self) -> Iterator[tuple[int, Block]]:
         """Blocks of what was announced, and will not come any more."""
         self.opened.clear()
-        for ts, block in [*self.blocks.items()][-20:]:
-            if isinstance(block, ComingCall | Passing) or (
-                isinstance(block, ComingResult) and not block.is_over
-            ):
+        for ts, block in [*islice(reversed(self.blocks.items()), MOST_OPEN)]:
+            coming = isinstance(block, ComingResult) and not block.is_over
+            if coming or isinstance(block, ComingCall | Passing):
                 yield ts, block

@@ -209,7 +209,7 @@ def duration(seconds: float) -> str:
 
 
 def result(text: str, of: str = "") -> Prose:
-    return Prose(text, head=(Line([(f"✓ result{of}", "success bold")]),))
+    return Prose(text, head=(Line([(f"✓ result{of}", "success bold")]),) if of else RESULT)
 
 
 def question(text: str) -> Prose:
