@@ -115,3 +115,36 @@ async def test_what_is_wrong_with_the_command_line_is_said_without_a_screen(joey
     nowhere = reach("http://127.0.0.1:9")
     async with screen(joey, *nowhere, "--mode", "nonsense", "do it") as shown:
         assert "no mode 'nonsense'" in await shown.ended(2)
+
+
+async def test_a_task_that_another_process_holds_is_refused_without_a_screen(joey: Joey) -> None:
+    turn = Turn(say("I begin"), pause(asyncio.Event()))
+    async with ModelServer([turn]) as server, screen(joey, *reach(server.url), "begin") as first:
+        await first.until("I begin")
+        async with screen(joey, "-c", *reach(server.url)) as second:
+            left = await second.ended(1)
+            assert "joey:" in left
+
+
+async def test_somebody_who_looks_elsewhere_is_called(joey: Joey) -> None:
+    gate = asyncio.Event()
+    turn = Turn(say("I begin"), pause(gate), *writing("new.txt", "x").steps)
+    async with ModelServer([turn]) as server, screen(joey, *reach(server.url), "begin") as shown:
+        await shown.until("I begin")
+        await shown.type("\x1b[O")  # how a terminal says that it is not looked at
+        bell = ("display-message", "-t", "joey", "-p", "#{window_bell_flag}")
+        assert (await shown.tmux(*bell)).strip() == "0"
+        gate.set()
+        await shown.until("Change new.txt?")
+        assert (await shown.tmux(*bell)).strip() == "1"
+
+
+async def test_a_tiny_window_is_no_reason_to_fall_over(joey: Joey) -> None:
+    turns = [writing("new.txt", "x"), done()]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
+        await shown.until("Change new.txt?")
+        for columns, rows in ((12, 4), (3, 2), (100, 30)):
+            await shown.resize(columns, rows)
+        await shown.until("Change new.txt?", "3 no, and say what to do instead")
+        await shown.answer("y")
+        await shown.until("All done.")

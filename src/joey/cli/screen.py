@@ -67,8 +67,8 @@ async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> Ex
         with interruptible(parts=True) as interruption:
             code = await _show(app, interruption)
         await host.close()
-        if app.defect is not None:
-            raise app.defect
+        if problem := app.defect or app.refusal:
+            raise problem
         session = app.dialogue.session
         task = None if session is None else engine.find(session.id)
         if task is not None:

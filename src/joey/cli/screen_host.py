@@ -126,9 +126,8 @@ class ScreenHost:
         self._arguments.mode = None  # it was meant for the first task that is opened
         return await self._engine.open(task_id, options=options)
 
-    async def fork(self, session: Session) -> Session:
-        options = self._fresh_options(session.id)
-        return await self._engine.fork(session.id, options=options)
+    async def fork(self, task_id: str) -> Session:
+        return await self._engine.fork(task_id, options=self._fresh_options(task_id))
 
     async def release(self, session: Session) -> None:
         await self._engine.release(self._task(session))
@@ -168,6 +167,10 @@ class ScreenHost:
         if task.bench.extras.mcp is not None:
             found += problems_of_servers(task.bench.workspace)
         return [*found, *remarks_on_settings()][:MOST_REMARKS]
+
+    def trouble(self, session: Session) -> str:
+        error = self._task(session).error
+        return "" if error is None else str(error)
 
     def server_watch(self, session: Session, tell: Callable[[str], None]) -> ServerWatch:
         watch = ServerWatch(self._task(session).bench.extras.mcp, tell)

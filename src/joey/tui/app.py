@@ -99,6 +99,8 @@ class JoeyApp(App[int]):
         self._errands = Errands(self)
         self._servers: ServerWatch | None = None
         self._jobs: set[asyncio.Task[None]] = set()
+        self.refusal: UserError | None = None
+        """Why the screen could not even begin."""
         self._pressed: tuple[str, float] = ("", 0.0)
 
     def compose(self) -> ComposeResult:
@@ -122,13 +124,28 @@ class JoeyApp(App[int]):
             return
         self.tell_standing()
         beginning = self._beginning
-        if beginning.task_id is not None:
-            session = await self.host.open(beginning.task_id)
-            self.dialogue.show(await self.host.fork(session) if beginning.fork else session)
-        else:
+        if beginning.task_id is None:
             self.conversation.card(greeting())
-        if beginning.prompt:
+        elif not await self._open(beginning.task_id, fork=beginning.fork):
+            return
+        if not beginning.prompt:
+            return
+        try:
             await self.say(beginning.prompt, beginning.images)
+        except UserError:
+            self.composer.put(beginning.prompt)
+            raise
+
+    async def _open(self, task_id: str, *, fork: bool) -> bool:
+        """The task that the command line names; whoever names another one has to begin again."""
+        try:
+            session = await (self.host.fork(task_id) if fork else self.host.open(task_id))
+        except UserError as error:
+            self.refusal = error
+            self.exit()
+            return False
+        self.dialogue.show(session)
+        return True
 
     # Jobs that go on beside the drawing
 
@@ -195,6 +212,9 @@ class JoeyApp(App[int]):
         self.status.work("")
         self._tell_placeholder()
         self.tell_standing()
+        session = self.dialogue.session
+        if session is not None and (trouble := self.host.trouble(session)):
+            self.conversation.error(trouble)
         if was_working:
             self.manners.call("joey has stopped")
 
@@ -284,6 +304,8 @@ class JoeyApp(App[int]):
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.Key) and not event.is_forwarded:
             self.front.route(event)
+        elif isinstance(event, events.Paste) and not event.is_forwarded:
+            self.front.go_on_writing()
         await super().on_event(event)
 
     def _pressed_twice(self, key: str) -> bool:

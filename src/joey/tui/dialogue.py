@@ -15,6 +15,8 @@ from joey.core.events import PASSING, AskAnswered, AskOpened, AskWithdrawn, Even
 from joey.errors import UserError
 from joey.tui.host import Host
 
+PATIENCE = 5.0
+
 
 class Asked(Struct, frozen=True):
     """A question that waits for the person."""
@@ -104,11 +106,19 @@ class Dialogue:
         if self.session is not None and self.session.running:
             await self.session.cancel()
 
+    async def rest(self) -> None:
+        """Returns when the task has come to rest, or takes too long for it."""
+        if self._following is not None:
+            await asyncio.wait({self._following}, timeout=PATIENCE)
+
     def show(self, session: Session, since: int | None = None) -> None:
         """Put a task on the screen; what came after `since` is heard, not shown as past."""
         self.leave()
         self.session = session
         self._stage.opened(session)
+        if session.pending is not None:
+            self._asks.append(Asked(session, session.pending))
+            self._show_question()
         if session.running:
             self._follow(session.seq if since is None else max(since, session.seq))
         else:

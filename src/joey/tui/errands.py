@@ -68,7 +68,7 @@ class Errands:
             accepted = asked.ask.ask is AskKind.COMPLETION_RESULT
             response = Response.YES if accepted else Response.NO
             await dialogue.answer(asked, Answer(response))
-            return True
+            await dialogue.rest()
         return not dialogue.is_working
 
     # Tasks
@@ -101,7 +101,7 @@ class Errands:
         app = self._app
         session = self._session()
         left = app.host.short_id(session)
-        fork = await app.host.fork(session)
+        fork = await app.host.fork(session.id)
         await app.host.release(session)
         app.dialogue.show(fork)
         self._note(f"this is a copy now, task {app.host.short_id(fork)}; {left} stays")

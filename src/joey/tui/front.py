@@ -90,6 +90,11 @@ class Front(Vertical):
         if not self._is_asking or self.panel is None or self.panel.wants(event):
             return
         if event.is_printable or event.key in ("tab", "backspace", "enter", "ctrl+j"):
+            self.go_on_writing()
+
+    def go_on_writing(self) -> None:
+        """Keys go to the words, not to the question."""
+        if self._is_asking:
             self.change_focus()
 
     async def pick(self, title: str, entries: Sequence[Entry], hint: str = "") -> Entry | None:
