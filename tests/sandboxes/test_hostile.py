@@ -8,6 +8,7 @@ import socket
 import pytest
 
 from joey.core.settings import Settings
+from tests.sandboxes.actor import Deed
 from tests.sandboxes.conftest import CANARY, Scene
 
 SYSTEM_PLACES = ("/etc", "/usr", "/usr/local/bin", "/var/lib", "/opt", "/", "/dev", "/sys")
@@ -113,6 +114,96 @@ except OSError as error:
     assert "Traceback" not in answer.output
 
 
+CONNECT = """
+import socket, sys
+for place in sys.argv[1:]:
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+        try:
+            with socket.socket(socket.AF_UNIX, kind) as s:
+                s.connect(place)
+                s.send(b"escaped")
+                print("reached", place)
+        except OSError as error:
+            print(error)
+"""
+
+
+@pytest.mark.requirement("sandbox:network")
+async def test_sockets_of_other_programs_are_not_reached_though_their_folder_is_seen(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (scene.workspace / "connect.py").write_text(CONNECT, encoding="utf-8")
+    (scene.workspace / "sub").mkdir()
+    with (
+        socket.socket(socket.AF_UNIX) as inside,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as near,
+        socket.socket(socket.AF_UNIX) as seen,
+    ):
+        inside.bind(str(scene.workspace / "agent.sock"))
+        monkeypatch.chdir(scene.workspace / "sub")
+        near.bind("near.sock")
+        seen.bind(str(scene.outside / "docker.sock"))
+        inside.listen()
+        seen.listen()
+        places = f"agent.sock sub/near.sock {scene.outside}/docker.sock"
+        said = await scene.output(
+            f"/usr/bin/python3 connect.py {places}; mv agent.sock a; mv sub x;"
+            " /usr/bin/python3 connect.py a x/near.sock",
+            settings=Settings(sandbox_readable=(str(scene.outside),)),
+        )
+    assert "reached" not in said
+
+
+async def test_a_socket_of_an_earlier_command_is_reached(scene: Scene) -> None:
+    if not scene.is_full:
+        pytest.skip("no local sockets at this level")
+    serve = (
+        "import socket; s = socket.socket(socket.AF_UNIX); s.bind('own.sock'); s.listen();"
+        " print('up', flush=True); s.accept()[0].recv(9)"
+    )
+    (scene.workspace / "connect.py").write_text(CONNECT, encoding="utf-8")
+    _, answer = await scene.run(
+        Deed(f'/usr/bin/python3 -c "{serve}"', until="up", then="leave"),
+        "/usr/bin/python3 connect.py own.sock",
+    )
+    assert "reached own.sock" in answer.output
+
+
+EXCHANGE = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+for one, other in zip(sys.argv[1::2], sys.argv[2::2]):
+    answer = libc.renameat2(-100, one.encode(), -100, other.encode(), 2)
+    print(one, other, os.strerror(ctypes.get_errno()) if answer else "exchanged")
+"""
+
+
+@pytest.mark.requirement("sandbox:protected")
+async def test_protected_names_cannot_be_exchanged_for_others(scene: Scene) -> None:
+    (scene.workspace / "exchange.py").write_text(EXCHANGE, encoding="utf-8")
+    for name in (".vscode/settings.json", "sub/.husky/pre-push", "AGENTS.md"):
+        (scene.workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (scene.workspace / name).write_text("as it was", encoding="utf-8")
+    await scene.run(
+        "mkdir a b; echo evil > a/settings.json; echo evil > b/pre-push; echo evil > c;"
+        " python3 exchange.py a .vscode b sub/.husky c AGENTS.md"
+    )
+    names = (".vscode/settings.json", "sub/.husky/pre-push", "AGENTS.md")
+    assert {(scene.workspace / name).read_text(encoding="utf-8") for name in names} == {"as it was"}
+
+
+@pytest.mark.requirement("sandbox:limits")
+async def test_memory_cannot_be_filled_with_files(scene: Scene) -> None:
+    line = (
+        "for place in /dev /dev/shm /home /run /mnt .git .vscode; do chmod 777 $place; "
+        "head -c 3000000000 /dev/zero > $place/big; ls -s $place/big; rm -f $place/big; "
+        "done 2>/dev/null; df -k --output=avail,target /dev/shm | tail -1"
+    )
+    said = await scene.output(line)
+    sizes = [int(each.split()[0]) for each in said.splitlines() if each.endswith("/big")]
+    assert all(size <= 1024**2 for size in sizes), said
+
+
 async def test_the_network_can_be_opened(scene: Scene) -> None:
     with socket.create_server(("127.0.0.1", 0)) as tcp:
         port = tcp.getsockname()[1]
@@ -147,15 +238,18 @@ call("tiocsti", 16, 0, 0x5412, 0)
 call("packet", 41, 17, 3, 0)
 call("vsock", 41, 40, 1, 0)
 call("alg", 41, 38, 5, 0)
+call("raw", 41, 2, 3, 255)
+call("icmp", 41, 2, 3, 1)
+call("bluetooth", 41, 31, 3, 1)
 """
 
 
 @pytest.mark.requirement("sandbox:system-calls")
 async def test_calls_that_reach_further_are_refused(scene: Scene) -> None:
     (scene.workspace / "calls.py").write_text(CALLS, encoding="utf-8")
-    said = await scene.output("uname -m | grep -q x86_64 && /usr/bin/python3 calls.py")
-    if not said:
+    if os.uname().machine != "x86_64":
         pytest.skip("the numbers in this test are those of x86_64")
+    said = await scene.output("/usr/bin/python3 calls.py")
     lines = said.splitlines()
     assert len(lines) == CALLS.count('call("')
     assert [line for line in lines if "done" in line] == []
@@ -172,6 +266,40 @@ async def test_no_privilege_is_left_or_can_be_gained(scene: Scene) -> None:
     assert int(values["CapEff"], 16) == 0
     if scene.user == "root":
         assert int(values["CapBnd"], 16) == 0
+
+
+KERNEL = """
+import os
+for top in ("/proc", "/sys"):
+    for folder, inner, files in os.walk(top):
+        inner[:] = [] if folder.count("/") > 6 else inner
+        if top == "/proc" and folder == "/proc":
+            inner[:] = [each for each in inner if not each.isdigit()]
+        for name in files:
+            place = f"{folder}/{name}"
+            try:
+                os.close(os.open(place, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
+            except OSError:
+                continue
+            if not folder.startswith(("/proc/self", "/proc/thread-self")):
+                print("open to be written:", place)
+print("looked")
+"""
+
+
+@pytest.mark.requirement("sandbox:write-outside")
+async def test_nothing_of_the_kernel_can_be_set(scene: Scene) -> None:
+    (scene.workspace / "kernel.py").write_text(KERNEL, encoding="utf-8")
+    assert await scene.output("/usr/bin/python3 kernel.py") == "looked\n"
+
+
+@pytest.mark.requirement("sandbox:system-calls")
+async def test_a_command_inherits_nothing_but_its_output(scene: Scene) -> None:
+    (scene.workspace / "AGENTS.md").touch()
+    (scene.workspace / "sub/.vscode").mkdir(parents=True)
+    said = await scene.output("cd /proc/self/fd; for each in [0-9]*; do readlink $each; done")
+    opened = {line.partition(":")[0] for line in said.splitlines()}
+    assert opened <= {"/dev/null", "pipe"} | {each for each in opened if each.startswith("/proc/")}
 
 
 @pytest.mark.requirement("sandbox:joey-lives")

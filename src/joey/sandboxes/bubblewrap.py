@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from joey.sandboxes import seccomp
 from joey.sandboxes.held import Held
 from joey.sandboxes.host_proxy import PORT
 from joey.sandboxes.layout import Layout, View
+from joey.sandboxes.local_sockets import listening
 
 _BINARIES = (
     *("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"),
@@ -38,6 +40,17 @@ _GATE = "read -r go <&8 || exit 1; exec 8<&-"
 EMPTY = ("--perms", "0555", "--tmpfs")
 """In front of a place: nothing is to be seen there, and nothing can be made."""
 TEMP_INSIDE = "/tmp"
+_DEVICES = (
+    *("--perms", "1777", "--size", str(1024**3), "--tmpfs", "/dev/shm"),
+    *("--remount-ro", "/dev"),
+)
+"""What is shared between processes is memory, and needs a bound."""
+
+
+_LATE = (
+    "Protected names that are absent, but for .git, .roo and .vscode in the root, can be made while"
+    " a command runs, and links of such names replaced; that is undone when it ends."
+)
 
 
 class Bubblewrap:
@@ -58,11 +71,10 @@ class Bubblewrap:
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        return (
-            "Protected names that are absent, but for .git, .roo and .vscode in the root, can be"
-            " made while a command runs, and links of such names replaced; that is undone when it"
-            " ends.",
-        )
+        binary = self._find()
+        if binary is not None and not self._knows(binary, "--size"):
+            return (_LATE, "This version of bubblewrap does not limit what is put in /dev/shm.")
+        return (_LATE,)
 
     def plan(
         self, layout: Layout, held: Held, shell: Sequence[bytes], cwd: Path, network: str
@@ -75,10 +87,10 @@ class Bubblewrap:
         return {
             "level": "full",
             "program": [binary, *_namespaces(layout, shared)],
-            "views": [*_mounts(layout)],
+            "views": [*_mounts(layout, self._knows(binary, "--size"))],
             "kept": list(held.pinned),
             "held": list(held.present),
-            "again": _hidden_again(layout),
+            "again": [*_hidden_again(layout), *_masks(layout, held), *_seals(layout)],
             "by_descriptor": bool(_quiet(shell)),
             "rest": ["--chdir", str(cwd), "--", shell[0], *_quiet(shell), "-c", first, "joey"],
             "port": PORT if network == "hosts" else 0,
@@ -92,6 +104,13 @@ class Bubblewrap:
 
     def environment(self, layout: Layout) -> dict[str, str]:
         return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), TEMP_INSIDE)
+
+    @cache  # noqa: B019 (there is one for the whole process)
+    def _knows(self, binary: str, option: str) -> bool:
+        told = subprocess.run(
+            [binary, "--help"], capture_output=True, check=False, timeout=10, env={}
+        )
+        return option.encode() in told.stdout + told.stderr
 
     def _find(self) -> str | None:
         for each in self._binaries:
@@ -134,13 +153,31 @@ def _is_foreign(workspace: Path) -> bool:
 
 
 @lru_cache(8)
-def _mounts(layout: Layout) -> tuple[str, ...]:
+def _mounts(layout: Layout, is_measured: bool) -> tuple[str, ...]:
     options: list[str] = []
     for path, view in layout.views.items():
         options += _mount(path, view, layout)
         if path == Path("/"):
-            options += ["--dev", "/dev", "--proc", "/proc"]
+            # What root owns below /proc/sys it may write, without any capability.
+            options += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
+            options += _DEVICES if is_measured else ()
     return tuple(options)
+
+
+def _seals(layout: Layout) -> list[str]:
+    """Whoever owns an empty file system may change its mode, and fill the memory with files."""
+    hidden = (path for path, view in layout.views.items() if view is View.HIDDEN and path.is_dir())
+    return [word for path in hidden for word in ("--remount-ro", str(path))]
+
+
+def _masks(layout: Layout, held: Held) -> list[str]:
+    """Sockets of other programs: to see one is to be able to speak with it, be it read-only."""
+    return [
+        word
+        for path in listening(held.folders, layout.workspace)
+        if layout.view_of(path) in (View.READ, View.WRITE)
+        for word in ("--ro-bind", "/dev/null", str(path))
+    ]
 
 
 def _hidden_again(layout: Layout) -> list[str]:

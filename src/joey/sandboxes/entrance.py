@@ -61,7 +61,8 @@ class Entrance:
         mounts = []
         for name in plan["absent"]:
             if self._placeholders.take(name):
-                mounts += [*plan["empty"], f"{root}/{name}"]
+                place = f"{root}/{name}"
+                mounts += [*plan["empty"], place, "--remount-ro", place]
         return mounts
 
     def _hold(self) -> list[str]:

@@ -36,6 +36,13 @@ _REFUSED = """
 """.split()  # noqa: SIM905 (a table is easier to read)
 _UNKNOWN = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register")
 """Answered as by a kernel that has no such call."""
+_OF_A_PROCESS = (
+    *("prlimit64", "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler"),
+    *("migrate_pages", "move_pages"),
+)
+_OF_ITS_SECOND = ("setpriority", "ioprio_set")
+"""What is done to a process by its number, in the first argument or in the second: where all can be
+seen, only to oneself (0)."""
 _SHARED_MEMORY = ("shmget", "shmat", "semget", "msgget", "mq_open")
 
 
@@ -92,7 +99,8 @@ def refusals(
         found.append(Refusal("socketpair", (datagram,), errno.EACCES))
     if not shared_memory:
         found += [Refusal(call) for call in _SHARED_MEMORY]
-        found.append(Refusal("prlimit64", (Condition(0, 0, holds=False),)))
+        found += [Refusal(call, (Condition(0, 0, holds=False),)) for call in _OF_A_PROCESS]
+        found += [Refusal(call, (Condition(1, 0, holds=False),)) for call in _OF_ITS_SECOND]
     if spared:
         found += _no_signals_to(spared)
     return found
