@@ -14,6 +14,7 @@ from textual.selection import Selection
 from joey.client.session import Session
 from joey.core.events import Event, RowGrew, RowOpened, ToolAnnounced, UserSaid
 from joey.core.history.rows import Row
+from joey.core.revisions import TaskRewound
 from joey.tui.conversation import Conversation
 from tests.tui.drawing import Past, Theatre, all_lines, keep_picture, screen_lines, settled
 
@@ -265,3 +266,39 @@ async def test_everything_is_readable_in_every_look(
                 if text.strip() and style is not None and ground.style is not None:
                     colour = style.color
                     assert colour is None or colour.is_default or colour != ground.style.bgcolor
+
+
+async def test_after_a_rewind_the_rows_that_are_left_are_shown() -> None:
+    app = Theatre()
+    async with app.run_test(size=(60, 20)) as pilot:
+        session = past(40)
+        app.conversation.begin(session)
+        await settled(pilot)
+        cast(Past, session).rows = past(10).rows
+        show(app.conversation, session, TaskRewound(ts=99, to=5))
+        await settled(pilot)
+        lines = all_lines(app.conversation)
+        assert any(line.startswith("Row 10 ") for line in lines)
+        assert not any(line.startswith("Row 11 ") for line in lines)
+
+
+async def test_what_is_told_before_there_is_a_screen_is_not_lost() -> None:
+    conversation, session = Conversation(), past(3)
+    conversation.begin(session)
+    conversation.note("early")
+    app = Theatre(conversation)
+    async with app.run_test(size=(60, 20)) as pilot:
+        await settled(pilot)
+        assert screen_lines(conversation)[0] == "› the task"
+        assert "early" in screen_lines(conversation)
+
+
+async def test_nothing_is_drawn_while_nothing_happens() -> None:
+    conversation = Counted()
+    app = Theatre(conversation)
+    async with app.run_test(size=(60, 20)) as pilot:
+        conversation.begin(past(50))
+        await settled(pilot)
+        conversation.refreshed = 0
+        await pilot.pause(0.3)
+        assert conversation.refreshed == 0
