@@ -48,8 +48,8 @@ SLIPS = [
     ("task show 01a1e0f0", "joey tasks show 01a1e0f0"),
     ("doctro", "joey doctor"),
     ("domo", "joey demo"),
-    ("help", "joey --help"),
-    ("help tasks", "joey tasks --help"),
+    ("hlep", "joey --help"),
+    ("hlep tasks", "joey tasks --help"),
     ("version", "joey --version"),
 ]
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 
 import pytest
 
+from joey.cli.command_arguments import COMMAND_PARSERS
 from tests.front.binary import Joey
 
+HELPS = [(), *((name,) for name in COMMAND_PARSERS)]
+HELPS += [
+    (name, action)
+    for name, make in COMMAND_PARSERS.items()
+    for each in make()._actions
+    if isinstance(each, argparse._SubParsersAction)
+    for action in each.choices
+]
 HEAVY = ("asyncio", "rich", "ssl", "joey.app", "joey.engine", "joey.providers", "joey.stores")
 
 
@@ -43,8 +53,46 @@ def test_a_run_without_a_screen_does_not_load_the_screen(joey: Joey) -> None:
 
 def test_help_names_every_command_and_every_exit_code(joey: Joey) -> None:
     text, _ = loaded_by(joey, "--help")
-    for word in ("joey tasks", "joey doctor", "joey demo", "53", "55", "75", "78", "JOEY_HOME"):
+    for command in COMMAND_PARSERS:
+        assert f"\n    {command} " in text
+    for word in ("53", "55", "75", "78", "JOEY_HOME"):
         assert word in text
+
+
+@pytest.mark.parametrize("words", HELPS, ids=" ".join)
+async def test_every_help_fits_eighty_columns_and_explains_every_argument(
+    joey: Joey, words: tuple[str, ...]
+) -> None:
+    done = await joey.run(*words, "--help", env={**joey.env, "COLUMNS": "80"})
+    assert done.code == 0
+    assert [line for line in done.out.splitlines() if len(line) > 80] == []
+    assert (await joey.run("help", *words, env={**joey.env, "COLUMNS": "80"})).out == done.out
+
+
+async def test_a_cry_for_help_is_a_prompt(joey: Joey) -> None:
+    done = await joey.run("-p", "help", "me", "fix", "it")
+    assert done.code == 78  # it would have been sent, if there were a model
+    done = await joey.run("help", "me", "fix", "it")
+    assert done.code == 78
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("tasks lsit", "did you mean list?"),
+        ("tasks list --staus x", "did you mean --status?"),
+        ("tasks list --status fialed", "did you mean failed?"),
+        ("-p --modle x y", "did you mean --model?"),
+        ("-p --output-format jsno y", "did you mean json?"),
+        ("mcp list --jsn", "did you mean --json?"),
+        ("confg", "did you mean `joey config list`?"),
+        ("completion powershell", "it can be bash, zsh, fish"),
+    ],
+)
+async def test_what_was_probably_meant_is_named(joey: Joey, words: str, meant: str) -> None:
+    done = await joey.run(*words.split())
+    assert done.code == 2
+    assert meant in done.err
 
 
 def test_version_is_one_line(joey: Joey) -> None:

@@ -16,10 +16,10 @@ def acp_parser() -> Parser:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("-m", "--model", metavar="NAME", help="which model new sessions begin with")
-    add("--provider", metavar="NAME", help="anthropic, openai, openrouter, ollama…")
+    add("-m", "--model", metavar="MODEL", help="which model new sessions begin with")
+    add("--provider", metavar="PROVIDER", help="anthropic, openai, openrouter, ollama…")
     add("--base-url", metavar="URL", help="another address of the provider")
-    add("--profile", metavar="NAME", help="a profile of profiles.json")
+    add("--profile", metavar="PROFILE", help="a profile of profiles.json")
     add("--mode", metavar="MODE", help="code, architect, ask, debug…")
     add("--debug", action="store_true", help="log to stderr")
     return parser

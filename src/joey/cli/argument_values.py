@@ -4,17 +4,45 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from joey.cli.exit_codes import UsageError
+from joey.cli.near_misses import distance
+
+
+class Help(argparse.HelpFormatter):
+    """One paragraph is wrapped; what has lines of its own stays as it is."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n" in text else super()._fill_text(text, width, indent)
 
 
 class Parser(argparse.ArgumentParser):
-    """Errors are ours to print, with our exit code."""
+    """Errors are ours to print, with our exit code, and with what was probably meant."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**(options | {"formatter_class": Help}))
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see {self.prog} --help)")
+        raise UsageError(f"{message}{self._meant(message)} (see {self.prog} --help)")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        near = _nearest(str(value), choices)
+        meant = f"; did you mean {near}?" if near else f": it can be {', '.join(choices)}"
+        raise argparse.ArgumentError(action, f"there is no {str(value)!r} here{meant}")
+
+    def _meant(self, message: str) -> str:
+        """The flag that is nearest to one that nobody knows."""
+        _, found, rest = message.partition("unrecognized arguments: ")
+        unknown = rest.split(" ")[0].partition("=")[0]
+        if not found or not unknown.startswith("--"):
+            return ""
+        near = _nearest(unknown, list(_flags(self)))
+        return f"; did you mean {near}?" if near else ""
 
 
 class ActionParser(Parser):
@@ -37,6 +65,31 @@ class ActionParser(Parser):
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return parsed, unknown
+
+
+def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Its own, and those of its actions, on whose behalf it complains."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from _flags(inner)
+        elif action.help != argparse.SUPPRESS:
+            yield from action.option_strings
+
+
+def _nearest(word: str, names: Sequence[str]) -> str | None:
+    """The name that is a slip or two away, or that was only begun."""
+    near = [(distance(word, name), -len(name), name) for name in names]
+    steps, _, name = min(near)
+    if steps <= (1 if len(name) <= 4 else 2):
+        return name
+    begun = [each for each in names if len(word) > 3 and each.startswith(word)]
+    return begun[0] if begun else None
+
+
+def sentence(text: str) -> str:
+    """A line of a list, as it stands alone."""
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def count(text: str) -> int:

@@ -17,45 +17,52 @@ FORMATS = ("text", "json", "stream-json")
 INPUT_FORMATS = ("text", "stream-json")
 
 _DESCRIPTION = """\
-A coding agent that works in this folder: it reads, edits and runs what the task needs, and asks
-before it does what you have not allowed. Without a prompt it opens a conversation."""
-
-_EPILOG = """\
-commands:
-  joey tasks list|search|show|export|import|rewind|fork|delete
-                                earlier tasks, and those of Roo Code, Zoo Code and Cline
-  joey modes list|show          which modes there are here, and what they are told
-  joey mcp list|add|test|…      MCP servers, which bring tools along
-  joey trust                    let this folder run what it brings along
-  joey permissions explain      what the rules say about a command or a file
-  joey permissions report       what was decided in earlier tasks
-  joey serve                    tasks over WebSocket and in the browser
-  joey attach [ID]              look at a task of a server, and answer it
-  joey acp                      tasks in an editor: the Agent Client Protocol
-  joey doctor                   what is found, what is missing, what to do
-  joey demo                     a whole task without key or network
-  joey COMMAND --help           the options of one of these
+A coding agent that works in this folder: it reads, edits and runs what the
+task needs, and asks before it does what you have not allowed. Without a prompt
+it opens a conversation.
 
 examples:
-  joey "fix the failing test"                  work here, asking where you must allow something
-  joey -p "why does make fail?" 2>/dev/null    only the answer, for scripts
-  git diff | joey -p "review this change"      a prompt and its context
-  joey -c "now the same for Windows"           go on with the latest task of this folder
-  joey -p -y --max-budget-usd 2 "port it"      allow everything, up to two dollars
+  joey "fix the failing test"            work here, asking where you must allow
+  joey -p "why does make fail?"          the answer alone on stdout, for scripts
+  git diff | joey -p "review this"       a prompt and its context
+  joey -c "now the same for Windows"     go on with the latest task here
+  joey -p -y --max-budget-usd 2 "port it"
+                                         allow everything, up to two dollars
   joey -p --allow-writes --allow "npm test" "fix the tests"
-                                               allow edits and one command besides reading
-  joey -- tasks                                a prompt that is also the name of a command
+                                         allow edits, and one command
+  joey -- tasks                          a prompt that is the name of a command
 
+commands (joey help COMMAND has the options of each):
+  to begin
+    demo          a whole task without key or network
+    doctor        what is found, what is missing, what to do
+    profiles      ways to reach a model, with their keys
+    models        which models there are to choose from
+    completion    commands, flags and values with the tab key of your shell
+  earlier work
+    tasks         list, search, show, export, import, rewind, fork, delete
+  what it may do, and what it is told
+    config        every setting: what it is, what it means, how to change it
+    permissions   what the rules say about a command, and decided in the past
+    trust         let this folder run what it brings along
+    modes         which modes there are here, and what they are told
+    mcp           MCP servers, which bring tools along
+  in other places
+    serve         tasks over WebSocket and in the browser
+    attach        look at a task of a server, and answer it
+    acp           tasks in an editor: the Agent Client Protocol"""
+
+_EPILOG = """\
 exit codes:
-  0 done   1 failed   2 wrong usage, a bad value of a flag   3 gave up, or a person was needed
-  53 limit of turns or tool calls   55 limit of money, tokens or time
-  75 provider down, try again   78 configuration: files, variables, keys, the model's name
-  130/143 signals
+  0 done   1 failed   2 wrong usage, a bad value of a flag
+  3 gave up, or a person was needed   53 limit of turns or tool calls
+  55 limit of money, tokens or time   75 provider down, try again
+  78 configuration: files, variables, keys, the model's name   130/143 signals
 
 files and variables:
-  JOEY_HOME (default ~/.roo) holds tasks, settings.json and profiles.json. Keys are taken from
-  ANTHROPIC_API_KEY, OPENAI_API_KEY, OPENROUTER_API_KEY and others (see joey doctor). NO_COLOR
-  switches colours off."""
+  JOEY_HOME (default ~/.roo) holds tasks, settings.json and profiles.json. Keys
+  are taken from ANTHROPIC_API_KEY, OPENAI_API_KEY, OPENROUTER_API_KEY and
+  others (see joey doctor). NO_COLOR switches colours off."""
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -63,8 +70,10 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
     Raises:
         UsageError
-        SystemExit: --help and --version, which have printed what they should.
+        SystemExit: --help, help and --version, which have printed what they should.
     """
+    if argv[:1] == ["help"] and (len(argv) == 1 or argv[1] in COMMANDS):
+        argv = [*argv[1:], "--help"]  # other words behind it are a cry for it: a prompt
     if argv and argv[0] in COMMANDS:
         arguments = COMMAND_PARSERS[argv[0]]().parse_args(argv[1:])
         arguments.command = argv[0]
@@ -125,7 +134,6 @@ def run_parser() -> Parser:
         usage="joey [OPTIONS] [PROMPT]\n       joey -p [OPTIONS] PROMPT\n       joey COMMAND …",
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("prompt", nargs="*", metavar="PROMPT", help="what to do; - reads a pipe")

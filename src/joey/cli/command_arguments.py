@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from joey.cli.acp_arguments import acp_parser
-from joey.cli.argument_values import ActionParser, Parser, count, port
+from joey.cli.argument_values import ActionParser, Parser, count, port, sentence
 from joey.cli.config_arguments import (
     completion_parser,
     config_parser,
@@ -20,9 +20,22 @@ from joey.cli.permission_arguments import permissions_parser
 from joey.cli.revision_arguments import add_fork_flags, add_rewind_flags
 from joey.cli.task_finding import add_filters
 
+_TASKS = """\
+examples:
+  joey tasks list --all --since 7d       everywhere, of the last week
+  joey tasks search "login page" fix*    the words of conversations
+  joey tasks show 0198 --rows            its messages, numbered for rewind
+  joey tasks rewind 0198 3 --preview     what going back would change
+  joey tasks import --roo --dry-run      what Roo Code has on this machine"""
+
 
 def _tasks_parser() -> Parser:
-    parser = Parser(prog="joey tasks", description="Look at earlier tasks.", allow_abbrev=False)
+    parser = Parser(
+        prog="joey tasks",
+        description="Look at earlier tasks, go back in them, and take over those of others.",
+        epilog=_TASKS,
+        allow_abbrev=False,
+    )
     names = "list|search|show|export|import|rewind|fork|delete"
     actions = parser.add_subparsers(
         dest="action", required=True, metavar=names, parser_class=ActionParser
@@ -66,7 +79,7 @@ def _action(
     actions: argparse._SubParsersAction[Any], name: str, description: str
 ) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = actions.add_parser(
-        name, help=description, description=description, allow_abbrev=False
+        name, help=description, description=sentence(description), allow_abbrev=False
     )
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     return parser

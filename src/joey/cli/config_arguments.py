@@ -5,34 +5,34 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from joey.cli.argument_values import ActionParser, Parser
+from joey.cli.argument_values import ActionParser, Parser, sentence
 
 _CONFIG = """\
 examples:
-  joey config list --changed                 what is not as it comes
-  joey config describe sandbox               what a setting means, and what it may be
+  joey config list --changed             what is not as it comes
+  joey config describe sandbox           what a setting means and may be
   joey config set alwaysAllowWrite true
   joey config set allowedCommands --add "npm test" --add "git status"
-  joey config unset alwaysAllowWrite         back to its default
+  joey config unset alwaysAllowWrite     back to its default
 
-Your settings are in $JOEY_HOME/settings.json; .roo/settings.json of a project can make some of
-them stricter. docs/settings.md lists them all."""
+Your settings are in $JOEY_HOME/settings.json; .roo/settings.json of a project
+can make some of them stricter. docs/settings.md lists them all."""
 _PROFILES = """\
 examples:
-  joey profiles add work --provider anthropic        asks for the key, and does not show it
+  joey profiles add work --provider anthropic          asks for the key unseen
   joey profiles add local --provider ollama --model qwen3-coder
-  pass show openai | joey profiles set work apiKey   a key through a pipe
-  joey profiles use local                            what tasks talk to from now on
+  pass show openai | joey profiles set work apiKey     a key through a pipe
+  joey profiles use local                              from now on
 
-A key is never taken from the command line, which others can read. Without one in the profile,
-the provider's variable is used."""
+A key is never taken from the command line, which others can read. Without one
+in the profile, the provider's variable is used."""
 
 
 _COMPLETION = "Print a script that completes commands, flags and their values in your shell."
 _COMPLETION_HOW = """\
 to install it:
   bash  joey completion bash > ~/.local/share/bash-completion/completions/joey
-  zsh   joey completion zsh > "${fpath[1]}/_joey"     (a folder of yours before compinit runs)
+  zsh   joey completion zsh > "${fpath[1]}/_joey"    (of yours, before compinit)
   fish  joey completion fish > ~/.config/fish/completions/joey.fish
 
 or for this shell alone: source <(joey completion bash)"""
@@ -138,7 +138,6 @@ def _parser(name: str, about: str, epilog: str | None) -> Parser:
         prog=f"joey {name}",
         description=about,
         epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
 
@@ -153,7 +152,7 @@ def _action(
     actions: argparse._SubParsersAction[Any], name: str, about: str
 ) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = actions.add_parser(
-        name, help=about, description=f"{about[0].upper()}{about[1:]}.", allow_abbrev=False
+        name, help=about, description=sentence(about), allow_abbrev=False
     )
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     return parser

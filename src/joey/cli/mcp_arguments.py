@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from joey.cli.argument_values import Parser
+from joey.cli.argument_values import Parser, sentence
 
 _EXAMPLES = """\
 examples:
@@ -31,7 +31,6 @@ def mcp_parser() -> Parser:
         prog="joey mcp",
         description="Look after MCP servers: programs and services that bring tools along.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     actions = parser.add_subparsers(
@@ -84,7 +83,9 @@ def _add_adding(parser: argparse.ArgumentParser) -> None:
 def _action(
     actions: argparse._SubParsersAction[McpParser], name: str, description: str
 ) -> argparse.ArgumentParser:
-    parser = actions.add_parser(name, help=description, description=description, allow_abbrev=False)
+    parser = actions.add_parser(
+        name, help=description, description=sentence(description), allow_abbrev=False
+    )
     parser.add_argument("-w", "--workspace", metavar="DIR", help="of this folder instead")
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     return parser

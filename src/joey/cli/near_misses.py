@@ -14,6 +14,12 @@ _MEANT = {
     "modes": "joey modes list",
     "doctor": "joey doctor",
     "demo": "joey demo",
+    "config": "joey config list",
+    "profiles": "joey profiles list",
+    "models": "joey models",
+    "completion": "joey completion --help",
+    "permissions": "joey permissions --help",
+    "serve": "joey serve",
     "help": "joey --help",
     "version": "joey --version",
 }

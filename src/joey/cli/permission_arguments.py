@@ -15,12 +15,13 @@ _ABOUT = (
 _EXAMPLES = """\
 examples:
   joey permissions explain -- 'git status && npm test'
-  joey permissions explain --allow 'npm test' --deny 'npm publish' -- npm test -- --silent
+  joey permissions explain --allow 'npm test' --deny 'npm run' -- npm test
   joey permissions explain --read ../notes.txt
   joey permissions explain --stdin < questions.jsonl
 
-Of --stdin, each line is an object {"id": …, "command": …} with "read" or "write" in place of
-"command"; the answers have the same ids, in the same order."""
+Of --stdin, each line is an object {"id": …, "command": …} with "read" or
+"write" in place of "command"; the answers have the same ids, in the same
+order."""
 
 
 _REPORT = (

@@ -1,0 +1,52 @@
+"""docs/settings.md lists every key as the code defines it. After a change that is meant,
+`JOEY_RENEW=1 python -m pytest tests/test_settings_document.py` writes the tables anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from joey.config.described_keys import DescribedKey, profile_keys, setting_keys
+from tests.document_tables import hold
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "settings.md"
+THIS = "tests/test_settings_document.py"
+
+
+def shown(value: object) -> str:
+    if value in (None, ""):
+        return ""
+    return f"`{value if isinstance(value, str) else json.dumps(value)}`"
+
+
+def kind(key: DescribedKey) -> str:
+    """Choices are words to be written, kinds are not."""
+    parts = key.kind.split(" or ")
+    return " or ".join(f"`{each}`" if each in key.choices else each for each in parts)
+
+
+def table(keys: Iterable[DescribedKey], *, with_project: bool) -> str:
+    project = " a project |" if with_project else ""
+    lines = [f"| key | may be | default | what it means |{project}"]
+    lines.append("|---|---|---|---|" + ("---|" if with_project else ""))
+    for key in keys:
+        about = key.about.replace("|", "\\|")
+        last = f" {key.project} |" if with_project else ""
+        lines.append(f"| `{key.name}` | {kind(key)} | {shown(key.default)} | {about} |{last}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("mark", "made"),
+    [
+        ("", table(setting_keys().values(), with_project=True)),
+        (" profiles", table(profile_keys().values(), with_project=False)),
+    ],
+    ids=["settings", "profiles"],
+)
+def test_the_document_lists_every_key_as_it_is(mark: str, made: str) -> None:
+    begin, end = (f"<!-- {word}{mark}: made by {THIS} -->\n" for word in ("begin", "end"))
+    hold(DOCUMENT, begin, end, made, THIS)
