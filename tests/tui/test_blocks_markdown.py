@@ -78,6 +78,8 @@ def test_markdown_is_drawn(text: str, lines: list[str]) -> None:
 
 def test_lines_are_broken_below_their_text() -> None:
     assert drawn("- one two three four", 12) == ["• one two", "  three four"]
+    assert drawn("> one two three", 10) == ["│ one two", "│ three"]
+    assert drawn("> > > > > one two", 9) == ["│ │ │ │ │", "one two"]
     assert drawn("10. one two three", 10) == ["10. one", "    two", "    three"]
 
 

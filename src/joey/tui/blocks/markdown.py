@@ -149,6 +149,8 @@ def _clean(line: str) -> str:
 def _piece(line: str) -> Piece:
     if _RULE.fullmatch(line):
         return Rule()
+    if found := _QUOTE.match(line):
+        return LazyLine(line, _lead(line), _styled, ("│ " * found[1].count(">"), "muted"))
     return LazyLine(line, _lead(line), _styled)
 
 

@@ -9,6 +9,7 @@ from rich.cells import cell_len
 
 from joey.tui.blocks.code import coloured
 from joey.tui.blocks.spans import (
+    Span,
     Spans,
     chopped,
     chopped_height,
@@ -50,12 +51,16 @@ class LazyLine:
     Drawn, it is no longer than the text: what fits on one line needs no look to be measured.
     """
 
-    __slots__ = ("_drawn", "_hang", "_text")
+    __slots__ = ("_drawn", "_hang", "_lead", "_text")
 
-    def __init__(self, text: str, hang: int, drawn: Callable[[str], Spans]) -> None:
+    def __init__(
+        self, text: str, hang: int, drawn: Callable[[str], Spans], lead: Span | None = None
+    ) -> None:
+        """`lead` stands where the lines after the first are indented."""
         self._text = text
         self._hang = hang
         self._drawn = drawn
+        self._lead = lead
 
     def height(self, width: int) -> int:
         if len(self._text) <= width and self._text.isascii():
@@ -63,7 +68,11 @@ class LazyLine:
         return len(self.lines(width))
 
     def lines(self, width: int) -> list[Spans]:
-        return wrapped(self._drawn(self._text), max(NARROWEST, width), self._hang)
+        lines = wrapped(self._drawn(self._text), max(NARROWEST, width), self._hang)
+        if self._lead is None:
+            return lines
+        blank = (" " * self._hang, "")
+        return [[self._lead, *line[1:]] if line[:1] == [blank] else line for line in lines]
 
 
 class Verbatim:
