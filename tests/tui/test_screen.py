@@ -26,6 +26,7 @@ async def test_a_whole_task_from_the_first_word_to_the_last_line(joey: Joey) -> 
     ]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url)) as shown:
         await shown.until("what shall be done?", "code", "scripted", "~/work", "asks")
+        assert await shown.title() == "joey"
         await shown.keep("start")
         await shown.send("do it")
         await shown.until("do it", "First words", "Esc stops")
@@ -44,8 +45,10 @@ async def test_a_whole_task_from_the_first_word_to_the_last_line(joey: Joey) -> 
         await shown.keep("result")
         await shown.press("Enter")
         await shown.until("what next?")
+        assert await shown.title() == "joey: do it"
         await shown.press("C-d")
         left = await shown.ended(0)
+        assert "joey" not in await shown.title(), "the title is what it was"
         assert "to go on: joey -r" in left
         assert "All is done now." not in left, "the screen that was there before is back"
 

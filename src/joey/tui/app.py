@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Sequence
 from time import monotonic
 from typing import Any, ClassVar
 
-from msgspec import Struct, structs
+from msgspec import structs
 from textual import events
 from textual.actions import SkipAction
 from textual.app import App, ComposeResult
@@ -24,6 +24,7 @@ from joey.core.events import PASSING, Event, UsageChanged
 from joey.display.answers import answer_of
 from joey.display.sanitise import one_line
 from joey.errors import UserError
+from joey.tui.beginning import Beginning
 from joey.tui.choices import Choices
 from joey.tui.composer import Composer
 from joey.tui.conversation import Conversation
@@ -32,7 +33,7 @@ from joey.tui.doings import RUNNING, doing_of
 from joey.tui.errands import Errands
 from joey.tui.front import Front
 from joey.tui.host import Entry, Host, ServerWatch, Waiting
-from joey.tui.keys import greeting, key_help
+from joey.tui.keys import key_help
 from joey.tui.manners import Manners
 from joey.tui.own_shell import OwnShell
 from joey.tui.prompt_history import PromptHistory
@@ -41,7 +42,6 @@ from joey.tui.slash_commands import is_bare, parse
 from joey.tui.status_line import StatusLine
 from joey.tui.todo_list import TodoList
 from joey.tui.waiting_words import WaitingWords
-from joey.tui.welcome import welcome
 
 TWICE = 1.5
 """Seconds within which a key pressed again means more than once."""
@@ -50,15 +50,6 @@ HINTS = {
     AskKind.FOLLOWUP: "your own answer",
     AskKind.COMPLETION_RESULT: "Enter accepts the result; or say what to change",
 }
-
-
-class Beginning(Struct, frozen=True, kw_only=True):
-    """What the command line asks for."""
-
-    prompt: str = ""
-    images: tuple[str, ...] = ()
-    task_id: str | None = None
-    fork: bool = False
 
 
 class JoeyApp(App[int]):
@@ -116,36 +107,7 @@ class JoeyApp(App[int]):
         self._tell_placeholder()
         self.composer.focus()
         self.tell_standing()
-        self.do(self._begin())
-
-    async def _begin(self) -> None:
-        if self.host.needs_model() and not await welcome(self):
-            self.exit(0)
-            return
-        self.tell_standing()
-        beginning = self._beginning
-        if beginning.task_id is None:
-            self.conversation.card(greeting())
-        elif not await self._open(beginning.task_id, fork=beginning.fork):
-            return
-        if not beginning.prompt:
-            return
-        try:
-            await self.say(beginning.prompt, beginning.images)
-        except UserError:
-            self.composer.put(beginning.prompt)
-            raise
-
-    async def _open(self, task_id: str, *, fork: bool) -> bool:
-        """The task that the command line names; whoever names another one has to begin again."""
-        try:
-            session = await (self.host.fork(task_id) if fork else self.host.open(task_id))
-        except UserError as error:
-            self.refusal = error
-            self.exit()
-            return False
-        self.dialogue.show(session)
-        return True
+        self.do(self._beginning.come_about(self))
 
     # Jobs that go on beside the drawing
 
@@ -167,8 +129,13 @@ class JoeyApp(App[int]):
         elif isinstance(error, Exception):
             self._handle_exception(error)
 
+    def exit(self, *arguments: Any, **named: Any) -> None:
+        self.manners.leave()
+        super().exit(*arguments, **named)
+
     def _fatal_error(self) -> None:
         """A defect is told by who opened the screen, once the terminal is as it was."""
+        self.manners.leave()
         self._close_messages_no_wait()
 
     @property

@@ -1,0 +1,178 @@
+"""Questions as choices, and keys that are typed over them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from textual.app import App, ComposeResult
+
+from joey.core.asks import Answer, AskKind, Response
+from joey.core.events import AskOpened
+from joey.tui.composer import Composer
+from joey.tui.dialogue import Asked
+from joey.tui.front import Front
+from joey.tui.offers import Offer
+from joey.tui.prompt_history import PromptHistory
+from joey.tui.questions import panel
+from joey.tui.questions.panel import QuestionPanel
+from joey.tui.questions.question import question_from
+
+EDIT = AskOpened(ts=1, ask=AskKind.TOOL, tool="write_to_file", path="a.py", diff="+1", text="{}")
+COMMAND = AskOpened(
+    ts=1,
+    ask=AskKind.COMMAND,
+    tool="execute_command",
+    text="make test",
+    always="make test",
+    reason="running `make test`: alwaysAllowExecute is off",
+    sandbox="full",
+)
+RESULT = AskOpened(ts=1, ask=AskKind.COMPLETION_RESULT)
+
+
+class Nothing:
+    def commands(self) -> list[Offer]:
+        return []
+
+    async def files(self, typed: str) -> list[str]:
+        return []
+
+
+class Small(App[None]):
+    """The composer below a question, and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.composer = Composer(Nothing(), PromptHistory(None, Path()))
+        self.front = Front(self.composer)
+        self.answers: list[Answer] = []
+        self.sent: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.front
+        yield self.composer
+
+    def on_mount(self) -> None:
+        self.composer.focus()
+
+    async def on_event(self, event: Any) -> None:
+        if hasattr(event, "is_printable") and not event.is_forwarded:
+            self.front.route(event)
+        await super().on_event(event)
+
+    def on_question_panel_answered(self, event: QuestionPanel.Answered) -> None:
+        self.answers.append(event.answer)
+
+    def on_composer_submitted(self, event: Composer.Submitted) -> None:
+        self.sent.append(event.text)
+
+
+def asked(ask: AskOpened) -> Asked:
+    return Asked(teller=None, ask=ask)  # type: ignore[arg-type]
+
+
+def labels(ask: AskOpened) -> list[str]:
+    return [choice.label for choice in question_from(ask).choices]
+
+
+def test_a_command_can_be_allowed_for_good_only_where_a_rule_is_offered() -> None:
+    instead = "no, and say what to do instead"
+    assert labels(COMMAND) == ["yes", "always: make test", "no", instead]
+    assert labels(EDIT) == ["yes", "no", instead]
+
+
+def test_a_question_about_a_command_shows_it_and_what_holds_it() -> None:
+    question = question_from(COMMAND)
+    assert question.about.plain == "$ make test"
+    assert question.why == "commands are not allowed without you (alwaysAllowExecute)"
+    assert question.held == "runs confined (full)"
+
+
+def test_what_a_model_writes_cannot_command_the_terminal() -> None:
+    sneaky = AskOpened(
+        ts=1, ask=AskKind.COMMAND, text="echo \x1b[2Jhi\u202e", always="a\x1b]0;x\x07"
+    )
+    question = question_from(sneaky)
+    shown = question.about.plain + "".join(choice.label for choice in question.choices)
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+
+
+@pytest.mark.parametrize("kind", list(AskKind))
+def test_every_kind_of_question_can_be_answered_or_typed_over(kind: AskKind) -> None:
+    question = question_from(AskOpened(ts=1, ask=kind))
+    assert question.title
+    answers = [choice.answer for choice in question.choices if choice.answer is not None]
+    if kind is AskKind.FOLLOWUP:
+        assert answers == []  # nothing was suggested: the words below are the answer
+    else:
+        assert answers
+
+
+@settings(max_examples=15)
+@given(st.text("1234yna ,.x", min_size=1, max_size=12))
+async def test_keys_that_come_with_the_question_are_words(words: str) -> None:
+    app = Small()
+    async with app.run_test() as pilot:
+        app.front.show(asked(COMMAND), "")
+        await pilot.pause()
+        await pilot.press(*(_key(char) for char in words))
+        await pilot.pause()
+        assert app.answers == []
+        assert app.composer.draft.text == words
+
+
+async def test_a_question_that_was_seen_is_answered_by_a_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(panel, "GUARD", 0.0)
+    for key, expected in (
+        ("y", Answer(Response.YES)),
+        ("2", Answer(Response.YES, always=True)),
+        ("a", Answer(Response.YES, always=True)),
+        ("n", Answer(Response.NO)),
+        ("escape", Answer(Response.NO)),
+        ("enter", Answer(Response.YES)),
+    ):
+        app = Small()
+        async with app.run_test() as pilot:
+            app.front.show(asked(COMMAND), "")
+            await pilot.pause()
+            await pilot.press(key)
+            await pilot.pause()
+            assert app.answers == [expected], key
+            assert app.composer.is_empty
+
+
+async def test_words_over_a_result_are_sent_whole_whatever_they_begin_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(panel, "GUARD", 0.0)
+    app = Small()
+    async with app.run_test() as pilot:
+        app.front.show(asked(RESULT), "")
+        await pilot.pause()
+        await pilot.press(*(_key(char) for char in "yes, but 1 more"), "enter")
+        await pilot.pause()
+        assert app.answers == []
+        assert app.sent == ["yes, but 1 more"]
+
+
+async def test_a_draft_keeps_the_keys_when_a_question_appears() -> None:
+    app = Small()
+    async with app.run_test() as pilot:
+        await pilot.press("h", "i")
+        app.front.show(asked(COMMAND), "")
+        await pilot.pause(panel.GUARD * 1.5)
+        await pilot.press("y", "1")
+        await pilot.pause()
+        assert app.answers == []
+        assert app.composer.draft.text == "hiy1"
+
+
+def _key(char: str) -> str:
+    return {" ": "space", ",": "comma", ".": "full_stop"}.get(char, char)

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+
+from joey.tui.slash_commands import COMMANDS, UNLISTED, is_bare, own_offers, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "words"),
+    [
+        ("/help", "help", ""),
+        (" /new ", "new", ""),
+        ("/compact mind the tests", "compact", "mind the tests"),
+        ("/model a/b:c", "model", "a/b:c"),
+    ],
+)
+def test_a_command_is_known_with_the_words_behind_it(text: str, name: str, words: str) -> None:
+    parsed = parse(text)
+    assert parsed is not None
+    assert (parsed[0].name, parsed[1]) == (name, words)
+
+
+@pytest.mark.parametrize(
+    "text", ["help", "/nonsense", "/etc/hosts is odd", "/help me with this", "//", "/", ""]
+)
+def test_other_words_are_no_commands(text: str) -> None:
+    assert parse(text) is None
+
+
+def test_a_path_is_not_taken_for_a_command_that_does_not_exist() -> None:
+    assert is_bare("/nonsense")
+    assert not is_bare("/usr/bin")
+    assert not is_bare("/nonsense, he said")
+
+
+def test_every_command_is_offered_once() -> None:
+    names = [offer.name for offer in own_offers()]
+    assert len(names) == len(set(names))
+    assert set(names) | UNLISTED == {command.name for command in COMMANDS}
