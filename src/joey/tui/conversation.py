@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from joey.client.session import Session
 
-FRAME = 1 / 25
+FRAME = 1 / 20
 """Seconds between two frames while something grows."""
 MOST_DRAWN = 300
 """Blocks whose lines are kept."""
