@@ -1898,6 +1898,16 @@ REQUIREMENTS: dict[str, Requirement] = {
     "websocket:search": Requirement(
         "seed 002", "Tasks are found by words of their title, id and conversation."
     ),
+    # Editors, by the Agent Client Protocol
+    "acp:task": Requirement("D44", "A foreign editor drives a whole task, with diffs and plan."),
+    "acp:schema": Requirement("D45", "Every frame of both sides fits the published schema."),
+    "acp:frames": Requirement("D45", "Each bad line gets an error, and the next one is heard."),
+    "acp:permission": Requirement("P1", "Nothing but the option that was offered allows a call."),
+    "acp:question": Requirement("D12", "What no permission request can ask ends the turn."),
+    "acp:cancel": Requirement("D44", "A cancel at any moment ends the turn and what is at work."),
+    "acp:reload": Requirement("D44", "A loaded session tells the same as the live one."),
+    "acp:files": Requirement("K2", "Text that is not saved is read and written behind the gate."),
+    "acp:servers": Requirement("K4", "Servers of the editor are used in its session alone."),
     # Programs that steered the extension through its socket
     "ipc:frames": Requirement(
         "wire 3.3", "Frames end with a form feed and may be split anywhere on their way."

@@ -27,6 +27,7 @@ def choosing(*choices: str | None) -> Editor:
     return Editor(choose)
 
 
+@pytest.mark.requirement("acp:permission")
 async def test_a_rejected_call_is_not_made_and_the_model_hears_of_it(
     joey: Joey, rules: Rules | None
 ) -> None:
@@ -57,10 +58,13 @@ async def test_always_names_its_rule_and_is_not_asked_again(
         ("always", "allow_always", "Always allow touch made.txt"),
         ("reject", "reject_once", "Reject"),
     ]
+    why = asked["call"]["content"][-1]["content"]["text"]
+    assert "commands are not allowed without you" in why and "confined" in why.lower()
     settings = json.loads((joey.home / "settings.json").read_text(encoding="utf-8"))
     assert settings["allowedCommands"] == ["touch made.txt"]
 
 
+@pytest.mark.requirement("acp:permission")
 async def test_an_option_that_was_not_offered_allows_nothing(
     joey: Joey, rules: Rules | None
 ) -> None:
@@ -100,6 +104,7 @@ async def test_a_permission_that_is_cancelled_ends_the_turn(
     assert not (joey.workspace / "made.txt").exists()
 
 
+@pytest.mark.requirement("acp:cancel")
 async def test_a_cancel_while_asking_leaves_nothing_pending(
     joey: Joey, rules: Rules | None
 ) -> None:
@@ -162,6 +167,7 @@ QUESTION = Turn(
 )
 
 
+@pytest.mark.requirement("acp:question")
 @pytest.mark.parametrize(
     ("said", "heard"), [("2", "The blue one"), ("neither", "neither")], ids=["number", "words"]
 )

@@ -134,6 +134,7 @@ async def test_what_cannot_be_taken_in_is_named(
 READ = Turn(call("read_file", {"files": [{"path": "open.txt"}]}))
 
 
+@pytest.mark.requirement("acp:files")
 async def test_a_buffer_that_is_not_saved_is_what_the_model_reads_and_changes(
     joey: Joey, rules: Rules | None
 ) -> None:
@@ -158,6 +159,7 @@ async def test_a_buffer_that_is_not_saved_is_what_the_model_reads_and_changes(
     assert path.read_text(encoding="utf-8") == "changed\nlast\n"
 
 
+@pytest.mark.requirement("acp:files")
 async def test_the_editor_is_not_asked_for_what_is_not_its_business(
     joey: Joey, rules: Rules | None
 ) -> None:

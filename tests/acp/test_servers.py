@@ -27,6 +27,7 @@ def tiny(name: str = "tiny", **env: str) -> McpServerStdio:
     return McpServerStdio(name=name, command=sys.executable, args=[str(TINY)], env=variables)
 
 
+@pytest.mark.requirement("acp:servers")
 async def test_a_server_of_the_editor_is_used_in_its_session_alone(
     joey: Joey, rules: Rules | None, tmp_path: Path
 ) -> None:

@@ -52,6 +52,7 @@ def story(updates: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.requirement("acp:reload")
 async def test_a_loaded_session_tells_the_same_as_the_live_one(
     joey: Joey, rules: Rules | None
 ) -> None:
@@ -152,6 +153,7 @@ async def test_a_task_of_roo_is_loaded_and_goes_on(joey: Joey, rules: Rules | No
         assert "Ported." in json.dumps(server.requests[0].body["messages"])
 
 
+@pytest.mark.requirement("acp:reload")
 async def test_after_kill_9_a_session_is_loaded_and_goes_on(
     joey: Joey, rules: Rules | None
 ) -> None:

@@ -9,6 +9,8 @@ import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
 
+import pytest
+
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from tests.acp.conftest import JS
@@ -18,6 +20,7 @@ from tests.acp.test_task import done
 from tests.front.binary import LIMIT, Joey
 
 
+@pytest.mark.requirement("acp:task")
 async def test_a_client_in_typescript_drives_a_whole_task(joey: Joey, sdk: Path) -> None:
     turns = [
         Turn(

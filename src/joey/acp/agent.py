@@ -54,6 +54,7 @@ from joey.acp.refusals import in_words
 from joey.acp.session import INVALID_PARAMS, Session
 from joey.acp.stops import AUTH_REQUIRED
 from joey.client.local import Engine, new_task_id
+from joey.display.sanitise import one_line
 from joey.errors import UserError
 
 INVALID_REQUEST = -32600
@@ -241,8 +242,8 @@ class Agent:
             sessions=[
                 SessionInfo(
                     session_id=task.id,
-                    cwd=task.workspace,
-                    title=task.title or None,
+                    cwd=task.workspace or asked.cwd or str(Path.home()),
+                    title=one_line(task.title, 80) or None,
                     updated_at=datetime.fromtimestamp(task.updated / 1000, UTC).isoformat(),
                 )
                 for task in page.tasks

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from acp.exceptions import RequestError
-from msgspec import structs
 
 from joey.acp.editor import Editor
 from joey.core.edits.encodings import UTF_8, encoding_of
-from joey.core.file_memory import Stamp
 from joey.errors import ToolError
 from joey.ports import FileKind, Files, Place
 
@@ -34,9 +31,7 @@ class ClientFiles:
         self._editor = editor
         self._session_id = session_id
         self._looked: tuple[Path, bytes] | None = None
-        """What was read last, for whoever reads on, or reads after a look."""
-        self._unsaved: dict[Path, tuple[Stamp, int]] = {}
-        """The file on disk below each text that is not saved, and how long that text is."""
+        """What was read last, for whoever reads on."""
 
     def resolve(self, path: str) -> Place:
         return self._files.resolve(path)
@@ -45,24 +40,18 @@ class ClientFiles:
         return self._files.hides_some()
 
     async def stat(self, place: Place) -> FileKind:
-        kind = await self._files.stat(place)
-        self._looked = None
-        if self._is_shared(place, kind):
-            with suppress(ToolError):  # whoever reads it is told
-                self._looked = (place.path, await self._seen(place, kind))
-        return self._as_seen(place, kind)
+        """As it is on disk: a version is known by its content wherever that is at hand."""
+        return await self._files.stat(place)
 
     async def stat_all(self, places: Sequence[Place]) -> Sequence[FileKind]:
-        kinds = await self._files.stat_all(places)
-        return [self._as_seen(place, kind) for place, kind in zip(places, kinds, strict=True)]
+        return await self._files.stat_all(places)
 
     async def read(self, place: Place, limit: int | None = None, offset: int = 0) -> bytes:
         looked, self._looked = self._looked, None
-        if looked is None or looked[0] != place.path:
-            kind = await self._files.stat(place)
-            if not self._is_shared(place, kind):
+        if looked is None or looked[0] != place.path or not offset:
+            if not self._is_shared(place, await self._files.stat(place)):
                 return await self._files.read(place, limit, offset)
-            looked = (place.path, await self._seen(place, kind))
+            looked = (place.path, await self._seen(place))
         data = looked[1]
         if limit is not None and offset + limit < len(data):
             self._looked = looked
@@ -86,21 +75,18 @@ class ClientFiles:
         except RequestError as error:
             log.info("the editor did not write %s: %s", place.path, error)
             await self._files.write(place, data, like)
-        self._unsaved.pop(place.path, None)
 
     async def remove(self, place: Place) -> None:
         self._looked = None
         await self._files.remove(place)
-        self._unsaved.pop(place.path, None)
 
     def _is_shared(self, place: Place, kind: FileKind) -> bool:
         """The editor may be asked about this file."""
         mine = place.inside and not place.ignored and kind.is_file and kind.size <= LARGEST
         return mine and self._editor.reads_files
 
-    async def _seen(self, place: Place, kind: FileKind) -> bytes:
+    async def _seen(self, place: Place) -> bytes:
         disk = await self._files.read(place)
-        self._unsaved.pop(place.path, None)
         encoding = encoding_of(disk)
         if encoding is None:
             return disk
@@ -115,16 +101,9 @@ class ClientFiles:
         if "\r\n" in saved and "\r\n" not in text:
             text = text.replace("\n", "\r\n")
         try:
-            data = encoding.encode(text)
+            return encoding.encode(text)
         except UnicodeEncodeError:
             return disk
-        self._unsaved[place.path] = (kind.stamp, len(data))
-        return data
-
-    def _as_seen(self, place: Place, kind: FileKind) -> FileKind:
-        """The size of the text that is not saved, as long as nobody has changed the file."""
-        stamp, size = self._unsaved.get(place.path, (None, 0))
-        return structs.replace(kind, size=size) if stamp == kind.stamp else kind
 
 
 def _unified(text: str) -> str:

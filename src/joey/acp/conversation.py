@@ -185,8 +185,11 @@ class Conversation:
             task = self.task = await self._engine.start(
                 text, images=images, options=options, task_id=self.id
             )
+            await self.tell_facts()
             self._listen(task, 0)
             return
+        if self._listening is None or self._listening.done():
+            self._listen(task, task.seq)
         asked, self._asked = self._asked, None
         if asked is not None:
             asking, ask = asked

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 from joey.display.sanitise import one_line
@@ -71,6 +72,8 @@ class Frames:
 
     async def close(self) -> None:
         self.is_gone.set()
+        with suppress(OSError):  # others may write there, too
+            os.set_blocking(self._output, True)
 
     async def _until_writable(self) -> None:
         loop = asyncio.get_running_loop()

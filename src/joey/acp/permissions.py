@@ -25,7 +25,7 @@ from joey.core.asks import APPROVALS, Answer, AskKind, Response
 from joey.core.events import AskOpened
 from joey.display.answers import answer_of
 from joey.display.sanitise import one_line
-from joey.display.sentences import why_asked
+from joey.display.sentences import held_by, why_asked
 
 ALLOW, ALWAYS, REJECT = "allow", "always", "reject"
 
@@ -65,7 +65,10 @@ def options_for(ask: AskOpened) -> list[PermissionOption]:
 
 def shown_call(ask: AskOpened, name: str, look: Look) -> ToolCallUpdate:
     """What the person decides about."""
-    why = why_asked(ask.reason, ask.text) if ask.reason else ""
+    reasons = [why_asked(ask.reason, ask.text)] if ask.reason else []
+    if ask.sandbox is not None:
+        reasons.append(held_by(ask.sandbox))
+    why = "; ".join(reasons)
     return ToolCallUpdate(
         tool_call_id=name,
         title=look.title,

@@ -1,0 +1,146 @@
+"""Events in, updates out: whatever is cut off, every call comes to an end; and lines of a pipe,
+however they are cut into pieces."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joey.acp.diffs import changes_of
+from joey.acp.editor import as_json
+from joey.acp.frames import Frames
+from joey.acp.narration import Narrator
+from joey.core.asks import Answer, AskKind, Response
+from joey.core.edits.unified import unified_patch
+from joey.core.events import (
+    AskAnswered,
+    AskOpened,
+    Durable,
+    Placed,
+    ReplyReceived,
+    Said,
+    TaskFinished,
+    TodosChanged,
+    ToolAnnounced,
+    ToolFailed,
+    ToolFinished,
+    UserSaid,
+)
+from joey.core.messages import CallPart, TextPart, ToolCall
+from joey.core.todos import Todo
+from tests.acp.editor import calls_of
+
+HERE = Path("/work")
+
+
+def reply(ts: int, *calls: str) -> ReplyReceived:
+    words = Placed(ts=ts + 1, part=TextPart("Words.\x1b[2J"))
+    parts = [Placed(ts=ts + 2, part=CallPart(ToolCall(id=id, name="edit"))) for id in calls]
+    return ReplyReceived(ts=ts, parts=(words, *parts))
+
+
+DIFF = "@@ -1,1 +1,1 @@\n-x\n+y\n"
+EVENTS: list[Durable] = [
+    UserSaid(ts=1, text="go", first=True),
+    reply(10, "a", "b"),
+    ToolAnnounced(
+        ts=20, call_id="a", tool="edit", text="{}", path="a.py", diff="@@ -1 +1 @@\n-x\n+y\n"
+    ),
+    ToolFinished(ts=21, call_id="a", tool="edit", content="done"),
+    AskOpened(ts=22, ask=AskKind.TOOL, call_id="b", tool="edit", text="not json", path="b.py"),
+    AskAnswered(ts=23, ask_ts=22, answer=Answer(Response.NO)),
+    ToolFinished(ts=24, call_id="b", tool="edit", content="denied"),
+    TodosChanged(ts=25, todos=(Todo("1", "look", "pending"),)),
+    reply(30, "c"),
+    Said(ts=40, say="error", text="edit: it failed"),
+    ToolFailed(ts=41, tool="edit", error="it failed", call_id="c"),
+    ToolFinished(ts=42, call_id="c", tool="edit", content="it failed", is_error=True),
+    Said(ts=50, say="error", text="something else"),
+    Said(ts=51, say="completion_result", text="Over."),
+    TaskFinished(ts=60),
+]
+
+
+@pytest.mark.parametrize("end", range(len(EVENTS) + 1))
+def test_wherever_a_journal_ends_every_call_has_ended(end: int) -> None:
+    narrator = Narrator(HERE)
+    told = [update for event in EVENTS[:end] for update in narrator.tell(event, live=False)]
+    told += narrator.close()
+    updates = [as_json(update) for update in told]
+    for call in calls_of(updates).values():
+        assert call["status"] in ("completed", "failed")
+    assert "\x1b" not in json.dumps(updates)
+
+
+def test_an_error_is_told_once() -> None:
+    narrator = Narrator(HERE)
+    told = [as_json(update) for event in EVENTS for update in narrator.tell(event)]
+    words = json.dumps([each for each in told if each["sessionUpdate"] == "agent_message_chunk"])
+    assert "it failed" not in words, "the call tells that"
+    assert words.count("something else") == 1
+    statuses = {id: call["status"] for id, call in calls_of(told).items()}
+    assert statuses == {"a": "completed", "b": "failed", "c": "failed"}
+
+
+LINES = st.lists(st.sampled_from(["", "a", "b", "  c", "-d", "+e", "@@ -1 +1 @@"]), max_size=30)
+
+
+HUNK = re.compile(r"^@@ -(\d+),(\d+) \+(\d+),(\d+) @@$", re.MULTILINE)
+
+
+@given(LINES, LINES)
+def test_a_pair_holds_the_lines_that_its_hunk_names(old: list[str], new: list[str]) -> None:
+    before, after = ("".join(f"{line}\n" for line in lines) for lines in (old, new))
+    diff = unified_patch(before, after).text
+    pairs = changes_of("a.txt", diff, {})
+    places = [tuple(map(int, found)) for found in HUNK.findall(diff)]
+    assert [(pair.old, pair.new) for pair in pairs] == [
+        (lines_of(old, at, count), lines_of(new, new_at, new_count))
+        for at, count, new_at, new_count in places
+    ]
+
+
+def lines_of(lines: list[str], start: int, count: int) -> str:
+    return "".join(f"{line}\n" for line in lines[max(0, start - 1) :][:count])
+
+
+MESSAGES = [
+    {"jsonrpc": "2.0", "id": 1, "method": "a", "params": {"text": "äöü\n\t"}},
+    {"jsonrpc": "2.0", "id": "two", "result": None},
+    {"jsonrpc": "2.0", "method": "b"},
+]
+
+
+@given(st.lists(st.integers(1, 40), max_size=20), st.booleans())
+def test_lines_are_the_same_however_they_are_cut(sizes: list[int], ended: bool) -> None:
+    text = "\r\n\n".join(json.dumps(message, ensure_ascii=False) for message in MESSAGES)
+    data = text.encode() + (b"\n" if ended else b"")
+
+    async def pieces() -> AsyncIterator[bytes]:
+        rest = data
+        for size in sizes:
+            yield rest[:size]
+            rest = rest[size:]
+        yield rest
+
+    async def run() -> None:
+        reading, writing = os.pipe()
+        try:
+            frames = Frames(pieces(), writing)
+            heard = []
+            while (message := await frames.receive()) is not None:
+                heard.append(message)
+            assert heard == MESSAGES
+        finally:
+            os.close(reading)
+            os.close(writing)
+
+    asyncio.run(run())
