@@ -242,6 +242,7 @@ class Key(StrEnum):
     ADDED = "yours; a project may add to it"
     LOWERED = "yours; a project may lower it"
     STRICTEST = "yours; a project may ask for the strictest"
+    FEWER = "yours; a project may turn it off, or name fewer hosts"
 
 
 SETTINGS: dict[str, Key] = {
@@ -275,7 +276,7 @@ SETTINGS: dict[str, Key] = {
     "commandTimeoutAllowlist": Key.YOURS,
     "terminalOutputPreviewSize": Key.YOURS,
     "sandbox": Key.STRICTEST,
-    "sandboxNetwork": Key.STRICTEST,
+    "sandboxNetwork": Key.FEWER,
     "sandboxReadable": Key.YOURS,
     "sandboxWritable": Key.YOURS,
     "sandboxMaxProcesses": Key.YOURS,

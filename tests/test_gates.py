@@ -22,6 +22,7 @@ from joey.app.options import make_options
 from joey.cli.arguments import parse
 from joey.cli.command_arguments import COMMAND_PARSERS
 from joey.config.hooks import read_project_hooks
+from joey.core.network_hosts import narrowed
 from joey.core.settings import Limits, Profile, Settings
 from joey.core.wire_commands import COMMANDS as WIRE_COMMANDS
 from joey.server.application import Gate, make_application
@@ -155,6 +156,7 @@ LOOSE = structs.replace(
     sandbox_network="all",
 )
 VALUES: tuple[Any, ...] = (True, False, 0, 1, 7, 10**6, -1, 0.5, "", "*", "off", "all", "required")
+VALUES += (["packages.example", "*.test.example"],)
 VALUES += ("auto", [], ["*"], ["/"], {}, {"*": "sh"}, [{"event": "onAsk", "command": "touch x"}])
 PROFILES = {"profiles": {"x": {"provider": "openai", "baseUrl": "http://evil.test", "apiKey": "x"}}}
 
@@ -187,6 +189,8 @@ def is_stricter(key: Key, before: Any, after: Any) -> bool:
             return before is None or after <= before
         case Key.STRICTEST:
             return after in ("required", "off") and (before, after) != ("required", "off")
+        case Key.FEWER:
+            return after == narrowed(before, after)
         case Key.YOURS:
             return False
 

@@ -98,7 +98,7 @@ async def test_a_server_of_the_commands_own_is_reached_without_the_proxy(scene: 
         "/usr/bin/python3 fetch.py http://127.0.0.1:8123/served http://localhost:8123/served\n"
         "kill $server"
     )
-    said = await scene.output(line, settings=Settings(sandbox_network=("pypi.org",)))
+    said = await scene.output(line, settings=Settings(sandbox_network=("packages.example",)))
     assert said.count("mine") == 2
 
 

@@ -27,17 +27,17 @@ NAMES = st.lists(LABELS, min_size=2, max_size=4).map(".".join).filter(lambda n: 
 @pytest.mark.parametrize(
     ("entry", "host", "port", "allowed"),
     [
-        ("pypi.org", "pypi.org", 443, True),
-        ("pypi.org", "pypi.org", 80, True),
-        ("pypi.org", "pypi.org", 22, False),
-        ("PyPI.org.", "pypi.org", 443, True),
-        ("pypi.org", "evilpypi.org", 443, False),
-        ("pypi.org", "pypi.org.evil.example", 443, False),
-        ("pypi.org", "files.pypi.org", 443, False),
-        ("*.npmjs.org", "registry.npmjs.org", 443, True),
-        ("*.npmjs.org", "a.b.npmjs.org", 443, True),
-        ("*.npmjs.org", "npmjs.org", 443, False),
-        ("*.npmjs.org", "evilnpmjs.org", 443, False),
+        ("packages.example", "packages.example", 443, True),
+        ("packages.example", "packages.example", 80, True),
+        ("packages.example", "packages.example", 22, False),
+        ("Packages.Example.", "packages.example", 443, True),
+        ("packages.example", "evilpackages.example", 443, False),
+        ("packages.example", "packages.example.evil.example", 443, False),
+        ("packages.example", "files.packages.example", 443, False),
+        ("*.mirror.example", "registry.mirror.example", 443, True),
+        ("*.mirror.example", "a.b.mirror.example", 443, True),
+        ("*.mirror.example", "mirror.example", 443, False),
+        ("*.mirror.example", "evilmirror.example", 443, False),
         ("localhost:8080", "localhost", 8080, True),
         ("localhost:8080", "localhost", 80, False),
         ("localhost:8080", "127.0.0.1", 8080, False),
@@ -62,7 +62,7 @@ def test_a_host_is_compared_part_by_part(entry: str, host: str, port: int, allow
 def test_an_entry_that_is_no_host_is_named_in_the_error(entry: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="sandboxNetwork"):
         Settings(sandbox_network=(entry,))
-    (tmp_path / "settings.json").write_text('{"sandboxNetwork": ["pypi.org", "a b"]}')
+    (tmp_path / "settings.json").write_text('{"sandboxNetwork": ["packages.example", "a b"]}')
     with pytest.raises(ConfigError, match=r"`a b` in `sandboxNetwork`"):
         load_settings(tmp_path)
 
@@ -282,6 +282,6 @@ async def test_a_head_without_end_and_a_crowd_are_turned_away() -> None:
 
 
 def test_programs_are_told_of_the_proxy_and_reach_themselves_without() -> None:
-    env = make_proxy(("pypi.org", "localhost:8080"), {}).environment
+    env = make_proxy(("packages.example", "localhost:8080"), {}).environment
     assert env["HTTPS_PROXY"] == env["http_proxy"] == env["npm_config_proxy"]
     assert env["NO_PROXY"] == env["no_proxy"] == "127.0.0.1,::1"

@@ -1,8 +1,9 @@
 """Which hosts a confined command may reach: names and addresses compared part by part.
 
-`pypi.org` is that host alone, `*.npmjs.org` all below that name and not the name itself, and
-`localhost:8080` one port of it; without a port 80 and 443 are meant. Addresses are reached only if
-they are listed as such. What could be read in two ways is refused, in the list as in a request.
+`packages.example` is that host alone, `*.mirror.example` all below that name and not the name
+itself, and `localhost:8080` one port of it; without a port 80 and 443 are meant. Addresses are
+reached only if they are listed as such. What could be read in two ways is refused, in the list as
+in a request.
 """
 
 from __future__ import annotations
@@ -66,14 +67,17 @@ def read_host(entry: str) -> Host:
     """
     shown = f"`{entry[:80]}` in `sandboxNetwork`"
     if "/" in entry or "@" in entry:
-        raise ValueError(f"{shown} has to be a host, such as `pypi.org`, without scheme and path")
+        raise ValueError(
+            f"{shown} has to be a host, such as `packages.example`, without scheme and path"
+        )
     name, port = split_port(entry)
     is_wild = name.startswith("*.")
     plain = plain_host(name.removeprefix("*."))
     if plain is None or (is_wild and as_address(plain) is not None):
         raise ValueError(
-            f"{shown} is not a host: write `pypi.org`, `*.npmjs.org`, `localhost:8080`,"
-            " `10.0.0.1` or `[::1]:8080`; names that standards disagree about as `xn--…`"
+            f"{shown} is not a host: write `packages.example`, `*.mirror.example`,"
+            " `localhost:8080`, `10.0.0.1` or `[::1]:8080`; names that standards disagree about as"
+            " `xn--…`"
         )
     if is_wild and "." not in plain:
         raise ValueError(f"{shown} would allow everybody; `all` opens the whole network")
@@ -87,7 +91,7 @@ def narrowed(own: str | tuple[str, ...], wish: str | tuple[str, ...]) -> str | t
     if own == "off" or wish == "off":
         return "off"
     if isinstance(own, str):
-        return wish
+        return wish or "off"
     if isinstance(wish, str):
         return own
     mine = [(entry, read_host(entry)) for entry in own]
