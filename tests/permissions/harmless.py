@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-ALLOWED = (
+ALLOWED: tuple[str, ...] = (
     *("git status", "git diff", "git log", "git show", "git branch", "git blame", "git"),
     *("ls", "cat", "echo", "grep", "rg", "find", "wc", "head", "tail", "sort", "uniq", "cut", "tr"),
     *("pwd", "cd", "which", "date", "tree", "diff", "sed", "awk", "file", "stat", "du", "df", "jq"),
@@ -403,8 +403,231 @@ SINGLE = (
 )
 
 
+ELSEWHERE = tuple(
+    rule.strip()
+    for rule in """
+        go, gofmt -l, cargo tree, cargo clippy, cargo fmt --check, ./gradlew test, mvn test,
+        dotnet test, bundle exec rspec, bundle exec rubocop, composer show, phpunit, mix test,
+        swift test, kubectl get, kubectl logs, kubectl describe, helm list, terraform version,
+        docker logs, docker images, docker inspect, gh pr list, gh pr view, gh issue list,
+        gh run list, eslint, npx eslint, prettier --check, npx prettier --check, vitest run,
+        jest, pnpm test, pnpm lint, poetry show, tox -l, shellcheck, flake8, black --check,
+        isort --check, pylint, coverage report, ctest, cmake --build, ninja, rubocop, stat,
+        readlink, realpath, id, hostname, uptime, free, nproc, curl, bat, ag, tar, unzip -l,
+        zcat, od, hexdump, column, paste, rev, tac, fold, md5sum, base64, whereis, type, pgrep,
+        systemctl, journalctl, hg, svn, deno info, bun test, npm view, npm outdated, pip show,
+        pip freeze, less, man, expr, sleep, cmp, jest --ci, golangci-lint, yq
+    """.replace("\n", " ").split(",")
+)
+"""Rules of people who work with other things."""
+OTHERS = """
+go version
+go env
+go env GOPATH
+go list ./...
+go list -m all
+go doc fmt.Println
+gofmt -l .
+cargo tree
+cargo tree -i serde
+cargo clippy
+cargo clippy --all-targets
+cargo clippy --workspace --all-features
+cargo fmt --check
+./gradlew test
+./gradlew test --tests com.example.AppTest
+./gradlew test --info --stacktrace
+mvn test
+mvn test -q
+mvn test -Dtest=AppTest
+mvn test -pl core -am
+dotnet test
+dotnet test --no-build --filter Name~Parser
+bundle exec rspec
+bundle exec rspec spec/models/user_spec.rb
+bundle exec rspec --format documentation
+bundle exec rubocop
+rubocop --format json
+phpunit
+phpunit --filter testLogin
+composer show
+mix test
+mix test test/app_test.exs
+swift test
+swift test --filter AppTests
+kubectl get pods
+kubectl get pods -n staging
+kubectl get svc -A -o wide
+kubectl get deploy web -o yaml
+kubectl logs web-1 --tail=100
+kubectl logs -n staging web-1 --previous
+kubectl describe pod web-1
+helm list -A
+terraform version
+docker logs web --tail 50
+docker logs --since 10m web
+docker images -q
+docker images --format '{{.Repository}}'
+docker inspect web
+docker ps --filter name=web
+gh pr list
+gh pr list --state open --limit 10
+gh pr view 12 --comments
+gh issue list --label bug
+gh run list --limit 5
+eslint src
+eslint --ext .ts,.tsx src
+eslint . --max-warnings 0
+npx eslint src --quiet
+prettier --check .
+npx prettier --check src
+vitest run
+vitest run src/app.test.ts
+vitest run --coverage
+jest
+jest src/app.test.js
+jest -t 'parses dates'
+jest --coverage --silent
+jest --ci
+pnpm test
+pnpm lint
+pnpm test -- --silent
+bun test
+deno info
+npm view react versions --json
+npm outdated
+poetry show
+poetry show --tree
+pip show requests
+pip freeze
+tox -l
+shellcheck evil.sh
+shellcheck -s bash evil.sh
+flake8 src
+flake8 --max-line-length=100 src
+black --check src
+black --check --diff src
+isort --check src
+pylint src
+pylint --errors-only src
+coverage report
+coverage report -m
+ctest --output-on-failure
+ctest -R parser
+cmake --build build
+cmake --build build --parallel 4
+ninja
+ninja -j4
+golangci-lint run
+stat README.md
+readlink hooks
+realpath src/app.py
+id
+hostname
+uptime
+free -m
+nproc
+curl -s http://localhost:3000/health
+curl -sS -I http://localhost:8080
+curl -fsSL http://localhost/api/users
+curl -s -H 'Accept: application/json' http://localhost/x
+bat -n src/app.py
+bat --plain README.md
+ag -l TODO
+ag TODO src
+tar -tf a.tar
+tar tzf a.tgz
+unzip -l a.zip
+zcat log.gz
+zcat log.gz | head -n 20
+od -c other
+hexdump -C other
+column -t -s, data.csv
+paste -d, a.txt b.txt
+rev other
+tac other
+fold -w 80 README.md
+md5sum README.md
+base64 README.md
+whereis python
+type git
+pgrep -f node
+systemctl status nginx
+journalctl -u nginx -n 50 --no-pager
+hg log -l 5
+hg status
+svn status
+svn log -l 5
+less README.md
+man git
+expr 1 + 2
+sleep 1
+cmp a.txt b.txt
+yq '.name' package.json
+yq -o json '.jobs' ci.yml
+git log --oneline -n 5 --stat
+git log --grep='fix' -i --oneline
+git log -G'needle' -p -- src
+git log --pretty=format:'%h %an %s' --since=1.week
+git diff --color-words README.md
+git diff --exit-code
+git diff -U10 src/app.py
+git diff -U 10 src/app.py
+git diff -M --stat main
+git diff --ignore-all-space src
+git show --pretty=fuller HEAD
+git show HEAD~1 --stat
+git show HEAD:README.md | head -n 5
+git branch -vv
+git branch -r --sort=-committerdate
+git branch --merged main
+git tag --sort=-creatordate
+git tag --points-at HEAD
+git shortlog -sne
+git blame -w -C src/app.py
+git blame -e README.md
+git grep -n -i todo -- src
+git grep -c import
+git grep -l 'def main'
+git config user.email
+git config --get remote.origin.url
+git rev-list --count HEAD
+git rev-parse --short HEAD
+git ls-files -m
+git ls-files --others --exclude-standard
+git describe --tags --dirty --always
+git diff --name-only HEAD~2 | sort | uniq
+git status --porcelain | wc -l
+git log --merges --oneline | head -n 3
+grep -rn --include='*.ts' --exclude-dir=node_modules 'useState' src
+grep -m 1 -n class src/app.py
+grep -C 2 main src/app.py
+rg -C 3 'class ' src
+rg -m 1 -n main
+rg --type-list
+rg -g '!*.lock' name
+head -n -5 README.md
+tail -n 20 README.md | head -n 5
+find . -type f -name '*.py' -not -name 'test_*'
+find . -maxdepth 1 -type d
+find src -newer README.md
+date -d yesterday +%F
+date +%Y-%m-%dT%H:%M:%S
+du -sh src docs
+du -d 1 -h
+df -h .
+ls -lt src
+ls -S -r
+jq '.dependencies | length' package.json
+jq -r '.scripts | keys[]' package.json
+jq -r '.a[0].b // "none"' data.json
+""".strip().splitlines()
+ALLOWED += ELSEWHERE
+
+
 def _made() -> Iterator[str]:
     yield from SINGLE
+    yield from OTHERS
     yield from (form.format(p=path) for form, path in product(FORMS, PATHS))
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
+from tests.permissions.listed import looking_lines, looking_programs
+
 LOOKING = (
     *("git status", "git log", "git diff", "git", "ls", "cat", "echo", "grep", "rg", "find", "wc"),
     *("head", "tail", "sort", "uniq", "sed", "awk", "cut", "tr", "tree", "diff", "printf", "cd"),
@@ -22,6 +24,9 @@ WRITING = (
     *("sed -i", "cat", "echo", "printf", "cd", "zip", "gzip", "rsync", "git add", "tar"),
 )
 """What changes files of the workspace, as the user wished; protected ones stay as they are."""
+
+LISTED = (*looking_programs(), "git")
+"""Everything that somebody may call harmless, each by its name alone."""
 
 
 class Hostile(NamedTuple):
@@ -606,5 +611,6 @@ def protected() -> Iterator[Hostile]:
 
 def hostile_commands() -> list[Hostile]:
     """All of them, once each, in a fixed order."""
-    everything = (*composed(), *optioned(), *escaping(), *protected())
+    listed = (Hostile("K1", LISTED, line) for line in looking_lines())
+    everything = (*composed(), *optioned(), *escaping(), *protected(), *listed)
     return list(dict.fromkeys(everything))

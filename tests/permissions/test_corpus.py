@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from joey.app.permissions import Explainer, Flags
 from tests.permissions.arena import Arena
 from tests.permissions.corpus import sample, try_harmless, try_hostile
 from tests.permissions.harmless import harmless_commands
 from tests.permissions.hostile import LOOKING, hostile_commands
+from tests.permissions.listed import asked_lines
 
 SAMPLE = 500
 SEED = 20_250_301
@@ -30,9 +32,23 @@ async def test_nearly_all_harmless_commands_run_unasked(tmp_path: Path) -> None:
     assert len(asked) <= len(lines) * 0.05, asked
 
 
+@pytest.mark.requirement("permissions:commands:corpus", "permissions:commands:options")
+async def test_none_of_the_listed_lines_runs_unasked(tmp_path: Path) -> None:
+    arena = Arena(tmp_path, LOOKING)
+    unasked = []
+    for rules, line in asked_lines():
+        flags = Flags(allow=rules, no_sandbox=True)
+        explainer = Explainer(arena.work, flags, home=tmp_path / "joey-home", env={})
+        if (await explainer.command(line)).decision == "allow":
+            unasked.append((rules, line))
+
+    assert unasked == []
+
+
 def test_the_corpus_is_as_large_as_it_should_be() -> None:
-    assert len(hostile_commands()) >= 2_000
-    assert len(harmless_commands()) >= 500
+    assert len(hostile_commands()) >= 8_000
+    assert len(list(asked_lines())) >= 400
+    assert len(harmless_commands()) >= 700
 
 
 @pytest.mark.parametrize(

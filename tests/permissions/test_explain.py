@@ -138,6 +138,14 @@ def test_nothing_is_run_and_nothing_is_changed(work: Path, tmp_path: Path) -> No
     assert seen() == before
 
 
+def test_what_is_no_file_is_refused_as_it_would_be(work: Path) -> None:
+    os.mkfifo(work / "pipe")
+    (work / "circle").symlink_to("circle")
+    for name in ("pipe", "circle"):
+        assert answer(work, "--read", name)["decision"] == "deny"
+        assert answer(work, "--allow-writes", "--write", name)["decision"] == "deny"
+
+
 @pytest.mark.requirement("permissions:sandbox:told")
 def test_the_sandbox_is_part_of_the_answer(work: Path) -> None:
     level = sandbox_report().level

@@ -103,9 +103,11 @@ class Explainer:
 
     async def read(self, path: str) -> Explanation:
         try:
-            return self.judge(await self._claims("read_file", {"path": path}))
+            claims = await self._claims("read_file", {"path": path})
+            await self._check_ordinary(self.place(path))
         except ToolError as error:
             return refused(error)
+        return self.judge(claims)
 
     async def write(self, path: str) -> Explanation:
         """Tools that write claim the file alone; what would be written makes no difference."""
@@ -113,9 +115,19 @@ class Explainer:
             tool = self._allowed("write_to_file", {"path": path})
             claims = (Claim(Access.WRITE, place=self.place(path)),)
             self._registry.check_places(tool, self._context.mode, claims)
+            await self._check_ordinary(self.place(path))
         except ToolError as error:
             return refused(error)
         return self.judge(claims)
+
+    async def _check_ordinary(self, place: Place) -> None:
+        """Raises ToolError, as reading and writing would: it is a pipe, a socket or a device, or
+        links that lead in a circle."""
+        if not place.inside:
+            return
+        found = await self._context.files.stat(place)
+        if found.exists and not (found.is_file or found.is_dir):
+            raise ToolError(f"{place.shown} is not a regular file.")
 
     def place(self, path: str) -> Place:
         """Raises ToolError."""

@@ -141,3 +141,62 @@ def test_a_rule_that_names_the_option_allows_it() -> None:
     assert judge_command("npx eslint --fix src", [rule], ()) == Allow(rule)
     assert isinstance(judge_command("npx eslint --fix src", ["npx eslint"], ()), Ask)
     assert judge_command("read PATH", ["read PATH"], ()) == Allow("read PATH")
+
+
+@pytest.mark.requirement("permissions:commands:options")
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        # An option that takes no value after all leaves the next word a file.
+        *(("git", f"git diff {option} ../secret a") for option in ("-U", "-C", "-B", "--unified")),
+        *(("git", f"git diff {option} ../secret a") for option in ("--submodule", "--color-words")),
+        ("make", "make -jf evil.mk"),
+        ("make", "make -j4f evil.mk"),
+        # Modifiers and listings that set something.
+        ("git", "git config --show-scope x.y z"),
+        ("git", "git config --show-origin user.name z"),
+        ("git", "git branch --set-upstream-to=origin/x"),
+        ("git", "git branch --points-at HEAD -m main x"),
+        ("git", "git tag -l -m x new"),
+        ("git", "git log --format=%G?"),
+        ("npm", "npm version patch"),
+        ("poetry", "poetry version patch"),
+        ("hg", "hg branch new"),
+        ("date", "date 010101012020.30"),
+        # What is read may name other files, or other arguments.
+        ("cksum", "cksum -c sums"),
+        ("pytest", "pytest @arguments"),
+        ("yq", "yq 'eval(.x)' a.yml"),
+        ("man", "man ./page.1"),
+        *((name, f"{name} a.x") for name in ("groff", "xsltproc", "pandoc", "ug", "rustc", "gcc")),
+        # Another thing to do than the rule says.
+        ("make test", "make test deploy"),
+        ("make test", "make test -j deploy"),
+        ("gradle test", "gradle test publish"),
+        ("mvn", "mvn deploy"),
+        ("curl", "curl -X DELETE http://localhost/x"),
+        ("curl", "curl gopher://localhost/x"),
+        # Of a program that nobody has looked through, no option is known.
+        ("mytool", "mytool -o x"),
+        ("mytool", "mytool --config=x"),
+        ("mytool", "mytool @x"),
+    ],
+)
+def test_what_a_rule_for_the_program_does_not_cover(rule: str, command: str) -> None:
+    assert isinstance(judge_command(command, [rule], ()), Ask)
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        ("mytool", "mytool"),
+        ("mytool", "mytool run a.x --verbose"),
+        ("make test", "make test -j 4"),
+        ("make", "make -j test"),
+        ("git", "git diff -U 5 a"),
+        ("git", "git config user.name"),
+        ("nc", "nc -zv localhost 80"),
+    ],
+)
+def test_what_a_rule_for_the_program_covers(rule: str, command: str) -> None:
+    assert isinstance(judge_command(command, [rule], ()), Allow)

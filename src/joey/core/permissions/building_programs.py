@@ -11,7 +11,7 @@ from joey.core.permissions.sheets import Sheet
 
 _LINKED = r"://|^git[+@]|^file:|^@"
 _NPM = (
-    "-s -w= -q --silent --quiet --if-present --workspace= --workspaces --json --depth= --all"
+    "-s -w: -q --silent --quiet --if-present --workspace: --workspaces --json --depth= --all"
     " --long --version -v -D --save-dev --no-audit --no-fund --dry-run --watch --coverage --ci"
     " --runInBand --verbose"
 )
@@ -28,8 +28,8 @@ BUILDING: dict[str, Sheet] = {
     "bandit": Sheet("-r -q -v -ll -lll -f= --recursive --quiet --format="),
     "black": Sheet("-q -v -l= -t= -S --check --diff --quiet --line-length= --version --fast"),
     "brew": Sheet("-q -v --json", first="info list outdated search deps leaves"),
-    "bun": Sheet(_NPM, first="pm", refused=_LINKED),
-    "bundle": Sheet("-q --quiet", first="list show outdated check info"),
+    "bun": Sheet(_NPM, first="", refused=_LINKED),
+    "bundle": Sheet("-q --quiet", first=""),
     "cargo": Sheet(
         "-p= -q -v -vv -j= -D= -W= -A= -F= --package= --lib --bins --bin= --tests --test= --release"
         " --workspace --all --all-features --features= --no-default-features --no-run"
@@ -40,8 +40,8 @@ BUILDING: dict[str, Sheet] = {
         first="tree metadata search version --version help pkgid",
         refused=r"^\+|" + _LINKED,
     ),
-    "composer": Sheet("-q -v --no-interaction", first="show outdated validate licenses"),
-    "cmake": Sheet("-j= --target= --config= --parallel= --version --verbose", first=""),
+    "composer": Sheet("-q -v --no-interaction", first=""),
+    "cmake": Sheet("-j# --build: --target= --config= --parallel# --version --verbose", first=""),
     "conda": Sheet("-q -n= --json", first="list info search"),
     "coverage": Sheet("-m -i --skip-covered --format= --precision=", first="report"),
     "ctest": Sheet("-R= -E= -V -VV -j= -L= --output-on-failure --verbose --rerun-failed -N"),
@@ -73,7 +73,7 @@ BUILDING: dict[str, Sheet] = {
     ),
     "go": Sheet(
         "-v -run= -count= -race -cover -short -timeout= -bench= -benchmem -failfast -json -p="
-        " -parallel= -tags= -m -x -a -n -all -src -u -skip= -list= -shuffle= -vet=",
+        " -parallel= -tags= -m -x -a -n -all -src -skip= -list= -shuffle= -vet=",
         first="version env list doc help",
         single=True,
         refused=_LINKED,
@@ -82,12 +82,14 @@ BUILDING: dict[str, Sheet] = {
     "golangci-lint": Sheet("-v --fast --timeout= --new", first="run linters version"),
     "gradle": Sheet(
         "-q -i -s -x= --info --stacktrace --no-daemon --offline --tests= --console= --parallel"
-        " --continue --quiet --rerun-tasks --dry-run -m --warning-mode= --version"
+        " --continue --quiet --rerun-tasks --dry-run -m --warning-mode= --version",
+        first="",
+        targets=True,
     ),
     "helm": Sheet("-n= -A --namespace= -a", first="list version status history"),
     "isort": Sheet("-c -q -v --check --check-only --diff --quiet --profile= -l= --version"),
     "jest": Sheet(
-        "-t= -i -u= --coverage --ci --runInBand --silent --verbose --testNamePattern= --bail"
+        "-t= -i --coverage --ci --runInBand --silent --verbose --testNamePattern= --bail"
         " --testPathPattern= --passWithNoTests --maxWorkers= --watchAll= --no-cache --listTests"
         " --colors --no-coverage --detectOpenHandles --forceExit --version"
     ),
@@ -98,9 +100,10 @@ BUILDING: dict[str, Sheet] = {
         refused=r"-file\b|^(go-template|jsonpath|custom-columns)-file",
     ),
     "make": Sheet(
-        "-j= -k -s -n -B -q -w -i --jobs= --keep-going --silent --quiet --dry-run --just-print"
+        "-j# -k -s -n -B -q -w -i --jobs# --keep-going --silent --quiet --dry-run --just-print"
         " --always-make --no-print-directory --version --question",
         refused="=",
+        targets=True,
     ),
     "mocha": Sheet(
         "-g= -f= -b -t= --grep= --bail --timeout= --recursive --exit --dry-run --version"
@@ -109,19 +112,21 @@ BUILDING: dict[str, Sheet] = {
         "-q -o -B -e -X -pl= -am -U -DskipTests -Dmaven.test.skip=true -v --version --quiet"
         " --offline --batch-mode --errors --no-transfer-progress -ntp --fail-at-end -fae -T="
         " -Dtest=",
+        first="",
         single=True,
         refused=":",
+        targets=True,
     ),
     "mypy": Sheet(
         "-p= -m= --strict --ignore-missing-imports --pretty --show-error-codes --no-incremental"
         " --no-error-summary --follow-imports= --no-color-output --show-column-numbers --version"
         " --exclude= --python-version= --warn-unused-ignores --check-untyped-defs -v"
     ),
-    "ninja": Sheet("-j= -k= -v -n --quiet --verbose --version"),
+    "ninja": Sheet("-j# -k# -v -n --quiet --verbose --version", targets=True),
     "nox": Sheet("-l -s= -k= -r -R -v --list --sessions= --reuse-existing-virtualenvs"),
     "npm": Sheet(
         _NPM,
-        first="ls list view info show outdated explain why version ping search --version -v",
+        first="ls list view info show outdated explain why ping search --version -v",
         refused=_LINKED,
     ),
     "phpunit": Sheet("--filter= --testsuite= --group= --testdox --colors --stop-on-failure -v"),
@@ -131,7 +136,7 @@ BUILDING: dict[str, Sheet] = {
         first="list show freeze check --version index debug",
         refused=_LINKED,
     ),
-    "poetry": Sheet("-q -v --no-interaction --tree --latest -n", first="show check version about"),
+    "poetry": Sheet("-q -v --no-interaction --tree --latest -n", first="show check about"),
     "prettier": Sheet("-c -l --check --list-different --ignore-unknown -u --version --no-color"),
     "pylint": Sheet(
         "-E -j= --errors-only --disable= --enable= --jobs= --reports= --score= --recursive="
@@ -139,7 +144,7 @@ BUILDING: dict[str, Sheet] = {
     ),
     "pyright": Sheet("--outputjson --stats --warnings --verbose --version -v"),
     "pytest": Sheet(_PYTEST),
-    "rake": Sheet("-T -P -n -q -s -t= --tasks --dry-run --quiet", refused="="),
+    "rake": Sheet("-T -P -n -q -s -t= --tasks --dry-run --quiet", refused="=", targets=True),
     "rspec": Sheet(_RUBY),
     "rubocop": Sheet("--format= -f= --only= --parallel --display-cop-names -D -V --version"),
     "ruff": Sheet(
@@ -153,7 +158,7 @@ BUILDING: dict[str, Sheet] = {
     "swift": Sheet("-v -c= --filter= --parallel --list-tests", first="--version"),
     "terraform": Sheet(
         "-no-color -json -check -diff -recursive -detailed-exitcode -input=",
-        first="version show validate providers output graph",
+        first="version",
         single=True,
     ),
     "tox": Sheet("-l -e= -q -v -r -p= --list --recreate"),
@@ -164,7 +169,7 @@ BUILDING: dict[str, Sheet] = {
     ),
     "uv": Sheet(
         "-q -v --quiet --format= --outdated --depth= --locked --frozen --no-sync --offline",
-        first="version tree --version",
+        first="tree --version",
         refused=_LINKED,
     ),
     "vitest": Sheet(

@@ -8,7 +8,6 @@ from joey.core.permissions.sheets import Sheet
 _REMOTE = ":"
 NOTHING = Sheet(first="")
 """Whatever it is told needs a rule of its own."""
-WITHOUT_OPTIONS = Sheet()
 
 _MOVING = "-f -i -n -u -v -t: --force --interactive --no-clobber --update --verbose"
 _ZIPPING = (
@@ -31,7 +30,6 @@ CHANGING: dict[str, Sheet] = {
     "ln": Sheet("-s -f -n -r -v -i --symbolic --force --relative --verbose"),
     "mkdir": Sheet("-p -v -m= --parents --verbose --mode="),
     "mv": Sheet(_MOVING + " --target-directory:"),
-    "pandoc": Sheet("-f= -s -t= --from= --standalone --to= --wrap="),
     "rm": Sheet("-f -i -I -v --force --verbose --interactive"),
     "rmdir": Sheet("-p -v --parents --verbose"),
     "rsync": Sheet(
@@ -57,13 +55,33 @@ CHANGING: dict[str, Sheet] = {
 }
 
 LANGUAGES = (
-    "7z 7za 7zr ansible ansible-playbook ar at batch bpftrace csplit crontab"
-    " dc ed emacs emacsclient ex expect gdb gnuplot gpg gpg2 jshell latexmk ldd lftp"
-    " lldb lynx m4 magick mariadb mosquitto_sub mysql nano nvim nvimdiff openssl"
-    " osascript patch pax pdflatex perf psql qemu-system-x86_64 rclone restic rview"
-    " rvim sftp shar socat split sponge sqlite3 sshfs tclsh telnet tex texi2dvi"
-    " unrar uuencode uudecode vi view vim vimdiff w3m wish xdg-open xelatex zsoelim"
+    "7z 7za 7zr ab acr alpine ansible ansible-galaxy ansible-playbook ansible-test apache2"
+    " apache2ctl apport-cli ar aria2c arj arp as ascii-xfr aspell asterisk at atobm autoconf"
+    " autoheader automake autoreconf aws az batch bazel bconsole bpftrace bridge bundler busctl"
+    " byebug c++ c89 c99 cabal cancel cc cdist certbot chattr clang clang++ clisp cobc code codex"
+    " cpan cpp crash crontab csplit csvtool ctr cupsfilter dc debugfs dhclient dialog distcc"
+    " dmsetup dnsmasq dos2unix dosbox dpkg-deb dpkg-reconfigure dvips easy_install easyrsa eb ed"
+    " efax emacs emacsclient enscript eqn espeak ex exiftool expect fail2ban-client ffmpeg forge"
+    " ftp g++ gcc gcloud gcore gdb genisoimage ghc ghci gimp ginsh gnuplot gpg gpg2 groff gtester"
+    " highlight hping3 ip iptables ispell jar javac jjs joe jrunscript jshell jtag just knife"
+    " ksshell latex latexmk ld ldconfig ldd lftp links lldb loginctl logrotate lp lpr lualatex"
+    " luatex lwp-download lwp-request lxc lxd lynx m4 magick mail mailx mariadb minicom mkfs"
+    " mkswap mosquitto mosquitto_sub mount msfconsole msgfilter mutt mysql nano nasm ncdu ncftp"
+    " needrestart newgrp nft nginx nmap nroff ntpdate nvim nvimdiff opencode openssl openvpn opkg"
+    " osascript pandoc passwd patch pax pdb pdflatex pdftex perf perlbug pic pico pip-compile pkg"
+    " plymouth pre-commit procmail protoc pry psftp psql puppet qemu-system-x86_64 qpdf ranger rc"
+    " rclone red redcarpet restic rpm rpmdb rpmquery rpmverify rsyslogd rtorrent run-mailcap"
+    " runscript rustc rustdoc rustup rview rvim scanmem scrot service setcap setfacl sftp shar"
+    " shred slsh smbclient socat socket soelim split sponge sqlite3 sqlmap ssh-copy-id sshfs strip"
+    " swapoff swapon sysctl systemd-resolve tailscale task tasksh tbl tclsh tdbtool telnet tex"
+    " texi2dvi tftp tic timedatectl troff ug umount unrar unsquashfs update-alternatives urlget"
+    " uudecode uuencode vagrant vi view vigr vim vimdiff vipw virsh volatility w3m wall whiptail"
+    " wish xdg-open xdotool xelatex xetex xmodmap xpad xsltproc yelp yt-dlp zathura zic zsoelim"
+    " zypper"
 )
 """What they are told is a program of its own, or names files nobody sees in the command line."""
-UNKNOWN_OPTIONS = "ctags diff3 enscript groff info most nroff sdiff troff ug ugrep xsltproc"
-"""Harmless without options, which nobody has looked through."""
+UNFAMILIAR = Sheet(
+    "--check --color --colour --dry-run --help --json --no-color --no-colour --quiet --silent"
+    " --verbose --version"
+)
+"""Of a program that nobody has looked through: what these mean everywhere."""

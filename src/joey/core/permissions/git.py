@@ -7,6 +7,9 @@ the options must be known: many of git's run a program or write a file.
 
 from __future__ import annotations
 
+import re
+from functools import cache
+
 from joey.core.permissions.sheets import Argument, Sheet, read_arguments, sheet_concern
 from joey.core.permissions.shell import Words, word_set
 
@@ -17,18 +20,18 @@ _LOOKING = word_set(
     " rev-parse shortlog show show-branch show-ref status version whatchanged"
 )
 _OPTIONS = (
-    "-1 -A= -B= -C= -G= -L= -M -P -S= -U= -a -b -c -e= -h -i -l -m -n= -p -q -r -s -t -u -v -w -z"
+    "-1 -A# -B# -C# -G= -L= -M -P -S= -U# -a -b -c -e= -h -i -l -m -n# -p -q -r -s -t -u -v -w -z"
     " --abbrev --abbrev-commit --abbrev-ref --after= --all --author= --before= --branch --branches"
     " --cached --check --color --committer= --compact-summary --contains --count --date="
     " --decorate --diff-filter= --dirstat --dry-run --exclude= --exclude-standard --first-parent"
     " --fixed-strings --follow --format= --full-history --full-name --graph --grep= --heads"
     " --histogram --ignore-all-space --ignore-case --ignore-space-change --is-inside-work-tree"
-    " --left-right --line-number --long --max-count= --max-depth= --merged --merges --minimal"
+    " --left-right --line-number --long --max-count# --max-depth# --merged --merges --minimal"
     " --name-only --name-status --no-color --no-commit-id --no-decorate --no-ext-diff --no-merged"
     " --no-merges --no-pager --no-patch --no-renames --no-textconv --not --numstat --oneline"
     " --others --patch --patience --pickaxe-regex --points-at --porcelain --pretty --quiet --raw"
     " --relative --reverse --short --shortstat --show-current --show-toplevel --show-prefix"
-    " --since= --skip= --sort= --staged --stat --summary --tags --unified= --until="
+    " --since= --skip# --sort= --staged --stat --summary --tags --unified# --until="
     " --untracked-files --verbose --verify --word-diff --words --always --exact-match --ignored"
     " --show-stash --topo-order --is-ancestor --git-dir --merge-base --index --deleted --modified"
     " --stage --unmerged --name-rev --symbolic-full-name --ignore-submodules --find-renames"
@@ -36,6 +39,15 @@ _OPTIONS = (
     " --invert-match --files-with-matches --word-regexp --extended-regexp --perl-regexp -E -F -I"
     " -w -H"
 )
+_LOOKING_MORE = (
+    " --author-date-order --binary --boundary --cherry-mark --cherry-pick --children --color-words"
+    " --cumulative --date-order --dirty --exit-code --full-index --ignore-cr-at-eol"
+    " --ignore-space-at-eol --indent-heuristic --no-abbrev --no-abbrev-commit --no-indent-heuristic"
+    " --no-prefix --no-standard-notes --no-walk --parents --remotes --right-only --left-only"
+    " --show-notes --simplify-by-decoration --source --stat-count# --stat-width# --submodule"
+    " --text --walk-reflogs -R -g"
+)
+"""Of those that only look."""
 _MORE: dict[str, str] = {
     "add": "-A -N -f -p -u --update --intent-to-add",
     "branch": "--list --show-current --track --set-upstream-to= -vv",
@@ -57,7 +69,26 @@ _MORE: dict[str, str] = {
     "switch": "-c= --create= --detach --track",
     "tag": "--list -m= --message= --annotate",
 }
-_LISTS = word_set("-l --list --contains --merged --no-merged --points-at")
+_FLAGS = {
+    "annotate": ("-C", "-e", "-n"),
+    "blame": ("-C", "-e", "-n"),
+    "grep": ("-L", "-n"),
+    "shortlog": ("-e", "-n"),
+}
+"""Options that take a value elsewhere, and none here."""
+_LISTS = word_set("-l --list --contains --no-contains --merged --no-merged --points-at")
+_WHILE_LISTING: dict[str, frozenset[str]] = {
+    "branch": _LISTS
+    | word_set(
+        "-a -r -v -vv -q -i --all --remotes --show-current --verbose --sort --format --color"
+    )
+    | word_set("--no-color --abbrev --no-abbrev --ignore-case --column --no-column"),
+    "tag": _LISTS
+    | word_set("-n -i --sort --format --color --no-color --ignore-case --column --no-column"),
+    "remote": word_set("-v --verbose --all --push"),
+    "worktree": word_set("-v -z --verbose --porcelain"),
+}
+"""Their other options may do something, and what such an option takes may look like a pattern."""
 _LISTING: dict[str, frozenset[str]] = {
     "branch": frozenset(),
     "config": word_set("get list"),
@@ -68,10 +99,12 @@ _LISTING: dict[str, frozenset[str]] = {
     "worktree": word_set("list"),
 }
 """Subcommands that look when they are not told to do something; and what they may be told."""
-_GETS = word_set("--get --get-all --get-regexp --list -l --show-origin --show-scope")
+_GETS = word_set("--get --get-all --get-regexp --list -l")
 _TRANSPORTING = word_set("clone fetch pull push remote submodule")
 _ADDRESS = r"^(?!https://)[^/]*:|^[./]"
 _PUSHED_ELSEWHERE = r":|^[./]"
+_SIGNATURE = "%(G|[(]signature)"
+"""To check one, git runs the program that its settings name."""
 
 
 def git_concern(words: Words, granted: int) -> str | None:
@@ -122,20 +155,30 @@ def _looking_concern(name: str, rest: Words) -> str | None:
     operands = [word for word in rest if not word.startswith("-")]
     options = {word.partition("=")[0] for word in rest if word.startswith("-")}
     if name == "config":
-        return None if options & _GETS or operands[:1] in (["get"], ["list"]) else unsure
+        reads_one = len(operands) == 1 and not options and "." in operands[0]
+        gets = options & _GETS or operands[:1] in (["get"], ["list"])
+        return None if gets or reads_one else unsure
+    if not options <= _WHILE_LISTING.get(name, options):
+        return unsure
     if not operands:
         return unsure if name == "stash" else None
     listed = operands[0] in told or (name in ("branch", "tag") and options & _LISTS)
     return None if listed else unsure
 
 
+@cache
 def _sheet(name: str) -> Sheet:
     refused = ""
     if name in _TRANSPORTING:
         refused = _ADDRESS if name == "clone" else _PUSHED_ELSEWHERE
     options = f"{_OPTIONS} {_MORE.get(name, '')}"
+    if name in _LOOKING:
+        options += _LOOKING_MORE
+        refused = _SIGNATURE
     if name == "config":
         options = _MORE[name]
+    for flag in _FLAGS.get(name, ()):
+        options = re.sub(rf"(?<!\S){flag}[=#](?!\S)", flag, options)
     if name in ("annotate", "blame"):
         options = options.replace(" -S= ", " ")
     return Sheet(options, refused=refused, text="first" if name == "grep" else "")

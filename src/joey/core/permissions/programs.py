@@ -16,8 +16,7 @@ from joey.core.permissions.changing_programs import (
     CHANGING,
     LANGUAGES,
     NOTHING,
-    UNKNOWN_OPTIONS,
-    WITHOUT_OPTIONS,
+    UNFAMILIAR,
 )
 from joey.core.permissions.git import git_concern, git_paths, only_looks
 from joey.core.permissions.reading_programs import PLAIN, READING
@@ -41,8 +40,6 @@ _SCRIPTED = {"sed": sed_concern, "gsed": sed_concern} | dict.fromkeys(
 _SCRIPT_FILE = re.compile("-[A-Za-z]*f|--(file|exec)")
 _ALIASES = {
     "[": "test",
-    "ack": "rg",
-    "ag": "rg",
     "batcat": "bat",
     "dir": "ls",
     "egrep": "grep",
@@ -169,9 +166,9 @@ def _sheet(name: str) -> Sheet | None:
     name = _ALIASES.get(name, name)
     if name in word_set(LANGUAGES):
         return NOTHING
-    if name in word_set(UNKNOWN_OPTIONS):
-        return WITHOUT_OPTIONS
-    return READING.get(name) or CHANGING.get(name) or BUILDING.get(name)
+    if name in _PLAIN or name in RUNNERS:
+        return None
+    return READING.get(name) or CHANGING.get(name) or BUILDING.get(name) or UNFAMILIAR
 
 
 def _printf_concern(rest: Words) -> str | None:

@@ -6,35 +6,50 @@ from joey.core.permissions.sheets import Sheet
 
 _REMOTE = ":"
 _SEARCH = (
-    "-A= -B= -C= -E -F -G -H -I -P -S -U -a -c -e= -f: -h -i -l -m= -n -o -q -r -s -u -v -w -x -z"
-    " --after-context= --before-context= --color --colour --context= --count --exclude="
+    "-A# -B# -C# -E -F -G -H -I -P -S -U -a -c -e= -f: -h -i -l -m# -n -o -q -r -s -u -v -w -x -z"
+    " --after-context# --before-context# --color --colour --context# --count --exclude="
     " --exclude-dir= --extended-regexp --files --files-with-matches --files-without-match"
     " --fixed-strings --glob= --heading --hidden --ignore-case --include= --invert-match"
-    " --line-number --max-count= --no-filename --no-heading --no-ignore --no-messages"
+    " --line-number --max-count# --no-filename --no-heading --no-ignore --no-messages"
     " --only-matching --perl-regexp --quiet --silent --recursive --regexp= --smart-case --sort="
     " --type= --type-not= --with-filename --word-regexp --line-regexp --basic-regexp --text"
-    " --null --count-matches --trim --max-depth= --iglob= --column --stats --json --type-list"
+    " --null --count-matches --trim --max-depth# --iglob= --column --stats --json --type-list"
     " --no-line-number --pretty --vimgrep --multiline --case-sensitive --file:"
 )
-_COUNTED = "-n= -c= -q -v -z --lines= --bytes= --quiet --silent --verbose --zero-terminated"
+_COUNTED = "-n# -c# -q -v -z --lines# --bytes# --quiet --silent --verbose --zero-terminated"
 _SUMS = "-b -t -z -w --binary --text --tag --zero --quiet --status"
+_CHANGING_METHOD = (
+    r"^(-X|--request=)(?!(GET|HEAD|OPTIONS)$)\w"
+    "|^(?i:post|put|patch|delete|copy|move|mkcol|proppatch|lock|unlock|purge|link|unlink)$"
+)
 _FLOW = "-4 -6 -n -u -v -w= -z"
 
 READING: dict[str, Sheet] = {
     "base64": Sheet("-d -D -w= --decode --wrap= --ignore-garbage"),
+    "ack": Sheet(
+        "-1 -A# -B# -C# -H -Q -c -g= -h -i -l -m# -n -o -v -w --ignore-case --literal --nocolor"
+        " --nogroup --smart-case --word-regexp --count --files-with-matches",
+        text="first",
+    ),
+    "ag": Sheet(
+        "-A# -B# -C# -G= -H -Q -S -a -c -i -l -m# -n -o -s -v -w --count --files-with-matches"
+        " --hidden --ignore-case --literal --nocolor --nogroup --smart-case --word-regexp",
+        text="first",
+    ),
     "basename": Sheet("-a -s= -z --multiple --suffix= --zero", text="all"),
     "bat": Sheet(
         "-A -H= -d -l= -n -p -r= --color= --decorations= --highlight-line= --language="
         " --line-range= --list-languages --list-themes --number --paging= --plain --show-all"
         " --style= --tabs= --terminal-width= --theme= --wrap="
     ),
+    "cksum": Sheet("-a= --algorithm= --untagged --tag --raw --base64 --length="),
     "column": Sheet("-c= -n -s= -t -x --table --separator= --columns= --output-separator= -o="),
     "cpio": Sheet("-t -v --list --verbose", refused=_REMOTE),
     "curl": Sheet(
         "-4 -6 -A= -G -H= -I -L -S -X= -f -i -k -m= -s -v --compressed --connect-timeout= --fail"
         " --get --head --header= --http1.1 --http2 --include --insecure --location --max-time="
         " --request= --retry= --show-error --silent --user-agent= --verbose",
-        refused=r"^@|[{}\[\]]",
+        refused=rf"^@|[{{}}\[\]]|^(?!(?i:https?)://)[\w+.-]+://|{_CHANGING_METHOD}",
     ),
     "cut": Sheet(
         "-b= -c= -d= -f= -n -s -z --bytes= --characters= --delimiter= --fields= --complement"
@@ -42,7 +57,7 @@ READING: dict[str, Sheet] = {
     ),
     "date": Sheet(
         "-I -R -d= -r: -u --date= --iso-8601 --reference: --rfc-3339= --rfc-email --utc",
-        refused=r"^\d{4,}$",
+        operand=r"\+",
     ),
     "df": Sheet("-a -h -H -i -k -l -m -P -T -t= --total --human-readable --inodes --type="),
     "diff": Sheet(
@@ -78,7 +93,8 @@ READING: dict[str, Sheet] = {
     "hexdump": Sheet("-C -b -c -d -n= -o -s= -v -x"),
     "hg": Sheet(
         "-b= -l= -m= -p -q -r= -u= -v --graph --limit= --patch --rev= --stat",
-        first="annotate branch diff heads id log manifest root status summary tip",
+        first="annotate diff heads id log manifest root status summary tip",
+        refused="://",
     ),
     "hostname": Sheet("-I -d -f -i -s", operands=0),
     "iconv": Sheet("-c -f= -l -s -t= --from-code= --list --to-code="),
@@ -89,7 +105,7 @@ READING: dict[str, Sheet] = {
         " --sort-keys --monochrome-output --color-output --null-input --raw-input --join-output"
         " --ascii-output --tab --indent= --arg= --argjson= --version",
         text="first",
-        refused=r"\b(import|include)\b",
+        refused=r"\b(import|include|modulemeta)\b",
     ),
     "less": Sheet("-E -F -M -N -R -S -X -e -g -i -m -n -r -s", refused=r"^\+"),
     "ls": Sheet(
@@ -100,17 +116,18 @@ READING: dict[str, Sheet] = {
         " --numeric-uid-gid --quote-name --quoting-style= --recursive --reverse --si --size"
         " --sort= --time= --time-style= --width= --zero"
     ),
-    "man": Sheet("-a -f -k -s= -w --all --apropos --sections= --whatis --where"),
+    # A page of one's own may take in any file.
+    "man": Sheet("-a -f -k -s= -w --all --apropos --sections= --whatis --where", refused="/"),
     "md5sum": Sheet(_SUMS),
     "more": Sheet("-d -f -l -p -c -s -u -n=", refused=r"^\+"),
-    "nc": Sheet(_FLOW),
+    "nc": Sheet(_FLOW, needs="-z"),
     "nm": Sheet("-A -C -D -S -a -g -n -p -r -u", refused="^@"),
     "pgrep": Sheet("-a -c -d= -f -i -l -n -o -u= -x", text="all"),
     "printf": Sheet(text="all"),
     "ps": Sheet(
         "-A -a -d -e -f -F -H -L -l -o= -p= -u= -U= -w -x --forest --no-headers --sort=", text="all"
     ),
-    "rg": Sheet(_SEARCH.replace(" -z ", " ").replace("-A=", "-g= -t= -T= -A="), text="first"),
+    "rg": Sheet(_SEARCH.replace(" -z ", " ").replace("-A#", "-g= -t= -T= -A#"), text="first"),
     "seq": Sheet("-f= -s= -w --format= --separator= --equal-width", text="all"),
     "shuf": Sheet("-e -i= -n= -r -z"),
     "sleep": Sheet(text="all"),
@@ -125,6 +142,7 @@ READING: dict[str, Sheet] = {
     "svn": Sheet(
         "-c= -l= -q -r= -u -v --limit= --revision= --summarize --verbose --xml",
         first="blame cat diff info list log ls status",
+        refused="://",
     ),
     "systemctl": Sheet(
         "-l -n= -a -q --no-pager --all --failed --type= --state=",
@@ -150,7 +168,8 @@ READING: dict[str, Sheet] = {
     "zcat": Sheet("-f -q -v"),
     "yq": Sheet(
         "-C -M -P -r -o= --output-format= --unwrapScalar -e -N",
-        refused=r"\b(load\w*|strload|system|env\w*|strenv|input_filename|import|include)\b",
+        refused=r"\b(load\w*|strload|system|env\w*|strenv|input_filename|import|include)\b"
+        r"|\beval *\(",
         text="first",
     ),
 }
@@ -160,7 +179,7 @@ for _name in ("sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2
     READING[_name] = READING["md5sum"]
 
 PLAIN = (
-    "base32 cal cat cksum cmp comm expand factor false fmt fold free groups id"
+    "base32 basenc cal cat cmp comm expand factor false fmt fold free groups id"
     " join lscpu lsblk nl nproc numfmt od paste pr printenv pwd readlink realpath rev tac true tty"
     " type uname unexpand uptime which who whoami whereis sum tsort look cd pushd popd dirs"
 )

@@ -5,7 +5,9 @@ that was forgotten, that is abbreviated, or that the next version brings, is ask
 carried out. Options that follow links while walking through folders are left out too: the walk
 would leave the workspace.
 
-In a list of options `-k:` takes a value that may be a path, `-t=` takes a value that is mere text.
+In a list of options `-k:` takes a value that may be a path, `-t=` takes a value that is mere text,
+and `-n#` takes a number, if one follows: other programs, or other versions, may not take any, and
+then the next word is a word like others.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from msgspec import Struct
 
 from joey.core.permissions.shell import Words
 
+_Takes = Literal[":", "=", "#"]
+
 
 class Sheet(Struct, frozen=True):
     options: str = ""
@@ -28,6 +32,8 @@ class Sheet(Struct, frozen=True):
     """What may stand first when a rule names the program alone (a subcommand); None: anything."""
     operands: int | None = None
     """How many are read; a further one would be changed, or would change something."""
+    operand: str = ""
+    """A pattern that each operand fits when it is harmless."""
     refused: str = ""
     """A pattern of words that are more than the name of something to read."""
     text: Literal["", "first", "all"] = ""
@@ -37,6 +43,8 @@ class Sheet(Struct, frozen=True):
     """Words of options begin with one dash, and letters cannot be bundled (`-name`)."""
     bundled: bool = False
     """The first argument is a bundle of options, with or without a dash (tar)."""
+    targets: bool = False
+    """Operands are things to be done: a rule that names one of them says nothing about others."""
     needs: str = ""
     """Without one of these options the program changes files."""
 
@@ -59,23 +67,24 @@ class Argument(Struct, frozen=True):
 
 class _Options(Struct, frozen=True):
     flags: frozenset[str]
-    valued: dict[str, bool]
-    """With the answer whether the value is mere text."""
+    valued: dict[str, _Takes]
 
 
 _NUMBER = re.compile(r"-\d+")
+_AMOUNT = re.compile(r"[+-]?\d+(\.\d+)?[kKMGTbBw%]{0,3}")
 _PATTERN_GIVEN = re.compile(r"-[A-Za-z]*[ef]|--(regexp|file|files|type-list)\b")
 
 
 @cache
 def _options(text: str) -> _Options:
     flags: set[str] = set()
-    valued: dict[str, bool] = {}
+    valued: dict[str, _Takes] = {}
     for word in text.split():
-        if word.endswith((":", "=")):
-            valued[word[:-1]] = word.endswith("=")
-        else:
-            flags.add(word)
+        match word[-1]:
+            case ":" | "=" | "#" as takes:
+                valued[word[:-1]] = takes
+            case _:
+                flags.add(word)
     return _Options(frozenset(flags), valued)
 
 
@@ -102,23 +111,25 @@ def _as_text(argument: Argument) -> Argument:
 
 def _read(words: Words, sheet: Sheet) -> Iterator[Argument]:
     known = _options(sheet.options)
-    value_is_text: bool | None = None
+    takes: _Takes | None = None
     for at, word in enumerate(words[1:], start=1):
         if at == 1 and sheet.bundled and not word.startswith("--"):
             yield Argument(at, word, _bundle_kind(word, known))
             continue
-        if value_is_text is not None:
+        if takes == "#" and not _AMOUNT.fullmatch(word):
+            takes = None
+        if takes is not None:
             # Should the option take none after all, this would be the next one.
             hidden = not _is_operand(word) and not _is_known(word, known, sheet)
             kind = Kind.UNKNOWN if hidden and not _NUMBER.fullmatch(word) else Kind.VALUE
-            yield Argument(at, word, kind, value_is_text)
-            value_is_text = None
+            yield Argument(at, word, kind, takes == "=")
+            takes = None
         elif _is_operand(word) or word == "--":
             yield Argument(at, word, Kind.OPERAND if word != "--" else Kind.OPTION, word == "--")
         elif not _is_known(word, known, sheet):
             yield Argument(at, word, Kind.UNKNOWN)
         else:
-            value_is_text, is_text = _value_of(word, known, sheet)
+            takes, is_text = _value_of(word, known, sheet)
             yield Argument(at, word, Kind.OPTION, is_text)
 
 
@@ -129,17 +140,16 @@ def _bundle_kind(word: str, known: _Options) -> Kind:
     return Kind.OPTION if fine else Kind.UNKNOWN
 
 
-def _value_of(word: str, known: _Options, sheet: Sheet) -> tuple[bool | None, bool]:
-    """Whether the value of a known option is the next word (and mere text), and whether this word
-    itself names no file."""
+def _value_of(word: str, known: _Options, sheet: Sheet) -> tuple[_Takes | None, bool]:
+    """What a known option takes as the next word, and whether this word itself names no file."""
     name, separator, _ = word.partition("=")
     if word.startswith("--") or sheet.single:
-        text = known.valued.get(_single(name) if sheet.single else name)
-        return (None, text is not False) if separator else (text, True)
+        takes = known.valued.get(_single(name) if sheet.single else name)
+        return (None, takes != ":") if separator else (takes, True)
     for place, letter in enumerate(word[1:], start=1):
         if f"-{letter}" in known.valued:
-            text = known.valued[f"-{letter}"]
-            return (text, True) if place == len(word) - 1 else (None, text)
+            takes = known.valued[f"-{letter}"]
+            return (takes, True) if place == len(word) - 1 else (None, takes != ":")
     return None, True
 
 
@@ -153,9 +163,10 @@ def _is_known(word: str, known: _Options, sheet: Sheet) -> bool:
         return name in known.flags or name in known.valued
     if word in known.flags:
         return True
-    for letter in word[1:]:
-        if f"-{letter}" in known.valued:
-            return True
+    for at, letter in enumerate(word[1:], start=2):
+        takes, rest = known.valued.get(f"-{letter}"), word[at:]
+        if takes is not None:
+            return takes != "#" or not rest or _AMOUNT.fullmatch(rest) is not None
         if f"-{letter}" not in known.flags and not letter.isdigit():
             return False
     return True
@@ -177,14 +188,35 @@ def sheet_concern(name: str, words: Words, granted: int, sheet: Sheet) -> str | 
             continue
         if argument.kind is Kind.UNKNOWN:
             return f"option `{argument.word}` of {name} is not known to be harmless"
-        if sheet.refused and re.search(sheet.refused, argument.word):
+        strange = argument.kind is Kind.OPERAND and not re.match(sheet.operand, argument.word)
+        if (
+            strange
+            or _names_arguments(name, argument)
+            or (sheet.refused and re.search(sheet.refused, argument.word))
+        ):
             return f"`{argument.word}` is not known to be harmless for {name}"
     operands = [argument for argument in arguments if argument.kind is Kind.OPERAND]
     chosen = operands[0] if operands and operands[0].at >= granted else None
     if sheet.first is not None and chosen and chosen.word not in sheet.first.split():
         return f"`{name} {chosen.word}` is not known to be harmless"
+    if sheet.targets and granted > 1 and operands and operands[-1].at >= granted:
+        return f"the rule does not name what {name} is to do with `{operands[-1].word}`"
     if sheet.operands is not None and len(operands) > sheet.operands:
         return f"the last argument of {name} would be changed, not read"
-    if sheet.needs and not _options(sheet.needs).flags.intersection(words):
-        return f"{name} without {' or '.join(sheet.needs.split())} changes files"
+    if sheet.needs and not any(_is_given(option, words) for option in sheet.needs.split()):
+        return f"{name} without {' or '.join(sheet.needs.split())} does more than look"
     return None
+
+
+def _names_arguments(name: str, argument: Argument) -> bool:
+    """Many programs take `@file` for the arguments in that file; to git it is a revision."""
+    is_file = argument.kind is Kind.OPERAND and not argument.is_text
+    return is_file and argument.word.startswith("@") and not name.startswith("git ")
+
+
+def _is_given(option: str, words: Words) -> bool:
+    """Also in a bundle of letters."""
+    if option in words or len(option) != len("-x"):
+        return option in words
+    bundles = (word for word in words[1:] if word.startswith("-") and not word.startswith("--"))
+    return any(option[1] in bundle for bundle in bundles)

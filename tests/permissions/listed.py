@@ -1,0 +1,36 @@
+"""Hostile lines that were thought of one by one, in files with a line each.
+
+`lines/looking.txt` has commands of programs that look, told to do more; escapes stand for what they
+mean in lines that begin with `E:`. `lines/asked.txt` has lines that must be asked when only the
+rules before `@@` allow anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+_FOLDER = Path(__file__).parent / "lines"
+_ESCAPED = "E:"
+_RULES = "@@"
+
+
+def looking_lines() -> Iterator[str]:
+    for line in (_FOLDER / "looking.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith(_ESCAPED):
+            bytes_of = line.removeprefix(_ESCAPED).encode().decode("unicode_escape")
+            yield bytes_of.encode("latin-1").decode()
+        else:
+            yield line
+
+
+def looking_programs() -> tuple[str, ...]:
+    """A rule for each program that the lines are about."""
+    names = {words[0].strip("'\"") for line in looking_lines() if (words := line.split())}
+    return tuple(sorted(name for name in names if name.replace("-", "").isalnum()))
+
+
+def asked_lines() -> Iterator[tuple[tuple[str, ...], str]]:
+    for line in (_FOLDER / "asked.txt").read_text(encoding="utf-8").splitlines():
+        rules, _, command = line.partition(f" {_RULES} ")
+        yield tuple(rules.split(", ")), command
