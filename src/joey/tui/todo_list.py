@@ -43,7 +43,8 @@ class TodoList(Widget):
 
     def render(self) -> Text:
         done = sum(todo.status == "completed" for todo in self._todos)
-        text = Text(f"{done} of {len(self._todos)} done", "dim", no_wrap=True, overflow="ellipsis")
+        text = Text(no_wrap=True, overflow="ellipsis")
+        text.append(f"{done} of {len(self._todos)} done", "dim")
         first = self._first(done)
         for todo in self._todos[first : first + MOST]:
             mark, style = _MARKS[todo.status]

@@ -52,7 +52,11 @@ async def _choose(app: JoeyApp, providers: tuple[Provider, ...]) -> tuple[Provid
         if each.found_at
         for model in each.models
     }
-    choices |= {Entry(each.name, each.name, _about(each)): (each, "") for each in providers}
+    choices |= {
+        Entry(each.name, each.name, _about(each)): (each, "")
+        for each in providers
+        if not (each.found_at and each.models)
+    }
     chosen = await app.pick("Where is your model?", list(choices))
     return None if chosen is None else choices[chosen]
 
