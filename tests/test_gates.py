@@ -19,9 +19,11 @@ from starlette.routing import Route, WebSocketRoute
 from joey.app.configuration import configured
 from joey.app.customs import scopes_for, settings_within
 from joey.app.options import make_options
-from joey.cli.arguments import parse
+from joey.cli.arguments import parse, run_parser
 from joey.cli.command_arguments import COMMAND_PARSERS
+from joey.cli.stdin_commands import NAMES as STDIN_COMMANDS
 from joey.config.hooks import read_project_hooks
+from joey.core.hooks import Moment
 from joey.core.network_hosts import narrowed
 from joey.core.settings import Limits, Profile, Settings
 from joey.core.wire_commands import COMMANDS as WIRE_COMMANDS
@@ -30,7 +32,7 @@ from joey.server.auth import doorkeeper
 from joey.server.ipc_wire import Command as IpcCommand
 from joey.tools.registry import default_tools
 from joey.workspace.files import LocalFiles
-from tests import gates
+from tests import gates, run_gates
 from tests.document_tables import hold
 from tests.gates import Key, Web
 from tests.server.house import TOKEN, house
@@ -87,8 +89,14 @@ def names_of(kind: type[Struct]) -> set[str]:
         (gates.LIMITS, names_of(Limits)),
         (gates.SERVE_FLAGS, flags(COMMAND_PARSERS["serve"]())),
         (gates.VARIABLES, variables()),
+        (run_gates.STDIN, set(STDIN_COMMANDS)),
+        (run_gates.HOOKS, {moment.value for moment in Moment}),
+        (run_gates.RUN_FLAGS, flags(run_parser())),
     ],
-    ids=["tools", "websocket", "ipc", "shell", "settings", "profile", "limits", "flags", "env"],
+    ids=[
+        *("tools", "websocket", "ipc", "shell", "settings", "profile", "limits", "flags", "env"),
+        *("stdin", "hooks", "run"),
+    ],
 )
 def test_everything_has_a_gate(table: Mapping[str, str], there: set[str]) -> None:
     assert there - set(table) == set(), "these have no gate in tests/gates.py"
@@ -304,6 +312,12 @@ def tables() -> str:
             listed(
                 ("IPC: socket file 0600, and", "what it can do"), grouped(gates.IPC, gates.Wire)
             ),
+            listed(
+                ("stdin (`--input-format stream-json`)", "what it can do"),
+                grouped(run_gates.STDIN, gates.Wire),
+            ),
+            listed(("hook", "what it can do"), grouped(run_gates.HOOKS, run_gates.Hooked)),
+            listed(("flag of a run", "what it does"), grouped(run_gates.RUN_FLAGS, run_gates.Flag)),
             listed(("route", "gate"), grouped(gates.ROUTES, gates.Web)),
             listed(("`joey …`", "what it does"), grouped(gates.COMMANDS, gates.Shell)),
             listed(("setting", "set by"), grouped({**gates.SETTINGS, **mine}, gates.Key)),

@@ -1,0 +1,65 @@
+"""The gates of one run: its flags, what a program sends it on stdin, and hooks."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from tests.gates import Wire
+
+STDIN: dict[str, Wire] = {
+    "start": Wire.STARTS,
+    "message": Wire.ANSWERS,
+    "cancel": Wire.STEERS,
+    "ping": Wire.LOOKS,
+    "shutdown": Wire.STEERS,
+}
+"""With `--input-format stream-json`; whoever writes there has started the run."""
+
+
+class Hooked(StrEnum):
+    """What a hook can do. It is yours, or a project's that you trust by its content."""
+
+    STOPS = "can stop the call, with a reason; never allows one"
+    HEARS = "hears of it, and can add words for the model"
+    REFUSES = "can answer no; nobody but you says yes"
+    SENDS_BACK = "can send the result back to the model, with a reason"
+
+
+HOOKS: dict[str, Hooked] = {
+    "beforeTool": Hooked.STOPS,
+    "afterTool": Hooked.HEARS,
+    "onAsk": Hooked.REFUSES,
+    "onCompletion": Hooked.SENDS_BACK,
+}
+
+
+class Flag(StrEnum):
+    """What a flag of a run does to what is allowed in it."""
+
+    ALLOWS = "allows more, for this run; a denied command stays denied"
+    UNHOLDS = "takes the sandbox away, for this run"
+    TIGHTENS = "allows less, for this run"
+    CHOOSES = "chooses the model and where its words go, by your profiles or by name"
+    BOUNDS = "sets a limit, after which the run ends"
+    SPEAKS = "says what the task is, or goes on with one of yours"
+    SHOWS = "changes what is shown or kept, and nothing that is allowed"
+
+
+RUN_FLAGS: dict[str, Flag] = {
+    "--yes": Flag.ALLOWS,
+    "--allow": Flag.ALLOWS,
+    "--allow-writes": Flag.ALLOWS,
+    "--no-sandbox": Flag.UNHOLDS,
+    "--deny": Flag.TIGHTENS,
+    "--require-approval": Flag.TIGHTENS,
+    "--mode": Flag.TIGHTENS,
+    **dict.fromkeys(("--provider", "--model", "--base-url", "--profile"), Flag.CHOOSES),
+    "--protocol": Flag.CHOOSES,
+    **dict.fromkeys(("--max-turns", "--max-tokens", "--max-tool-calls"), Flag.BOUNDS),
+    **dict.fromkeys(("--max-budget-usd", "--max-wall-time"), Flag.BOUNDS),
+    **dict.fromkeys(("--prompt-file", "--image", "--system-prompt-file"), Flag.SPEAKS),
+    **dict.fromkeys(("--json-schema", "--workspace", "--continue", "--resume"), Flag.SPEAKS),
+    **dict.fromkeys(("--fork", "--input-format", "--stdin-prompt-stream"), Flag.SPEAKS),
+    **dict.fromkeys(("--print", "--output-format", "--plain", "--ephemeral"), Flag.SHOWS),
+    **dict.fromkeys(("--debug", "--version"), Flag.SHOWS),
+}
