@@ -332,3 +332,10 @@ async def test_on_a_terminal_progress_is_shown_and_wiped_away(joey: Joey) -> Non
         lines = screen.lines
     assert not any("looking:" in line for line in lines)
     assert max(map(len, lines)) <= 80
+
+
+async def test_a_proxy_that_is_badly_written_is_told_without_its_password(joey: Joey) -> None:
+    proxy = "http://me:canary/1122@proxy.example:8080"
+    found = await findings(joey, OPENAI_API_KEY="k" * 20, HTTPS_PROXY=proxy)
+    assert "The proxy (HTTPS_PROXY) is not an http://" in found["Connection"]["advice"]
+    assert "canary" not in json.dumps(found)

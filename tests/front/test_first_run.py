@@ -79,4 +79,5 @@ async def test_whoever_names_a_model_is_not_asked(joey: Joey) -> None:
         terminal(beside(joey, web.url), "--provider", "ollama", "-m", "mine") as screen,
     ):
         seen = await screen.until("what shall be done?")
+        assert "\x1b]" not in screen.raw  # nor is the title of the window touched
     assert "n for none" not in seen

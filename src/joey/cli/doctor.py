@@ -16,6 +16,7 @@ from msgspec import structs
 
 from joey.cli import probes, probes_home, probes_model
 from joey.cli.exit_codes import ExitCode
+from joey.cli.logs import discreet
 from joey.cli.outputs import write_out
 from joey.cli.probes import Finding, Probe, Status
 from joey.display.sanitise import one_line, sanitise
@@ -67,7 +68,17 @@ def look(wanted: Sequence[Probe], *, fix: bool = False) -> list[Finding]:
     with ThreadPoolExecutor(len(wanted)) as threads:
         futures = [threads.submit(_looked, probe, fix) for probe in wanted]
         _show_progress(futures)
-        return [future.result() for future in futures]
+        return [_discreet(future.result()) for future in futures]
+
+
+def _discreet(finding: Finding) -> Finding:
+    """Errors may repeat what they met."""
+    return structs.replace(
+        finding,
+        found=discreet(finding.found),
+        advice=discreet(finding.advice),
+        fixed=tuple(map(discreet, finding.fixed)),
+    )
 
 
 def _looked(probe: Probe, fix: bool) -> Finding:

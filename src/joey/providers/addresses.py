@@ -60,6 +60,11 @@ def parse_url(url: str, what: str = "base URL") -> Address:
     match = _URL.fullmatch(url.strip())
     port = int(match["port"]) if match and match["port"] else None
     if match is None or not url.isascii() or (port is not None and not 0 < port < 65536):
+        if "@" in url:  # what stands before it is a login, be it ever so badly written
+            raise ConfigError(
+                f"The {what} is not an http:// or https:// address; in its password, write / as %2F"
+                " and @ as %40."
+            )
         raise ConfigError(f"The {what} {url!r} is not an http:// or https:// address.")
     secure = match["scheme"].lower() == "https"
     path = match["path"] or "/"
