@@ -1492,6 +1492,21 @@ REQUIREMENTS: dict[str, Requirement] = {
     "config:user-scope": Requirement(
         "security K4", "A workspace cannot set addresses, keys or permissions."
     ),
+    "config:command": Requirement(
+        "design, command line", "Every setting is described, shown with its origin, and changed."
+    ),
+    "config:profiles": Requirement(
+        "design, command line", "Profiles are managed; keys are never on a command line or shown."
+    ),
+    "config:first-run": Requirement(
+        "D12", "Without a choice, a model server of this machine is offered with one key."
+    ),
+    "front:completion": Requirement(
+        "design, command line", "bash, zsh and fish complete commands, flags and their values."
+    ),
+    "front:doctor": Requirement(
+        "design, command line", "Each thing that is broken is found, with what to do about it."
+    ),
     "front:print": Requirement("D12", "`-p` answers on stdout and reports progress on stderr."),
     "front:json": Requirement("D12", "The JSON formats are one document, or one event per line."),
     "front:exit-codes": Requirement("D12", "Every way to end has its exit code."),

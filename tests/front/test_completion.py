@@ -50,6 +50,7 @@ def values(*words: str) -> list[str]:
     return [each.value for each in complete(words).candidates]
 
 
+@pytest.mark.requirement("front:completion")
 @EVERY
 def test_every_flag_of_every_command_is_offered(
     words: tuple[str, ...], parser: argparse.ArgumentParser
@@ -233,6 +234,7 @@ async def shell(joey: Joey, *command: str) -> AsyncIterator[Screen]:
         os.close(master)
 
 
+@pytest.mark.requirement("front:completion")
 async def test_bash_completes(joey: Joey) -> None:
     task(joey, "0198a1b2-c3d4-7000-8000-000000000001", "Fix the tests")
     task(joey, "0198a1b3-c3d4-7000-8000-000000000002", "Paint it blue")

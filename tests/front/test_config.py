@@ -15,6 +15,7 @@ from tests.front.terminal import terminal
 KEY = "sk-ant-canary-0123456789abcdefwxyz"
 
 
+@pytest.mark.requirement("config:command")
 async def test_the_list_has_every_setting_with_its_meaning_and_where_it_comes_from(
     joey: Joey,
 ) -> None:
@@ -46,6 +47,7 @@ async def test_every_key_of_settings_and_profiles_is_described() -> None:
     assert set(described) == wanted - {"name"}
 
 
+@pytest.mark.requirement("config:command")
 @pytest.mark.parametrize(
     ("words", "value"),
     [

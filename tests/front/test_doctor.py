@@ -137,6 +137,7 @@ async def test_nobody_there_is_told_with_what_to_do(joey: Joey) -> None:
     assert "Local models" not in offline
 
 
+@pytest.mark.requirement("front:doctor")
 @pytest.mark.parametrize(
     ("status", "verdict", "advice"),
     [(401, "fail", "The key is not accepted"), (503, "warn", "try again later"), (200, "ok", "")],
@@ -210,6 +211,7 @@ async def test_a_stale_lock_and_an_unfinished_copy_are_told_and_removed(joey: Jo
     assert (folder / "lock").read_text() == ""
 
 
+@pytest.mark.requirement("front:doctor")
 @pytest.mark.parametrize(
     ("journal", "why"),
     [(b"", "its journal is empty"), (b"not json\nat all\n", "cannot be read")],

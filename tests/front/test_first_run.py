@@ -44,6 +44,7 @@ async def test_a_script_hears_of_the_server_that_runs_and_of_the_flags_for_it(
     assert told in done.json["reason"]
 
 
+@pytest.mark.requirement("config:first-run")
 @pytest.mark.parametrize(
     ("key", "model"), [("\r", "qwen3-coder:30b"), ("y", "qwen3-coder:30b"), ("2", "llama4:8b")]
 )
