@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from acp.client.connection import ClientSideConnection
 from acp.exceptions import RequestError
@@ -176,3 +178,50 @@ async def test_a_refusal_ends_the_turn(joey: Joey, rules: Rules | None) -> None:
         assert await here.prompt(session, "do harm") == "refusal"
         assert len(server.requests) == 1
         assert await here.prompt(session, "do good") == "end_turn"
+
+
+async def test_compact_sums_the_conversation_up(joey: Joey, rules: Rules | None) -> None:
+    summary = Turn(say("All that was said so far: one, and first."))
+    async with (
+        ModelServer([done("first"), summary, done("second")]) as server,
+        connected(joey, server.url, rules) as here,
+    ):
+        session = await here.new(joey.workspace)
+        (told,) = await here.editor.until(
+            lambda: here.editor.updates(session, "available_commands_update")
+        )
+        assert "compact" in [command["name"] for command in told["availableCommands"]]
+        await here.prompt(session, "one word " * 5000)
+        assert await here.prompt(session, "/compact mind the names") == "end_turn"
+        assert "mind the names" in str(server.requests[1].body["messages"])
+        assert "condensed" in here.editor.text(session, "agent_thought_chunk")
+        assert await here.prompt(session, "two") == "end_turn"
+        assert "All that was said so far" in str(server.requests[2].body["messages"])
+
+
+async def test_what_a_folder_brings_and_nobody_trusts_is_told(
+    joey: Joey, rules: Rules | None
+) -> None:
+    (joey.workspace / ".roo").mkdir()
+    theirs = '{"mcpServers": {"theirs": {"command": "touch", "args": ["started.txt"]}}}'
+    (joey.workspace / ".roo" / "mcp.json").write_text(theirs, encoding="utf-8")
+    async with (
+        ModelServer([done()]) as server,
+        connected(joey, server.url, rules) as here,
+    ):
+        session = await here.new(joey.workspace)
+        await here.prompt(session, "go")
+        assert "joey trust" in here.editor.text(session, "agent_thought_chunk")
+    assert not (joey.workspace / "started.txt").exists()
+
+
+async def test_two_prompts_at_once_begin_one_task(joey: Joey, rules: Rules | None) -> None:
+    async with (
+        ModelServer([done("one"), done("two")]) as server,
+        connected(joey, server.url, rules) as here,
+    ):
+        session = await here.new(joey.workspace)
+        stops = await asyncio.gather(here.prompt(session, "a"), here.prompt(session, "b"))
+        assert set(stops) == {"end_turn"}
+        await here.agent.close_session(session_id=session)
+    assert len(joey.tasks) == 1

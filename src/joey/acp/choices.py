@@ -21,6 +21,8 @@ from joey.core.modes import Mode
 from joey.display.sanitise import one_line
 
 MODE, MODEL = "mode", "model"
+COMPACT = "compact"
+_COMPACT = Choice(COMPACT, "Sum the conversation up, to make room", "what to mind")
 
 Options = list[SessionConfigOptionSelect | SessionConfigOptionBoolean]
 
@@ -66,10 +68,18 @@ def config_options(modes: Sequence[Mode], mode: str, models: Sequence[str], mode
 
 
 def commands_update(commands: Sequence[Choice]) -> AvailableCommandsUpdate:
+    """Those of files, and our own where no file has one of that name."""
+    named = {command.name: command for command in (_COMPACT, *commands)}
     return AvailableCommandsUpdate(
         session_update="available_commands_update",
-        available_commands=[_command(command) for command in commands],
+        available_commands=[_command(command) for command in named.values()],
     )
+
+
+def compact_wish(text: str) -> str | None:
+    """What the summary that is asked for shall mind; None when none is."""
+    name, _, wish = text.strip().partition(" ")
+    return wish.strip() if name == f"/{COMPACT}" else None
 
 
 def _command(command: Choice) -> AvailableCommand:

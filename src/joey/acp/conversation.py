@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from acp.exceptions import RequestError
-from acp.schema import Cost, SessionInfoUpdate, StopReason, UsageUpdate
+from acp.schema import (
+    AgentThoughtChunk,
+    Cost,
+    SessionInfoUpdate,
+    StopReason,
+    TextContentBlock,
+    UsageUpdate,
+)
 
 from joey.acp.chunks import Update
 from joey.acp.editor import Editor
@@ -44,7 +51,8 @@ from joey.core.events import (
     UsageChanged,
 )
 from joey.core.history.path import live_path
-from joey.display.sanitise import one_line
+from joey.display.sanitise import one_line, sanitise
+from joey.errors import CondenseError
 
 REFUSALS = frozenset({"refusal", "content_filter"})
 """What models say when they do not want to go on."""
@@ -94,6 +102,8 @@ class Conversation:
         self._asked: tuple[Teller, AskOpened] | None = None
         """The question that the latest turn has ended with."""
         self._on_mode = on_mode
+        self._saying = asyncio.Lock()
+        """A task is started once, and not let go of while it is."""
 
     @property
     def is_busy(self) -> bool:
@@ -116,15 +126,40 @@ class Conversation:
         if turn is None:
             turn = self._turn = Turn()
         try:
-            await self._say(text, images, options)
+            async with self._saying:
+                await self._say(text, images, options)
         except BaseException:
             if self._turn is turn and not (self.task is not None and self.task.running):
-                self._turn = None
-                turn.end("cancelled")
+                self._end_turn("cancelled")
             raise
         if turn.is_cancelled and self.task is not None:
             await self.task.cancel()
         return await asyncio.shield(turn.ended)
+
+    async def condense(self, task: Task, wish: str) -> StopReason:
+        """A turn in which a summary takes the place of the conversation. Raises UserError."""
+        turn = self._turn
+        if turn is not None:
+            task.begin_condensing(wish)  # before its next request
+            return await asyncio.shield(turn.ended)
+        turn = self._turn = Turn()
+        try:
+            await task.condense(wish)
+        except CondenseError:
+            if not turn.is_cancelled:
+                raise
+        finally:
+            self._end_turn("end_turn")
+        return turn.ended.result()
+
+    async def remark(self, lines: Sequence[str]) -> None:
+        """Tell what is no part of the conversation, and is not told again."""
+        text = "\n\n".join(f"*{sanitise(line)}*" for line in lines)
+        if text:
+            block = TextContentBlock(type="text", text=f"{text}\n\n")
+            await self._tell(
+                [AgentThoughtChunk(session_update="agent_thought_chunk", content=block)]
+            )
 
     async def cancel(self) -> None:
         """End the turn now; without one there is nothing to stop."""
@@ -151,10 +186,10 @@ class Conversation:
 
     async def let_go(self) -> None:
         """Stop the task and leave it to others; a turn ends as cancelled."""
-        task, self.task = self.task, None
-        turn = self._turn
-        if turn is not None:
-            turn.is_cancelled = True
+        if self._turn is not None:
+            self._turn.is_cancelled = True
+        async with self._saying:
+            task, self.task = self.task, None
         if task is not None:
             await self._engine.release(task)
         if self._listening is not None:
@@ -216,7 +251,7 @@ class Conversation:
             log.exception("session %s can tell nothing more", self.id)
             self._end_turn(error)
         finally:
-            await self._withdraw(list(self._jobs))
+            self._withdraw(list(self._jobs))
 
     async def _pass_on(self, task: Task, teller: Teller, event: Event) -> None:
         narrator = self._narrators.get(teller.id)
@@ -228,7 +263,7 @@ class Conversation:
             case AskOpened():
                 self._consider(teller, event, narrator)
             case AskAnswered(ask_ts=ts) | AskWithdrawn(ask_ts=ts):
-                await self._withdraw([(teller.id, ts)])
+                self._withdraw([(teller.id, ts)])
             case UsageChanged() if teller is task:
                 await self._tell([self._usage(task.total_usage)])
             case ModeSwitched(mode=mode) if teller is task:
@@ -286,11 +321,10 @@ class Conversation:
         self._jobs[key] = asyncio.create_task(job)
         self._jobs[key].add_done_callback(lambda _: self._jobs.pop(key, None))
 
-    async def _withdraw(self, keys: Iterable[tuple[str, int]]) -> None:
+    def _withdraw(self, keys: Iterable[tuple[str, int]]) -> None:
         """Nobody waits for these answers any more."""
-        jobs = [job for key in keys if (job := self._jobs.get(key)) is not None]
-        for job in jobs:
-            if job is not asyncio.current_task():
+        for key in keys:
+            if (job := self._jobs.get(key)) is not None:
                 job.cancel()
 
     async def _put_to_person(self, asking: Teller, ask: AskOpened, narrator: Narrator) -> None:

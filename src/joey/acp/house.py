@@ -49,6 +49,10 @@ class House(Protocol):
         """What may be written with a slash."""
         ...
 
+    def remarks(self, folder: Path) -> Sequence[str]:
+        """What of the person's files, or of the folder's, is not used: a line each."""
+        ...
+
     def models(self, provider: str) -> Sequence[str]:
         """Those that are worth offering."""
         ...

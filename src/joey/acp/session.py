@@ -12,7 +12,16 @@ from acp.exceptions import RequestError
 from acp.schema import ConfigOptionUpdate, CurrentModeUpdate, SessionModeState, StopReason
 from msgspec import structs
 
-from joey.acp.choices import MODE, MODEL, Options, commands_update, config_options, mode_state
+from joey.acp.choices import (
+    COMPACT,
+    MODE,
+    MODEL,
+    Options,
+    commands_update,
+    compact_wish,
+    config_options,
+    mode_state,
+)
 from joey.acp.client_files import ClientFiles
 from joey.acp.conversation import Conversation
 from joey.acp.editor import Editor
@@ -51,6 +60,7 @@ class Session:
         self._model = ""
         self._wants_model = False
         """Another model than the task has been opened with."""
+        self._reopening = asyncio.Lock()
 
     # Its beginning and its end ------------------------------------------------------------------
 
@@ -116,9 +126,14 @@ class Session:
         if task is None:
             make = partial(self._house.new_options, self.folder, self._mode, self._model)
             options = self._options(await asyncio.to_thread(make))
+            await self._talk.remark(await asyncio.to_thread(self._house.remarks, self.folder))
             return await self._talk.prompt(text, images, options)
-        if self._wants_model and not self._talk.is_busy:
-            await self._reopen(task)
+        async with self._reopening:
+            if self._wants_model and not self._talk.is_busy:
+                await self._reopen(task)
+        wish = compact_wish(text) if COMPACT not in names else None
+        if wish is not None and self._talk.task is not None:
+            return await self._talk.condense(self._talk.task, wish)
         return await self._talk.prompt(text, images, None)
 
     async def cancel(self) -> None:

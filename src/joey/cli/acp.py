@@ -18,14 +18,18 @@ from joey.acp.serving import serve
 from joey.app import make_options, open_engine, open_task_index
 from joey.app.customs import open_customs
 from joey.app.options import Asked, choose, usable
+from joey.app.servers import problems_of_servers
 from joey.app.setup import Setup
+from joey.cli.brought_along import note
 from joey.cli.exit_codes import ExitCode, UsageError
+from joey.cli.launch import MOST_REMARKS
 from joey.cli.logs import PlainLines
 from joey.cli.signals import interruptible
 from joey.cli.stdin_source import pieces
 from joey.client.local import TaskOptions
 from joey.core.modes import Mode
 from joey.core.settings import Route
+from joey.display.sanitise import one_line
 from joey.errors import ConfigError
 from joey.ports.task_index import TaskQuery
 
@@ -105,6 +109,10 @@ class Household:
             known = Choice(command.name, command.description, command.argument_hint)
             named[command.name] = known
         return [named[name] for name in sorted(named)]
+
+    def remarks(self, folder: Path) -> Sequence[str]:
+        lines = (note(folder), *open_customs(folder).warnings, *problems_of_servers(folder))
+        return [one_line(line.removeprefix("joey: "), 400) for line in lines if line][:MOST_REMARKS]
 
     def models(self, provider: str) -> Sequence[str]:
         setup = Setup(workspace=Path("/"))
