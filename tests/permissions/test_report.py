@@ -95,13 +95,15 @@ async def test_each_decision_is_told_with_its_rule_or_who_made_it(worked: Worksh
     assert {call["by"] for call in asked} == {"person"}
     assert "alwaysAllowWrite is off" in asked[0]["reason"]
     assert asked[2]["always"] == "touch d.txt"
+    assert asked[2]["sandbox"] == task["calls"][6]["sandbox"] == "off"
 
 
 @pytest.mark.requirement("permissions:report")
 async def test_people_read_it_as_a_table(worked: Workshop) -> None:
     text = report(worked)
     assert "by alwaysAllowReadOnly" in text
-    assert "you said always `touch d.txt`" in text
+    assert "you said always `touch d.txt`: commands are not allowed without you" in text
+    assert "refused   $ git push" in text
     assert text.splitlines()[-1] == "1 task: 4 ran, 2 refused, 1 rejected"
 
 

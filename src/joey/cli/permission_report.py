@@ -19,11 +19,13 @@ from joey.cli.outputs import write_out
 from joey.cli.table import table
 from joey.core.permissions.audit import Judged
 from joey.display.sanitise import one_line
+from joey.display.sentences import COMMAND_TOOL, why_asked
 from joey.display.wrapping import columns
 from joey.ports import TaskMetadata
 
 _WIDEST = 1000
 _PERSON = "person"
+_NOBODY = "unattended"
 
 
 def run_report(arguments: Namespace, flags: Flags) -> ExitCode:
@@ -57,27 +59,36 @@ def _report_lines(reports: Sequence[TaskReport]) -> Iterator[str]:
         yield f"{report.id}  {one_line(report.title, 80)}"
         if report.problem:
             yield f"  {one_line(report.problem, 300)}"
-        rows = [
-            ("", call.outcome, call.tool, one_line(call.about, _WIDEST), _why(call))
-            for call in report.calls
-        ]
-        yield from table(rows, width, firm={0, 1, 2}) if rows else ()
+        rows = [("", call.outcome, _what(call), _why(call)) for call in report.calls]
+        yield from table(rows, width, firm={0, 1}) if rows else ()
     counts = _counts(reports)
     parts = [f"{count} {name}" for name, count in counts.items()]
     yield f"{_number(len(reports), 'task')}: {', '.join(parts) or 'no calls that need permission'}"
+
+
+def _what(call: Judged) -> str:
+    said = f"$ {call.about}" if call.tool == COMMAND_TOOL else f"{call.tool} {call.about}"
+    return one_line(said, _WIDEST)
 
 
 def _why(call: Judged) -> str:
     """By which rule, or whose answer."""
     if call.decision != "ask":
         return one_line(f"by {call.rule}", _WIDEST)
-    who = "nobody answered" if call.by is None else _who(call)
     refused = f", refused by {call.rule}" if call.rule else ""
-    return one_line(f"{who}{refused} (asked: {call.reason})", _WIDEST)
+    return one_line(f"{_who(call)}{refused}: {_asked_because(call.reason, call)}", _WIDEST)
+
+
+def _asked_because(reason: str | None, call: Judged) -> str:
+    return why_asked(reason or "", call.about if call.tool == COMMAND_TOOL else "")
 
 
 def _who(call: Judged) -> str:
-    said = "no" if call.outcome == "rejected" or (call.by or "").startswith("hook ") else "yes"
+    if call.by is None:
+        return "nobody answered"
+    if call.by == _NOBODY:
+        return "nobody was there"
+    said = "no" if call.outcome == "rejected" or call.by.startswith("hook ") else "yes"
     name = "you" if call.by == _PERSON else call.by
     if call.always is not None:
         return f"{name} said always `{call.always}`"
@@ -96,14 +107,16 @@ def _compared_lines(
     rows = [
         (
             short[one.task],
-            one.call.tool,
-            one_line(one.call.about, _WIDEST),
+            _what(one.call),
             f"{_was(one.call)} → {one.now.decision}",
-            one_line(f"by {one.now.rule}" if one.now.rule else one.now.reason, _WIDEST),
+            one_line(
+                f"by {one.now.rule}" if one.now.rule else _asked_because(one.now.reason, one.call),
+                _WIDEST,
+            ),
         )
         for one in compared.differences
     ]
-    yield from table(rows, columns(sys.stdout), firm={0, 1, 3}) if rows else ()
+    yield from table(rows, columns(sys.stdout), firm={0, 2}) if rows else ()
     same = compared.judged - len(compared.differences)
     left_out = f", {compared.left_out} cannot be judged again" if compared.left_out else ""
     yield (

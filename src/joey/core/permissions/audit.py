@@ -30,6 +30,7 @@ from joey.core.events import (
 )
 from joey.core.history.api import COMPLETION
 from joey.core.messages import CallPart, ToolCall
+from joey.core.permissions.claims import Confinement
 
 Outcome = Literal["ran", "failed", "rejected", "refused", "unfinished"]
 
@@ -54,6 +55,8 @@ class Judged(Struct, frozen=True, rename="camel", omit_defaults=True):
     error: str | None = None
     mode: str = ""
     path: str | None = None
+    sandbox: Confinement | None = None
+    """Of a command: how far it was confined."""
 
 
 class Recorded(Struct, frozen=True):
@@ -148,6 +151,7 @@ def _recorded(found: _Open) -> Recorded | None:
         decision="ask" if found.asked else "allow" if found.announced else "deny",
         outcome=_outcome(found),
         rule=_rule(found),
+        sandbox=None if told is None else told.sandbox,
         reason=found.asked.reason if found.asked else None,
         by=answer.by if answer else None,
         always=found.asked.always if found.asked and answer and answer.always else None,
