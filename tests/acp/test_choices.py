@@ -183,7 +183,7 @@ async def test_a_refusal_ends_the_turn(joey: Joey, rules: Rules | None) -> None:
 async def test_compact_sums_the_conversation_up(joey: Joey, rules: Rules | None) -> None:
     summary = Turn(say("All that was said so far: one, and first."))
     async with (
-        ModelServer([done("first"), summary, done("second")]) as server,
+        ModelServer([done("first " * 5000), summary, done("second")]) as server,
         connected(joey, server.url, rules) as here,
     ):
         session = await here.new(joey.workspace)
@@ -191,7 +191,7 @@ async def test_compact_sums_the_conversation_up(joey: Joey, rules: Rules | None)
             lambda: here.editor.updates(session, "available_commands_update")
         )
         assert "compact" in [command["name"] for command in told["availableCommands"]]
-        await here.prompt(session, "one word " * 5000)
+        await here.prompt(session, "one")
         assert await here.prompt(session, "/compact mind the names") == "end_turn"
         assert "mind the names" in str(server.requests[1].body["messages"])
         assert "condensed" in here.editor.text(session, "agent_thought_chunk")
