@@ -1,7 +1,9 @@
 """What the sandbox costs: the start and end of `true`, plain and at each level that works here.
 
 All take turns, so that a busy machine is as busy for one as for the other. *added* is the median
-of what a level takes more than the plain process of the same round.
+of what a level takes more than the plain process of the same round. A command follows another after
+a pause, as a model makes it; *first* are commands of new tasks, for which no keeper waits yet. The
+large workspace has as many folders as a big monorepo.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from functools import cache, partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -25,6 +26,10 @@ from joey.sandboxes.session import Session
 from joey.terminals.local import LocalTerminal
 
 ROUNDS = 40
+FIRSTS = 10
+FOLDERS = 3000
+PAUSE = 0.3
+"""Seconds; the fastest of models takes longer for a turn."""
 GOAL = 30.0
 """Milliseconds."""
 LEVELS = (Bubblewrap(), Landlock())
@@ -38,36 +43,64 @@ def main() -> None:
 
 
 async def run(folder: str, workspace: Path) -> None:
-    terminals: dict[str, Terminal] = {"plain": LocalTerminal()}
+    large = Path(folder, "large")
+    for number in range(FOLDERS // 10):
+        for inner in range(10):
+            (large / f"{number}/{inner}").mkdir(parents=True)
+    terminals: dict[str, tuple[Terminal, Path]] = {"plain": (LocalTerminal(), workspace)}
     reasons: dict[str, str] = {}
+    firsts: dict[str, list[float]] = {}
     for level in LEVELS:
-        session = Session(
-            workspace=workspace,
-            joey_home=Path(folder, "home"),
-            env=os.environ,
-            )
-        sandbox = LocalSandbox(session, Settings(), cache(partial(CanaryProber, (level,))))
-        reasons |= (await sandbox.probe()).reasons
-        if level.level not in reasons:
-            terminals[level.level] = LocalTerminal(sandbox=sandbox)
-    times = await measured(terminals, workspace)
-    for terminal in terminals.values():
+        prober = CanaryProber((level,))
+        reasons |= prober.find().report.reasons
+        if level.level in reasons:
+            continue
+        for place in (workspace, large):
+            name = f"{level.level}, large workspace" if place is large else str(level.level)
+            terminals[name] = (confined(Path(folder, "home"), place, prober), place)
+        firsts[f"{level.level}, first"] = [
+            await first(Path(folder, "home"), workspace, prober) for _ in range(FIRSTS)
+        ]
+    times = await measured(terminals)
+    for terminal, _ in terminals.values():
         await terminal.close()
-    show(times, reasons)
+    show(times, firsts, reasons)
 
 
-async def measured(terminals: dict[str, Terminal], workspace: Path) -> dict[str, list[float]]:
+def confined(home: Path, workspace: Path, prober: CanaryProber) -> Terminal:
+    session = Session(workspace=workspace, joey_home=home, env=os.environ)
+    return LocalTerminal(sandbox=LocalSandbox(session, Settings(), lambda: prober))
+
+
+async def first(home: Path, workspace: Path, prober: CanaryProber) -> float:
+    terminal = confined(home, workspace, prober)
+    try:
+        return await timed(terminal, workspace)
+    finally:
+        await terminal.close()
+
+
+async def measured(terminals: dict[str, tuple[Terminal, Path]]) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {name: [] for name in terminals}
+    for terminal, workspace in terminals.values():
+        await timed(terminal, workspace)
     for _ in range(ROUNDS):
-        for name, terminal in terminals.items():
-            started = time.perf_counter()
-            running = await terminal.start("true", workspace, None)
-            await running.wait()
-            times[name].append((time.perf_counter() - started) * 1000)
+        await asyncio.sleep(PAUSE)
+        for name, (terminal, workspace) in terminals.items():
+            times[name].append(await timed(terminal, workspace))
     return times
 
 
-def show(times: dict[str, list[float]], reasons: dict[str, str]) -> None:
+async def timed(terminal: Terminal, workspace: Path) -> float:
+    started = time.perf_counter()
+    running = await terminal.start("true", workspace, None)
+    await running.wait()
+    return (time.perf_counter() - started) * 1000
+
+
+def show(
+    times: dict[str, list[float]], firsts: dict[str, list[float]], reasons: dict[str, str]
+) -> None:
     plain = times["plain"]
     rows = [["`true` in a terminal", "median ms", "added ms", "ratio", "goal ms", ""]]
     rows.append(["plain", f"{median(plain):.1f}", "", "", "", ""])
@@ -80,6 +113,9 @@ def show(times: dict[str, list[float]], reasons: dict[str, str]) -> None:
         rows.append(
             [name, f"{median(found):.1f}", f"+{added:.1f}", ratio, goal, verdict(added, GOAL)]
         )
+    for name, found in firsts.items():
+        added = median(found) - median(plain)
+        rows.append([name, f"{median(found):.1f}", f"+{added:.1f}", "", "", ""])
     table("The sandbox", rows)
     for name, reason in reasons.items():
         print(f"  {name} was not measured: {reason}")

@@ -34,22 +34,23 @@ class Aftermath:
 
     def appeared(self) -> list[str]:
         """Paths below the root, those above before those below."""
-        found: list[str] = []
+        root, known, found = self._root, self._known, list[str]()
         pending = [""]
         for path in pending:  # grows while it is walked
-            place = f"{self._root}/{path}" if path else self._root
+            place = f"{root}/{path}"
             try:
                 seen = os.stat(place, follow_symlinks=False)
-                if not stat.S_ISDIR(seen.st_mode):
+                folder = known.get(path)
+                if folder is not None and folder[1] == seen.st_ino:
+                    if folder[0] == seen.st_ctime_ns:
+                        pending += folder[2]
+                        continue
+                elif not stat.S_ISDIR(seen.st_mode):
                     continue
+                else:
+                    folder = None  # it is new, or another stands in its place
                 prefix = f"{path}/" if path else ""
-                known = self._known.get(path)
-                if known is not None and known[1] != seen.st_ino:
-                    known = None  # another folder stands in its place
-                if known is not None and known[0] == seen.st_ctime_ns:
-                    pending += [prefix + each for each in known[2]]
-                    continue
-                folders, names = self._read(place, prefix, known[3] if known else ())
+                folders, names = self._read(place, prefix, folder[3] if folder else ())
             except OSError:
                 continue  # It went away.
             pending += folders

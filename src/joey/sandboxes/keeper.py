@@ -28,7 +28,7 @@ from joey.sandboxes.aftermath import Aftermath, Spared
 from joey.sandboxes.entrance import Entrance
 from joey.sandboxes.guard import Guard
 from joey.sandboxes.placeholders import Placeholders
-from joey.sandboxes.process_tree import descendants, send
+from joey.sandboxes.process_tree import children, descendants, send
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,6 +138,8 @@ class Keeper:
         """How the shell has ended; negative: by this signal."""
         self._ended_at = 0.0
         self._has_told = False
+        self._was_alone = False
+        """The shell has left nothing behind."""
         self._asked: int = 0
         """The signal that was sent by us, if any."""
         self._heard = b""
@@ -152,7 +154,7 @@ class Keeper:
         finally:
             try:
                 self._end_all()
-                if self._is_full:
+                if self._is_full and not self._was_alone:
                     self._tidy()  # what was left behind may have made names since
             finally:
                 self._placeholders.drop()
@@ -251,6 +253,8 @@ class Keeper:
             said, self._heard = self._heard.strip(), b""
             code = int(said) if said.isdigit() else 255
             # The first process inside only knows the shell's way of telling a signal.
+            first = children(self._child)
+            self._was_alone = bool(first) and not children(first[0])
             self._shell_ended(-self._asked if self._asked and code == 128 + self._asked else code)
 
     def _reap(self) -> None:
@@ -264,6 +268,7 @@ class Keeper:
                 return
             if pid == self._child and self._code is None:
                 ended = os.waitstatus_to_exitcode(status)
+                self._was_alone = True
                 self._shell_ended(-_KILL if self._is_full else ended)
 
     def _shell_ended(self, code: int) -> None:

@@ -23,7 +23,7 @@ HEAVY = frozenset(
 )
 """Not entered; those of them that are protected by name are what a build needs to work at all."""
 _LEFT_TO_COMMANDS = HEAVY | {"pyvenv.cfg"}
-MOST_FOLDERS = 8192
+MOST_FOLDERS = 4096
 _MOST_NAMES = 2048
 _UNSETTLED = 50_000_000
 """Nanoseconds in which a folder may be changed again without being told from before."""
@@ -31,7 +31,8 @@ _UNSETTLED = 50_000_000
 Name = tuple[str, int, int]
 """A protected name, its inode, and when that was changed last."""
 Folder = tuple[int, int, tuple[str, ...], tuple[Name, ...]]
-"""When it was changed last (0: look again in any case), its inode, folders and protected names."""
+"""When it was changed last (0: look again in any case), its inode, the paths of the folders in it,
+and its protected names."""
 
 
 def is_held(name: str) -> bool:
@@ -47,16 +48,24 @@ class Survey:
 
     def look(self) -> dict[str, Folder]:
         """Folders by their paths below the root, those above before those below."""
-        found: dict[str, Folder] = {}
+        root, known, found = self._root, self._known, dict[str, Folder]()
         pending = [""]
         for path in pending:  # grows while it is walked, so that what is deep comes last
-            folder = self._folder(path)
-            if folder is None:
-                continue
+            place = f"{root}/{path}"
+            try:
+                seen = os.stat(place, follow_symlinks=False)
+                folder = known.get(path)
+                if folder is None or folder[:2] != (seen.st_ctime_ns, seen.st_ino):
+                    if not stat.S_ISDIR(seen.st_mode):
+                        continue
+                    folder = _read(place, path, seen)
+                elif folder[3]:
+                    folder = (*folder[:3], _again(place, folder[3]))
+            except OSError:
+                continue  # It went away, or is closed to us.
             found[path] = folder
-            room = MOST_FOLDERS - len(pending)
-            prefix = f"{path}/" if path else ""
-            pending += [prefix + each for each in folder[2][:room]]
+            if folder[2]:
+                pending += folder[2][: max(0, MOST_FOLDERS - len(pending))]
         self._known = found
         return found
 
@@ -64,23 +73,11 @@ class Survey:
     def is_complete(self) -> bool:
         return len(self._known) < MOST_FOLDERS
 
-    def _folder(self, path: str) -> Folder | None:
-        place = f"{self._root}/{path}" if path else self._root
-        try:
-            seen = os.stat(place, follow_symlinks=False)
-            if not stat.S_ISDIR(seen.st_mode):
-                return None
-            known = self._known.get(path)
-            if known is not None and known[:2] == (seen.st_ctime_ns, seen.st_ino):
-                return known if not known[3] else (*known[:3], _again(place, known[3]))
-            return _read(place, seen)
-        except OSError:
-            return None  # It went away, or is closed to us.
 
-
-def _read(place: str, seen: os.stat_result) -> Folder:
+def _read(place: str, path: str, seen: os.stat_result) -> Folder:
     folders: list[str] = []
     names: list[Name] = []
+    prefix = f"{path}/" if path else ""
     try:
         listing = os.scandir(place)
     except PermissionError:
@@ -91,7 +88,7 @@ def _read(place: str, seen: os.stat_result) -> Folder:
                 if len(names) < _MOST_NAMES:
                     names += _named(place, entry.name)
             elif entry.name not in HEAVY and entry.is_dir(follow_symlinks=False):
-                folders.append(entry.name)
+                folders.append(prefix + entry.name)
     is_settled = time.time_ns() - seen.st_ctime_ns > _UNSETTLED
     changed = seen.st_ctime_ns if is_settled else 0
     return changed, seen.st_ino, tuple(sorted(folders)), tuple(sorted(names))
