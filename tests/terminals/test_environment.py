@@ -56,3 +56,11 @@ def test_commands_can_tell_that_an_agent_runs_them_and_wait_for_nobody() -> None
     assert (environment["JOEY_ACTIVE"], environment["ROO_ACTIVE"]) == ("1", "true")
     assert environment["PAGER"] == environment["GIT_PAGER"] == "cat"
     assert environment["GIT_TERMINAL_PROMPT"] == "0"
+
+
+@pytest.mark.requirement("permissions:commands:words")
+@pytest.mark.parametrize(
+    "path", [".:/bin", "/bin:", ":/bin", "/bin::.", "./bin:/bin:~/x", "bin:/bin"]
+)
+def test_no_program_is_found_by_where_one_stands(path: str) -> None:
+    assert command_environment({"PATH": path})["PATH"] == "/bin"

@@ -46,7 +46,15 @@ very word). Nobody can scroll a pager or type a password: both would only wait."
 
 def command_environment(source: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in source.items() if _harmless(name, value)}
+    if "PATH" in kept:
+        kept["PATH"] = _without_here(kept["PATH"])
     return {"TERM": "dumb", **kept, **_ALWAYS}
+
+
+def _without_here(path: str) -> str:
+    """A PATH whose entries are the same everywhere: with `.` in it, a rule for `git` would run
+    whatever a folder of the workspace calls so."""
+    return ":".join(entry for entry in path.split(":") if entry.startswith("/"))
 
 
 def _harmless(name: str, value: str) -> bool:
