@@ -20,6 +20,8 @@ from joey.display.sanitise import one_line, sanitise
 from joey.display.wrapping import columns, wrap
 from joey.errors import ConfigError, UserError
 
+WIDE = 120
+"""Columns from which on the meanings stand beside the values; else they stand below."""
 _Row = tuple[str, Any, str, str]
 """Name, value, where it comes from, what it means."""
 _OWNERS = {Origin.DEFAULT: "default", Origin.YOURS: "yours", Origin.PROJECT: "project"}
@@ -87,7 +89,13 @@ def _table(rows: Iterable[_Row], width: int | None) -> list[str]:
     cells = [[name, _shown(value), origin, about] for name, value, origin, about in rows]
     if width is None:
         return ["\t".join(row) for row in cells]
-    return table([["setting", "value", "from", "what it is"], *cells], width, firm={0, 2})
+    if width >= WIDE:
+        return table([["setting", "value", "from", "what it is"], *cells], width, firm={0, 2})
+    heading, *lines = table(
+        [["setting", "value", "from"], *(cell[:3] for cell in cells)], width, firm={0, 2}
+    )
+    meanings = (wrap(f"    {about}", width) for *_, about in cells)
+    return [heading, *(part for pair in zip(lines, meanings, strict=True) for part in pair)]
 
 
 def _get(settings: PersonalSettings, arguments: Namespace) -> None:
