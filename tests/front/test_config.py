@@ -88,6 +88,7 @@ async def test_a_value_is_taken_for_what_its_setting_is(
         (("mode", "--add", "x"), "`mode` is no list"),
         (("allowedCommands", "--remove", "x"), "`allowedCommands` does not have 'x'"),
         (("mode",), "give a value"),
+        (("diagnosticCheckers", '{"*.py": "x"'), "must be an object of texts: this is not valid"),
         (("hooks", '[{"event": "never", "command": "x"}]'), "`hooks` must be"),
     ],
 )

@@ -43,7 +43,10 @@ def checked(struct: type[Struct], key: DescribedKey, value: Any) -> Any:
         if key.choices:
             raise ConfigError(_not_among(key, value)) from None
         why = str(error).removesuffix(f" - at `$.{key.name}`")
-        raise ConfigError(f"`{key.name}` must be a {key.kind}: {why}.") from None
+        if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+            why = "this is not valid JSON"
+        article = "an" if key.kind[0] in "aeio" else "a"
+        raise ConfigError(f"`{key.name}` must be {article} {key.kind}: {why}.") from None
     return value
 
 
