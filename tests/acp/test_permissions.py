@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import psutil
 import pytest
 
 from joey.testing.script import Turn, call, pause, say
@@ -236,8 +237,12 @@ async def test_a_cancel_ends_a_command_that_runs(joey: Joey, rules: Rules | None
             return any("begun\n" in one["content"]["text"].split("sh\n")[-1] for one in shown[1:])
 
         await editor.until(has_begun)
+        below = psutil.Process(here.process.pid).children(recursive=True)
+        assert any("sleep" in " ".join(child.cmdline()) for child in below)
         await here.agent.cancel(session_id=session)
         assert await turn == "cancelled"
+        _, alive = await asyncio.to_thread(psutil.wait_procs, below, LIMIT)
+        assert alive == []
 
 
 async def test_a_cancel_while_the_model_speaks(joey: Joey, rules: Rules | None) -> None:
