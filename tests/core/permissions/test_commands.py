@@ -439,3 +439,25 @@ def test_a_denied_command_beside_one_that_outranks_its_rule_is_still_refused() -
     line = "git status > x; rm y"
 
     assert isinstance(judge_command(line, ("git status",), ("git", "rm")), Deny)
+
+
+@pytest.mark.requirement("permissions:commands:deny")
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("env -S'rm x'", "su -c'rm x'", "script -c'git push' log", "flock lock -c'rm x'"),
+        *("git.exe push", "/mnt/c/git.exe push", "rm.exe x", "sudo git.cmd push"),
+        *(
+            "echo git push | tee x; bash x",
+            "echo rm y | tee x && ./x",
+            "printf 'rm x' | tee y; sh y",
+        ),
+    ],
+)
+def test_a_denied_command_does_not_hide_in_options_endings_and_files(command: str) -> None:
+    assert not isinstance(judge_command(command, ["*"], ["rm", "git push"]), Allow)
+
+
+@pytest.mark.parametrize("command", ["echo rm x", "grep rm x | wc -l", "ls rm && cat rm", "bash x"])
+def test_naming_a_denied_command_is_not_running_it(command: str) -> None:
+    assert isinstance(judge_command(command, ["*"], ["rm", "git push"]), Allow)

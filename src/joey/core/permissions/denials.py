@@ -18,7 +18,7 @@ from joey.core.permissions.programs import (
     program_name,
 )
 from joey.core.permissions.rules import Rule, Rules, named, rank, starts_with
-from joey.core.permissions.runners import RUNNERS, VERSION
+from joey.core.permissions.runners import RUNNERS, VERSION, started_at
 from joey.core.permissions.shell import (
     RESERVED,
     Words,
@@ -68,7 +68,21 @@ class Denials(Struct, frozen=True):
                 if isinstance(found, Deny):
                     return found
                 doubt = doubt or found
-        return doubt
+        return doubt or self._of_prepared(commands)
+
+    def _of_prepared(self, commands: tuple[Words, ...]) -> Ask | None:
+        """What one command only prints, another one may keep, and a third one run."""
+        if not any(_runs_something(words) for words in commands):
+            return None
+        for words in commands:
+            said = parts(words)
+            for rule in self.refusing:
+                if rule.parts and _has_in_order(said, rule.parts):
+                    shown = " ".join(words)
+                    return Ask(
+                        f"`{shown}` names what rule `{rule.text}` denies beside what runs it"
+                    )
+        return None
 
     def of_any(self, line: str) -> Deny | Ask | None:
         """About a line that is not plain."""
@@ -151,13 +165,24 @@ def _started(words: Words) -> list[Words]:
     """The arguments that are run as commands, as the words in them."""
     name = words[0].rstrip(VERSION) or words[0]
     if name in RUNNERS or words[0] in RUNNERS:
-        return [parts(words[1:])]
+        return [parts(words[1:]), parts(tuple(map(_attached, words[1:])))]
     starters = _STARTERS.get(name, frozenset())
     return [
         parts((word.partition("=")[2], *words[at + 1 :]))
         for at, word in enumerate(words)
         if at and word.partition("=")[0] in starters
     ]
+
+
+def _attached(word: str) -> str:
+    """What may be the value of an option of one letter: `-Srm`."""
+    is_short = word.startswith("-") and not word.startswith("--")
+    return word[2:] if is_short else word
+
+
+def _runs_something(words: Words) -> bool:
+    name = program_name(words[0])
+    return "/" in words[0] or name in RUNNERS or started_at(name, words) is not None
 
 
 def _fed_doubt(line: str) -> Ask | None:

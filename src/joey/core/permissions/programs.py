@@ -31,7 +31,7 @@ from joey.core.permissions.runners import (
 )
 from joey.core.permissions.scripts import awk_concern, script_words, sed_concern
 from joey.core.permissions.sheets import Sheet, read_arguments, sheet_concern
-from joey.core.permissions.shell import Words, word_set
+from joey.core.permissions.shell import Words, without_ending, word_set
 
 MOVERS = frozenset({"cd", "pushd"})
 _SCRIPTED = {"sed": sed_concern, "gsed": sed_concern} | dict.fromkeys(
@@ -78,7 +78,7 @@ _ABOUT_ITSELF = (("--version",), ("--help",))
 
 
 def program_name(word: str) -> str:
-    return word.rpartition("/")[2].casefold()
+    return without_ending(word.rpartition("/")[2].casefold())
 
 
 def carries_out_input(words: Words) -> bool:

@@ -124,7 +124,12 @@ def possible_commands(line: str) -> tuple[Words, ...]:
 
 def parts(words: Words) -> Words:
     """Everything in the words that might itself be a word to another program, in lower case."""
-    return tuple(part.casefold() for word in words for part in _PART.findall(word))
+    return tuple(without_ending(part.casefold()) for word in words for part in _PART.findall(word))
+
+
+def without_ending(name: str) -> str:
+    """`git.exe` runs where `git` does, in a Linux on Windows too."""
+    return name[:-4] if name.endswith((".exe", ".cmd", ".bat")) else name
 
 
 def _commands(line: str) -> Iterator[tuple[str, Words]]:
