@@ -25,7 +25,7 @@ from joey.sandboxes.local import LocalSandbox
 from joey.sandboxes.session import Session
 from joey.terminals.local import LocalTerminal
 
-ROUNDS = 40
+ROUNDS = 20
 FIRSTS = 10
 FOLDERS = 3000
 PAUSE = 0.3
@@ -85,8 +85,8 @@ async def measured(terminals: dict[str, tuple[Terminal, Path]]) -> dict[str, lis
     for terminal, workspace in terminals.values():
         await timed(terminal, workspace)
     for _ in range(ROUNDS):
-        await asyncio.sleep(PAUSE)
         for name, (terminal, workspace) in terminals.items():
+            await asyncio.sleep(PAUSE)
             times[name].append(await timed(terminal, workspace))
     return times
 

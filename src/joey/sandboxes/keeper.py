@@ -85,7 +85,7 @@ def _await_plan(control: int) -> dict[str, Any] | None:
     if order != b"G" or not attached:
         return None
     with open(int.from_bytes(attached[0][2], sys.byteorder), "rb") as file:
-        plan: dict[str, Any] = marshal.load(file)
+        plan: dict[str, Any] = marshal.loads(file.read())
         return plan
 
 
