@@ -52,6 +52,9 @@ HINTS = {
 }
 
 
+AT_WORK = "joey reads what you write before its next step"
+
+
 class JoeyApp(App[int]):
     CSS_PATH = "screen.tcss"
     ENABLE_COMMAND_PALETTE = False
@@ -104,7 +107,6 @@ class JoeyApp(App[int]):
 
     def on_mount(self) -> None:
         self.manners.arrive()
-        self._tell_placeholder()
         self.composer.focus()
         self.tell_standing()
         self.do(self._beginning.come_about(self))
@@ -177,7 +179,6 @@ class JoeyApp(App[int]):
     def rested(self) -> None:
         was_working = bool(self.status.is_working)
         self.status.work("")
-        self._tell_placeholder()
         self.tell_standing()
         session = self.dialogue.session
         if session is not None and (trouble := self.host.trouble(session)):
@@ -193,10 +194,11 @@ class JoeyApp(App[int]):
         elif self.dialogue.session is None:
             hint = "what shall be done? (? shows the keys)"
         else:
-            hint = "" if self.dialogue.is_working else "what next?"
+            hint = AT_WORK if self.dialogue.is_working else "what next?"
         self.composer.placeholder = hint
 
     def tell_standing(self) -> None:
+        self._tell_placeholder()
         session = self.dialogue.session
         usage = TokenUsage() if session is None else self.host.usage(session)
         self.status.tell(self.host.standing(session), usage)

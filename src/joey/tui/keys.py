@@ -9,20 +9,21 @@ from joey import __version__
 from joey.tui.offers import Offer
 
 KEYS = (
-    ("Enter", "send; while joey works, it reads your words before its next step"),
-    ("Ctrl+J, Shift+Enter, \\ Enter", "a new line"),
-    ("Esc", "stop joey; close a list; clear what you have written"),
-    ("Esc Esc", "go back to earlier words of yours (/rewind)"),
+    ("Enter", "send; joey at work reads it before its next step"),
+    ("Ctrl+J, Shift+Enter", "a new line; also \\ and Enter"),
+    ("Esc", "stop joey, close a list, clear your words"),
+    ("Esc Esc", "go back to earlier words (/rewind)"),
     ("Ctrl+C", "stop joey, or clear; twice leaves"),
     ("Ctrl+D", "leave"),
     ("Shift+Tab", "the next mode"),
     ("Up, Down", "earlier words; first those that still wait"),
     ("Ctrl+R", "search in earlier words"),
-    ("Tab", "take a completion; between an open question and your words"),
+    ("Tab", "complete; from a question to your words and back"),
     ("@, /, !", "a file, a command, a line for your own shell"),
-    ("Ctrl+O", "thinking, long outputs and changes: whole or folded"),
+    ("Ctrl+O", "thinking, long outputs and changes whole"),
     ("Ctrl+T", "show or hide the plan"),
-    ("Ctrl+B", "let the running command go on in the background"),
+    ("Ctrl+B", "leave the running command in the background"),
+    ("Ctrl+G", "write in your own editor"),
     ("PgUp, PgDn", "scroll; Ctrl+End goes to the end"),
     ("Ctrl+L", "draw everything anew"),
 )
