@@ -302,6 +302,17 @@ async def test_a_command_inherits_nothing_but_its_output(scene: Scene) -> None:
     assert opened <= {"/dev/null", "pipe"} | {each for each in opened if each.startswith("/proc/")}
 
 
+@pytest.mark.requirement("sandbox:system-calls")
+async def test_no_file_is_made_that_others_run_as_somebody_else(scene: Scene) -> None:
+    making = "import os; os.open('opened', os.O_CREAT | os.O_WRONLY, 0o4755)"
+    said = await scene.output(
+        "cp /bin/true a; chmod 4755 a; chmod u+s a; install -m 4755 /bin/true b;"
+        f' /usr/bin/python3 -c "{making}"; mkdir d; chmod g+s d; chmod 755 a; ls'
+    )
+    assert "a\n" in said
+    assert [path.name for path in scene.workspace.iterdir() if path.stat().st_mode & 0o4000] == []
+
+
 @pytest.mark.requirement("sandbox:joey-lives")
 async def test_joey_cannot_be_killed_or_looked_into(scene: Scene) -> None:
     hostile = """

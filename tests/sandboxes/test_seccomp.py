@@ -70,6 +70,9 @@ def test_what_is_refused_and_what_is_not(machine: str) -> None:
     assert judge("socketpair", UNIX, 1 | 0o2000000) == ALLOWED
     assert judge("socketpair", UNIX, 2 | 0o2000000) == errno.EACCES
     assert judge("kill", 7) == ALLOWED
+    assert judge("fchmodat", -100, 0, 0o755) == judge("openat", -100, 0, 0, 0o4755) == ALLOWED
+    assert judge("fchmodat", -100, 0, 0o4755) == errno.EPERM
+    assert judge("openat", -100, 0, 0o101, 0o4755) == errno.EPERM
     assert judge("setpriority", 0, 0) == judge("sched_setaffinity", 0) == ALLOWED
     assert judge("setpriority", 0, 77) == judge("sched_setaffinity", 77) == errno.EPERM
 

@@ -34,7 +34,7 @@ _REFUSED = """
     setdomainname iopl ioperm modify_ldt lookup_dcookie open_by_handle_at fanotify_init vhangup
     syslog uselib sysfs _sysctl
 """.split()  # noqa: SIM905 (a table is easier to read)
-_UNKNOWN = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register")
+_UNKNOWN = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register", "openat2")
 """Answered as by a kernel that has no such call."""
 _OF_A_PROCESS = (
     *("prlimit64", "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler"),
@@ -43,6 +43,11 @@ _OF_A_PROCESS = (
 _OF_ITS_SECOND = ("setpriority", "ioprio_set")
 """What is done to a process by its number, in the first argument or in the second: where all can be
 seen, only to oneself (0)."""
+_WITH_MODE = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1}
+_WITH_MODE |= {"mknodat": 2}
+_OPENING = {"open": 1, "openat": 2}
+"""Which argument is the mode, or the options, which the mode follows."""
+_SET_USER, _CREATE, _UNNAMED = 0o4000, 0o100, 0o20000000
 _SHARED_MEMORY = ("shmget", "shmat", "semget", "msgget", "mq_open")
 
 
@@ -85,6 +90,7 @@ def refusals(
     found += [
         Refusal(call, (Condition(0, _NEW_NAMESPACES, _ANY_BIT),)) for call in ("unshare", "clone")
     ]
+    found += _no_programs_that_change_users()
     found += [Refusal("ioctl", (Condition(1, request),)) for request in (_TIOCSTI, _TIOCLINUX)]
     families = [_NETLINK]
     families += (_INET, _INET6) if internet else ()
@@ -104,6 +110,21 @@ def refusals(
     if spared:
         found += _no_signals_to(spared)
     return found
+
+
+def _no_programs_that_change_users() -> list[Refusal]:
+    """A file of root's that everybody may run as root would outlive the sandbox."""
+    found = [
+        Refusal(call, (Condition(place, _SET_USER, _ANY_BIT),))
+        for call, place in _WITH_MODE.items()
+    ]
+    return found + [
+        Refusal(
+            call, (Condition(place, making, _ANY_BIT), Condition(place + 1, _SET_USER, _ANY_BIT))
+        )
+        for call, place in _OPENING.items()
+        for making in (_CREATE, _UNNAMED)
+    ]
 
 
 def _no_signals_to(processes: tuple[int, ...]) -> list[Refusal]:
