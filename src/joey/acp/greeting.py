@@ -59,8 +59,8 @@ def auth_methods(can: ClientCapabilities, missing: str | None) -> AuthMethods:
                 type="terminal",
                 id="terminal",
                 name="Set up joey in a terminal",
-                description="joey doctor says what is found, what is missing and what to do.",
-                args=["doctor"],
+                description="joey asks which model to use, and for its key.",
+                args=["--setup"],
             ),
         )
     return methods

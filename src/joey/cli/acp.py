@@ -38,11 +38,22 @@ LOOKED_THROUGH = 1000
 
 
 def run_acp(arguments: Namespace) -> ExitCode:
+    if arguments.setup:
+        return _set_up()
     if sys.stdin.isatty():
         raise UsageError("joey acp is started by an editor, which talks to it through pipes")
     output = _own_output()
     _log_plainly()
     return asyncio.run(_serve(arguments, output))
+
+
+def _set_up() -> ExitCode:
+    """As `joey` begins at a terminal: it asks for what is missing."""
+    from joey.cli.main import main
+
+    if not sys.stdin.isatty() or not sys.stdout.isatty():
+        raise UsageError("joey acp --setup needs a terminal")
+    return ExitCode(main([]))
 
 
 async def _serve(arguments: Namespace, output: int) -> ExitCode:

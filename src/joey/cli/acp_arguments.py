@@ -21,5 +21,10 @@ def acp_parser() -> Parser:
     add("--base-url", metavar="URL", help="another address of the provider")
     add("--profile", metavar="PROFILE", help="a profile of profiles.json")
     add("--mode", metavar="MODE", help="code, architect, ask, debug…")
+    add(
+        "--setup",
+        action="store_true",
+        help="open joey at a terminal instead: editors do so for you to name a model and a key",
+    )
     add("--debug", action="store_true", help="log to stderr")
     return parser
