@@ -39,6 +39,11 @@ def with_the_times_of_before(path: Path) -> None:
     os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
 
 
+def lead_to(link: Path, target: str) -> None:
+    link.unlink()
+    link.symlink_to(target)
+
+
 CHANGES: dict[str, Callable[[Path], object]] = {
     "written": lambda root: (root / "b.txt").write_text("c\n", encoding="utf-8"),
     "written with its old times": lambda root: with_the_times_of_before(root / "b.txt"),
@@ -47,10 +52,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "renamed": lambda root: (root / "b.txt").rename(root / "c.txt"),
     "exchanged": lambda root: (root / "src" / "a.py").replace(root / "b.txt"),
     "made executable": lambda root: (root / "b.txt").chmod(0o755),
-    "linked elsewhere": lambda root: (
-        (root / "link").unlink(),
-        (root / "link").symlink_to("src"),
-    ),
+    "linked elsewhere": lambda root: lead_to(root / "link", "src"),
     "a folder": lambda root: (root / "empty").mkdir(),
     "a folder's contents": lambda root: shutil.rmtree(root / "src"),
     "what is ignored": lambda root: (root / ".gitignore").write_text("*.py\n", encoding="utf-8"),
