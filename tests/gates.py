@@ -353,6 +353,7 @@ SERVE_FLAGS: dict[str, str] = {
 
 VARIABLES: dict[str, str] = {
     "JOEY_HOME": "of the process: where everything of yours lies",
+    "JOEY_PLAIN": "of the process: a conversation line by line instead of the screen",
     "JOEY_TOKEN": "of the process: the server's token, never passed on",
     "JOEY_CHROMIUM": "of the process: the browser to start",
     "ROO_CODE_IPC_SOCKET_PATH": "of the process: as `--ipc`",

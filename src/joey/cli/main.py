@@ -7,6 +7,7 @@ loads none of it.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -63,9 +64,7 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
             command = getattr(import_module(f"joey.cli.{name}"), f"run_{name}")
             return ExitCode(command(arguments))
         case _ if _is_conversation(arguments):
-            from joey.cli.converse import run_conversation
-
-            return run_conversation(arguments)
+            return _converse(arguments)
         case _ if arguments.input_format == "stream-json":
             from joey.cli.stdin_stream import run_stream
 
@@ -74,6 +73,17 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
             from joey.cli.run import run_print
 
             return run_print(arguments)
+
+
+def _converse(arguments: argparse.Namespace) -> ExitCode:
+    """On a screen, or line by line: for screen readers, and terminals that can do no more."""
+    if arguments.plain or os.environ.get("JOEY_PLAIN") or os.environ.get("TERM") == "dumb":
+        from joey.cli.converse import run_conversation
+
+        return run_conversation(arguments)
+    from joey.cli.screen import run_screen
+
+    return run_screen(arguments)
 
 
 def _is_conversation(arguments: argparse.Namespace) -> bool:
@@ -87,8 +97,6 @@ def _open_missing_streams() -> None:
     """Whoever started us may have closed some of them; their numbers must not go to other files."""
     if sys.stdin is not None and sys.stdout is not None and sys.stderr is not None:
         return
-    import os
-
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(fd, True)
     os.close(fd)
