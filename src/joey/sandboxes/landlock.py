@@ -74,6 +74,7 @@ class Landlock:
             " back when it ends, but not what processes that it leaves behind change later.",
             "Modes, owners and times of your files outside the workspace can be changed.",
             "Local sockets, loopback and shared memory are refused.",
+            "Single hosts cannot be allowed: with a list in sandboxNetwork no command runs.",
         ]
         if self.version < _SCOPES_SINCE:
             found.append("Other processes of yours, joey excepted, can be sent signals.")
