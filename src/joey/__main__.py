@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from joey.cli.main import main
+from joey.cli.main import run
 
-sys.exit(main())
+sys.exit(run())
