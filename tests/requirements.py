@@ -1524,6 +1524,36 @@ REQUIREMENTS: dict[str, Requirement] = {
     "front:approvals": Requirement(
         "D6", "Off a script, the person is asked and may answer with words."
     ),
+    "front:screen": Requirement(
+        "design, terminal screen", "A task is begun, seen, approved and left on a screen."
+    ),
+    "front:screen:type-ahead": Requirement(
+        "D43", "Keys that were meant for words never answer a question that appears."
+    ),
+    "front:screen:rewind": Requirement(
+        "design, terminal screen", "Going back shows what changes, and brings words and files back."
+    ),
+    "front:screen:resume": Requirement(
+        "design, terminal screen", "Earlier tasks are found and gone on with."
+    ),
+    "front:screen:cancel": Requirement(
+        "design, terminal screen", "Work is stopped with a key, and goes on with the next words."
+    ),
+    "front:screen:sizes": Requirement(
+        "design, terminal screen", "The screen follows its window, down to the smallest."
+    ),
+    "front:screen:colours": Requirement(
+        "design, terminal screen", "NO_COLOR is heeded, and the terminal's own colours are used."
+    ),
+    "front:screen:ends": Requirement(
+        "design, terminal screen",
+        "However it ends, the terminal is as it was and the task is whole.",
+    ),
+    "front:screen:first-run": Requirement(
+        "design, terminal screen",
+        "Without a key, the screen leads to a model; the key is not shown.",
+    ),
+    "front:screen:plain": Requirement("design, terminal screen", "Who wants lines gets lines."),
     "front:safe-display": Requirement(
         "security K8", "Control sequences of the model do not reach the terminal."
     ),

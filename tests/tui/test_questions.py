@@ -113,6 +113,7 @@ def test_every_kind_of_question_can_be_answered_or_typed_over(kind: AskKind) -> 
         assert answers
 
 
+@pytest.mark.requirement("front:screen:type-ahead")
 @settings(max_examples=15)
 @given(st.text("1234yna ,.x", min_size=1, max_size=12))
 async def test_keys_that_come_with_the_question_are_words(words: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
+
 from joey.testing.script import Turn, call, pause, say, think, usage
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
@@ -14,6 +16,7 @@ from tests.tui.turns import done, running, writing
 pytestmark = needs_tmux
 
 
+@pytest.mark.requirement("front:screen")
 async def test_a_whole_task_from_the_first_word_to_the_last_line(joey: Joey) -> None:
     gate = asyncio.Event()
     turns = [
@@ -91,6 +94,7 @@ async def test_waiting_words_reach_the_model_with_its_next_step(joey: Joey) -> N
         assert "mind the tests" in json.dumps(server.requests[-1].body["messages"])
 
 
+@pytest.mark.requirement("front:screen:cancel")
 async def test_escape_stops_the_turn_and_the_next_words_go_on_with_it(joey: Joey) -> None:
     turns = [Turn(say("I begin"), pause(asyncio.Event())), done("So it is.")]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "begin") as shown:

@@ -18,6 +18,7 @@ from tests.tui.turns import done, writing
 pytestmark = needs_tmux
 
 
+@pytest.mark.requirement("front:screen:sizes")
 async def test_the_screen_follows_the_size_of_its_window(joey: Joey) -> None:
     words = " ".join(f"word{number}" for number in range(60))
     turns = [Turn(say(words), *writing("new.txt", "hello\n").steps), done()]
@@ -48,6 +49,7 @@ async def test_a_narrow_status_line_keeps_what_matters(joey: Joey) -> None:
         await shown.until("code · scripted")
 
 
+@pytest.mark.requirement("front:screen:colours")
 async def test_no_colour_where_none_is_wanted(joey: Joey) -> None:
     async with (
         ModelServer([writing("new.txt", "hello\n")]) as server,
@@ -61,6 +63,7 @@ async def test_no_colour_where_none_is_wanted(joey: Joey) -> None:
     assert not colours
 
 
+@pytest.mark.requirement("front:screen:ends")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 async def test_a_signal_stops_the_task_and_restores_the_terminal(
     joey: Joey, number: signal.Signals, code: int
@@ -77,6 +80,7 @@ async def test_a_signal_stops_the_task_and_restores_the_terminal(
         assert "interrupted" in listed.out
 
 
+@pytest.mark.requirement("front:screen:ends")
 async def test_a_window_that_is_closed_takes_joey_along(joey: Joey) -> None:
     turn = Turn(say("I begin"), pause(asyncio.Event()))
     async with ModelServer([turn]) as server:
@@ -100,6 +104,7 @@ async def _gone(pid: int) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.requirement("front:screen:plain")
 @pytest.mark.parametrize("way", ["--plain", "JOEY_PLAIN", "TERM"])
 async def test_a_terminal_that_wants_lines_gets_lines(joey: Joey, way: str) -> None:
     env = {"JOEY_PLAIN": {"JOEY_PLAIN": "1"}, "TERM": {"TERM": "dumb"}}.get(way, {})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
@@ -13,6 +15,7 @@ from tests.tui.turns import done, writing
 pytestmark = needs_tmux
 
 
+@pytest.mark.requirement("front:screen:rewind")
 async def test_a_rewind_shows_what_changes_and_brings_words_and_files_back(joey: Joey) -> None:
     turns = [done("First."), writing("new.txt", "hello\n"), done("Second."), done("Third.")]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "begin") as shown:
@@ -40,6 +43,7 @@ async def test_a_rewind_shows_what_changes_and_brings_words_and_files_back(joey:
         assert (joey.workspace / "new.txt").exists()
 
 
+@pytest.mark.requirement("front:screen:resume")
 async def test_an_earlier_task_is_found_and_gone_on_with(joey: Joey) -> None:
     async with ModelServer([done("It is blue."), done("It is red."), done("Darker.")]) as server:
         for prompt in ("paint the boat", "paint the house"):

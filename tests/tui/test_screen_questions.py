@@ -73,6 +73,7 @@ async def test_arrows_and_enter_choose(joey: Joey) -> None:
     assert (joey.workspace / "new.txt").exists()
 
 
+@pytest.mark.requirement("front:screen:type-ahead")
 async def test_what_is_being_typed_never_answers_a_question_that_appears(joey: Joey) -> None:
     gate = asyncio.Event()
     turn = Turn(say("I think"), pause(gate), *writing("new.txt", "x").steps)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import stat
 
+import pytest
+
 from tests.front.binary import Joey
 from tests.front.small_web import OLLAMA, small_web
 from tests.tui.tmux import needs_tmux, screen
@@ -13,6 +15,7 @@ pytestmark = needs_tmux
 KEY = "sk-never-shown-123456"
 
 
+@pytest.mark.requirement("front:screen:first-run")
 async def test_a_provider_a_key_and_a_model_and_the_screen_goes_on(joey: Joey) -> None:
     async with screen(joey) as shown:
         await shown.until("Welcome to joey.", "Where is your model?", "anthropic", "openai")
