@@ -198,7 +198,7 @@ def is_stricter(key: Key, before: Any, after: Any) -> bool:
         case Key.STRICTEST:
             return after in ("required", "off") and (before, after) != ("required", "off")
         case Key.FEWER:
-            return after == narrowed(before, after)
+            return bool(after == narrowed(before, after))
         case Key.YOURS:
             return False
 
