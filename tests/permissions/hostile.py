@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
+from tests.permissions.hidden_words import hidden_words, readers
 from tests.permissions.listed import looking_lines, looking_programs
 
 LOOKING = (
@@ -27,6 +28,8 @@ WRITING = (
 
 LISTED = (*looking_programs(), "git")
 """Everything that somebody may call harmless, each by its name alone."""
+
+READERS_ALONE = readers()
 
 
 class Hostile(NamedTuple):
@@ -612,5 +615,6 @@ def protected() -> Iterator[Hostile]:
 def hostile_commands() -> list[Hostile]:
     """All of them, once each, in a fixed order."""
     listed = (Hostile("K1", LISTED, line) for line in looking_lines())
-    everything = (*composed(), *optioned(), *escaping(), *protected(), *listed)
+    hidden = (Hostile("K2", READERS_ALONE, line) for line in hidden_words())
+    everything = (*composed(), *optioned(), *escaping(), *protected(), *listed, *hidden)
     return list(dict.fromkeys(everything))

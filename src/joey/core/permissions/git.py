@@ -14,7 +14,7 @@ from joey.core.permissions.sheets import Argument, Sheet, read_arguments, sheet_
 from joey.core.permissions.shell import Words, word_set
 
 _BEFORE = word_set("--no-pager -P --no-optional-locks --literal-pathspecs --version --help")
-_LOOKING = word_set(
+LOOKING = word_set(
     "annotate blame cat-file check-attr check-ignore cherry count-objects describe diff diff-files"
     " diff-index diff-tree for-each-ref grep log ls-files ls-tree merge-base name-rev rev-list"
     " rev-parse shortlog show show-branch show-ref status version whatchanged"
@@ -118,7 +118,7 @@ def git_concern(words: Words, granted: int) -> str | None:
     name, rest = words[at], words[at:]
     if at >= granted and (reason := _looking_concern(name, rest[1:])):
         return reason
-    return sheet_concern(f"git {name}", rest, max(granted - at, 0), _sheet(name))
+    return sheet_concern(f"git {name}", rest, max(granted - at, 0), git_sheet(name))
 
 
 def git_paths(words: Words, granted: int) -> Words:
@@ -126,7 +126,7 @@ def git_paths(words: Words, granted: int) -> Words:
     at = _subcommand(words)
     if at >= len(words):
         return words[granted:]
-    arguments: list[Argument] = read_arguments(words[at:], _sheet(words[at]))
+    arguments: list[Argument] = read_arguments(words[at:], git_sheet(words[at]))
     return (
         *words[granted:at],
         *(item.word for item in arguments if item.at + at >= granted and not item.is_text),
@@ -146,7 +146,7 @@ def only_looks(words: Words) -> bool:
 
 
 def _looking_concern(name: str, rest: Words) -> str | None:
-    if name in _LOOKING:
+    if name in LOOKING:
         return None
     unsure = f"`git {name}` may change something; a rule that names it allows it"
     told = _LISTING.get(name)
@@ -167,12 +167,12 @@ def _looking_concern(name: str, rest: Words) -> str | None:
 
 
 @cache
-def _sheet(name: str) -> Sheet:
+def git_sheet(name: str) -> Sheet:
     refused = ""
     if name in _TRANSPORTING:
         refused = _ADDRESS if name == "clone" else _PUSHED_ELSEWHERE
     options = f"{_OPTIONS} {_MORE.get(name, '')}"
-    if name in _LOOKING:
+    if name in LOOKING:
         options += _LOOKING_MORE
         refused = _SIGNATURE
     if name == "config":

@@ -1,0 +1,29 @@
+"""Each known option before a word that leaves the workspace: should the option take no value after
+all, here or in another version of its program, the word is a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from joey.core.permissions.git import LOOKING, git_sheet
+from joey.core.permissions.reading_programs import READING
+from joey.core.permissions.sheets import Sheet
+
+_FORMS = ("{0} {1} ../outside/secret other", "{0} {1} link other", "{0} {1} x link")
+
+
+def hidden_words() -> Iterator[str]:
+    for form, name in product(_FORMS, sorted(LOOKING)):
+        yield from (form.format(f"git {name}", each) for each in _options(git_sheet(name)))
+    for form, (name, sheet) in product(_FORMS, READING.items()):
+        yield from (form.format(name, each) for each in _options(sheet))
+
+
+def readers() -> tuple[str, ...]:
+    """A rule for each program."""
+    return ("git", *READING)
+
+
+def _options(sheet: Sheet) -> list[str]:
+    return [option.rstrip(":=#") for option in sheet.options.split()]
