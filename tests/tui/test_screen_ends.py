@@ -105,13 +105,14 @@ async def _gone(pid: int) -> None:
 
 
 @pytest.mark.requirement("front:screen:plain")
-@pytest.mark.parametrize("way", ["--plain", "JOEY_PLAIN", "TERM"])
+@pytest.mark.parametrize("way", ["--plain", "JOEY_PLAIN", "TERM", "2>/dev/null"])
 async def test_a_terminal_that_wants_lines_gets_lines(joey: Joey, way: str) -> None:
     env = {"JOEY_PLAIN": {"JOEY_PLAIN": "1"}, "TERM": {"TERM": "dumb"}}.get(way, {})
     flags = ("--plain",) if way == "--plain" else ()
+    behind = way if way.startswith("2>") else ""
     async with (
         ModelServer([done()]) as server,
-        screen(joey, *flags, *reach(server.url), "do it", env=env) as shown,
+        screen(joey, *flags, *reach(server.url), "do it", env=env, behind=behind) as shown,
     ):
         await shown.until("say what to change ›", "All done.")
 

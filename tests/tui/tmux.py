@@ -117,13 +117,14 @@ async def screen(
     *arguments: str,
     size: tuple[int, int] = (100, 30),
     env: Mapping[str, str] | None = None,
+    behind: str = "",
 ) -> AsyncIterator[Screen]:
-    """joey on a terminal of this size, in a window that outlives it."""
+    """joey on a terminal of this size, in a window that outlives it; `behind` is for the shell."""
     columns, rows = size
     snapshots = Path(SNAPSHOTS or joey.home.parent / "snapshots")
     shown = Screen(f"joey-{token_hex(6)}", snapshots)
     command = shlex.join((sys.executable, "-m", "joey", *arguments))
-    after = f"{command}; echo {AFTER} $?.; exec sleep 1000"
+    after = f"{command} {behind}; echo {AFTER} $?.; exec sleep 1000"
     joey_env = {**joey.env, **(env or {})}
     await shown.tmux(
         *("new-session", "-d", "-s", "joey", "-x", str(columns), "-y", str(rows)),

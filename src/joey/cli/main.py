@@ -18,7 +18,6 @@ from joey.cli.arguments import COMMANDS, parse
 from joey.cli.exit_codes import ExitCode, exit_code_of_error
 from joey.errors import UserError
 
-
 FEW_CYCLES = 20_000
 """New objects after which the collector looks for cycles. Its default, 700, makes it go through
 all that was loaded some hundred times before the first request, and it finds nothing."""
@@ -92,7 +91,8 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
 
 def _converse(arguments: argparse.Namespace) -> ExitCode:
     """On a screen, or line by line: for screen readers, and terminals that can do no more."""
-    if arguments.plain or os.environ.get("JOEY_PLAIN") or os.environ.get("TERM") == "dumb":
+    can_do_more = os.environ.get("TERM", "") not in ("", "dumb") and sys.stderr.isatty()
+    if arguments.plain or os.environ.get("JOEY_PLAIN") or not can_do_more:
         from joey.cli.converse import run_conversation
 
         return run_conversation(arguments)

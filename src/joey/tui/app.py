@@ -166,6 +166,8 @@ class JoeyApp(App[int]):
     def asked(self, asked: Asked | None) -> None:
         session = self.dialogue.session
         who = "for a subtask" if asked is not None and asked.teller is not session else ""
+        if self.dialogue.more_asked:
+            who += f", {self.dialogue.more_asked} more behind it"
         is_new = self.front.show(asked, who)
         self._tell_placeholder()
         if asked is None:

@@ -75,6 +75,11 @@ class Dialogue:
         return self._asks[0] if self._asks else None
 
     @property
+    def more_asked(self) -> int:
+        """Questions behind the first."""
+        return max(0, len(self._asks) - 1)
+
+    @property
     def held(self) -> list[str]:
         return [text for text, _ in self._held]
 

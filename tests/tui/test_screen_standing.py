@@ -1,0 +1,99 @@
+"""What the status line says of folders and settings, and the person's own shell."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+
+from joey.cli.own_shell import run_in_shell
+from joey.cli.screen_standing import branch_of, permissions_of, shown_folder
+from joey.core.settings import Settings
+from joey.errors import UserError
+
+ENV = {"SHELL": "/bin/bash"}
+
+
+def git(folder: Path, *arguments: str) -> None:
+    subprocess.run(("git", "-C", str(folder), *arguments), check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    git(tmp_path, "init", "-b", "trunk")
+    git(
+        tmp_path,
+        *["-c", "user.name=a", "-c", "user.email=b", "commit", "--allow-empty", "-m", "first"],
+    )
+    return tmp_path
+
+
+def test_the_branch_is_that_of_the_repository_around(repository: Path) -> None:
+    (repository / "deep" / "down").mkdir(parents=True)
+    assert branch_of(repository) == branch_of(repository / "deep" / "down") == "trunk"
+    git(repository, "checkout", "-b", "feature/one")
+    assert branch_of(repository) == "feature/one"
+
+
+def test_a_worktree_has_a_branch_of_its_own(repository: Path, tmp_path: Path) -> None:
+    git(repository, "worktree", "add", "-b", "beside", str(tmp_path / "beside"))
+    assert branch_of(tmp_path / "beside") == "beside"
+
+
+def test_a_commit_that_is_no_branch_is_named_by_its_beginning(repository: Path) -> None:
+    git(repository, "checkout", "--detach")
+    assert len(branch_of(repository)) == 8
+
+
+def test_outside_a_repository_there_is_no_branch(tmp_path: Path) -> None:
+    (tmp_path / ".git").write_text("nonsense", encoding="utf-8")
+    assert branch_of(tmp_path) == ""
+
+
+def test_a_folder_at_home_is_shown_short() -> None:
+    assert shown_folder(Path.home() / "work") == "~/work"
+    assert shown_folder(Path("/srv/work")) == "/srv/work"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (Settings(), "asks"),
+        (Settings(auto_approval_enabled=False), "asks for everything"),
+        (Settings(always_allow_write=True), "allows edits"),
+        (Settings(always_allow_execute=True, allowed_commands=("git",)), "allows some commands"),
+        (Settings(always_allow_execute=True, allowed_commands=("*",)), "allows everything"),
+    ],
+)
+def test_permissions_are_said_in_few_words(settings: Settings, said: str) -> None:
+    assert permissions_of(settings) == said
+
+
+async def test_a_line_runs_in_the_folder_and_tells_how_it_ended(tmp_path: Path) -> None:
+    told: list[str] = []
+    assert await run_in_shell("pwd; echo ä", tmp_path, ENV, told.append) == ""
+    assert "".join(told) == f"{tmp_path}\nä\n"
+    assert await run_in_shell("exit 3", tmp_path, ENV, told.append) == "exit 3"
+    assert await run_in_shell("kill -KILL $$", tmp_path, ENV, told.append) == "ended by SIGKILL"
+
+
+async def test_a_line_that_is_stopped_takes_its_children_along(tmp_path: Path) -> None:
+    begun: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    running = asyncio.ensure_future(
+        run_in_shell("sleep 1000 & echo $!; wait", tmp_path, ENV, begun.set_result)
+    )
+    async with asyncio.timeout(20):
+        child = psutil.Process(int(await begun))
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    psutil.wait_procs([child], timeout=20)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+async def test_a_shell_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="/no/such/shell"):
+        await run_in_shell("true", tmp_path, {"SHELL": "/no/such/shell"}, print)
