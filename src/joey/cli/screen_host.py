@@ -75,11 +75,14 @@ class ScreenHost:
 
     # Options of tasks
 
-    def _fresh_options(self, task_id: str | None = None) -> TaskOptions:
-        """Those of a new task, or of one that goes on."""
-        if task_id is None:
-            return options_for(self._arguments, None, None)
-        return options_for(self._arguments, self._known(task_id), None)
+    def _fresh_options(self) -> TaskOptions:
+        """Those of a new task."""
+        return options_for(self._arguments, None, None)
+
+    async def _options_of(self, task_id: str) -> TaskOptions:
+        """Those of a task that goes on."""
+        known = await asyncio.to_thread(self._known, task_id)
+        return options_for(self._arguments, known, None)
 
     def _known(self, task_id: str) -> TaskMetadata | None:
         if self._arguments.ephemeral:
@@ -122,12 +125,12 @@ class ScreenHost:
         return await self._engine.start(text, images=images, options=options)
 
     async def open(self, task_id: str) -> Session:
-        options = self._fresh_options(task_id)
+        options = await self._options_of(task_id)
         self._arguments.mode = None  # it was meant for the first task that is opened
         return await self._engine.open(task_id, options=options)
 
     async def fork(self, task_id: str) -> Session:
-        return await self._engine.fork(task_id, options=self._fresh_options(task_id))
+        return await self._engine.fork(task_id, options=await self._options_of(task_id))
 
     async def release(self, session: Session) -> None:
         await self._engine.release(self._task(session))
@@ -272,7 +275,7 @@ class ScreenHost:
         return entries
 
     async def choose_model(self, session: Session | None, key: str) -> Session | None:
-        before = structs_of(self._arguments)
+        before = dict(vars(self._arguments))
         if key.startswith(PROFILE):
             self._arguments.profile = key.removeprefix(PROFILE)
             self._arguments.model = self._arguments.provider = self._arguments.base_url = None
@@ -280,12 +283,13 @@ class ScreenHost:
             self._arguments.model = key
         self._options = None
         try:
-            options = self._fresh_options(None if session is None else session.id)
+            if session is None:
+                self._fresh_options()
+                return None
+            options = await self._options_of(session.id)
         except UserError:
-            self._arguments.__dict__.update(before)
+            vars(self._arguments).update(before)
             raise
-        if session is None:
-            return None
         await self._engine.release(self._task(session))
         return await self._engine.open(session.id, options=options)
 
@@ -348,11 +352,6 @@ class ScreenHost:
             raise UserError(str(error)) from error
         self._needs_model = False
         self._options = None
-
-
-def structs_of(arguments: Namespace) -> dict[str, object]:
-    """What the flags say now, to be able to go back to it."""
-    return dict(vars(arguments))
 
 
 _fits: type[Host] = ScreenHost

@@ -224,7 +224,7 @@ class JoeyApp(App[int]):
 
     async def say(self, text: str, images: tuple[str, ...] = ()) -> None:
         """To the task: an answer to what it asks, else words for its next step."""
-        text = self.shell.take_along(text)
+        text = self.shell.with_ran(text)
         asked = self.dialogue.asked
         try:
             if asked is None:
@@ -240,6 +240,7 @@ class JoeyApp(App[int]):
             self.status.work("")
             self.composer.put_back()
             raise
+        self.shell.forget()
         self.tell_standing()
 
     def on_composer_shell_wanted(self, event: Composer.ShellWanted) -> None:

@@ -58,14 +58,26 @@ class OwnShell:
         self._running.cancel()
         return True
 
-    def take_along(self, words: str) -> str:
-        """The words, with what was run before them; it goes along once."""
+    def with_ran(self, words: str) -> str:
+        """The words, with what was run before them."""
         if not self._ran:
             return words
-        ran, self._ran = "\n\n".join(self._ran), []
-        return f"{words}\n\nI have run this in my shell:\n\n```\n{ran}\n```"
+        ran = "\n\n".join(self._ran)
+        return f"{words}\n\nI have run this in my shell:\n\n{fenced(ran)}"
+
+    def forget(self) -> None:
+        """It was told, and is not told again."""
+        self._ran.clear()
 
     def _show(self, lines: Iterable[str]) -> None:
         text = "\n".join(f"  {line}" for line in lines)
         if text:
             self._conversation.card(Text(text, "dim"))
+
+
+def fenced(text: str) -> str:
+    """A block of code with a fence that is in none of its lines."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text}\n{fence}"
