@@ -12,7 +12,7 @@ import pytest
 from joey.testing.script import Turn, pause, say
 from joey.testing.server import ModelServer
 from tests.front.binary import LIMIT, Joey, reach
-from tests.tui.tmux import needs_tmux, screen
+from tests.tui.tmux import command_line, needs_tmux, screen, shell
 from tests.tui.turns import done, writing
 
 pytestmark = needs_tmux
@@ -154,3 +154,23 @@ async def test_a_tiny_window_is_no_reason_to_fall_over(joey: Joey) -> None:
         await shown.until("Change new.txt?", "3 no, and say what to do instead")
         await shown.answer("y")
         await shown.until("All done.")
+
+
+async def test_a_screen_that_somebody_else_wrote_over_is_drawn_anew(joey: Joey) -> None:
+    async with ModelServer([]) as server, screen(joey, *reach(server.url)) as shown:
+        await shown.until("what shall be done?", "joey")
+        await shown.tmux("send-keys", "-t", "joey", "-R")  # forgets what stands there
+        await shown.until_gone("what shall be done?")
+        await shown.press("C-l")
+        await shown.until("Write what shall be done.", "what shall be done?", "code · scripted")
+
+
+async def test_a_suspended_screen_comes_back(joey: Joey) -> None:
+    async with ModelServer([]) as server, shell(joey) as shown:
+        await shown.send(command_line(*reach(server.url)))
+        await shown.until("what shall be done?")
+        await shown.press("C-z")
+        await shown.until("Stopped")
+        await shown.until_gone("what shall be done?")
+        await shown.send("fg")
+        await shown.until("Write what shall be done.", "code · scripted")

@@ -111,6 +111,10 @@ def _only_child(pid: int) -> int:
     return int(found[0])
 
 
+def command_line(*arguments: str) -> str:
+    return shlex.join((sys.executable, "-m", "joey", *arguments))
+
+
 @asynccontextmanager
 async def screen(
     joey: Joey,
@@ -120,16 +124,29 @@ async def screen(
     behind: str = "",
 ) -> AsyncIterator[Screen]:
     """joey on a terminal of this size, in a window that outlives it; `behind` is for the shell."""
+    after = f"{command_line(*arguments)} {behind}; echo {AFTER} $?.; exec sleep 1000"
+    async with _window(joey, size, env or {}, "sh", "-c", after) as shown:
+        yield shown
+
+
+@asynccontextmanager
+async def shell(joey: Joey) -> AsyncIterator[Screen]:
+    """A shell in which joey can be started, stopped and gone on with."""
+    async with _window(joey, (100, 30), {}, "bash", "--norc", "-i") as shown:
+        yield shown
+
+
+@asynccontextmanager
+async def _window(
+    joey: Joey, size: tuple[int, int], env: Mapping[str, str], *program: str
+) -> AsyncIterator[Screen]:
     columns, rows = size
-    snapshots = Path(SNAPSHOTS or joey.home.parent / "snapshots")
-    shown = Screen(f"joey-{token_hex(6)}", snapshots)
-    command = shlex.join((sys.executable, "-m", "joey", *arguments))
-    after = f"{command} {behind}; echo {AFTER} $?.; exec sleep 1000"
-    joey_env = {**joey.env, **(env or {})}
+    shown = Screen(f"joey-{token_hex(6)}", Path(SNAPSHOTS or joey.home.parent / "snapshots"))
+    variables = {**joey.env, **env}
     await shown.tmux(
         *("new-session", "-d", "-s", "joey", "-x", str(columns), "-y", str(rows)),
         *("-c", str(joey.workspace)),
-        *("env", "-i", *(f"{name}={value}" for name, value in joey_env.items()), "sh", "-c", after),
+        *("env", "-i", *(f"{name}={value}" for name, value in variables.items()), *program),
     )
     try:
         yield shown

@@ -107,6 +107,7 @@ class JoeyApp(App[int]):
 
     def on_mount(self) -> None:
         self.manners.arrive()
+        self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self.composer.focus()
         self.tell_standing()
         self.do(self._beginning.come_about(self))
@@ -359,7 +360,7 @@ class JoeyApp(App[int]):
         self.conversation.note("the command goes on in the background")
 
     def action_redraw(self) -> None:
-        self.refresh(repaint=True, layout=True)
+        self.screen.refresh(repaint=True, layout=True)
 
     def action_scroll(self, pages: int) -> None:
         if pages < 0:
