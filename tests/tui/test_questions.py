@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 
+from joey.client.session import Session
 from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import AskOpened
 from joey.tui.composer import Composer
@@ -72,7 +74,7 @@ class Small(App[None]):
 
 
 def asked(ask: AskOpened) -> Asked:
-    return Asked(teller=None, ask=ask)  # type: ignore[arg-type]
+    return Asked(cast("Session", SimpleNamespace(id="one")), ask)
 
 
 def labels(ask: AskOpened) -> list[str]:

@@ -8,12 +8,13 @@ import json
 import pytest
 
 from joey.testing.script import Turn, call, fail, pause, say
-from joey.testing.server import ModelServer
+from joey.testing.server import ModelServer, Request
 from tests.front.binary import Joey, reach
 from tests.tui.tmux import needs_tmux, screen
 from tests.tui.turns import done, running, writing
 
 pytestmark = needs_tmux
+PARTS = ("first", "second")
 
 
 def asking() -> Turn:
@@ -135,3 +136,29 @@ async def test_an_approval_shows_a_warning_for_a_protected_file(joey: Joey) -> N
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
         await shown.until("Change .rooignore?", "protected")
         await shown.keep("protected")
+
+
+async def test_subtasks_that_ask_at_once_are_answered_one_after_the_other(joey: Joey) -> None:
+    joey.settings(sandbox="off", alwaysAllowSubtasks=True)
+
+    def model(request: Request) -> Turn:
+        messages = request.body["messages"]
+        told = json.dumps(messages[0])
+        if "the first part" in told or "the second part" in told:
+            name = "first" if "the first part" in told else "second"
+            return writing(f"{name}.txt", "x\n") if len(messages) == 1 else done(f"{name} is done")
+        parts = [call("new_task", {"mode": "code", "message": f"the {n} part"}) for n in PARTS]
+        return Turn(say("Both."), *parts) if len(messages) == 1 else done("All done.")
+
+    async with ModelServer(model) as server, screen(joey, *reach(server.url), "go") as shown:
+        seen = await shown.until(
+            "for a subtask", "write_to_file first.txt", "write_to_file second.txt"
+        )
+        asked, other = ("first", "second") if "Change first" in seen else ("second", "first")
+        await shown.keep("subtasks")
+        await shown.answer("n")
+        await shown.until(f"Change {other}.txt?")
+        await shown.answer("y")
+        await shown.until("All done.")
+    assert not (joey.workspace / f"{asked}.txt").exists()
+    assert (joey.workspace / f"{other}.txt").exists()

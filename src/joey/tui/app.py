@@ -206,8 +206,8 @@ class JoeyApp(App[int]):
         usage = TokenUsage() if session is None else self.host.usage(session)
         self.status.tell(self.host.standing(session), usage)
         self.todos.tell(() if session is None else self.host.todos(session))
-        queue: Sequence[Waiting] = () if session is None else self.host.queue(session)
-        self.waiting.tell([*queue, *(Waiting("", text) for text in self.dialogue.held)])
+        queued = [each for one in self.dialogue.listeners for each in self.host.queue(one)]
+        self.waiting.tell([*queued, *(Waiting("", text) for text in self.dialogue.held)])
 
     # What is written
 
@@ -256,14 +256,12 @@ class JoeyApp(App[int]):
     # Questions
 
     def on_question_panel_answered(self, event: QuestionPanel.Answered) -> None:
-        self.do(self._answer(event.panel, event.answer))
+        self.do(self._answer(event.panel.asked, event.answer))
 
-    async def _answer(self, panel: QuestionPanel, answer: Answer) -> None:
-        asked = self.dialogue.asked
-        if asked is not None and asked.ask.ts == panel.ask.ts:
-            await self.dialogue.answer(asked, answer)
-            if asked.ask.ask is AskKind.COMMAND and answer.approves:
-                self.status.work(RUNNING)
+    async def _answer(self, asked: Asked, answer: Answer) -> None:
+        await self.dialogue.answer(asked, answer)
+        if asked.ask.ask is AskKind.COMMAND and answer.approves and self.dialogue.asked is None:
+            self.status.work(RUNNING)
 
     async def pick(self, title: str, entries: Sequence[Entry], hint: str = "") -> Entry | None:
         """What the person chooses from a list; None when they leave it."""
@@ -335,11 +333,13 @@ class JoeyApp(App[int]):
         self.do(self._take_back(last))
 
     async def _take_back(self, last: Waiting) -> None:
-        session = self.dialogue.session
+        holders = [one for one in self.dialogue.listeners if last in self.host.queue(one)]
         if not last.id:
             self.dialogue.take_held()
-        elif session is not None:
-            await self.host.unqueue(session, last.id)
+        elif holders:
+            await self.host.unqueue(holders[0], last.id)
+        else:
+            raise UserError("joey has read it already")
         self.composer.put(last.text)
         self.tell_standing()
 
@@ -354,8 +354,7 @@ class JoeyApp(App[int]):
             self.conversation.note("there is no plan yet")
 
     def action_leave_running(self) -> None:
-        session = self.dialogue.session
-        if session is None or not self.host.leave_command_running(session):
+        if not any(map(self.host.leave_command_running, self.dialogue.listeners)):
             raise SkipAction
         self.conversation.note("the command goes on in the background")
 

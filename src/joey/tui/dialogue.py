@@ -25,6 +25,11 @@ class Asked(Struct, frozen=True):
     ask: AskOpened
 
     @property
+    def key(self) -> tuple[str, int]:
+        """Its name; two tasks may ask in the same millisecond."""
+        return self.teller.id, self.ask.ts
+
+    @property
     def is_open(self) -> bool:
         pending = self.teller.pending
         return pending is not None and pending.ts == self.ask.ts
@@ -73,6 +78,12 @@ class Dialogue:
     @property
     def asked(self) -> Asked | None:
         return self._asks[0] if self._asks else None
+
+    @property
+    def listeners(self) -> tuple[Session, ...]:
+        """Those to whom words may have been said: the task, and whoever of its subtasks speaks."""
+        found = {each.id: each for each in (self.session, self._front) if each is not None}
+        return tuple(found.values())
 
     @property
     def more_asked(self) -> int:
@@ -131,6 +142,8 @@ class Dialogue:
 
     def leave(self) -> None:
         """Look at no task any more; it is not stopped by that."""
+        if self.session is None:
+            return
         if self._following is not None:
             self._following.cancel()
         self._following = None
@@ -187,7 +200,7 @@ class Dialogue:
         self._stage.heard(told.teller, told.event)
 
     def _settle(self, teller: Session, ts: int) -> None:
-        self._asks = [a for a in self._asks if (a.teller.id, a.ask.ts) != (teller.id, ts)]
+        self._asks = [asked for asked in self._asks if asked.key != (teller.id, ts)]
         self._show_question()
 
     def _show_question(self) -> None:

@@ -45,7 +45,7 @@ class Front(Vertical):
 
     def show(self, asked: Asked | None, who: str) -> bool:
         """Whether another question stands there now."""
-        if asked is not None and self.panel is not None and self.panel.ask.ts == asked.ask.ts:
+        if asked is not None and self.panel is not None and self.panel.asked.key == asked.key:
             return False
         if self.panel is not None:
             self.panel.remove()
@@ -53,7 +53,7 @@ class Front(Vertical):
         if asked is None:
             self.settle_focus()
             return False
-        self.panel = QuestionPanel(asked.teller, asked.ask, question_from(asked.ask), who)
+        self.panel = QuestionPanel(asked, question_from(asked.ask), who)
         self.mount(self.panel)
         self.call_after_refresh(self.settle_focus)
         return True

@@ -15,10 +15,9 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from joey.client.session import Session
 from joey.core.asks import Answer, Response
-from joey.core.events import AskOpened
 from joey.tui.choice_list import ChoiceList, Line
+from joey.tui.dialogue import Asked
 from joey.tui.questions.question import Choice, Question
 
 GUARD = 0.3
@@ -42,10 +41,9 @@ class QuestionPanel(Widget, can_focus=True):
             self.panel = panel
             self.answer = answer
 
-    def __init__(self, teller: Session, ask: AskOpened, question: Question, who: str = "") -> None:
+    def __init__(self, asked: Asked, question: Question, who: str = "") -> None:
         super().__init__()
-        self.teller = teller
-        self.ask = ask
+        self.asked = asked
         self.question = question
         self._who = who
         self._seen_at = monotonic()
@@ -58,7 +56,7 @@ class QuestionPanel(Widget, can_focus=True):
         if question.why:
             yield Static(Text(f"because {question.why}", "dim"), markup=False)
         if question.held:
-            is_held = self.ask.sandbox in ("full", "landlock")
+            is_held = self.asked.ask.sandbox in ("full", "landlock")
             yield Static(Text(question.held, "dim" if is_held else "yellow"), markup=False)
         if question.warning:
             yield Static(Text(f"! {question.warning}", "bold red"), markup=False)
