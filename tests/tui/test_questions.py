@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -20,6 +21,7 @@ from joey.tui.front import Front
 from joey.tui.offers import Offer
 from joey.tui.prompt_history import PromptHistory
 from joey.tui.questions import panel
+from joey.tui.questions.answer_list import AnswerList
 from joey.tui.questions.panel import QuestionPanel
 from joey.tui.questions.question import question_from
 
@@ -163,6 +165,25 @@ async def test_words_over_a_result_are_sent_whole_whatever_they_begin_with(
         await pilot.pause()
         assert app.answers == []
         assert app.sent == ["yes, but 1 more"]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 20), (20, 10)])
+async def test_a_long_answer_can_be_read_whole(size: tuple[int, int]) -> None:
+    words = [f"word{number}" for number in range(40)]
+    suggested = [{"answer": " ".join(words[:20])}, {"answer": " ".join(words[20:])}]
+    text = json.dumps({"question": "Which?", "suggest": suggested})
+    app = Small()
+    async with app.run_test(size=size) as pilot:
+        app.front.show(asked(AskOpened(ts=1, ask=AskKind.FOLLOWUP, text=text)), "")
+        await pilot.pause()
+        answers = app.query_one(AnswerList)
+        seen = answers.render().plain.split()
+        await pilot.press("down")
+        await pilot.pause()
+        seen += answers.render().plain.split()
+        assert max(map(len, answers.render().plain.splitlines())) <= size[0]
+        if size[1] > 10:
+            assert {*words} <= {*seen}
 
 
 async def test_a_draft_keeps_the_keys_when_a_question_appears() -> None:

@@ -115,10 +115,13 @@ class ChoiceList(Widget):
         return True
 
     def on_click(self, event: events.Click) -> None:
-        row = self._top + event.get_content_offset_capture(self).y
+        row = self._row_at(event.get_content_offset_capture(self).y)
         if 0 <= row < len(self._lines):
             self.at = row
             self.take()
+
+    def _row_at(self, y: int) -> int:
+        return self._top + y
 
     def render(self) -> Text:
         if not self._lines:

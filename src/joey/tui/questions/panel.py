@@ -18,6 +18,7 @@ from textual.widgets import Input, Static
 from joey.core.asks import Answer, Response
 from joey.tui.choice_list import ChoiceList, Line
 from joey.tui.dialogue import Asked
+from joey.tui.questions.answer_list import AnswerList
 from joey.tui.questions.question import Choice, Question
 
 GUARD = 0.3
@@ -60,7 +61,7 @@ class QuestionPanel(Widget, can_focus=True):
             yield Static(Text(question.held, "dim" if is_held else "yellow"), markup=False)
         if question.warning:
             yield Static(Text(f"! {question.warning}", "bold red"), markup=False)
-        yield ChoiceList([Line(choice.label) for choice in question.choices], numbered=True)
+        yield AnswerList([Line(choice.label) for choice in question.choices])
         yield Input(
             placeholder="what shall it do instead? (Enter sends, Esc goes back)", compact=True
         )

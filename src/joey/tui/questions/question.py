@@ -14,6 +14,8 @@ from joey.display.sentences import COMMAND_TOOL, held_by, why_asked
 
 MOST_SHOWN = 6
 """Lines of what would be done; the whole of it stands in the conversation."""
+LONGEST = 2000
+"""Characters of an answer: a person has to see what they say."""
 YES = Answer(Response.YES)
 NO = Answer(Response.NO)
 
@@ -48,7 +50,7 @@ def question_from(ask: AskOpened) -> Question:
         case AskKind.FOLLOWUP:
             asked = follow_up(ask.text)
             suggested = tuple(
-                Choice(one_line(one.shown, 300), Answer(Response.MESSAGE, text=one.answer))
+                Choice(one_line(one.shown, LONGEST), Answer(Response.MESSAGE, text=one.answer))
                 for one in asked.suggest
             )
             return Question("Your answer", suggested, Text(), hint="or write your own below")
@@ -80,7 +82,7 @@ def question_from(ask: AskOpened) -> Question:
 def _approval(ask: AskOpened) -> Question:
     choices = [Choice("yes", YES, "y")]
     if ask.always:
-        rule = one_line(ask.always, 200)
+        rule = one_line(ask.always, LONGEST)
         choices.append(Choice(f"always: {rule}", Answer(Response.YES, always=True), "a"))
     choices.append(Choice("no", NO, "n", on_escape=True))
     choices.append(Choice("no, and say what to do instead", None))
