@@ -116,8 +116,10 @@ async def test_what_is_embedded_is_told_and_points_at_nothing(
         (audio_block("AAAA", "audio/wav"), "sound is not understood"),
         (image_block("AAAA", "image/tiff"), "not a PNG"),
         (image_block("not base64!", "image/png"), "not Base64"),
+        (image_block("AAAA", "image/png"), "not a PNG"),
+        (image_block("", "image/png"), "not a PNG"),
     ],
-    ids=["sound", "tiff", "damaged"],
+    ids=["sound", "tiff", "damaged", "no-picture", "empty"],
 )
 async def test_what_cannot_be_taken_in_is_named(
     joey: Joey, rules: Rules | None, block: Any, problem: str
@@ -129,6 +131,15 @@ async def test_what_cannot_be_taken_in_is_named(
         assert caught.value.code == -32602
         with pytest.raises(RequestError, match="nothing to send"):
             await here.prompt(session, "  ")
+
+
+async def test_a_picture_is_told_as_what_it_is(joey: Joey, rules: Rules | None) -> None:
+    """A service refuses one that is named wrongly, and with it every later turn of the task."""
+    async with ModelServer([done()]) as server, connected(joey, server.url, rules) as here:
+        session = await here.new(joey.workspace)
+        await here.prompt(session, "what is this?", image_block(PNG, "image/jpeg"))
+        (picture,) = [block for block in last_words(server) if block["type"] == "image"]
+        assert picture["source"]["media_type"] == "image/png"
 
 
 READ = Turn(call("read_file", {"files": [{"path": "open.txt"}]}))

@@ -221,9 +221,7 @@ class Agent:
 
     async def _made(self, id: str, cwd: str, servers: list[Server] | None) -> Session:
         assert self._editor is not None
-        if not os.path.isabs(cwd):  # noqa: PTH117 (it need not be a path of this machine)
-            raise RequestError(INVALID_PARAMS, f"cwd: {cwd!r} is not an absolute path.")
-        folder = await asyncio.to_thread(self._house.check_folder, Path(cwd))
+        folder = await asyncio.to_thread(self._house.check_folder, Path(_checked(cwd)))
         entries = as_entries(servers)
         return Session(id, folder, entries, self._engine, self._house, self._editor)
 
@@ -237,7 +235,8 @@ class Agent:
         if not cursor.isdecimal() or len(cursor) > 9:
             raise RequestError(INVALID_PARAMS, "cursor: it is none that was given out here.")
         skip = int(cursor)
-        page = await asyncio.to_thread(self._house.tasks, asked.cwd, skip, LISTED)
+        folder = None if asked.cwd is None else _checked(asked.cwd)
+        page = await asyncio.to_thread(self._house.tasks, folder, skip, LISTED)
         return ListSessionsResponse(
             sessions=[
                 SessionInfo(
@@ -284,6 +283,17 @@ class Agent:
         task = asyncio.create_task(_unless_gone(job))
         self._jobs.add(task)
         task.add_done_callback(self._jobs.discard)
+
+
+def _checked(cwd: str) -> str:
+    """A path as the operating system takes it. Raises RequestError."""
+    try:
+        is_path = os.path.isabs(cwd) and b"\0" not in os.fsencode(cwd)  # noqa: PTH117
+    except UnicodeEncodeError:
+        is_path = False
+    if not is_path:
+        raise RequestError(INVALID_PARAMS, f"cwd: {cwd!r} is not an absolute path.")
+    return cwd
 
 
 async def _unless_gone(job: Coroutine[Any, Any, None]) -> None:

@@ -7,7 +7,6 @@ What is embedded are not words of the person: nothing in it is a mention or a co
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Collection, Sequence
 from html import escape
@@ -25,6 +24,7 @@ from acp.schema import (
     TextResourceContents,
 )
 
+from joey.client.pictures import PictureError, picture
 from joey.core.mentions import find_commands, find_mentions, replace_spans
 
 Block = (
@@ -35,7 +35,6 @@ Block = (
     | EmbeddedResourceContentBlock
 )
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-LARGEST_PICTURE = 5 * 1024 * 1024
 LONGEST = 8 * 1024 * 1024
 _SPECIAL = re.compile(r"([\s\\])|(?<=.)([.,;:!?])$")
 
@@ -56,7 +55,7 @@ def read_prompt(
             case TextContentBlock(text=text):
                 words.append(text)
             case ImageContentBlock():
-                pictures.append(_picture(block, place))
+                pictures.append(_data_uri(block.data, place))
             case ResourceContentBlock(uri=uri, name=name):
                 words.append(_link(uri, name, workspace))
             case EmbeddedResourceContentBlock(resource=BlobResourceContents() as blob):
@@ -79,25 +78,20 @@ def _take_blob(
 ) -> None:
     media = blob.mime_type or ""
     if media in PICTURES:
-        pictures.append(_data_uri(media, blob.blob, place))
+        pictures.append(_data_uri(blob.blob, place))
         return
     context.append(f"[{blob.uri} was sent along, but {media or 'its kind'} cannot be shown.]")
 
 
-def _picture(block: ImageContentBlock, place: int) -> str:
-    if block.mime_type not in PICTURES:
-        raise _refused(place, f"{block.mime_type} is not a PNG, JPEG, GIF or WebP picture")
-    return _data_uri(block.mime_type, block.data, place)
-
-
-def _data_uri(media: str, data: str, place: int) -> str:
+def _data_uri(data: str, place: int) -> str:
+    """By what it is, whatever it is called: a service refuses a task with a picture that is none,
+    and would do so at every later turn."""
     try:
-        size = len(base64.b64decode(data, validate=True))
-    except (binascii.Error, ValueError) as error:
+        return picture(base64.b64decode(data, validate=True), "what was sent")
+    except ValueError as error:
         raise _refused(place, "the picture is not Base64") from error
-    if size > LARGEST_PICTURE:
-        raise _refused(place, f"the picture is larger than {LARGEST_PICTURE // 2**20} MB")
-    return f"data:{media};base64,{data}"
+    except PictureError as error:
+        raise _refused(place, str(error)) from error
 
 
 def _refused(place: int, problem: str) -> RequestError:
