@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from itertools import pairwise
 from typing import Any
@@ -14,6 +15,11 @@ from joey.cli.stdin_commands import BadLine, Command, CommandReader
 from joey.core.asks import Response
 
 START = {"command": "start", "requestId": "1", "prompt": "do it"}
+GIF = base64.b64encode(b"GIF89a").decode()
+
+
+def with_image(uri: str) -> str:
+    return json.dumps(START | {"requestId": "7", "images": [uri]})
 
 
 def read(*data: bytes, longest: int = 10_000) -> list[Command | BadLine]:
@@ -43,6 +49,9 @@ def understood(**changes: Any) -> Command | BadLine:
         ('{"command":"start","requestId":"7","prompt":"x","taskId":"5"}', "UUID", "7"),
         ('{"command":"start","requestId":"7","prompt":"x","images":["http://x"]}', "URI", "7"),
         ('{"command":"start","requestId":"7","prompt":"x","images":"x"}', "images", "7"),
+        (with_image("data:image/png;base64,bm90IG9uZQ=="), "not a picture", "7"),
+        (with_image("data:image/png;base64,%%%"), "not a picture", "7"),
+        (with_image(f"data:image/jpeg;base64,{GIF}"), "not a picture", "7"),
         ('{"command":"message","requestId":"7","response":"maybe"}', "response", "7"),
         ("[" * 5000, "", None),
         ("\udcff", "not JSON", None),
@@ -62,7 +71,7 @@ def test_a_line_that_is_no_command_says_why(line: str, told: str, request_id: st
 
 def test_what_a_command_may_bring_along() -> None:
     task_id = "01A1E0F0-06f2-73af-994d-80f41896f1da"
-    image = "data:image/webp;base64,AAAA"
+    image = f"data:image/gif;base64,{GIF}"
     full = understood(taskId=task_id, images=[image], configuration={"mode": "ask"}, more=1)
     assert full == Command(
         "start", "1", "do it", (image,), task_id=task_id, configuration={"mode": "ask"}

@@ -8,6 +8,7 @@ read.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator
 from typing import Any, Literal, get_args
@@ -16,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.cli.prompt import MAX_PROMPT
-from joey.client.pictures import MAX_IMAGE, MAX_IMAGES
+from joey.client.pictures import MAX_IMAGE, MAX_IMAGES, PictureError, picture
 from joey.core.asks import Response
 
 Name = Literal["start", "message", "cancel", "ping", "shutdown"]
@@ -139,6 +140,17 @@ def _unusable(command: Command) -> str | None:
                 '"images" are data URIs (data:image/png;base64,… or jpeg, gif, webp) of at most'
                 f" {MAX_IMAGE // 1024 // 1024} MB"
             )
+        if not _is_picture(image):
+            return f'"images": {image[:30]}… is not a picture of the kind that it names'
     if command.task_id is not None and not _UUID.fullmatch(command.task_id.lower()):
         return '"taskId" must be a UUID'
     return None
+
+
+def _is_picture(uri: str) -> bool:
+    """A service would refuse any other, and with it every later turn of the task."""
+    kind, _, data = uri.partition(",")
+    try:
+        return picture(base64.b64decode(data, validate=True), "").startswith(f"{kind},")
+    except (ValueError, PictureError):
+        return False
