@@ -85,6 +85,12 @@ class Steered:
             if line["type"] == kind and (subtype is None or line.get("subtype") == subtype)
         ]
 
+    async def until_told(self, kind: str, subtype: str) -> list[Line]:
+        """Lines that may stand before or behind the one that was waited for before."""
+        while not (found := self.told(kind, subtype)):
+            assert await self._read(), f"it never came; told: {json.dumps(self.lines, indent=1)}"
+        return found
+
     async def _read(self) -> bool:
         assert self.process.stdout is not None
         line = await self.process.stdout.readline()
