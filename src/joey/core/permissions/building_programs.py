@@ -37,11 +37,15 @@ BUILDING: dict[str, Sheet] = {
         " --nocapture --color= --message-format= --all-targets --check --test-threads= --profile="
         " --ignored --quiet --verbose --depth= --edges= -i= --invert= --version --no-deps"
         " --format-version= --benches --bench= --jobs= --keep-going",
-        first="tree metadata search version --version help pkgid",
+        first="search version --version help pkgid",
         refused=r"^\+|" + _LINKED,
     ),
     "composer": Sheet("-q -v --no-interaction", first=""),
-    "cmake": Sheet("-j# --build: --target= --config= --parallel# --version --verbose", first=""),
+    "cmake": Sheet(
+        "-j# --build: --target= --config= --parallel# --version --verbose",
+        first="",
+        refused="^--build",
+    ),
     "conda": Sheet("-q -n= --json", first="list info search"),
     "coverage": Sheet("-m -i --skip-covered --format= --precision=", first="report"),
     "ctest": Sheet("-R= -E= -V -VV -j= -L= --output-on-failure --verbose --rerun-failed -N"),
@@ -66,7 +70,7 @@ BUILDING: dict[str, Sheet] = {
     ),
     "gem": Sheet("-q -l", first="list search which outdated"),
     "gh": Sheet(
-        "-L= -s= -a= -l= -S= -w= --limit= --state= --author= --label= --search= --json= --jq= -q="
+        "-L= -s= -a= -l= -S= --limit= --state= --author= --label= --search= --json= --jq= -q="
         " --comments --patch --name-only --log --log-failed --branch= -b=",
         first="",
         refused=r"://",
@@ -169,7 +173,7 @@ BUILDING: dict[str, Sheet] = {
     ),
     "uv": Sheet(
         "-q -v --quiet --format= --outdated --depth= --locked --frozen --no-sync --offline",
-        first="tree --version",
+        first="--version",
         refused=_LINKED,
     ),
     "vitest": Sheet(

@@ -47,7 +47,7 @@ CHANGING: dict[str, Sheet] = {
     "touch": Sheet("-a -c -d= -h -m -r: -t= --no-create --date= --reference:"),
     "truncate": Sheet("-c -o -r: -s= --no-create --size= --reference:"),
     "unxz": Sheet("-c -l -k -t -q -v --stdout --list --test", needs="-c -l -t --stdout --test"),
-    "unzip": Sheet("-l -p -q -t -v -Z", needs="-l -p -t -v -Z"),
+    "unzip": Sheet("-l -p -q -t -v -Z", needs="-l -p -t -v -Z", ordered=True),
     "unzstd": Sheet("-c -l -k -t -q -v --stdout --list --test", needs="-c -l -t --stdout --test"),
     "xz": Sheet(_ZIPPING),
     "zip": Sheet("-0 -9 -j -q -v -x= -y"),
@@ -85,3 +85,25 @@ UNFAMILIAR = Sheet(
     " --verbose --version"
 )
 """Of a program that nobody has looked through: what these mean everywhere."""
+
+COMMANDED = (
+    "act adduser alembic amplify ansible-vault ant argocd artisan asdf blkdiscard buck buck2"
+    " buildah bzr capacitor cargo-binstall cdk cdktf chezmoi chfn choco chpasswd chsh colima"
+    " consul cordova corepack createdb createuser crictl cryptsetup crystal dagger darcs dart"
+    " defaults deluser direnv diskutil django-admin docker-compose docker-machine doctl dpkg"
+    " dropdb dropuser drush dune earthly eas eksctl emerge etcdctl expo fab fdisk firebase"
+    " firewall-cmd flask flatpak flutter fly flyctl fnm forever fossil fuser git-lfs glab groupadd"
+    " groupdel grunt guix gulp halt hatch helmfile heroku hostnamectl ibmcloud ifconfig init"
+    " insmod inv invoke ionic istioctl jenv jj k3d k3s killall kind kops kustomize launchctl lein"
+    " lerna lima limactl linode-cli localectl losetup meson mill minikube mise mix mkfifo mknod"
+    " modprobe mongoimport mongorestore multipass mysqladmin mysqldump nerdctl netlify netplan"
+    " networksetup ng nim nix nix-build nix-env nix-shell nomad nvm nx oc oci opam open packer"
+    " pacman pants parted pdm pg_ctl pg_restore pipenv pkill pm2 port poweroff prisma pulumi pyenv"
+    " rabbitmqctl rails rbenv rebar3 reboot redis-cli renice repo rmmod route rush rye sam sbt"
+    " scons scoop scutil sdk serverless setfattr sfdisk shutdown skaffold skill skopeo sl sls"
+    " softwareupdate stack start stow supabase supervisorctl svnadmin tccutil telinit terragrunt"
+    " tilt tofu turbo twine ufw useradd userdel usermod vault vboxmanage vercel visudo volta vue"
+    " waf winget wipefs wp wrangler wsk xattr xbps-install yay zig"
+)
+"""Do what their first word says: run, deploy, delete, install, or act on the machine."""
+TOLD = Sheet(UNFAMILIAR.options, first="")

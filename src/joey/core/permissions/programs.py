@@ -14,8 +14,10 @@ from functools import cache
 from joey.core.permissions.building_programs import BUILDING
 from joey.core.permissions.changing_programs import (
     CHANGING,
+    COMMANDED,
     LANGUAGES,
     NOTHING,
+    TOLD,
     UNFAMILIAR,
 )
 from joey.core.permissions.git import git_concern, git_paths, only_looks
@@ -168,7 +170,8 @@ def _sheet(name: str) -> Sheet | None:
         return NOTHING
     if name in _PLAIN or name in RUNNERS:
         return None
-    return READING.get(name) or CHANGING.get(name) or BUILDING.get(name) or UNFAMILIAR
+    known = READING.get(name) or CHANGING.get(name) or BUILDING.get(name)
+    return known or (TOLD if name in word_set(COMMANDED) else UNFAMILIAR)
 
 
 def _printf_concern(rest: Words) -> str | None:

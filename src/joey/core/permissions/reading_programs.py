@@ -19,15 +19,15 @@ _SEARCH = (
 _COUNTED = "-n# -c# -q -v -z --lines# --bytes# --quiet --silent --verbose --zero-terminated"
 _SUMS = "-b -t -z -w --binary --text --tag --zero --quiet --status"
 _CHANGING_METHOD = (
-    r"^(-X|--request=)(?!(GET|HEAD|OPTIONS)$)\w"
-    "|^(?i:post|put|patch|delete|copy|move|mkcol|proppatch|lock|unlock|purge|link|unlink)$"
+    r"^(-\w*X|--request=)(?!(GET|HEAD|OPTIONS)$)\w|^(?!(GET|HEAD|OPTIONS|localhost)$)[A-Za-z_-]+$"
 )
+"""Attached, or a word of its own: any name that a server may know as a method."""
 _FLOW = "-4 -6 -n -u -v -w= -z"
 
 READING: dict[str, Sheet] = {
     "base64": Sheet("-d -D -w= --decode --wrap= --ignore-garbage"),
     "ack": Sheet(
-        "-1 -A# -B# -C# -H -Q -c -g= -h -i -l -m# -n -o -v -w --ignore-case --literal --nocolor"
+        "-1 -A# -B# -C# -H -Q -c -h -i -l -m# -n -o -v -w --ignore-case --literal --nocolor"
         " --nogroup --smart-case --word-regexp --count --files-with-matches",
         text="first",
     ),
@@ -49,7 +49,7 @@ READING: dict[str, Sheet] = {
         "-4 -6 -A= -G -H= -I -L -S -X= -f -i -k -m= -s -v --compressed --connect-timeout= --fail"
         " --get --head --header= --http1.1 --http2 --include --insecure --location --max-time="
         " --request= --retry= --show-error --silent --user-agent= --verbose",
-        refused=rf"^@|[{{}}\[\]]|^(?!(?i:https?)://)[\w+.-]+://|{_CHANGING_METHOD}",
+        refused=rf"^(-\w*|--\w+=)?@|[{{}}\[\]]|^(?!(?i:https?)://)[\w+.-]+://|{_CHANGING_METHOD}",
     ),
     "cut": Sheet(
         "-b= -c= -d= -f= -n -s -z --bytes= --characters= --delimiter= --fields= --complement"
@@ -163,14 +163,14 @@ READING: dict[str, Sheet] = {
         "-4 -6 -S -T= -nc -nv -q -t= --no-verbose --quiet --server-response --spider",
         needs="--spider",
     ),
-    "xmllint": Sheet("--format --nonet --noout --xpath="),
-    "xxd": Sheet("-c= -g= -l= -p -s= -u", operands=1),
+    "xmllint": Sheet("--format --nonet --noout --xpath=", refused="://"),
+    # Of an option without a value it reads the first letter: `-ps`, `-pl` and `-p` are one.
+    "xxd": Sheet("-c= -g= -l= -p -s= -u", operands=1, refused="^-[pu].", ordered=True),
     "zcat": Sheet("-f -q -v"),
     "yq": Sheet(
         "-C -M -P -r -o= --output-format= --unwrapScalar -e -N",
         refused=r"\b(load\w*|strload|system|env\w*|strenv|input_filename|import|include)\b"
         r"|\beval *\(",
-        text="first",
     ),
 }
 for _name in ("bzcat", "xzcat", "zstdcat"):

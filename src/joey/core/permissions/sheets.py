@@ -47,6 +47,8 @@ class Sheet(Struct, frozen=True):
     """Operands are things to be done: a rule that names one of them says nothing about others."""
     needs: str = ""
     """Without one of these options the program changes files."""
+    ordered: bool = False
+    """Options stand before the first operand; whatever looks like one behind it is none."""
 
 
 class Kind(Enum):
@@ -72,7 +74,7 @@ class _Options(Struct, frozen=True):
 
 _NUMBER = re.compile(r"-\d+")
 _AMOUNT = re.compile(r"[+-]?\d+(\.\d+)?[kKMGTbBw%]{0,3}")
-_PATTERN_GIVEN = re.compile(r"-[A-Za-z]*[ef]|--(regexp|file|files|type-list)\b")
+_PATTERN_GIVEN = re.compile(r"-(?!-)[^ef]*[ef]|--(regexp|file|files|type-list)\b")
 
 
 @cache
@@ -112,7 +114,13 @@ def _as_text(argument: Argument) -> Argument:
 def _read(words: Words, sheet: Sheet) -> Iterator[Argument]:
     known = _options(sheet.options)
     takes: _Takes | None = None
+    settled = False
     for at, word in enumerate(words[1:], start=1):
+        if settled:
+            # An operand, whatever it looks like; or an option of what is run by the program.
+            harmless = _is_operand(word) or _is_known(word, known, sheet)
+            yield Argument(at, word, Kind.OPERAND if harmless else Kind.UNKNOWN)
+            continue
         if at == 1 and sheet.bundled and not word.startswith("--"):
             yield Argument(at, word, _bundle_kind(word, known))
             continue
@@ -124,8 +132,12 @@ def _read(words: Words, sheet: Sheet) -> Iterator[Argument]:
             kind = Kind.UNKNOWN if hidden and not _NUMBER.fullmatch(word) else Kind.VALUE
             yield Argument(at, word, kind, takes == "=")
             takes = None
-        elif _is_operand(word) or word == "--":
-            yield Argument(at, word, Kind.OPERAND if word != "--" else Kind.OPTION, word == "--")
+        elif word == "--":
+            settled = True
+            yield Argument(at, word, Kind.OPTION, is_text=True)
+        elif _is_operand(word):
+            settled = sheet.ordered
+            yield Argument(at, word, Kind.OPERAND)
         elif not _is_known(word, known, sheet):
             yield Argument(at, word, Kind.UNKNOWN)
         else:
@@ -203,7 +215,7 @@ def sheet_concern(name: str, words: Words, granted: int, sheet: Sheet) -> str | 
         return f"the rule does not name what {name} is to do with `{operands[-1].word}`"
     if sheet.operands is not None and len(operands) > sheet.operands:
         return f"the last argument of {name} would be changed, not read"
-    if sheet.needs and not any(_is_given(option, words) for option in sheet.needs.split()):
+    if sheet.needs and not any(_is_given(option, arguments) for option in sheet.needs.split()):
         return f"{name} without {' or '.join(sheet.needs.split())} does more than look"
     return None
 
@@ -214,9 +226,9 @@ def _names_arguments(name: str, argument: Argument) -> bool:
     return is_file and argument.word.startswith("@") and not name.startswith("git ")
 
 
-def _is_given(option: str, words: Words) -> bool:
+def _is_given(option: str, arguments: list[Argument]) -> bool:
     """Also in a bundle of letters."""
-    if option in words or len(option) != len("-x"):
-        return option in words
-    bundles = (word for word in words[1:] if word.startswith("-") and not word.startswith("--"))
-    return any(option[1] in bundle for bundle in bundles)
+    given = [argument.word for argument in arguments if argument.kind is Kind.OPTION]
+    if option in given or len(option) != len("-x"):
+        return option in given
+    return any(option[1] in word for word in given if not word.startswith("--"))
