@@ -10,7 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from secrets import token_hex
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -31,7 +31,7 @@ class Screen:
 
     async def tmux(self, *arguments: str) -> str:
         process = await asyncio.create_subprocess_exec(
-            *("tmux", "-L", self._socket, "-f", os.devnull, *arguments),
+            *("tmux", "-S", self._socket, "-f", os.devnull, *arguments),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
@@ -141,14 +141,17 @@ async def _window(
     joey: Joey, size: tuple[int, int], env: Mapping[str, str], *program: str
 ) -> AsyncIterator[Screen]:
     columns, rows = size
-    shown = Screen(f"joey-{token_hex(6)}", Path(SNAPSHOTS or joey.home.parent / "snapshots"))
+    snapshots = Path(SNAPSHOTS or joey.home.parent / "snapshots")
     variables = {**joey.env, **env}
-    await shown.tmux(
-        *("new-session", "-d", "-s", "joey", "-x", str(columns), "-y", str(rows)),
-        *("-c", str(joey.workspace)),
-        *("env", "-i", *(f"{name}={value}" for name, value in variables.items()), *program),
-    )
-    try:
-        yield shown
-    finally:
-        await shown.tmux("kill-server")
+    # The name of a socket must be short, and tmux leaves it behind.
+    with TemporaryDirectory(prefix="joey-tmux-") as folder:
+        shown = Screen(f"{folder}/socket", snapshots)
+        await shown.tmux(
+            *("new-session", "-d", "-s", "joey", "-x", str(columns), "-y", str(rows)),
+            *("-c", str(joey.workspace)),
+            *("env", "-i", *(f"{name}={value}" for name, value in variables.items()), *program),
+        )
+        try:
+            yield shown
+        finally:
+            await shown.tmux("kill-server")
