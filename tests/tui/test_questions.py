@@ -139,6 +139,7 @@ async def test_a_question_that_was_seen_is_answered_by_a_key(
         ("y", Answer(Response.YES)),
         ("2", Answer(Response.YES, always=True)),
         ("a", Answer(Response.YES, always=True)),
+        ("3", Answer(Response.NO)),
         ("n", Answer(Response.NO)),
         ("escape", Answer(Response.NO)),
         ("enter", Answer(Response.YES)),
@@ -151,6 +152,22 @@ async def test_a_question_that_was_seen_is_answered_by_a_key(
             await pilot.pause()
             assert app.answers == [expected], key
             assert app.composer.is_empty
+
+
+async def test_no_has_the_same_number_whether_always_is_offered_or_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(panel, "GUARD", 0.0)
+    for always in (None, "git status"):
+        ask = AskOpened(ts=1, ask=AskKind.COMMAND, text="git status", always=always)
+        app = Small()
+        async with app.run_test() as pilot:
+            app.front.show(asked(ask), "")
+            await pilot.pause()
+            assert "3 no" in app.query_one(AnswerList).render().plain
+            await pilot.press("3")
+            await pilot.pause()
+            assert app.answers == [Answer(Response.NO)]
 
 
 async def test_words_over_a_result_are_sent_whole_whatever_they_begin_with(

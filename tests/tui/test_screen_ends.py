@@ -30,7 +30,7 @@ async def test_the_screen_follows_the_size_of_its_window(joey: Joey) -> None:
         await shown.keep("size-200x50")
         for columns, rows in ((60, 20), (30, 10), (80, 24), (200, 50)):
             await shown.resize(columns, rows)
-            await shown.until("Change new.txt?", "1 yes", "2 no", "─" * columns)
+            await shown.until("Change new.txt?", "1 yes", "3 no", "─" * columns)
             await shown.keep(f"size-{columns}x{rows}")
         await shown.until("word0", "word59")
         await shown.answer("y")
@@ -151,7 +151,7 @@ async def test_a_tiny_window_is_no_reason_to_fall_over(joey: Joey) -> None:
         await shown.until("Change new.txt?")
         for columns, rows in ((12, 4), (3, 2), (100, 30)):
             await shown.resize(columns, rows)
-        await shown.until("Change new.txt?", "3 no, and say what to do instead")
+        await shown.until("Change new.txt?", "4 no, and say what to do instead")
         await shown.answer("y")
         await shown.until("All done.")
 

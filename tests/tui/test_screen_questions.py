@@ -27,8 +27,8 @@ def asking() -> Turn:
 async def test_words_instead_of_yes_are_told_to_the_model_and_nothing_happens(joey: Joey) -> None:
     async with ModelServer([writing("new.txt", "x"), done()]) as server:
         async with screen(joey, *reach(server.url), "do it") as shown:
-            await shown.until("Change new.txt?", "3 no, and say what to do instead")
-            await shown.answer("3")
+            await shown.until("Change new.txt?", "4 no, and say what to do instead")
+            await shown.answer("4")
             await shown.until("what shall it do instead?")
             await shown.type("call it old.txt")
             await shown.keep("instead")
@@ -43,7 +43,7 @@ async def test_words_instead_of_yes_are_told_to_the_model_and_nothing_happens(jo
 async def test_no_is_no(joey: Joey, key: str) -> None:
     turns = [writing("new.txt", "x"), done()]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
-        await shown.until("Change new.txt?", "2 no")
+        await shown.until("Change new.txt?", "3 no")
         await shown.answer(key)
         await shown.until("All done.")
     assert not (joey.workspace / "new.txt").exists()
@@ -66,7 +66,7 @@ async def test_arrows_and_enter_choose(joey: Joey) -> None:
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
         await shown.until("› 1 yes")
         await shown.answer("Down")
-        await shown.until("› 2 no")
+        await shown.until("› 3 no")
         await shown.press("Up")
         await shown.until("› 1 yes")
         await shown.press("Enter")

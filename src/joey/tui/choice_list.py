@@ -24,6 +24,8 @@ class Line(Struct, frozen=True):
     label: str
     about: str = ""
     is_current: bool = False
+    number: int | None = None
+    """The digit that takes it, when that is not its place in the list."""
 
 
 class ChoiceList(Widget):
@@ -101,18 +103,31 @@ class ChoiceList(Widget):
         if self._lines:
             self.post_message(self.Taken(self, self.at))
 
+    def knows(self, key: str) -> bool:
+        """Whether it is a digit that takes one of the lines."""
+        return self._row_of(key) is not None
+
     def hear(self, key: str) -> bool:
         """Whether the key was one for lists."""
         if key in MOVES:
             self.move(MOVES[key])
         elif key == "enter":
             self.take()
-        elif self._numbered and key.isdecimal() and 1 <= int(key) <= len(self._lines):
-            self.at = int(key) - 1
+        elif (row := self._row_of(key)) is not None:
+            self.at = row
             self.take()
         else:
             return False
         return True
+
+    def _row_of(self, key: str) -> int | None:
+        if not self._numbered or not key.isdecimal():
+            return None
+        rows = range(len(self._lines))
+        return next((row for row in rows if self._number(row) == int(key)), None)
+
+    def _number(self, row: int) -> int:
+        return self._lines[row].number or row + 1
 
     def on_click(self, event: events.Click) -> None:
         row = self._row_at(event.get_content_offset_capture(self).y)
@@ -139,7 +154,7 @@ class ChoiceList(Widget):
         return min(widest, int(width * MOST_LABEL))
 
     def _label(self, row: int) -> str:
-        number = f"{row + 1} " if self._numbered else ""
+        number = f"{self._number(row)} " if self._numbered else ""
         current = " ✓" if self._lines[row].is_current else ""
         return f"{number}{self._lines[row].label}{current}"
 

@@ -61,7 +61,7 @@ class QuestionPanel(Widget, can_focus=True):
             yield Static(Text(question.held, "dim" if is_held else "yellow"), markup=False)
         if question.warning:
             yield Static(Text(f"! {question.warning}", "bold red"), markup=False)
-        yield AnswerList([Line(choice.label) for choice in question.choices])
+        yield AnswerList([Line(one.label, number=one.number) for one in question.choices])
         yield Input(
             placeholder="what shall it do instead? (Enter sends, Esc goes back)", compact=True
         )
@@ -95,7 +95,7 @@ class QuestionPanel(Widget, can_focus=True):
         return (
             event.key in ("escape", "enter", "up", "down")
             or self._meant_by(event.character) is not None
-            or (event.key.isdecimal() and 1 <= int(event.key) <= len(self.question.choices))
+            or self.query_one(ChoiceList).knows(event.key)
         )
 
     def on_key(self, event: events.Key) -> None:

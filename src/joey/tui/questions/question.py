@@ -26,6 +26,8 @@ class Choice(Struct, frozen=True):
     """None: the person says it in words."""
     keys: str = ""
     """Letters that choose it, beside its number."""
+    number: int | None = None
+    """Where it is always the same, whatever else may be answered; else its place."""
     on_escape: bool = False
 
 
@@ -80,12 +82,12 @@ def question_from(ask: AskOpened) -> Question:
 
 
 def _approval(ask: AskOpened) -> Question:
-    choices = [Choice("yes", YES, "y")]
+    choices = [Choice("yes", YES, "y", number=1)]
     if ask.always:
         rule = one_line(ask.always, LONGEST)
-        choices.append(Choice(f"always: {rule}", Answer(Response.YES, always=True), "a"))
-    choices.append(Choice("no", NO, "n", on_escape=True))
-    choices.append(Choice("no, and say what to do instead", None))
+        choices.append(Choice(f"always: {rule}", Answer(Response.YES, always=True), "a", 2))
+    choices.append(Choice("no", NO, "n", number=3, on_escape=True))
+    choices.append(Choice("no, and say what to do instead", None, number=4))
     is_command = ask.ask is AskKind.COMMAND
     reason = why_asked(sanitise(ask.reason or ""), ask.text if is_command else "")
     held = "" if ask.sandbox is None else held_by(ask.sandbox)
