@@ -13,7 +13,7 @@ _LINKED = r"://|^git[+@]|^file:|^@"
 _NPM = (
     "-s -w: -q --silent --quiet --if-present --workspace: --workspaces --json --depth= --all"
     " --long --version -v -D --save-dev --no-audit --no-fund --dry-run --watch --coverage --ci"
-    " --runInBand --verbose"
+    " --runInBand --verbose -t="
 )
 _PYTEST = (
     "-q -v -vv -vvv -x -s -l -k= -m= -n= -r= --tb= --maxfail= --lf --ff --last-failed"

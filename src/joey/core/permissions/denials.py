@@ -10,6 +10,12 @@ import re
 
 from msgspec import Struct
 
+from joey.core.permissions.concealment import (
+    code_doubt,
+    git_doubt,
+    made_and_run,
+    rebinding_doubt,
+)
 from joey.core.permissions.decisions import Ask, Deny
 from joey.core.permissions.programs import (
     carries_out_input,
@@ -25,6 +31,7 @@ from joey.core.permissions.shell import (
     fed_commands,
     parts,
     possible_commands,
+    unquoted,
     without_redirections,
     word_set,
 )
@@ -68,14 +75,14 @@ class Denials(Struct, frozen=True):
                 if isinstance(found, Deny):
                     return found
                 doubt = doubt or found
-        return doubt or self._of_prepared(commands)
+        return doubt or self._of_prepared(commands) or self._of_hidden(line, commands)
 
     def _of_prepared(self, commands: tuple[Words, ...]) -> Ask | None:
         """What one command only prints, another one may keep, and a third one run."""
         if not any(_runs_something(words) for words in commands):
             return None
         for words in commands:
-            said = parts(words)
+            said = parts(unquoted(words))
             for rule in self.refusing:
                 if rule.parts and _has_in_order(said, rule.parts):
                     shown = " ".join(words)
@@ -97,16 +104,30 @@ class Denials(Struct, frozen=True):
                 return found
         mentioned = {part for words in commands for part in parts(words)}
         for rule in self.refusing:
-            if mentioned.intersection(rule.parts[:1]):
+            if mentioned.intersection((*rule.parts[:1], "-".join(rule.parts))):
                 return Ask(f"the line mentions what rule `{rule.text}` denies and cannot be judged")
         if any(_hides_program(words) for words in commands):
             return Ask("what the line runs is known only when it runs")
-        return _fed_doubt(line)
+        return _fed_doubt(line) or self._of_hidden(line, commands)
+
+    def _of_hidden(self, line: str, commands: tuple[Words, ...]) -> Ask | None:
+        """About what the line brings along, and does not name."""
+        programs = tuple(words for each in commands if (words := _program(each)))
+        bare = tuple(_program(each) for each in possible_commands(without_redirections(line)))
+        if (made := made_and_run(line, tuple(filter(None, bare)))) is not None:
+            return Ask(f"what is in `{made}` is known only when it runs")
+        reason = rebinding_doubt(commands)
+        about_git = any(
+            rule.words[:1] == ("git",) and len(rule.words) > 1 for rule in self.refusing
+        )
+        for words in programs:
+            reason = reason or code_doubt(words) or (git_doubt(words) if about_git else None)
+        return None if reason is None else Ask(reason)
 
     def _of_command(self, words: Words) -> Deny | Ask | None:
         """About one command, by all rules; a refusal counts more than a doubt."""
         compared = named(words)
-        rest = parts(compared[1:])
+        rest = parts(unquoted(compared[1:]))
         started = _started(compared)
         allowed = rank(words, self.allowing)
         doubt: Ask | None = None
@@ -143,7 +164,7 @@ def _mention(words: Words, compared: Words, rule: Rule) -> Ask | None:
 
 def _is_meant(words: Words, denied: Words) -> bool:
     """Whether the command begins with the rule's words; options may stand between them."""
-    if starts_with(words, denied):
+    if starts_with(words, denied) or words[:1] == ("-".join(denied),):
         return True
     if len(denied) < 2 or words[:1] != denied[:1]:
         return False
@@ -198,9 +219,14 @@ def _fed_doubt(line: str) -> Ask | None:
 def _hides_program(words: Words) -> bool:
     """Would the shell compute the name of what it runs?"""
     program = _program(words)
-    if not program or program_name(program[0]) not in RUNNERS:
-        program = program[:1]
-    return any(_SPELLED_LATER.search(word) for word in program)
+    if not program or program[0] == "[":
+        return False
+    name = program_name(program[0])
+    if name in RUNNERS:
+        return any(_SPELLED_LATER.search(word) for word in program)
+    starters = _STARTERS.get(name, frozenset())
+    started = (program[at:] for at, word in enumerate(program) if program[at - 1] in starters)
+    return _SPELLED_LATER.search(program[0]) is not None or any(map(_hides_program, started))
 
 
 def _program(words: Words) -> Words:
@@ -212,12 +238,13 @@ def _program(words: Words) -> Words:
 
 
 def _has_run(words: Words, wanted: Words) -> bool:
-    return any(words[at : at + len(wanted)] == wanted for at in range(len(words)))
+    found = any(words[at : at + len(wanted)] == wanted for at in range(len(words)))
+    return found or "-".join(wanted) in words
 
 
 def _has_in_order(words: Words, wanted: Words) -> bool:
     rest = iter(words)
-    return all(word in rest for word in wanted)
+    return "-".join(wanted) in words or all(word in rest for word in wanted)
 
 
 def _deny(rule: Rule, words: Words) -> Deny:

@@ -45,7 +45,7 @@ _LOOKING_MORE = (
     " --ignore-space-at-eol --indent-heuristic --no-abbrev --no-abbrev-commit --no-indent-heuristic"
     " --no-prefix --no-standard-notes --no-walk --parents --remotes --right-only --left-only"
     " --show-notes --simplify-by-decoration --source --stat-count# --stat-width# --submodule"
-    " --text --walk-reflogs -R -g"
+    " --text --walk-reflogs -R -g -uno -uall -unormal"
 )
 """Of those that only look."""
 _MORE: dict[str, str] = {

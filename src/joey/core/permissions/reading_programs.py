@@ -19,7 +19,8 @@ _SEARCH = (
 _COUNTED = "-n# -c# -q -v -z --lines# --bytes# --quiet --silent --verbose --zero-terminated"
 _SUMS = "-b -t -z -w --binary --text --tag --zero --quiet --status"
 _CHANGING_METHOD = (
-    r"^(-\w*X|--request=)(?!(GET|HEAD|OPTIONS)$)\w|^(?!(GET|HEAD|OPTIONS|localhost)$)[A-Za-z_-]+$"
+    r"^(-\w*X|--request=)(?!(GET|HEAD|OPTIONS)$)\w"
+    r"|^(?!(GET|HEAD|OPTIONS|localhost)$)[A-Za-z][\w-]*$"
 )
 """Attached, or a word of its own: any name that a server may know as a method."""
 _FLOW = "-4 -6 -n -u -v -w= -z"

@@ -45,8 +45,18 @@ def _refusing_rules(texts: tuple[str, ...]) -> Rules:
 def longest(words: Words, allowing: Rules) -> Rule | None:
     first = words[0]
     same = [rule for rule in allowing if rule.words[0] == first]
-    fitting = (rule for rule in same if starts_with(words, rule.words))
+    shown = _without_pager(words)
+    fitting = (
+        rule
+        for rule in same
+        if starts_with(words, rule.words) or (shown and starts_with(shown, rule.words))
+    )
     return max(fitting, key=lambda rule: len(rule.words), default=None)
+
+
+def _without_pager(words: Words) -> Words:
+    """`git --no-pager log` as `git log`, which it is where no person looks; else nothing."""
+    return ("git", *words[2:]) if words[:2] == ("git", "--no-pager") else ()
 
 
 def rank(words: Words, allowing: Rules) -> int:

@@ -122,6 +122,11 @@ def possible_commands(line: str) -> tuple[Words, ...]:
     )
 
 
+def unquoted(words: Words) -> Words:
+    """As another shell would read what is quoted within a word."""
+    return tuple(_QUOTING.sub("", word) for word in words)
+
+
 def parts(words: Words) -> Words:
     """Everything in the words that might itself be a word to another program, in lower case."""
     return tuple(without_ending(part.casefold()) for word in words for part in _PART.findall(word))
