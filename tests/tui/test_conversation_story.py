@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 from joey.client.family import family
 from joey.client.session import Session
 from joey.core.asks import Answer, AskKind, Response
-from joey.core.events import AskOpened, Countdown, Event, RowGrew, RowOpened, TaskAborted, UserSaid
+from joey.core.events import (
+    AskOpened,
+    Countdown,
+    Event,
+    RowGrew,
+    RowOpened,
+    TaskAborted,
+    TaskFailed,
+    UserSaid,
+)
 from joey.core.history.rows import Row
 from joey.core.settings import Settings
 from joey.display.sanitise import sanitise
@@ -238,3 +247,13 @@ def test_rows_that_others_wrote_are_drawn_whatever_is_in_them(
 ) -> None:
     for line in picture(from_rows(rows), whole=whole, width=width):
         assert sanitise(line) == line
+
+
+def test_a_request_that_failed_for_good_is_told_once() -> None:
+    story, teller = Story(), cast(Session, Past(id="t"))
+    story.begin(teller)
+    story.hear(teller, AskOpened(ts=1, ask=AskKind.API_REQ_FAILED, text="no such model"))
+    story.hear(teller, TaskFailed(ts=2, code="provider:not_found", message="no such model"))
+    assert "\n".join(picture(story)).count("no such model") == 1
+    story.hear(teller, TaskFailed(ts=3, code="time", message="the time is up"))
+    assert "the time is up" in "\n".join(picture(story))

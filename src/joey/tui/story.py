@@ -136,7 +136,8 @@ class Story:
                     self.add(note("interrupted"))
             case TaskFailed(message=message):
                 self._drop_unfinished(voice)
-                self._append_of(who, error(message))
+                if message != voice.trouble:
+                    self._append_of(who, error(message))
             case Said(say="subtask_result", task_id=str(child_id)) if child_id in self._voices:
                 return  # its own words say it
             case _:
@@ -167,6 +168,9 @@ class Story:
                 voice.was_interrupted = '"user_cancelled"' in (row.text or "")
             case "user_feedback" | "resume_task":
                 self._tell_interruption(who, voice)
+                self._show(who, row, block_of(row))
+            case "api_req_failed":
+                voice.trouble = row.text or ""
                 self._show(who, row, block_of(row))
             case _:
                 self._show(who, row, block_of(row))

@@ -29,6 +29,8 @@ class Voice:
         """Rows that began to stream and have shown nothing yet: what they are."""
         self.was_interrupted = False
         """The last request was stopped, and that is still to be told."""
+        self.trouble = ""
+        """Why a request failed last, as it was told already."""
         self._call: Call | None = None
         self._outputs: dict[int, Call] = {}
         """Whose output a row shows."""
