@@ -100,6 +100,8 @@ _LISTING: dict[str, frozenset[str]] = {
 }
 """Subcommands that look when they are not told to do something; and what they may be told."""
 _GETS = word_set("--get --get-all --get-regexp --list -l")
+_RUNNING = {"bisect": "^(run|view|visualize)$", "submodule": "^foreach$", "hook": "^run$"}
+"""What a rule for the subcommand does not say: which program is run."""
 _TRANSPORTING = word_set("clone fetch pull push remote submodule")
 _ADDRESS = r"^(?!https://)[^/]*:|^[./]"
 _PUSHED_ELSEWHERE = r":|^[./]"
@@ -168,15 +170,18 @@ def _looking_concern(name: str, rest: Words) -> str | None:
 
 @cache
 def git_sheet(name: str) -> Sheet:
-    refused = ""
+    refused = _RUNNING.get(name, "")
     if name in _TRANSPORTING:
-        refused = _ADDRESS if name == "clone" else _PUSHED_ELSEWHERE
+        transport = _ADDRESS if name == "clone" else _PUSHED_ELSEWHERE
+        refused = f"{transport}|{refused}" if refused else transport
     options = f"{_OPTIONS} {_MORE.get(name, '')}"
     if name in LOOKING:
         options += _LOOKING_MORE
         refused = _SIGNATURE
     if name == "config":
         options = _MORE[name]
+    if name == "clone":
+        options = options.replace(" -u ", " ")  # the program to run at the other end
     for flag in _FLAGS.get(name, ()):
         options = re.sub(rf"(?<!\S){flag}[=#](?!\S)", flag, options)
     if name in ("annotate", "blame"):
