@@ -151,13 +151,27 @@ def test_the_only_profile_is_the_active_one(tmp_path: Path) -> None:
     assert load_profiles(tmp_path).active == "work"
 
 
+def test_the_only_profile_is_used_although_another_is_named_as_active(tmp_path: Path) -> None:
+    write(tmp_path, {"active": "gone", "profiles": {"work": {}}})
+    profiles = load_profiles(tmp_path)
+    assert profiles.active == "work"
+    assert "no profile 'gone'" in profiles.remark
+    assert "joey profiles use work" in profiles.remark
+
+
+def test_of_several_none_is_used_when_the_active_one_does_not_exist(tmp_path: Path) -> None:
+    write(tmp_path, {"active": "default", "profiles": {"a": {}, "b": {}}})
+    profiles = load_profiles(tmp_path)
+    assert profiles.active not in profiles.profiles
+    assert "joey profiles use NAME: a, b" in profiles.remark
+
+
 @pytest.mark.requirement("config:damaged")
 @pytest.mark.parametrize(
     ("value", "words"),
     [
         ({"profiles": []}, "`profiles` must be an object"),
         ({"profiles": {"p": SECRET}}, r"`profiles.p` must be an object"),
-        ({"active": "x", "profiles": {"a": {}, "b": {}}}, "`active` must be the name"),
         ({"active": 5, "profiles": {"a": {}}}, "`active` must be the name"),
         ({"profiles": {"p": {"apiKey": [SECRET]}}}, "`profiles.p.apiKey`: Expected `str"),
         ({"profiles": {"p": {"protocol": SECRET}}}, "`profiles.p.protocol`: This value"),

@@ -73,6 +73,84 @@ async def test_profiles_are_made_changed_used_and_removed(joey: Joey) -> None:
     assert document(joey)["active"] == "two"
 
 
+def damage(joey: Joey, *names: str) -> None:
+    """As an earlier joey left it: the active one does not exist."""
+    joey.home.mkdir(exist_ok=True)
+    profiles = {name: {"provider": "ollama", "model": "m"} for name in names}
+    given = {"active": "default", "profiles": profiles}
+    (joey.home / "profiles.json").write_text(json.dumps(given))
+
+
+async def test_the_first_profile_after_the_last_was_removed_is_the_active_one(joey: Joey) -> None:
+    await joey.run("profiles", "add", "a", "--provider", "ollama", "-m", "x", "--use")
+    removed = await joey.run("profiles", "remove", "a", "-y")
+    assert "there is none left" in removed.err
+    assert document(joey) == {"profiles": {}}
+    added = await joey.run("profiles", "add", "b", "--provider", "ollama", "-m", "y")
+    assert "is made and used from now on" in added.err
+    assert document(joey)["active"] == "b"
+
+
+async def test_adding_a_profile_does_not_change_which_one_is_used(joey: Joey) -> None:
+    joey.home.mkdir()
+    (joey.home / "profiles.json").write_text('{"profiles": {"a": {"provider": "ollama"}}}')
+    await joey.run("profiles", "add", "b", "--provider", "ollama", "-m", "y")
+    assert document(joey)["active"] == "a"
+
+
+async def test_a_key_is_kept_where_the_active_profile_does_not_exist(joey: Joey) -> None:
+    damage(joey)
+    words = ("profiles", "add", "work", "--provider", "anthropic", "--key")
+    added = await joey.run(*words, stdin=KEY.encode())
+    assert added.code == 0, added.err
+    assert document(joey) == {
+        "active": "work",
+        "profiles": {"work": {"provider": "anthropic", "apiKey": KEY}},
+    }
+
+
+async def test_the_only_profile_is_used_and_settled_when_another_is_added(joey: Joey) -> None:
+    damage(joey, "b")
+    listed = await joey.run("profiles", "list")
+    assert listed.code == 0
+    assert "has no profile 'default'" in listed.err
+    assert (await joey.run("profiles", "add", "c", "--provider", "ollama")).code == 0
+    assert document(joey)["active"] == "b"
+
+
+async def test_of_several_the_person_is_told_how_to_choose(joey: Joey) -> None:
+    damage(joey, "a", "b")
+    refused = await joey.run("-p", "hi")
+    assert refused.code == 78
+    assert (
+        "none of the profiles is the active one. Choose one with joey profiles use" in refused.err
+    )
+    assert (await joey.run("profiles", "use", "b")).code == 0
+    assert document(joey)["active"] == "b"
+    damage(joey, "a", "b")
+    assert (await joey.run("profiles", "remove", "b", "-y")).code == 0
+    assert document(joey)["active"] == "a"
+
+
+async def test_the_doctor_settles_which_profile_is_used(joey: Joey) -> None:
+    damage(joey, "a", "b")
+    looked = await joey.run("doctor", "--offline", "--fix")
+    assert "joey profiles use NAME: a, b" in looked.out
+    assert document(joey)["active"] == "default"
+    damage(joey, "a")
+    assert "joey doctor --fix" in (await joey.run("doctor", "--offline")).out
+    assert "fixed: a is the active profile" in (await joey.run("doctor", "--offline", "--fix")).out
+    assert document(joey)["active"] == "a"
+
+
+async def test_what_cannot_be_added_is_told_before_a_key_is_asked_for(joey: Joey) -> None:
+    damage(joey, "a")
+    async with terminal(joey, "profiles", "add", "a", "--provider", "openai") as screen:
+        await screen.until("exists already")
+        assert await screen.ended() == 2
+        assert "Key for" not in screen.raw
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

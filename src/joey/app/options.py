@@ -137,8 +137,13 @@ def _as_before(
 
 
 def remarks_on_settings(env: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """What of the settings is not used because it is not known."""
-    return unknown_settings(joey_home(os.environ if env is None else env))
+    """What of the settings is not used because it is not known, or does not exist."""
+    home = joey_home(os.environ if env is None else env)
+    try:
+        about_profiles = load_profiles(home).remark
+    except ConfigError:
+        about_profiles = ""  # whoever chooses a model hears what is wrong with the file
+    return (*filter(None, (about_profiles,)), *unknown_settings(home))
 
 
 def _settings(home: Path, *, unattended: bool) -> Settings:

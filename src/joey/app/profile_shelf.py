@@ -52,6 +52,20 @@ class ProfileShelf:
         """Raises ConfigError."""
         return self._preferences.profiles().active
 
+    @property
+    def remark(self) -> str:
+        """What is wrong with the choice of the active one, and what to do. Raises ConfigError."""
+        return self._preferences.profiles().remark
+
+    def settle(self) -> str | None:
+        """Write down which profile is used, where the file names one that does not exist; its
+        name, or None when it has to be chosen by the person. Raises ConfigError."""
+        known = self._preferences.profiles()
+        if known.missing is None or known.active not in known.profiles:
+            return None
+        self._preferences.activate_profile(known.active)
+        return known.active
+
     def profiles(self) -> dict[str, Profile]:
         """Without their keys. Raises ConfigError."""
         known = self._preferences.profiles().profiles
@@ -96,11 +110,18 @@ class ProfileShelf:
         Raises:
             ConfigError: there is one of this name, or it could not be used.
         """
-        if not name.strip() or not name.isprintable():
-            raise ConfigError(f"{name!r} cannot be the name of a profile.")
+        self.check_new(name, provider)
         given = {"provider": find_kind(provider).name, **values}
         given = {key: value for key, value in given.items() if value}
         self._preferences.save_profile(name, given, activate=False, exists=False)
+
+    def check_new(self, name: str, provider: str) -> None:
+        """Raises ConfigError for what could not be added, before anybody is asked for a key."""
+        if not name.strip() or not name.isprintable():
+            raise ConfigError(f"{name!r} cannot be the name of a profile.")
+        if name in self._preferences.profiles().profiles:
+            raise ConfigError(f"The profile '{name}' exists already.")
+        find_kind(provider)
 
     def set(self, name: str, key: str, words: Sequence[str]) -> Any:
         """Raises ConfigError; a key of a service is set by `set_key` alone."""

@@ -44,6 +44,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("MCP servers", probes_home.probe_servers),
     Probe("Hooks", probes_home.probe_hooks),
     Probe("This folder", probes_home.probe_trust),
+    Probe("Profiles", probes_model.probe_profiles, probes_model.settle_profiles),
     Probe("Keys", probes_model.probe_keys),
     Probe("Local models", probes_model.probe_local_servers, asks_around=True),
     Probe("Model", probes_model.probe_model),

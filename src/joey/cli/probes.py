@@ -24,6 +24,7 @@ OLDEST_PYTHON = (3, 11)
 OLDEST_GIT = (2, 17)
 """Older ones have no `worktree remove`."""
 A_DAY = 86_400
+FIX = "joey doctor --fix sets this right."
 _HERE = Path(__file__).parent.parent
 _INSTALL = "Install {0}: apt install {0}, dnf install {0}, brew install {0}."
 

@@ -12,13 +12,12 @@ from joey.app import check_up, joey_home
 from joey.app.hooks import hooks_here
 from joey.app.personal_settings import PersonalSettings
 from joey.app.servers import problems_of_servers
-from joey.cli.probes import Finding, Status
+from joey.cli.probes import FIX, Finding, Status
 from joey.display.sanitise import one_line
 from joey.errors import ConfigError, UserError
 
 ENOUGH_DISK = 1024**3
 LITTLE_DISK = 100 * 1024**2
-_FIX = "joey doctor --fix sets this right."
 _MOST = 5
 """Things that are named; the rest is counted."""
 
@@ -55,7 +54,7 @@ def probe_privacy() -> Finding:
     listed = _listed([f"{each.path} {each.why}" for each in found])
     foreign = any(each.mode is None for each in found)
     advice = "What belongs to another user: chown it, or choose another JOEY_HOME." * foreign
-    fixable = _FIX * any(each.mode is not None for each in found)
+    fixable = FIX * any(each.mode is not None for each in found)
     return Finding("Privacy", Status.WARN, listed, " ".join(filter(None, (advice, fixable))))
 
 
@@ -74,7 +73,7 @@ def probe_tasks() -> Finding:
         advice = "Such tasks cannot go on, or lost a part: joey tasks delete ID, or keep them."
         return Finding("Tasks", Status.WARN, f"{count}; {_listed(troubles + untidy)}", advice)
     if untidy:
-        return Finding("Tasks", Status.WARN, f"{count}; {_listed(untidy)}", _FIX)
+        return Finding("Tasks", Status.WARN, f"{count}; {_listed(untidy)}", FIX)
     return Finding("Tasks", Status.OK, count)
 
 
@@ -98,7 +97,7 @@ def probe_index() -> Finding:
     trouble = check_up.index_trouble(_home())
     if not trouble:
         return Finding("Index of tasks", Status.OK, "well")
-    return Finding("Index of tasks", Status.WARN, f"damaged: {trouble}", f"It is a copy. {_FIX}")
+    return Finding("Index of tasks", Status.WARN, f"damaged: {trouble}", f"It is a copy. {FIX}")
 
 
 def renew_index() -> Iterator[str]:

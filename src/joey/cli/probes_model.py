@@ -6,13 +6,15 @@ import asyncio
 import os
 import shlex
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from joey.app.check_up import keys_here
 from joey.app.local_servers import PLACES, LocalServer, find_local_servers
 from joey.app.model_list import ask_for_models
 from joey.app.options import make_options
-from joey.cli.probes import Finding, Status
+from joey.app.profile_shelf import ProfileShelf
+from joey.cli.probes import FIX, Finding, Status
 from joey.core.secrets import without_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError, UserError
@@ -37,6 +39,24 @@ def probe_keys() -> Finding:
         advice = f"Set it again, as the provider shows it: {'; '.join(wrong)}."
         return Finding("Keys", Status.WARN, listed, advice)
     return Finding("Keys", Status.OK, listed)
+
+
+def probe_profiles() -> Finding:
+    shelf = ProfileShelf()
+    try:
+        known, remark = shelf.profiles(), shelf.remark
+    except ConfigError as error:
+        return Finding("Profiles", Status.FAIL, "they cannot be read", str(error))
+    if remark:
+        advice = FIX if shelf.active in known else f"joey profiles use NAME: {', '.join(known)}."
+        return Finding("Profiles", Status.WARN, remark, advice)
+    active = f" ({shelf.active} is the active one)" * (shelf.active in known)
+    return Finding("Profiles", Status.OK, f"{', '.join(known) or 'none'}{active}")
+
+
+def settle_profiles() -> Iterator[str]:
+    if settled := ProfileShelf().settle():
+        yield f"{settled} is the active profile"
 
 
 def probe_local_servers() -> Finding:

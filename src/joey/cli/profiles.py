@@ -54,6 +54,8 @@ def _run(shelf: ProfileShelf, arguments: Namespace) -> ExitCode:
 
 def _list(shelf: ProfileShelf, *, as_json: bool) -> None:
     profiles, active = shelf.profiles(), shelf.active
+    if shelf.remark:
+        _tell(shelf.remark)
     if as_json:
         told = [
             {"name": name, "active": name == active, "provider": each.provider}
@@ -95,6 +97,7 @@ def _show(shelf: ProfileShelf, name: str | None, *, as_json: bool) -> None:
 
 
 def _add(shelf: ProfileShelf, arguments: Namespace) -> None:
+    shelf.check_new(arguments.name, arguments.provider)
     wanted = arguments.key or (
         not arguments.no_key
         and arguments.base_url is None
@@ -113,6 +116,8 @@ def _add(shelf: ProfileShelf, arguments: Namespace) -> None:
         shelf.use(arguments.name)
     used = " and used from now on" if shelf.active == arguments.name else ""
     _tell(f"the profile {arguments.name} is made{used}")
+    if shelf.remark:
+        _tell(shelf.remark)
     if key is None and shelf.needs_key(arguments.provider) and arguments.base_url is None:
         _tell(f"it has no key yet: joey profiles set {arguments.name} apiKey")
 
@@ -140,8 +145,15 @@ def _remove(shelf: ProfileShelf, arguments: Namespace) -> ExitCode:
             _tell("nothing was removed")
             return ExitCode.DONE
     shelf.remove(arguments.name)
-    _tell(f"the profile {arguments.name} is removed; {shelf.active} is the active one")
+    _tell(f"the profile {arguments.name} is removed; {_left(shelf)}")
     return ExitCode.DONE
+
+
+def _left(shelf: ProfileShelf) -> str:
+    left = shelf.profiles()
+    if not left:
+        return "there is none left"
+    return f"{shelf.active} is the active one" if shelf.active in left else shelf.remark
 
 
 def _read_key(whose: str) -> str:

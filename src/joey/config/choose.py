@@ -100,6 +100,8 @@ def _start(
     kind = _found_in(env, kinds)
     if kind is not None:
         return Profile(provider=kind.name)
+    if profiles.profiles:
+        raise ConfigError(f"None of the profiles is the active one. {profiles.choice}")
     raise NoModelError(_nothing_found(kinds))
 
 

@@ -103,9 +103,12 @@ class Preferences:
                 raise ConfigError(f"The profile '{name}' {wrong}.")
             entry = _merged(known or {}, values)
             read_profile(self._profiles_file, group, name, entry)
-            document[group] = {**document[group], name: entry}
-            if activate or active not in document:
+            standing = self.profiles().active
+            if activate or not document[group]:
                 document[active] = name
+            elif standing in document[group]:
+                document[active] = standing
+            document[group] = {**document[group], name: entry}
             write_document(self._profiles_file, document)
 
     def activate_profile(self, name: str) -> None:
@@ -120,8 +123,10 @@ class Preferences:
             document, group, active = self._profile_document()
             left = {other: entry for other, entry in document[group].items() if other != name}
             document[group] = left
-            if document.get(active) == name:
-                document[active] = next(iter(left), DEFAULT_PROFILE)
+            if not left:
+                document.pop(active, None)
+            elif self.profiles().active == name or len(left) == 1:
+                document[active] = next(iter(left))
             write_document(self._profiles_file, document)
 
     def _profile_document(self) -> tuple[dict[str, Any], str, str]:

@@ -27,6 +27,23 @@ _log = logging.getLogger(__name__)
 class Profiles(Struct, frozen=True):
     active: str = "default"
     profiles: dict[str, Profile] = {}
+    missing: str | None = None
+    """Whom the file names as the active one although it does not exist."""
+
+    @property
+    def remark(self) -> str:
+        """What to do about `missing`; empty without."""
+        if self.missing is None:
+            return ""
+        said = f"{PROFILES} has no profile {self.missing!r}, which it names as the active one"
+        if self.active in self.profiles:
+            return f"{said}; {self.active} is used (joey profiles use {self.active} settles it)."
+        return f"{said}. {self.choice}"
+
+    @property
+    def choice(self) -> str:
+        """How to say which of several is meant."""
+        return f"Choose one with joey profiles use NAME: {', '.join(self.profiles)}."
 
 
 class _RooKeys(Struct, frozen=True):
@@ -81,11 +98,16 @@ def load_profiles(home: Path) -> Profiles:
         raise ConfigError(f"{path}: `{group}` must be an object of profiles by name.")
     only = next(iter(named)) if len(named) == 1 else "default"
     active = document.get("active", document.get("currentApiConfigName", only))
-    if not isinstance(active, str) or (named and active not in named and active != only):
+    if not isinstance(active, str):
         raise ConfigError(f"{path}: `active` must be the name of one of the profiles.")
-    return Profiles(
-        active, {name: read_profile(path, group, name, given) for name, given in named.items()}
-    )
+    profiles = {name: read_profile(path, group, name, given) for name, given in named.items()}
+    if not profiles or active in profiles or not _names_one(document):
+        return Profiles(active, profiles)
+    return Profiles(only if len(profiles) == 1 else active, profiles, missing=active)
+
+
+def _names_one(document: dict[str, Any]) -> bool:
+    return "active" in document or "currentApiConfigName" in document
 
 
 def read_profile(path: Path, group: str, name: str, given: Any) -> Profile:
