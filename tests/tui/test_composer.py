@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import random
+
 import pytest
 
 from joey.tui.composer import Composer
+from joey.tui.text_entry import CHANGING, MOVING, SELECTING
 from tests.tui.composing import writing
 
 
@@ -71,6 +75,9 @@ EMACS = [
     (["ctrl+a", "ctrl+d"], "ne two three"),
     (["ctrl+a", "ctrl+f", "X"], "oXne two three"),
     (["ctrl+w", "ctrl+underscore"], "one two three"),
+    (["ctrl+k", "X"], "one two threeX"),
+    (["ctrl+u", "ctrl+k", "ctrl+u", "ctrl+w", "alt+d", "X"], "X"),
+    (["ctrl+j", "ctrl+a", "ctrl+u", "ctrl+k"], "one two three"),
 ]
 
 
@@ -80,6 +87,30 @@ async def test_keys_of_readline(keys: list[str], text: str) -> None:
         await person.write("one two three")
         await person.press(*keys)
         assert person.text == text
+
+
+KEYS = sorted({*MOVING, *SELECTING, *CHANGING})
+OTHERS = ["up", "down", "tab", "enter", "escape", "ctrl+r", "ctrl+p", "ctrl+n", "ctrl+d", "ctrl+x"]
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("JOEY_KEY_RUNS", "2"))))
+async def test_no_keys_in_any_order_end_the_composer(seed: int) -> None:
+    chance = random.Random(seed)
+    async with writing() as person:
+        for _ in range(40):
+            keys = chance.choices([*KEYS, *OTHERS, *"ab @/?![日"], k=8)
+            if chance.random() < 0.1:
+                await person.paste("line\n" * chance.choice((1, 3, 40)))
+            await person.press(*keys)
+        await person.press("escape", "escape", "ctrl+c", "Z")
+        assert "Z" in person.text
+
+
+async def test_undoing_more_lines_than_are_shown() -> None:
+    async with writing(size=(40, 12)) as person:
+        await person.paste("line\n" * 8)
+        await person.press("ctrl+underscore", "X")
+        assert person.text == "X"
 
 
 async def test_ctrl_d_leaves_only_when_nothing_is_written() -> None:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from rich.style import Style
 from rich.text import Text
 from textual import events
+from textual.geometry import Offset
 from textual.widgets import TextArea
 from textual.widgets.text_area import DocumentNavigator, EditResult, Location, Selection
 
@@ -211,6 +212,12 @@ class TextEntry(TextArea, inherit_bindings=False):
             text.stylize(Style(reverse=True), place, place + 1)
         return text
 
+    def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
+        # An undo changes the text first: the cursor may still be where no line is any more.
+        if self.cursor_location[0] >= self.document.line_count:
+            return Offset()
+        return super().scroll_cursor_visible(center, animate)
+
     # Keys
 
     async def on_key(self, event: events.Key) -> None:
@@ -245,8 +252,9 @@ class TextEntry(TextArea, inherit_bindings=False):
 
     def action_kill_to_end(self) -> None:
         row, column = self.cursor_location
-        at_end = column == len(self.document[row])
-        self._kill((row + 1, 0) if at_end else (row, len(self.document[row])))
+        end = len(self.document[row])
+        joins = column == end and row + 1 < self.document.line_count
+        self._kill((row + 1, 0) if joins else (row, end))
 
     def action_kill_to_start(self) -> None:
         row, column = self.cursor_location
