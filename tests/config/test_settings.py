@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,12 @@ def test_a_file_that_is_no_text_or_no_file_is_an_error(tmp_path: Path) -> None:
     path.unlink()
     path.mkdir()
     with pytest.raises(ConfigError, match="cannot be read"):
+        load_settings(tmp_path)
+
+
+def test_nobody_waits_for_a_pipe_in_place_of_the_settings(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "settings.json")
+    with pytest.raises(ConfigError, match="pipe"):
         load_settings(tmp_path)
 
 

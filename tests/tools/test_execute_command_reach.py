@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,13 @@ async def test_more_words_than_can_be_looked_up_are_for_a_person(tmp_path: Path)
     workspace(tmp_path)
     command = "cat " + " ".join(f"{number:x}" for number in range(4_000)) + " link.txt"
     assert isinstance(await judged(tmp_path, command, rules(*ALLOWED)), Ask)
+
+
+async def test_a_word_of_more_steps_than_can_be_gone_is_for_a_person(tmp_path: Path) -> None:
+    workspace(tmp_path)
+    command = "cat " + "./a," * 4_000
+    async with asyncio.timeout(10):
+        assert isinstance(await judged(tmp_path, command, rules(*ALLOWED)), Ask)
 
 
 @pytest.mark.parametrize(

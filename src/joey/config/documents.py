@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import re
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -32,7 +33,12 @@ def read_document(path: Path) -> dict[str, Any] | None:
         ConfigError: it cannot be read or is not a JSON object; the text names file and line.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        # Whoever waits for a pipe may wait forever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, encoding="utf-8-sig") as file:
+            if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+                raise ConfigError(f"{path} cannot be read: it is a pipe, not a file.")
+            text = file.read()
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:

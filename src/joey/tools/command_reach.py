@@ -34,6 +34,7 @@ _TAKES_TREES = word_set("cp mv rsync")
 _CHANGES_TREES = word_set("chgrp chmod chown rm")
 _NOWHERE = Path("/dev/null")
 _MOST_LOOKUPS = 4_000
+"""Of names in folders: a path of many steps is as much work as many paths."""
 _LONGEST = 131_072
 """Characters; no system runs a longer line."""
 _MOST_CLAIMS = 20
@@ -73,7 +74,7 @@ async def hidden_reads(command: str, cwd: Path, lookups: Lookups) -> list[Claim]
         name = program_name(program)
         if name not in _READERS and name not in MOVERS:
             continue
-        count += len(words) * len(folders)
+        count += sum(map(_steps, words)) * len(folders)
         if count > _MOST_LOOKUPS:
             return [Claim(Access.READ)]
         for folder, word in [(folder, word) for folder in folders for word in words]:
@@ -180,7 +181,7 @@ class _Reach:
     def _candidates(self, word: str) -> Iterator[tuple[Path, str]]:
         """What the word may name, seen from each folder; when there is too much, nothing."""
         names = dict.fromkeys(_names(word))
-        self._count += len(names) * len(self._folders)
+        self._count += sum(map(_steps, names)) * len(self._folders)
         if self._count > _MOST_LOOKUPS:
             self.claims[Access.READ, None] = Claim(Access.READ)
             return
@@ -203,6 +204,10 @@ async def _is_readable(place: Place, files: Files) -> bool:
 @lru_cache(maxsize=1)
 def _names_target(words: Words) -> bool:
     return any(option.startswith("-") and "t" in option for option in words[1:])
+
+
+def _steps(name: str) -> int:
+    return name.count("/") + 1
 
 
 def _seems_inside(path: Path, root: Path) -> bool:
