@@ -174,3 +174,20 @@ async def test_a_suspended_screen_comes_back(joey: Joey) -> None:
         await shown.until_gone("what shall be done?")
         await shown.send("fg")
         await shown.until("Write what shall be done.", "code · scripted")
+
+
+@pytest.mark.requirement("front:screen:ends")
+@pytest.mark.parametrize(
+    ("turn", "question"), [(done(), "Done?"), (writing("new.txt", "x"), "Change new.txt?")]
+)
+async def test_ctrl_d_leaves_at_a_question_and_answers_nothing(
+    joey: Joey, turn: Turn, question: str
+) -> None:
+    async with ModelServer([turn]) as server:
+        async with screen(joey, *reach(server.url), "do it") as shown:
+            await shown.until(question)
+            await shown.answer("C-d")
+            await shown.ended(0)
+        async with screen(joey, "-c", *reach(server.url)) as shown:
+            await shown.until("› do it", "what next?")
+    assert not (joey.workspace / "new.txt").exists()

@@ -61,6 +61,7 @@ class JoeyApp(App[int]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "escape", show=False),
         Binding("ctrl+c", "interrupt", show=False, priority=True),
+        Binding("ctrl+d", "leave", show=False, priority=True),
         Binding("ctrl+q", "nothing", show=False, priority=True),
         Binding("shift+tab", "next_mode", show=False, priority=True),
         Binding("tab", "change_focus", show=False, priority=True),
@@ -311,6 +312,13 @@ class JoeyApp(App[int]):
         else:
             self.status.hint("Ctrl+C again leaves")
             self.set_timer(TWICE, lambda: self.status.hint(""))
+
+    def action_leave(self) -> None:
+        """Where words are written, it is a key for the words."""
+        if self.composer.has_focus_within or not self.front.is_silent:
+            raise SkipAction
+        if not self.front.leave_picker() and self.composer.is_empty:
+            self.exit(0)
 
     @property
     def _asks_for_acceptance(self) -> bool:

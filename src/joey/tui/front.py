@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from textual import events
 from textual.containers import Vertical
-from textual.widgets import TextArea
+from textual.widgets import Input, TextArea
 
 from joey.tui.composer import Composer
 from joey.tui.dialogue import Asked
@@ -42,6 +42,12 @@ class Front(Vertical):
     def approves(self) -> bool:
         """The open question is whether something may be done."""
         return self.panel is not None and self.panel.question.is_approval
+
+    @property
+    def is_silent(self) -> bool:
+        """Nothing is written here: no filter of a list, nothing to do instead."""
+        focused = self.screen.focused
+        return not (isinstance(focused, Input) and focused.value)
 
     def show(self, asked: Asked | None, who: str) -> bool:
         """Whether another question stands there now."""
