@@ -81,6 +81,23 @@ async def test_a_signal_stops_the_task_and_restores_the_terminal(
 
 
 @pytest.mark.requirement("front:screen:ends")
+async def test_a_second_signal_ends_joey_at_once_and_restores_the_terminal(joey: Joey) -> None:
+    turn = Turn(say("I begin"), pause(asyncio.Event()))
+    cooked = "; code=$?; stty -a | grep -q ' icanon.* echo ' && echo cooked; (exit $code)"
+    async with ModelServer([turn]) as server:
+        async with screen(joey, *reach(server.url), "begin", behind=cooked) as shown:
+            await shown.until("I begin")
+            pid = await shown.pid()
+            for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+                os.kill(pid, number)  # so both are there when it looks for the first
+            assert "cooked" in await shown.ended(143)
+            flags = "#{alternate_on}#{mouse_any_flag}#{mouse_sgr_flag} #{cursor_flag}"
+            assert (await shown.tmux("display-message", "-t", "joey", "-p", flags)) == "000 1\n"
+        listed = await joey.run("tasks", "list")
+        assert "interrupted" in listed.out
+
+
+@pytest.mark.requirement("front:screen:ends")
 async def test_a_window_that_is_closed_takes_joey_along(joey: Joey) -> None:
     turn = Turn(say("I begin"), pause(asyncio.Event()))
     async with ModelServer([turn]) as server:

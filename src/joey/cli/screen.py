@@ -19,6 +19,7 @@ from joey.cli.progress import total_cost
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.screen_host import ScreenHost
 from joey.cli.signals import Interruption, interruptible
+from joey.cli.terminal_state import keep_terminal
 from joey.client.local import Engine, Task
 from joey.display.wrapping import columns, wrap
 from joey.private_folders import make_folder
@@ -85,12 +86,14 @@ def _names_model(arguments: Namespace) -> bool:
 
 async def _show(app: JoeyApp, interruption: Interruption) -> ExitCode:
     """Until it is closed; a signal closes it, and the terminal is as it was all the same."""
+    interruption.before_end = keep_terminal()
     running = asyncio.ensure_future(app.run_async())
     try:
         await interruption.stoppable(asyncio.wait({running}))
     except asyncio.CancelledError:
         app.exit()
     code = await running
+    interruption.before_end = None
     return interruption.code or ExitCode(code or 0)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -30,6 +30,8 @@ class Interruption:
 
     def __init__(self, work: asyncio.Task[Any] | None = None) -> None:
         self.code: ExitCode | None = None
+        self.before_end: Callable[[], None] | None = None
+        """Called when the process ends at once."""
         self._work = work
 
     async def stoppable(self, work: Coroutine[Any, Any, T]) -> T:
@@ -88,6 +90,8 @@ def _note(number: int, frame: FrameType | None) -> None:
     elif number != signal.SIGHUP:
         # The journal is written as things happen: nothing that was acknowledged is lost.
         _end_children()
+        if _current.before_end is not None:
+            _current.before_end()
         os._exit(_CODES[signal.Signals(number)])
 
 
