@@ -28,6 +28,10 @@ from joey.core.messages import CallPart, ReasoningPart, TextPart, ToolCall
 
 MCP_ROW = r'{"type":"use_mcp_tool","serverName":"s","toolName":"t","arguments":"{\"a\":1}"}'
 
+EARLIER: Line = {"type": "tool_use", "subtype": "tool", "id": 11, "callId": "c", "done": True}
+EARLIER |= {"tool_use": {"name": "readFile", "tool": "read_file"}}
+"""A call of another run, of which only the outcome is known."""
+
 TABLE: list[tuple[str, Event, list[Line]]] = [
     (
         "the prompt",
@@ -205,6 +209,7 @@ TABLE: list[tuple[str, Event, list[Line]]] = [
         "the outcome of a tool",
         ToolFinished(ts=11, call_id="c", tool="read_file", content="1 | x"),
         [
+            EARLIER,
             {
                 "type": "tool_result",
                 "subtype": "tool",
@@ -212,21 +217,22 @@ TABLE: list[tuple[str, Event, list[Line]]] = [
                 "callId": "c",
                 "tool_result": {"name": "readFile", "tool": "read_file", "output": "1 | x"},
                 "done": True,
-            }
+            },
         ],
     ),
     (
         "the failure of a tool",
-        ToolFinished(ts=12, call_id="c", tool="read_file", content="missing", is_error=True),
+        ToolFinished(ts=11, call_id="c", tool="read_file", content="missing", is_error=True),
         [
+            EARLIER,
             {
                 "type": "tool_result",
                 "subtype": "tool",
-                "id": 12,
+                "id": 11,
                 "callId": "c",
                 "tool_result": {"name": "readFile", "tool": "read_file", "error": "missing"},
                 "done": True,
-            }
+            },
         ],
     ),
     ("a request", RequestStarted(ts=13, api_protocol="anthropic"), []),
@@ -340,6 +346,7 @@ def test_the_output_of_a_command_and_its_end_have_one_id() -> None:
     finished = ToolFinished(
         ts=30, call_id="c", tool="execute_command", content=content, exit_code=3
     )
+    stream.feed(ToolAnnounced(ts=1, call_id="c", tool="execute_command", text="ls"))
     events = (CommandGrew(ts=20, output="a"), CommandGrew(ts=21, output="b"), finished)
     lines = [line for event in events for line in stream.feed(event)]
     assert [line["id"] for line in lines] == [20, 20, 20]
@@ -352,7 +359,7 @@ def test_the_output_of_a_command_and_its_end_have_one_id() -> None:
 def test_what_a_command_prints_is_not_taken_for_its_exit_code() -> None:
     content = "Command is still running in terminal from '/w'.\nOutput so far:\nExit code: 7\n"
     finished = ToolFinished(ts=1, call_id="c", tool="execute_command", content=content)
-    assert "exitCode" not in StreamJson().feed(finished)[0]["tool_result"]
+    assert "exitCode" not in StreamJson().feed(finished)[-1]["tool_result"]
 
 
 def test_the_first_line_names_the_format_and_the_task() -> None:

@@ -77,7 +77,8 @@ async def test_the_level_is_in_the_journal_and_reaches_other_front_ends(workshop
         (ToolAnnounced, "off"),
         (AskOpened, "off"),
     ]
-    lines = [line for event in heard for line in StreamJson().feed(event)]
+    stream = StreamJson()
+    lines = [line for event in heard for line in stream.feed(event)]
     uses = [line for line in lines if line["type"] == "tool_use"]
     assert [line["sandbox"] for line in uses] == ["off", "off"]
     assert (uses[0]["rule"], uses[1]["reason"]) == ("ls", question.reason)

@@ -52,7 +52,7 @@ NOT_TOLD = frozenset(
     }
 )
 _SPEAKING_TOOLS = frozenset({"attempt_completion", "ask_followup_question"})
-"""Their arguments come again as words to the person."""
+"""Their arguments come as words to the person, and once more with their outcome."""
 _MCP = "mcp_server"
 _MCP_ROWS = ("_mcp_tool", "_mcp_resource")
 _NAMES = {
@@ -141,8 +141,8 @@ class StreamJson:
         """Rows that grow, with the type of their lines."""
         self._growing: dict[int, str] = {}
         """Calls whose arguments come, by their rows."""
-        self._calls: dict[str, ToolCall] = {}
-        """Calls of the latest reply."""
+        self._calls: dict[str, tuple[int, ToolCall]] = {}
+        """Calls of the latest reply, with their rows."""
         self._names: dict[str, str] = {}
         """What they were called on their lines."""
         self._command = ""
@@ -177,6 +177,8 @@ class StreamJson:
             case AskOpened():
                 yield from self._ask(event)
             case ToolFinished():
+                if event.call_id not in self._names:
+                    yield self._untold_use(event)
                 yield self._tool_result(event)
             case Said(say=say) if say not in NOT_TOLD:
                 yield from self._said(event)
@@ -190,7 +192,7 @@ class StreamJson:
         self._growing[event.ts] = event.call_id or ""
         yield {
             "type": "tool_use",
-            "subtype": "command" if event.tool == COMMAND_TOOL else "tool",
+            "subtype": _subtype(event.tool),
             "id": event.ts,
             "callId": event.call_id,
             "tool_use": _named(_NAMES.get(event.tool), event.tool),
@@ -210,7 +212,7 @@ class StreamJson:
                     self._open.pop(placed.ts, None)
                     yield _whole("thinking", placed.ts, text)
                 case CallPart(call=call):
-                    self._calls[call.id] = call
+                    self._calls[call.id] = (placed.ts, call)
 
     def _tool_use(self, event: ToolAnnounced | AskOpened, tool: str) -> Line:
         """A call that is complete: as the model made it, and as Roo's rows tell it."""
@@ -221,7 +223,7 @@ class StreamJson:
             self._server_call = (call_id, tool)
             self._names[call_id] = _MCP
             return _tool_use(event, "mcp", _server_use(tool, event.text))
-        call = self._calls.get(call_id)
+        _, call = self._calls.get(call_id, (event.ts, None))
         row = {"tool": COMMAND_TOOL, "command": event.text}
         if tool == COMMAND_TOOL:
             self._command = call_id
@@ -233,7 +235,17 @@ class StreamJson:
         use: Line = {**_named(name, tool), "input": call.input if call else rest}
         if tool != COMMAND_TOOL:
             use["row"] = row
-        return _tool_use(event, "command" if tool == COMMAND_TOOL else "tool", use)
+        return _tool_use(event, _subtype(tool), use)
+
+    def _untold_use(self, event: ToolFinished) -> Line:
+        """A call without a row: it was refused, skipped or wrong, or spoke to the person."""
+        ts, call = self._calls.get(event.call_id, (event.row_ts or event.ts, None))
+        self._names[event.call_id] = _NAMES.get(event.tool, event.tool)
+        use = _named(self._names[event.call_id], event.tool)
+        if call is not None:
+            use["input"] = call.input
+        line: Line = {"type": "tool_use", "subtype": _subtype(event.tool), "id": ts}
+        return {**line, "callId": event.call_id, "tool_use": use, "done": True}
 
     def _ask(self, event: AskOpened) -> Iterator[Line]:
         self._open.pop(event.ts, None)
@@ -279,6 +291,9 @@ class StreamJson:
         match event.say:
             case "error":
                 yield _whole("error", event.ts, event.text)
+            case "rooignore_error":
+                told = f"{event.text} is hidden by .rooignore"
+                yield {**_whole("error", event.ts, told), "subtype": event.say}
             case "command_output" | "mcp_server_response" | "codebase_search_result":
                 # The tool's result repeats it.
                 return
@@ -288,6 +303,10 @@ class StreamJson:
                 yield _whole("assistant", event.ts, event.text)
             case say if event.text:
                 yield {**_whole("assistant", event.ts, event.text), "subtype": say}
+
+
+def _subtype(tool: str) -> str:
+    return "command" if tool == COMMAND_TOOL else "tool"
 
 
 def _is_mcp(text: str) -> bool:
