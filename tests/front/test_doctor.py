@@ -152,6 +152,25 @@ async def test_what_the_service_answers_is_judged(
     assert advice in found["Connection"].get("advice", "")
 
 
+@pytest.mark.parametrize("variable", ["ANTHROPIC", "OPENAI"])
+async def test_a_wrong_address_is_told_with_what_to_check(joey: Joey, variable: str) -> None:
+    async with small_web(OPENAI) as web:
+        env = {f"{variable}_API_KEY": "k" * 20, f"{variable}_BASE_URL": f"{web.url}/wrong"}
+        connection = (await findings(joey, **env))["Connection"]
+    assert connection["status"] == "warn"
+    assert "answers 404" in connection["found"]
+    assert f"A task would ask {web.url}/wrong/" in connection["advice"]
+
+
+async def test_a_service_without_a_list_of_models_is_not_taken_for_a_wrong_address(
+    joey: Joey,
+) -> None:
+    async with small_web({"/v1/chat/completions": {"error": "POST"}}, status=405) as web:
+        url = f"{web.url}/v1"
+        found = await findings(joey, OPENAI_API_KEY="k" * 20, OPENAI_BASE_URL=url)
+    assert found["Connection"]["status"] == "ok"
+
+
 async def test_a_server_that_says_nothing_is_not_waited_for_long(joey: Joey) -> None:
     async with small_web({}, silent=True) as web:
         found = await findings(joey, OPENAI_API_KEY="k" * 20, OPENAI_BASE_URL=web.url)

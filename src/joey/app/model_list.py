@@ -22,6 +22,7 @@ from joey.providers.catalog import lookup, models_of
 from joey.providers.kinds import KINDS, WireKind, endpoint, find_kind
 
 PATIENCE = 3.0
+NOTHING_THERE = 404
 CATALOGUE, SERVER = "catalogue", "server"
 
 
@@ -128,9 +129,29 @@ async def ask_for_models(profile: Profile, env: Mapping[str, str], seconds: floa
     kind = find_kind(profile.provider)
     url = endpoint(kind, profile.base_url)
     if kind.wire is WireKind.ANTHROPIC:
-        headers = headers_for(profile.api_key, legacy=wants_legacy(profile))
         url = f"{url.removesuffix('/messages')}/models?limit=100"
     else:
-        headers = {"authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
         url = f"{url.removesuffix('/chat/completions')}/models"
-    return await look(url, env, seconds, headers | profile.headers)
+    return await look(url, env, seconds, _headers(profile))
+
+
+async def wrong_address(
+    profile: Profile, env: Mapping[str, str], seconds: float = PATIENCE
+) -> str | None:
+    """Where a task would send its words, if there is nothing; else None. To look there is not
+    what a service expects, but where something is, it says otherwise than that nothing is.
+
+    Raises:
+        ProviderError, ConfigError
+    """
+    url = endpoint(find_kind(profile.provider), profile.base_url)
+    status = (await look(url, env, seconds, _headers(profile))).status
+    return url if status == NOTHING_THERE else None
+
+
+def _headers(profile: Profile) -> dict[str, str]:
+    if find_kind(profile.provider).wire is WireKind.ANTHROPIC:
+        key = headers_for(profile.api_key, legacy=wants_legacy(profile))
+    else:
+        key = {"authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
+    return key | profile.headers

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from joey.app.check_up import keys_here
 from joey.app.local_servers import PLACES, LocalServer, find_local_servers
-from joey.app.model_list import ask_for_models
+from joey.app.model_list import NOTHING_THERE, ask_for_models, wrong_address
 from joey.app.options import make_options
 from joey.app.profile_shelf import ProfileShelf
 from joey.cli.probes import FIX, Finding, Status
@@ -99,13 +99,25 @@ def probe_reach() -> Finding:
     begun = time.monotonic()
     try:
         answer = asyncio.run(ask_for_models(profile, os.environ, PATIENCE))
+        lost = None
+        if answer.status == NOTHING_THERE:
+            lost = asyncio.run(wrong_address(profile, os.environ, PATIENCE))
     except ConfigError as error:
         return Finding("Connection", Status.FAIL, "there is no way to it", str(error))
     except UserError as error:
         advice = f"{error}{_proxies()} joey doctor --offline leaves this out."
         return Finding("Connection", Status.FAIL, f"{profile.provider} cannot be reached", advice)
     took = f"in {(time.monotonic() - begun) * 1000:.0f} ms{_proxies()}"
-    return _judged(profile, answer.status, took)
+    return _nothing_at(lost, profile, took) if lost else _judged(profile, answer.status, took)
+
+
+def _nothing_at(url: str, profile: Profile, took: str) -> Finding:
+    advice = (
+        f"A task would ask {without_secrets(url)}, and nothing seems to be there: check the address, its path"
+        " above all. joey profiles show names its source."
+    )
+    found = f"{profile.provider} answers {NOTHING_THERE} {took}"
+    return Finding("Connection", Status.WARN, found, advice)
 
 
 def _judged(profile: Profile, status: int, took: str) -> Finding:
@@ -115,6 +127,9 @@ def _judged(profile: Profile, status: int, took: str) -> Finding:
         return Finding("Connection", Status.FAIL, f"{name} answers {status} {took}", advice)
     if status >= 500 or status == 429:
         advice = "The service is in trouble or busy: try again later."
+        return Finding("Connection", Status.WARN, f"{name} answers {status} {took}", advice)
+    if 300 <= status < 400:
+        advice = "It points elsewhere: set the base URL to where it answers itself."
         return Finding("Connection", Status.WARN, f"{name} answers {status} {took}", advice)
     # Some have no list of models to ask for; that they answer at all is what matters.
     return Finding("Connection", Status.OK, f"{name} answers ({status}) {took}")
