@@ -17,7 +17,8 @@ PROMPTS = [
     (["test the parser"], ["test the parser"]),
     (["test", "the", "parser"], ["test", "the", "parser"]),
     (["task", "one", "is", "done"], ["task", "one", "is", "done"]),
-    (["help", "me"], ["help", "me"]),
+    (["help", "me", "please"], ["help", "me", "please"]),
+    (["help me"], ["help me"]),
     (["do", "it"], ["do", "it"]),
     (["hello"], ["hello"]),
     (["tasks are hard"], ["tasks are hard"]),
@@ -59,6 +60,18 @@ def test_a_misspelt_command_is_not_sent_to_a_model(words: str, meant: str) -> No
     told = f"did you mean `{meant}`? (as a prompt: joey -- {words})"
     with pytest.raises(UsageError, match=re.escape(told)):
         parse(words.split())
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("tsks", "did you mean `joey help tasks`? (as a prompt: joey -- help tsks)"),
+        ("nonsense", "there is no command 'nonsense': acp, attach, "),
+    ],
+)
+def test_help_about_no_command_is_not_sent_to_a_model(word: str, told: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(told)):
+        parse(["help", word])
 
 
 WRONG = [

@@ -10,7 +10,7 @@ from joey import __version__
 from joey.cli.argument_values import Parser, count, duration, money
 from joey.cli.command_arguments import COMMAND_PARSERS
 from joey.cli.exit_codes import UsageError
-from joey.cli.near_misses import meant_command
+from joey.cli.near_misses import is_about_a_command, meant_command, nearest
 
 COMMANDS = tuple(COMMAND_PARSERS)
 FORMATS = ("text", "json", "stream-json")
@@ -73,7 +73,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         SystemExit: --help, help and --version, which have printed what they should.
     """
     if argv[:1] == ["help"] and (len(argv) == 1 or argv[1] in COMMANDS):
-        argv = [*argv[1:], "--help"]  # other words behind it are a cry for it: a prompt
+        argv = [*argv[1:], "--help"]  # many words behind it are a cry for it: a prompt
+    if is_about_a_command(argv):
+        raise UsageError(f"there is no command {argv[1]!r}{_rather(argv[1])}")
     if argv and argv[0] in COMMANDS:
         arguments = COMMAND_PARSERS[argv[0]]().parse_args(argv[1:])
         arguments.command = argv[0]
@@ -87,6 +89,12 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     _check(arguments)
     arguments.prompt += argv[end + 1 :]
     return arguments
+
+
+def _rather(word: str) -> str:
+    near = nearest(word, COMMANDS)
+    meant = f"; did you mean `joey help {near}`?" if near else f": {', '.join(COMMANDS)}"
+    return f"{meant} (as a prompt: joey -- help {shlex.quote(word)})"
 
 
 def _settle_formats(arguments: argparse.Namespace) -> None:

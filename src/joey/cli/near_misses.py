@@ -31,13 +31,13 @@ def meant_command(words: Sequence[str]) -> str | None:
     """The command that these arguments probably stand for; None for a prompt."""
     if not 1 <= len(words) <= 3 or any(" " in word or word.startswith("-") for word in words):
         return None
-    name = _nearest(words[0], tuple(_MEANT))
+    name = nearest(words[0], tuple(_MEANT))
     if name is None:
         return None
     match words[1:]:
         case []:
             return _MEANT[name]
-        case [action] if name == "tasks" and (near := _nearest(action, _ACTIONS)):
+        case [action] if name == "tasks" and (near := nearest(action, _ACTIONS)):
             return f"joey tasks {near}" if near == "list" else f"joey tasks {near} ID"
         case [("show" | "export") as action, task] if name == "tasks" and _ID.fullmatch(task):
             return f"joey tasks {action} {task}"
@@ -46,7 +46,17 @@ def meant_command(words: Sequence[str]) -> str | None:
     return None
 
 
-def _nearest(word: str, names: tuple[str, ...]) -> str | None:
+def is_about_a_command(words: Sequence[str]) -> bool:
+    """`help` and one word behind it, which nobody would pay a model for."""
+    return (
+        len(words) == 2
+        and words[0] == "help"
+        and not words[1].startswith("-")
+        and len(words[1].split()) == 1
+    )
+
+
+def nearest(word: str, names: tuple[str, ...]) -> str | None:
     """The name that is one or two slips away; one for short names, which are near many words."""
     near = [(distance(word.lower(), name), name) for name in names]
     steps, name = min(near)
