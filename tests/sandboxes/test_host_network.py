@@ -79,8 +79,9 @@ async def test_listed_hosts_are_reached_and_no_others(scene: Scene) -> None:
         return
     assert fetched.output.startswith("hello\n403 joey: ")
     assert fetched.output.endswith(
-        f"[joey: network: refused localhost:{other} (sandboxNetwork)]\n"
-        "[joey: network: refused evil.example (sandboxNetwork)]\n"
+        f"[joey: network: refused localhost:{other}: sandboxNetwork has this host, but not"
+        f" with this port (list localhost:{other} to allow it)]\n"
+        "[joey: network: refused evil.example: it is not in sandboxNetwork]\n"
     )
     assert asked == ["/a"]
     assert others_asked == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
@@ -16,7 +17,7 @@ from joey.config.settings import load_settings
 from joey.core.network_hosts import Host, is_public, narrowed, plain_host, read_host
 from joey.core.settings import Settings
 from joey.errors import ConfigError
-from joey.sandboxes.host_proxy import Door, HostProxy, make_proxy
+from joey.sandboxes.host_proxy import Door, HostProxy, Resolver, make_proxy
 from joey.sandboxes.proxy_requests import BadRequest, parse_request
 from joey.sandboxes.upstream import Upstream, upstream_of
 
@@ -180,8 +181,6 @@ async def site() -> AsyncIterator[Site]:
 
 @asynccontextmanager
 async def opened(proxy: HostProxy) -> AsyncIterator[tuple[Door, int]]:
-    import socket
-
     listening = socket.create_server(("127.0.0.1", 0))
     door = await proxy.answer(listening)
     yield door, listening.getsockname()[1]
@@ -200,6 +199,21 @@ async def ask(port: int, head: str) -> bytes:
 
 async def nowhere(host: str, port: int) -> Sequence[str]:
     raise AssertionError(f"{host} need not be looked up")
+
+
+async def unknown(host: str, port: int) -> Sequence[str]:
+    raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+
+async def empty(host: str, port: int) -> Sequence[str]:
+    return []
+
+
+@pytest.fixture
+def closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
 
 
 async def here(host: str, port: int) -> Sequence[str]:
@@ -229,8 +243,8 @@ async def test_others_are_refused_with_the_setting_and_told_once() -> None:
         other = await ask(port, "GET http://evil.example/ HTTP/1.1")
         strange = await ask(port, "GET / HTTP/1.1")
         assert door.take_notes() == [
-            f"network: refused localhost:{found.port} (sandboxNetwork)",
-            "network: refused evil.example (sandboxNetwork)",
+            f"network: refused localhost:{found.port}: it is not in sandboxNetwork",
+            "network: refused evil.example: it is not in sandboxNetwork",
         ]
         assert door.take_notes() == []
     assert answer.startswith(b"HTTP/1.1 403")
@@ -245,12 +259,63 @@ async def test_a_name_that_leads_to_this_machine_is_refused_unless_its_address_i
     async with site() as found:
         name = Host("rebound.example", found.port)
         line = f"GET http://rebound.example:{found.port}/ HTTP/1.1"
-        async with opened(HostProxy([name], here)) as (_, port):
-            assert (await ask(port, line)).startswith(b"HTTP/1.1 403")
+        async with opened(HostProxy([name], here)) as (door, port):
+            refused = await ask(port, line)
+            (note,) = door.take_notes()
+        told = (
+            f"refused rebound.example:{found.port}: it leads to 127.0.0.1, which is not a public"
+            f" address (list 127.0.0.1:{found.port} in sandboxNetwork to allow it)"
+        )
+        assert refused.startswith(b"HTTP/1.1 403")
+        assert told in refused.decode()
+        assert note == f"network: {told}"
         both = [name, Host("127.0.0.1", found.port)]
         async with opened(HostProxy(both, here)) as (_, port):
             assert (await ask(port, line)).endswith(b"hello")
     assert len(found.asked) == 1
+
+
+REASONS: list[tuple[Resolver, str, int, str]] = [
+    (nowhere, "b.example", 443, "refused b.example: it is not in sandboxNetwork"),
+    (
+        nowhere,
+        "a.example",
+        22,
+        "refused a.example:22: sandboxNetwork has this host, but not with this port"
+        " (list a.example:22 to allow it)",
+    ),
+    (
+        nowhere,
+        "localhost",
+        8000,
+        "refused localhost:8000: sandboxNetwork has this host, but not with this port"
+        " (list localhost:8000 to allow it)",
+    ),
+    (unknown, "a.example", 443, "a.example was not found: Name or service not known"),
+    (empty, "a.example", 443, "a.example was not found: it has no address"),
+]
+
+
+@pytest.mark.parametrize(("resolve", "host", "port", "told"), REASONS)
+async def test_the_reason_is_in_the_answer_and_in_the_note(
+    resolve: Resolver, host: str, port: int, told: str
+) -> None:
+    proxy = HostProxy([Host("a.example"), Host("localhost", 8099)], resolve)
+    async with opened(proxy) as (door, here):
+        answer = (await ask(here, f"CONNECT {host}:{port} HTTP/1.1")).decode()
+        assert door.take_notes() == [f"network: {told}"]
+    assert f"joey: {told}" in answer
+    assert answer.startswith("HTTP/1.1 403" if "refused" in told else "HTTP/1.1 502")
+
+
+async def test_a_host_that_does_not_answer_is_told_as_not_reached(closed_port: int) -> None:
+    proxy = HostProxy([Host("localhost", closed_port)], nowhere)
+    async with opened(proxy) as (door, port):
+        answer = (await ask(port, f"CONNECT localhost:{closed_port} HTTP/1.1")).decode()
+        (note,) = door.take_notes()
+    assert answer.startswith("HTTP/1.1 502")
+    assert note.startswith(f"network: localhost:{closed_port} was not reached: ")
+    assert note.removeprefix("network: ") in answer
 
 
 async def test_a_proxy_of_the_persons_own_is_used_and_gets_its_password() -> None:

@@ -36,8 +36,10 @@ class Host(Struct, frozen=True):
 
     def allows(self, name: str, port: int) -> bool:
         """`name` is one that `plain_host` has given."""
-        if port not in (WEB_PORTS if self.port is None else (self.port,)):
-            return False
+        return self.names(name) and port in (WEB_PORTS if self.port is None else (self.port,))
+
+    def names(self, name: str) -> bool:
+        """Whatever the port."""
         return name.endswith(f".{self.name}") if self.is_wild else name == self.name
 
     @property

@@ -18,7 +18,7 @@ from ipaddress import ip_address
 from msgspec import Struct
 
 from joey.core.network_hosts import Host, is_local_name, is_public, read_host
-from joey.sandboxes.proxy_requests import BadRequest, Request, answer_of, read_request
+from joey.sandboxes.proxy_requests import BadRequest, Request, answer_of, read_request, shown
 from joey.sandboxes.upstream import Upstream, upstream_of
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class HostProxy:
             (each for each in self._hosts if each.allows(request.host, request.port)), None
         )
         if found is None:
-            raise Refused("it is not in the list")
+            raise Refused(self._why_unlisted(request))
         if self._upstream is not None and not found.is_local:
             return await self._upstream.connect(request)
         addresses = await self._addresses(request, found)
@@ -87,7 +87,15 @@ class HostProxy:
             except OSError:
                 if number == len(addresses):
                     raise
-        raise OSError("it has no address")
+        raise socket.gaierror(socket.EAI_NONAME, "it has no address")
+
+    def _why_unlisted(self, request: Request) -> str:
+        if not any(each.names(request.host) for each in self._hosts):
+            return "it is not in sandboxNetwork"
+        return (
+            "sandboxNetwork has this host, but not with this port"
+            f" (list {request.shown} to allow it)"
+        )
 
     async def _addresses(self, request: Request, found: Host) -> Sequence[str]:
         """What may be connected to; listed addresses are not looked up anywhere."""
@@ -98,7 +106,10 @@ class HostProxy:
         addresses = await self._resolve(request.host, request.port)
         fine = [each for each in addresses if self._may_be_met(each, request.port)]
         if addresses and not fine:
-            raise Refused("it leads to an address that is not public, and not listed itself")
+            raise Refused(
+                f"it leads to {addresses[0]}, which is not a public address"
+                f" (list {shown(addresses[0], request.port)} in sandboxNetwork to allow it)"
+            )
         return fine
 
     def _may_be_met(self, text: str, port: int) -> bool:
@@ -116,7 +127,7 @@ class Door:
         self._proxy = proxy
         self._visits: set[asyncio.Task[None]] = set()
         self._notes: dict[str, bool] = {}
-        """What was refused; whether it was told."""
+        """Who was not reached, and why; whether it was told."""
 
     def meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._visits) >= _MOST_AT_ONCE:
@@ -146,12 +157,15 @@ class Door:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 there = await self._proxy.reach(request)
         except Refused as error:
-            self._note(f"network: refused {request.shown} (sandboxNetwork)")
-            text = f"joey: {request.shown} is refused: {error}. The setting sandboxNetwork allows"
-            writer.write(answer_of(403, f"{text} hosts; only the user can change it."))
+            told = f"refused {request.shown}: {error}"
+            self._note(f"network: {told}")
+            only = "Only the user can change the setting sandboxNetwork."
+            writer.write(answer_of(403, f"joey: {told}. {only}"))
             return
         except (OSError, TimeoutError) as error:
-            writer.write(answer_of(502, f"joey: {request.shown} cannot be reached: {error}"))
+            told = _why_unreached(request, error)
+            self._note(f"network: {told}")
+            writer.write(answer_of(502, f"joey: {told}"))
             return
         if request.is_tunnel:
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -173,6 +187,13 @@ class Door:
         self.server.close()
         for task in self._visits:
             task.cancel()
+
+
+def _why_unreached(request: Request, error: OSError) -> str:
+    if isinstance(error, socket.gaierror):
+        return f"{request.host} was not found: {error.strerror}"
+    silence = f"no answer within {_CONNECT_SECONDS:.0f} seconds"
+    return f"{request.shown} was not reached: {error.strerror or str(error) or silence}"
 
 
 class _Clock(Struct):

@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 from msgspec import Struct
 
-from joey.core.network_hosts import plain_host, split_port
+from joey.core.network_hosts import WEB_PORTS, plain_host, split_port
 
 _REQUEST = re.compile(rb"([A-Z]{1,20}) (\S{1,16384}) HTTP/1\.[01]")
 _HEADER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n\0]*")
@@ -29,8 +29,13 @@ class Request(Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port in (80, 443) else f"{host}:{self.port}"
+        return shown(self.host, self.port)
+
+
+def shown(host: str, port: int) -> str:
+    """As it is written in a list of hosts, too."""
+    name = f"[{host}]" if ":" in host else host
+    return name if port in WEB_PORTS else f"{name}:{port}"
 
 
 async def read_request(reader: asyncio.StreamReader) -> Request:
@@ -57,8 +62,8 @@ def parse_request(head: bytes) -> Request:
     host, port = _authority(absolute[1], 80)
     path = absolute[2] if absolute[2].startswith("/") else f"/{absolute[2]}"
     kept = [each for each in headers if not each.lower().startswith(_DROPPED)]
-    shown = f"[{host}]" if ":" in host else host
-    named = shown if port == 80 else f"{shown}:{port}"
+    name = f"[{host}]" if ":" in host else host
+    named = name if port == 80 else f"{name}:{port}"
     rest = b"\r\n".join((b"Host: " + named.encode(), b"Connection: close", *kept, b"\r\n"))
     line = b"%s %s HTTP/1.1\r\n" % (method, path.encode("latin-1"))
     return Request(host, port, is_tunnel=False, head=line + rest)
