@@ -45,6 +45,8 @@ def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:
         ('{\n  "mode": "code",\n  "maxRetries": 3,,\n}', r"line 3, column 19: not valid JSON"),
         ('{"mode": "code"', r"line 1, column 16: not valid JSON"),
         ("", r"line 1, column 1: not valid JSON"),
+        ('{"allowedMaxCost": NaN}', r"not valid JSON \(NaN is no number\)"),
+        ('{"maxRetries": ' + "9" * 5000 + "}", r"not valid JSON"),
         ("[]", r"must hold a JSON object"),
         ("[" * 100_000, r"nested too deeply"),
         ('{"maxRetries": "six"}', r"`maxRetries`: Expected `int`, got `str`. Correct it"),

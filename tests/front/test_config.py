@@ -90,6 +90,9 @@ async def test_a_value_is_taken_for_what_its_setting_is(
         (("mode",), "give a value"),
         (("diagnosticCheckers", '{"*.py": "x"'), "must be an object of texts: this is not valid"),
         (("hooks", '[{"event": "never", "command": "x"}]'), "`hooks` must be"),
+        (("allowedMaxCost", "NaN"), "`allowedMaxCost` must be a number"),
+        (("allowedMaxCost", "1e999"), "`allowedMaxCost` must be a number"),
+        (("customInstructions", "a\udcff"), "`customInstructions` must be a text"),
     ],
 )
 async def test_what_does_not_fit_is_refused_and_nothing_is_written(
@@ -157,6 +160,14 @@ async def test_a_broken_edit_leaves_the_file_as_it_was(joey: Joey, broken: str) 
     assert "is as it was before" in done.err
     assert json.loads((joey.home / "settings.json").read_text()) == {"sandbox": "auto"}
     assert [path.name for path in joey.home.iterdir()] == ["settings.json"]
+
+
+async def test_an_editor_that_takes_the_file_away_changes_nothing(joey: Joey) -> None:
+    joey.settings(sandbox="auto")
+    done = await joey.run("config", "edit", env={**joey.env, "EDITOR": "rm"})
+    assert done.code == 2
+    assert "the editor 'rm' left no file that can be read" in done.err
+    assert json.loads((joey.home / "settings.json").read_text()) == {"sandbox": "auto"}
 
 
 async def test_an_editor_that_is_not_there_is_named(joey: Joey) -> None:

@@ -27,8 +27,7 @@ def edit_settings(settings: PersonalSettings) -> ExitCode:
         copy = Path(folder, settings.path.name)
         copy.write_text(before, encoding="utf-8")
         while True:
-            _open_editor(copy)
-            after = copy.read_text(encoding="utf-8", errors="replace")
+            after = _edited(copy)
             if after == before:
                 print("nothing was changed", file=sys.stderr)
                 return ExitCode.DONE
@@ -61,7 +60,7 @@ def _edit_again(error: ConfigError, path: Path) -> None:
         raise ConfigError(back)
 
 
-def _open_editor(file: Path) -> None:
+def _edited(file: Path) -> str:
     """Raises UsageError."""
     named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:
@@ -72,3 +71,9 @@ def _open_editor(file: Path) -> None:
         ) from error
     if done.returncode:
         raise UsageError(f"the editor {named!r} ended with {done.returncode}; nothing was changed")
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"the editor {named!r} left no file that can be read ({error}); nothing was changed"
+        ) from error

@@ -55,7 +55,7 @@ def parse_document(text: str, path: Path) -> dict[str, Any]:
         ConfigError
     """
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=_refuse)
     except json.JSONDecodeError as error:
         raise ConfigError(
             f"{path}, line {error.lineno}, column {error.colno}: not valid JSON ({error.msg})."
@@ -63,9 +63,19 @@ def parse_document(text: str, path: Path) -> dict[str, Any]:
         ) from error
     except RecursionError as error:
         raise ConfigError(f"{path} is nested too deeply to be a configuration file.") from error
+    except ValueError as error:
+        raise ConfigError(
+            f"{path}: not valid JSON ({error}). Correct it, or move the file away to use the"
+            " defaults."
+        ) from error
     if not isinstance(value, dict):
         raise ConfigError(f"{path} must hold a JSON object: {{ … }}.")
     return value
+
+
+def _refuse(constant: str) -> None:
+    """What Python takes for a number, and JSON does not: no limit would be kept by it."""
+    raise ValueError(f"{constant} is no number")
 
 
 def convert_document(value: dict[str, Any], kind: type[T], path: Path, within: str = "") -> T:

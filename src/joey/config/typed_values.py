@@ -36,7 +36,9 @@ def checked(struct: type[Struct], key: DescribedKey, value: Any) -> Any:
     Raises:
         ConfigError
     """
+    article = "an" if key.kind[0] in "aeio" else "a"
     try:
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
         msgspec.convert(value, type_of(struct, key.name))
         msgspec.convert({key.name: value}, struct)
     except msgspec.ValidationError as error:
@@ -45,7 +47,9 @@ def checked(struct: type[Struct], key: DescribedKey, value: Any) -> Any:
         why = str(error).removesuffix(f" - at `$.{key.name}`")
         if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
             why = "this is not valid JSON"
-        article = "an" if key.kind[0] in "aeio" else "a"
+        raise ConfigError(f"`{key.name}` must be {article} {key.kind}: {why}.") from None
+    except ValueError:
+        why = "no file can hold this"  # half a character, or a number without end
         raise ConfigError(f"`{key.name}` must be {article} {key.kind}: {why}.") from None
     return value
 
