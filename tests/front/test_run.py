@@ -38,6 +38,16 @@ async def test_the_result_alone_is_on_stdout_and_progress_on_stderr(joey: Joey) 
     assert re.fullmatch(rf"joey: done · \d+ tokens · task {task_id[:13]}", last)
 
 
+async def test_an_address_of_the_environment_is_told_and_named_when_it_is_wrong(joey: Joey) -> None:
+    async with ModelServer([Turn(fail(404, "no such model"))]) as server:
+        address = {"ANTHROPIC_API_KEY": "k" * 20, "ANTHROPIC_BASE_URL": server.url}
+        done = await joey.run("-p", "do it", env={**joey.env, **address})
+        assert f"joey: talking to {server.url} as to anthropic\n" in done.err
+        assert f"and ANTHROPIC_BASE_URL, which is {server.url}." in done.err
+    assert done.code == 78
+    assert "'default'" not in done.err
+
+
 async def test_without_a_terminal_a_prompt_is_run_without_asking_for_it(joey: Joey) -> None:
     async with ModelServer([DONE]) as server:
         done = await joey.run(*reach(server.url), "do it")

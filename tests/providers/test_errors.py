@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from joey.core.settings import Profile
+from joey.core.settings import Profile, Route
 from joey.errors import ProviderError, Trouble
-from joey.providers.errors import Service, is_overflow, refusal, retry_after
+from joey.providers.errors import Service, is_overflow, refusal, retry_after, service_of
 from joey.providers.http import HttpClient
 from joey.providers.select import make_provider
 from joey.testing.script import Fail, Turn, disconnect, fail, say
@@ -70,6 +70,29 @@ async def test_a_missing_key_is_told_apart_from_a_wrong_one() -> None:
     assert "none is set. Set MY_KEY, or" in str(refusal(service, 401, {}, b""))
     local = structs.replace(service, key_variable=None)
     assert "Set apiKey in the profile 'work'." in str(refusal(local, 401, {}, b""))
+
+
+@pytest.mark.parametrize(
+    ("route", "told"),
+    [
+        (Route(profile=""), "Check the model (joey models lists them) and OPENAI_BASE_URL, which"),
+        (Route(profile="", base_url="http://x/v1"), "and --base-url, which is http://x/v1."),
+        (Route(profile="work", base_url="http://x/v1"), "and the base URL of the profile 'work',"),
+    ],
+)
+def test_what_is_wrong_is_sought_where_it_was_said(route: Route, told: str) -> None:
+    profile = Profile(provider="openai", model="m", base_url="http://x/v1", api_key="k3y-secret")
+    service = service_of(profile, "http://x/v1/chat/completions", route)
+    assert told in str(refusal(service, 404, {}, b""))
+    named = "or apiKey in the profile 'work'" in str(refusal(service, 401, {}, b""))
+    assert named is (route.profile == "work")
+
+
+def test_the_address_of_the_service_itself_is_not_to_blame() -> None:
+    profile = Profile(provider="openai", model="m", api_key="k3y-secret")
+    service = service_of(profile, "https://api.openai.com/v1/chat/completions", Route(profile=""))
+    told = str(refusal(service, 404, {}, b""))
+    assert "Check the model (joey models lists them). (404)" in told
 
 
 async def test_an_unknown_model_is_named() -> None:

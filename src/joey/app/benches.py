@@ -70,7 +70,7 @@ def make_bench(
     route = _route(options, options.profile)
     others = _other_providers(options.settings, route, options.limits, home, env)
     return Workbench(
-        provider=make_provider(options.profile, http_client(options.profile, env)),
+        provider=make_provider(options.profile, http_client(options.profile, env), route),
         registry=registry,
         files=_files_through(options, files),
         search=search,
@@ -80,6 +80,7 @@ def make_bench(
         settings=options.settings,
         limits=options.limits,
         route=route,
+        base_url=options.profile.base_url,
         others=others,
         system_prompt=options.system_prompt,
         result_check=_result_check(options),

@@ -9,7 +9,6 @@ from typing import Any
 from joey import __version__
 from joey.client.local import TaskOptions
 from joey.core.secrets import without_secrets
-from joey.core.settings import Route
 from joey.display.sanitise import one_line
 
 _SPOKEN = ("completion_result", "text")
@@ -25,11 +24,11 @@ def introduction(options: TaskOptions) -> str:
     return f"joey {__version__} · {model} · {_shown(workspace)}"
 
 
-def destination(route: Route) -> str:
+def destination(provider: str, base_url: str | None) -> str:
     """Where a task's words go, when that is not the provider's own address; else nothing."""
-    if not route.base_url:
+    if not base_url:
         return ""
-    return f"talking to {_address(route.base_url)} as to {route.provider}"
+    return f"talking to {_address(base_url)} as to {provider}"
 
 
 def _address(url: str) -> str:

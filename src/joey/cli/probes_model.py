@@ -113,8 +113,8 @@ def probe_reach() -> Finding:
 
 def _nothing_at(url: str, profile: Profile, took: str) -> Finding:
     advice = (
-        f"A task would ask {without_secrets(url)}, and nothing seems to be there: check the address, its path"
-        " above all. joey profiles show names its source."
+        f"A task would ask {without_secrets(url)}, and nothing seems to be there: check the"
+        " address, its path above all. joey profiles show names its source."
     )
     found = f"{profile.provider} answers {NOTHING_THERE} {took}"
     return Finding("Connection", Status.WARN, found, advice)

@@ -61,7 +61,7 @@ async def _run(
                 output.end(interrupted(code := _must_have(interruption)))
                 return code
             output.begin(task.id)
-            if where := destination(task.bench.route):
+            if where := destination(task.bench.route.provider, task.bench.base_url):
                 progress.line(f"joey: {where}")
             if note := brought_along.note(task.bench.workspace):
                 progress.line(f"joey: {note}")

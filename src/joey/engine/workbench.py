@@ -47,6 +47,9 @@ class Workbench(Struct, frozen=True, kw_only=True):
     settings: Settings
     limits: Limits = Limits()
     route: Route = Route()
+    base_url: str | None = None
+    """Where the model is, if not at the provider's own address; unlike that of the route, also one
+    that comes from the environment."""
     system_prompt: str | None = None
     """The person's own, in place of ours."""
     result_check: ResultCheck | None = None

@@ -12,12 +12,11 @@ from collections.abc import AsyncGenerator
 
 from joey.core.chunks import Chunk
 from joey.core.models import ModelInfo, ModelRequest
-from joey.core.settings import Profile
+from joey.core.settings import Profile, Route
 from joey.ports import Provider
-from joey.providers.addresses import parse_url
 from joey.providers.anthropic_stream import AnthropicStream
 from joey.providers.convert.anthropic import AnthropicRequests
-from joey.providers.errors import Service
+from joey.providers.errors import service_of
 from joey.providers.http import HttpClient
 from joey.providers.kinds import endpoint, find_kind
 from joey.providers.wire import Wire
@@ -28,20 +27,14 @@ LEGACY_BETAS = "prompt-caching-2024-07-31,fine-grained-tool-streaming-2025-05-14
 
 
 class AnthropicProvider:
-    def __init__(self, profile: Profile, model: ModelInfo, http: HttpClient) -> None:
+    def __init__(
+        self, profile: Profile, model: ModelInfo, http: HttpClient, route: Route | None = None
+    ) -> None:
         kind = find_kind(profile.provider)
         url = endpoint(kind, profile.base_url)
         legacy = wants_legacy(profile)
         self._model = model
-        self._service = Service(
-            name=kind.name,
-            address=parse_url(url).shown,
-            model=profile.model or model.id,
-            profile=profile.name,
-            key=profile.api_key,
-            key_variable=kind.key_variable,
-            headers=tuple(profile.headers.values()),
-        )
+        self._service = service_of(profile, url, route)
         self._requests = AnthropicRequests(profile, model, legacy=legacy)
         headers = headers_for(profile.api_key, legacy=legacy) | profile.headers
         self._wire = Wire(http, url, headers, self._service, profile.request_timeout)

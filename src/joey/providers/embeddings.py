@@ -12,8 +12,7 @@ from joey.core.settings import Profile
 from joey.errors import UNREACHABLE, ConfigError, ProviderError, Trouble
 from joey.ports import Embedder
 from joey.providers import errors
-from joey.providers.addresses import parse_url
-from joey.providers.errors import Service
+from joey.providers.errors import service_of
 from joey.providers.http import HttpClient
 from joey.providers.kinds import WireKind, endpoint, find_kind
 
@@ -58,15 +57,7 @@ class Embeddings:
         self._http = http
         self._first_wait = first_wait
         self._silence = profile.request_timeout if profile.request_timeout > 0 else None
-        self._service = Service(
-            name=kind.name,
-            address=parse_url(self._url).shown,
-            model=profile.model,
-            profile=profile.name,
-            key=profile.api_key,
-            key_variable=kind.key_variable,
-            headers=tuple(profile.headers.values()),
-        )
+        self._service = service_of(profile, self._url)
         key = {"authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
         own = {"content-type": "application/json", "accept": "application/json"}
         self._headers = {**own, "user-agent": "joey", **key, **profile.headers}

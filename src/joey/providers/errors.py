@@ -15,8 +15,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from joey.core.secrets import blotted
+from joey.core.secrets import blotted, without_secrets
+from joey.core.settings import Profile, Route
 from joey.errors import ProviderError, Trouble
+from joey.providers.addresses import parse_url
+from joey.providers.kinds import find_kind
 
 MAX_BODY = 64 * 1024
 """Bytes of an error's body that are read."""
@@ -79,13 +82,40 @@ class Service(Struct, frozen=True):
     """`host:port`."""
     model: str
     profile: str
+    """Its name; empty when flags and variables did without one."""
     key: str | None = None
     key_variable: str | None = None
     headers: tuple[str, ...] = ()
     """Values of the profile's own headers, any of which may be a key."""
+    base_url: str = ""
+    """Where it is, when that is not the provider's own address."""
+    base_url_source: str = ""
+    """The flag or variable that says so; empty: the profile."""
 
     def without_secrets(self, text: str) -> str:
         return blotted(text, (*((self.key,) if self.key else ()), *self.headers))
+
+
+def service_of(profile: Profile, url: str, route: Route | None = None) -> Service:
+    """Whom a profile leads to. `route` tells what of it came from flags and variables."""
+    kind = find_kind(profile.provider)
+    route = route or profile.route
+    source = ""
+    if route.base_url is None and kind.base_url_variable:
+        source = kind.base_url_variable
+    elif not route.profile:
+        source = "--base-url"
+    return Service(
+        name=kind.name,
+        address=parse_url(url).shown,
+        model=profile.model,
+        profile=route.profile,
+        base_url=profile.base_url or "",
+        base_url_source=source,
+        key=profile.api_key,
+        key_variable=kind.key_variable,
+        headers=tuple(profile.headers.values()),
+    )
 
 
 class _Said(Struct, frozen=True):
@@ -126,7 +156,7 @@ def in_stream(service: Service, error: Any) -> ProviderError:
 def malformed(service: Service, what: str) -> ProviderError:
     return ProviderError(
         f"{service.name} ({service.address}) sent {service.without_secrets(what)}. Try again; if"
-        " it happens every time, check the base URL and the provider of the profile.",
+        " it happens every time, check the base URL and the provider.",
         trouble=Trouble.MALFORMED,
     )
 
@@ -241,7 +271,7 @@ def _wording(service: Service, trouble: Trouble, status: int, said: _Said) -> st
         case Trouble.NOT_FOUND:
             return (
                 f"{who} does not know the model {service.model!r}, or not this address. Check"
-                f" the model and the base URL of the profile {service.profile!r}. {says}"
+                f" the model (joey models lists them){_and_address(service)}. {says}"
             )
         case Trouble.OVERFLOW:
             return f"The conversation is longer than {service.model} can take. {says}"
@@ -255,7 +285,20 @@ def _wording(service: Service, trouble: Trouble, status: int, said: _Said) -> st
             return f"{who} refused the request. {says}"
 
 
+def _and_address(service: Service) -> str:
+    if not service.base_url:
+        return ""
+    shown = service.without_secrets(str(without_secrets(service.base_url)))
+    return f" and {_address_source(service)}, which is {shown}"
+
+
+def _address_source(service: Service) -> str:
+    return service.base_url_source or f"the base URL of the profile {service.profile!r}"
+
+
 def _where_to_put_key(service: Service) -> str:
+    if not service.profile:
+        return f"Set {service.key_variable or 'one with joey profiles add'}."
     profile = f"apiKey in the profile {service.profile!r}"
     if service.key_variable is None:
         return f"Set {profile}."
@@ -273,8 +316,8 @@ def _shown(service: Service, status: int, said: _Said) -> str:
 def _redirected(service: Service, status: int, location: str) -> ProviderError:
     goal = f" It points to {service.without_secrets(location)}." if location else ""
     return ProviderError(
-        f"{service.name} ({service.address}) has moved ({status}).{goal} Set the base URL of the"
-        f" profile {service.profile!r} to the address where it answers.",
+        f"{service.name} ({service.address}) has moved ({status}).{goal} Set"
+        f" {_address_source(service)} to the address where it answers.",
         trouble=Trouble.NOT_FOUND,
         status=status,
     )

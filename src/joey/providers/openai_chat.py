@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator
 
 from joey.core.chunks import Chunk
 from joey.core.models import ModelInfo, ModelRequest
-from joey.core.settings import Profile
+from joey.core.settings import Profile, Route
 from joey.ports import Provider
 from joey.providers.addresses import parse_url
 from joey.providers.convert.openai import OpenAiRequests
-from joey.providers.errors import Service
+from joey.providers.errors import service_of
 from joey.providers.http import HttpClient
 from joey.providers.kinds import endpoint, find_kind
 from joey.providers.openai_stream import OpenAiStream
@@ -18,20 +18,14 @@ from joey.providers.wire import Wire
 
 
 class OpenAiProvider:
-    def __init__(self, profile: Profile, model: ModelInfo, http: HttpClient) -> None:
+    def __init__(
+        self, profile: Profile, model: ModelInfo, http: HttpClient, route: Route | None = None
+    ) -> None:
         kind = find_kind(profile.provider)
         url = endpoint(kind, profile.base_url)
         address = parse_url(url)
         self._model = model
-        self._service = Service(
-            name=kind.name,
-            address=address.shown,
-            model=profile.model or model.id,
-            profile=profile.name,
-            key=profile.api_key,
-            key_variable=kind.key_variable,
-            headers=tuple(profile.headers.values()),
-        )
+        self._service = service_of(profile, url, route)
         self._requests = OpenAiRequests(profile, model, address.host)
         headers = {"authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
         self._wire = Wire(

@@ -10,8 +10,7 @@ from joey.core.settings import Profile
 from joey.errors import ProviderError, ToolError
 from joey.ports import ImageMaker
 from joey.providers import errors
-from joey.providers.addresses import parse_url
-from joey.providers.errors import Service
+from joey.providers.errors import service_of
 from joey.providers.http import HttpClient
 from joey.providers.kinds import endpoint, find_kind
 
@@ -28,15 +27,7 @@ class PictureMaker:
         self._own_endpoint = kind.name == "openai" and not profile.base_url
         self._http = http
         self._profile = profile
-        self._service = Service(
-            name=kind.name,
-            address=parse_url(self._chat_url).shown,
-            model=profile.model,
-            profile=profile.name,
-            key=profile.api_key,
-            key_variable=kind.key_variable,
-            headers=tuple(profile.headers.values()),
-        )
+        self._service = service_of(profile, self._chat_url)
 
     async def make(self, prompt: str, image: str | None = None) -> str:
         if self._own_endpoint and image is None:

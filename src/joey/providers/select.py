@@ -7,7 +7,7 @@ import math
 from msgspec import structs
 
 from joey.core.models import ModelInfo
-from joey.core.settings import Profile
+from joey.core.settings import Profile, Route
 from joey.errors import ConfigError
 from joey.ports import Provider
 from joey.providers.catalog import lookup
@@ -18,8 +18,8 @@ _OUTPUT_SHARE = 0.2
 """Of the window, at most, for one answer: the rest belongs to the conversation."""
 
 
-def make_provider(profile: Profile, http: HttpClient) -> Provider:
-    """The adapter for the service that the profile names.
+def make_provider(profile: Profile, http: HttpClient, route: Route | None = None) -> Provider:
+    """The adapter for the service that the profile names; `route` as the task remembers it.
 
     Raises:
         ConfigError: no such provider, no model named, or a base URL that is not one.
@@ -36,10 +36,10 @@ def make_provider(profile: Profile, http: HttpClient) -> Provider:
     if kind.wire is WireKind.ANTHROPIC:
         from joey.providers.anthropic import AnthropicProvider
 
-        return AnthropicProvider(profile, model, http)
+        return AnthropicProvider(profile, model, http, route)
     from joey.providers.openai_chat import OpenAiProvider
 
-    return OpenAiProvider(profile, model, http)
+    return OpenAiProvider(profile, model, http, route)
 
 
 def model_of(profile: Profile) -> ModelInfo:
