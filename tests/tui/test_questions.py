@@ -215,5 +215,46 @@ async def test_a_draft_keeps_the_keys_when_a_question_appears() -> None:
         assert app.composer.draft.text == "hiy1"
 
 
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("1", Answer(Response.YES)),
+        ("a", Answer(Response.YES, always=True)),
+        ("n", Answer(Response.NO)),
+        ("enter", Answer(Response.YES)),
+        ("escape", Answer(Response.NO)),
+    ],
+)
+async def test_keys_answer_again_once_the_words_were_sent(key: str, expected: Answer) -> None:
+    app = Small()
+    async with app.run_test() as pilot:
+        await pilot.press("h", "i")
+        app.front.show(asked(COMMAND), "")
+        await pilot.pause(panel.GUARD * 1.5)
+        await pilot.press("enter", "y")
+        await pilot.pause()
+        assert app.answers == [], "what is typed in one go are words, all of it"
+        assert app.composer.draft.text == "y"
+        await pilot.press("backspace")
+        await pilot.pause(panel.GUARD * 1.5)
+        await pilot.press(key)
+        await pilot.pause()
+        assert app.answers == [expected]
+        assert app.composer.is_empty
+
+
+async def test_tab_leads_to_words_whatever_they_begin_with() -> None:
+    app = Small()
+    async with app.run_test() as pilot:
+        app.front.show(asked(COMMAND), "")
+        await pilot.pause(panel.GUARD * 1.5)
+        app.front.change_focus()
+        await pilot.pause(panel.GUARD * 1.5)
+        await pilot.press("n", "o", "t")
+        await pilot.pause()
+        assert app.answers == []
+        assert app.composer.draft.text == "not"
+
+
 def _key(char: str) -> str:
     return {" ": "space", ",": "comma", ".": "full_stop"}.get(char, char)

@@ -95,6 +95,22 @@ async def test_what_is_being_typed_never_answers_a_question_that_appears(joey: J
         assert "1 y yes, and also y" in json.dumps(server.requests[-1].body["messages"])
 
 
+async def test_tab_leads_from_a_question_to_words_and_escape_back(joey: Joey) -> None:
+    turns = [writing("new.txt", "x"), done()]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
+        await shown.until("Change new.txt?")
+        await shown.answer("Tab")
+        await shown.answer("n")
+        await shown.until("› n", "Change new.txt?")
+        await shown.press("Escape")
+        await shown.until_gone("› n")
+        await shown.send("/new")
+        await shown.until("/new works when joey waits for your words", "Change new.txt?")
+        await shown.answer("1")
+        await shown.until("All done.")
+    assert (joey.workspace / "new.txt").exists()
+
+
 async def test_a_suggestion_is_taken_by_its_number(joey: Joey) -> None:
     async with ModelServer([asking(), done()]) as server:
         async with screen(joey, *reach(server.url), "paint") as shown:

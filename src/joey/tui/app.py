@@ -290,10 +290,10 @@ class JoeyApp(App[int]):
             return
         if self.dialogue.is_working and self.dialogue.asked is None:
             self.do(self.dialogue.stop())
-        elif not self.composer.is_empty:
+        elif not self.composer.is_empty or self.front.panel is not None:
             self.composer.clear()
             self.front.settle_focus()
-        elif self.front.panel is None and self._pressed_twice("escape"):
+        elif self._pressed_twice("escape"):
             self.do(self._errands.rewind())
 
     def action_interrupt(self) -> None:
@@ -330,7 +330,8 @@ class JoeyApp(App[int]):
 
     def action_change_focus(self) -> None:
         completing = self.composer.query_one(Choices).is_open
-        if self.front.panel is None or completing or not self.composer.has_focus_within:
+        is_there = self.composer.has_focus_within or self.front.is_asking
+        if self.front.panel is None or completing or not is_there:
             raise SkipAction
         self.front.change_focus()
 

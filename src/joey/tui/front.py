@@ -6,18 +6,20 @@ The composer makes room where the person has to decide, and comes back with what
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import monotonic
 from typing import TypeVar
 
 from textual import events
 from textual.containers import Vertical
 from textual.widgets import Input, TextArea
 
+from joey.tui.choices import Choices
 from joey.tui.composer import Composer
 from joey.tui.dialogue import Asked
 from joey.tui.host import Entry
 from joey.tui.pickers.line import LinePicker
 from joey.tui.pickers.picker import Picker
-from joey.tui.questions.panel import QuestionPanel
+from joey.tui.questions.panel import GUARD, QuestionPanel
 from joey.tui.questions.question import question_from
 
 T = TypeVar("T")
@@ -33,6 +35,9 @@ class Front(Vertical):
         self._composer = composer
         self.panel: QuestionPanel | None = None
         self._picker: Picker | LinePicker | None = None
+        self._wants_words = False
+        """The person went from the question to the words: all keys are meant for them."""
+        self._written_at = 0.0
 
     @property
     def is_picking(self) -> bool:
@@ -68,6 +73,7 @@ class Front(Vertical):
         """Words that are being written are never interrupted."""
         if self._picker is not None:
             return
+        self._wants_words = False
         if self.panel is None or not self._composer.is_empty:
             self._composer.display = True
             self._composer.focus()
@@ -79,29 +85,53 @@ class Front(Vertical):
 
     def change_focus(self) -> None:
         """Between the question and the words."""
-        if self.panel is not None and not self._is_asking:
+        if self.panel is not None and not self.is_asking:
             self.screen.set_focus(self.panel)
+            self._wants_words = False
         else:
-            self._composer.display = True
-            self.screen.set_focus(self._composer.query_one(TextArea))
+            self._write()
+            self._wants_words = True
+
+    def _write(self) -> None:
+        self._composer.display = True
+        self.screen.set_focus(self._composer.query_one(TextArea))
 
     @property
-    def _is_asking(self) -> bool:
+    def is_asking(self) -> bool:
         """Keys go to the question."""
         return self.panel is not None and self.screen.focused is self.panel
 
     def route(self, event: events.Key) -> None:
         """Before a key goes anywhere: words that are typed over a question go on in the composer,
-        all of them and in their order, whatever of them the question could have been meant by."""
-        if not self._is_asking or self.panel is None or self.panel.wants(event):
+        all of them and in their order, whatever of them the question could have been meant by.
+        Where nothing is written, and was not a moment ago, its keys are the question's again."""
+        if self.panel is None:
             return
-        if event.is_printable or event.key in ("tab", "backspace", "enter", "ctrl+j"):
+        if not self.is_asking:
+            if self._may_ask and self.panel.wants(event):
+                self.screen.set_focus(self.panel)
+            else:
+                self._written_at = monotonic()
+        elif not self.panel.wants(event) and (
+            event.is_printable or event.key in ("backspace", "enter", "ctrl+j")
+        ):
             self.go_on_writing()
+
+    @property
+    def _may_ask(self) -> bool:
+        return (
+            self._composer.has_focus_within
+            and self._composer.is_empty
+            and not self._composer.query_one(Choices).is_open
+            and not self._wants_words
+            and monotonic() - self._written_at > GUARD
+        )
 
     def go_on_writing(self) -> None:
         """Keys go to the words, not to the question."""
-        if self._is_asking:
-            self.change_focus()
+        if self.is_asking:
+            self._write()
+            self._written_at = monotonic()
 
     async def pick(self, title: str, entries: Sequence[Entry], hint: str = "") -> Entry | None:
         """What the person chooses from a list; None when they leave it."""
