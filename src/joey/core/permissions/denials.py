@@ -23,7 +23,8 @@ from joey.core.permissions.programs import (
     only_reads,
     program_name,
 )
-from joey.core.permissions.rules import Rule, Rules, named, rank, starts_with
+from joey.core.permissions.resemblance import Meant, meant
+from joey.core.permissions.rules import Rule, Rules, named, rank
 from joey.core.permissions.runners import RUNNERS, VERSION, started_at
 from joey.core.permissions.shell import (
     RESERVED,
@@ -59,6 +60,8 @@ _STARTERS: dict[str, frozenset[str]] = {
     "go": word_set("-exec -toolexec"),
 }
 """Words behind which another program is named."""
+_MOST_PLACES = 100
+"""Where a command may begin; nobody writes more by hand."""
 
 
 class Denials(Struct, frozen=True):
@@ -133,10 +136,14 @@ class Denials(Struct, frozen=True):
         doubt: Ask | None = None
         for rule in self.refusing:
             outranked = allowed > len(rule.words)
-            if not outranked and _is_meant(compared, rule.words):
+            found = Meant.NO if outranked else meant(compared, rule.words)
+            found = max((found, *(_run(place, rule.parts) for place in started)), key=_strength)
+            if found is Meant.SURELY:
                 return _deny(rule, compared)
-            if rule.parts and any(_has_run(place, rule.parts) for place in started):
-                return _deny(rule, compared)
+            if found is Meant.PERHAPS:
+                doubt = doubt or Ask(
+                    f"`{' '.join(compared)}` may be what rule `{rule.text}` denies"
+                )
             mentions = rest if outranked else (*parts(compared[:1]), *rest)
             if not doubt and rule.parts and _has_in_order(mentions, rule.parts):
                 doubt = _mention(words, compared, rule)
@@ -160,26 +167,6 @@ def _mention(words: Words, compared: Words, rule: Rule) -> Ask | None:
     if only_reads(words, 1) and concern(words, 1) is None:
         return None
     return Ask(f"`{' '.join(compared)}` mentions what rule `{rule.text}` denies")
-
-
-def _is_meant(words: Words, denied: Words) -> bool:
-    """Whether the command begins with the rule's words; options may stand between them."""
-    if starts_with(words, denied) or words[:1] == ("-".join(denied),):
-        return True
-    if len(denied) < 2 or words[:1] != denied[:1]:
-        return False
-    at = 1
-    for wanted in denied[1:]:
-        while at < len(words) and words[at] != wanted:
-            is_option = words[at].startswith("-")
-            # The word behind an option may be its value.
-            if not is_option and not words[at - 1].startswith("-"):
-                return False
-            at += 1
-        if at == len(words):
-            return False
-        at += 1
-    return True
 
 
 def _started(words: Words) -> list[Words]:
@@ -237,9 +224,18 @@ def _program(words: Words) -> Words:
     return words[at:]
 
 
-def _has_run(words: Words, wanted: Words) -> bool:
-    found = any(words[at : at + len(wanted)] == wanted for at in range(len(words)))
-    return found or "-".join(wanted) in words
+def _run(words: Words, wanted: Words) -> Meant:
+    """Whether what is denied is among the words that are run."""
+    if not wanted:
+        return Meant.NO
+    places = [at for at, word in enumerate(words) if word.startswith(wanted[0])]
+    if len(places) > _MOST_PLACES:
+        return Meant.PERHAPS
+    return max((meant(words[at:], wanted) for at in places), key=_strength, default=Meant.NO)
+
+
+def _strength(found: Meant) -> int:
+    return found.value
 
 
 def _has_in_order(words: Words, wanted: Words) -> bool:

@@ -1,0 +1,86 @@
+"""Whether a command is one that a deny rule names, however it is spelled.
+
+Options may stand anywhere, be bundled or taken apart, and have a long name beside a short one;
+programs may carry their version, or their first argument in their name. What is surely meant is
+refused, and what may be meant is asked.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from joey.core.permissions.runners import VERSION
+from joey.core.permissions.shell import Words
+
+
+class Meant(Enum):
+    NO = 0
+    PERHAPS = 1
+    SURELY = 2
+
+
+def meant(words: Words, denied: Words) -> Meant:
+    """Both as `rules.named` gives them."""
+    if not denied or words[: len(denied)] == denied:
+        return Meant.SURELY
+    words = _taken_apart(words, denied)
+    if not words or words[0] != denied[0]:
+        return Meant.NO
+    named = tuple(word for word in denied[1:] if not word.startswith("-"))
+    options = tuple(word for word in denied[1:] if word.startswith("-"))
+    return min((_names(words, named), _given(words, options)), key=lambda each: each.value)
+
+
+def _taken_apart(words: Words, denied: Words) -> Words:
+    """`pip3.11` as `pip`, and `git-push` as `git push`."""
+    if not words:
+        return ()
+    name, wanted = words[0], denied[0]
+    if name != wanted and name.rstrip(VERSION) == wanted:
+        return (wanted, *words[1:])
+    rest = name.removeprefix(f"{wanted}-")
+    if rest != name and len(denied) > 1 and denied[1] in (rest, rest.partition("-")[0]):
+        return (wanted, *rest.split("-"), *words[1:])
+    return words
+
+
+def _names(words: Words, wanted: Words) -> Meant:
+    """Whether the words follow each other; options may stand between them, with values."""
+    found = Meant.SURELY
+    at = 1
+    for name in wanted:
+        while at < len(words) and words[at] != name:
+            is_option = words[at].startswith("-")
+            if not is_option and not words[at - 1].startswith("-"):
+                break
+            at += 1
+        if at == len(words):
+            return Meant.NO
+        if words[at] != name:
+            # Some programs understand the beginning of a word.
+            if not name.startswith(words[at]):
+                return Meant.NO
+            found = Meant.PERHAPS
+        at += 1
+    return found
+
+
+def _given(words: Words, wanted: Words) -> Meant:
+    options = [word.partition("=")[0] for word in words[1:] if word.startswith("-")]
+    ways = [_is_given(option, options) for option in wanted]
+    return min(ways, key=lambda each: each.value, default=Meant.SURELY)
+
+
+def _is_given(wanted: str, options: list[str]) -> Meant:
+    if wanted in options:
+        return Meant.SURELY
+    short = {letter for word in options if word[:2] != "--" for letter in word[1:]}
+    long = [word for word in options if word[:2] == "--" and len(word) > len("--")]
+    initials = short | {word[2] for word in long}
+    if wanted.startswith("--"):
+        begun = any(wanted.startswith(word) for word in long)
+        is_near = wanted[2:3] in short or any(word.startswith(wanted) for word in long)
+        return Meant.SURELY if begun else Meant.PERHAPS if is_near else Meant.NO
+    if short.issuperset(wanted[1:]):
+        return Meant.SURELY
+    return Meant.PERHAPS if initials.issuperset(wanted[1:]) else Meant.NO
