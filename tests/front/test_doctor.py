@@ -360,3 +360,29 @@ async def test_a_proxy_that_is_badly_written_is_told_without_its_password(joey: 
     found = await findings(joey, OPENAI_API_KEY="k" * 20, HTTPS_PROXY=proxy)
     assert "The proxy (HTTPS_PROXY) is not an http://" in found["Connection"]["advice"]
     assert "canary" not in json.dumps(found)
+
+
+async def test_a_file_in_place_of_the_tasks_is_told(joey: Joey) -> None:
+    joey.home.mkdir()
+    (joey.home / "tasks").write_text("x", encoding="utf-8")
+    found = (await findings(joey, "--offline"))["Home"]
+    assert found["status"] == "fail"
+    assert "tasks: Not a directory" in found["found"]
+
+
+@pytest.mark.parametrize("gone", ["folder", "home"])
+async def test_what_is_not_there_is_no_defect(joey: Joey, gone: str) -> None:
+    if gone == "home":
+        joey.home.write_text("x", encoding="utf-8")
+    doctor = f"{sys.executable} -m joey doctor --offline --json"
+    leaving = "" if gone == "home" else "mkdir x && cd x && rmdir ../x &&"
+    process = await asyncio.create_subprocess_shell(
+        f"{leaving} {doctor}", cwd=joey.workspace, env=joey.env, stdout=asyncio.subprocess.PIPE
+    )
+    told = json.loads((await process.communicate())[0])["findings"]
+    assert not [each for each in told if "defect" in each.get("advice", "")]
+    troubled = {each["name"]: each["found"] for each in told if each["status"] != "ok"}
+    if gone == "home":
+        assert "Not a directory" in troubled["Home"]
+    else:
+        assert "the current folder is gone" in troubled["This folder"]

@@ -21,6 +21,7 @@ from joey.cli.outputs import write_out
 from joey.cli.probes import Finding, Probe, Status
 from joey.display.sanitise import one_line, sanitise
 from joey.display.wrapping import columns, wrap
+from joey.errors import UserError
 
 _MARKS = {Status.OK: "✓", Status.WARN: "!", Status.FAIL: "✗"}
 _COLOURS = {Status.OK: "32", Status.WARN: "33", Status.FAIL: "31"}
@@ -89,6 +90,8 @@ def _looked(probe: Probe, fix: bool) -> Finding:
             return finding
         fixed = tuple(probe.repair())
         return structs.replace(probe.look(), fixed=fixed) if fixed else finding
+    except UserError as error:
+        return Finding(probe.name, Status.WARN, f"could not be looked at: {error}")
     except Exception as error:
         found = f"could not be looked at ({type(error).__name__}: {error})"
         advice = "This is a defect of joey, unless the machine is to blame: please report it."

@@ -18,6 +18,7 @@ from msgspec import Struct
 from joey import __version__
 from joey.app.check_up import find_chromium
 from joey.app.sandboxing import sandbox_report
+from joey.errors import UserError
 from joey.ports import Level
 
 OLDEST_PYTHON = (3, 11)
@@ -33,6 +34,14 @@ class Status(StrEnum):
     OK = "ok"
     WARN = "warn"
     FAIL = "fail"
+
+
+def here() -> Path:
+    """The folder that joey would work in. Raises UserError."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise UserError("the current folder is gone; go to another") from error
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):

@@ -12,7 +12,7 @@ from joey.app import check_up, joey_home
 from joey.app.hooks import hooks_here
 from joey.app.personal_settings import PersonalSettings
 from joey.app.servers import problems_of_servers
-from joey.cli.probes import FIX, Finding, Status
+from joey.cli.probes import FIX, Finding, Status, here
 from joey.display.sanitise import one_line
 from joey.errors import ConfigError, UserError
 
@@ -25,13 +25,14 @@ _MOST = 5
 def probe_home() -> Finding:
     """The folder for tasks and settings must exist, or be possible, and be writable."""
     home = _home()
-    nearest = _nearest(home)
-    try:
-        with tempfile.TemporaryFile(dir=nearest):
-            pass
-    except OSError as error:
-        advice = f"Make {nearest} writable, or set JOEY_HOME to another folder."
-        return Finding("Home", Status.FAIL, f"{home}: {error.strerror}", advice)
+    for folder in (home, home / "tasks"):
+        nearest = _nearest(folder)
+        try:
+            with tempfile.TemporaryFile(dir=nearest):
+                pass
+        except OSError as error:
+            advice = f"Make {nearest} a folder that is writable, or set JOEY_HOME to another."
+            return Finding("Home", Status.FAIL, f"{folder}: {error.strerror}", advice)
     state = "" if home.exists() else " (made when the first task begins)"
     return Finding("Home", Status.OK, f"{home}{state}")
 
@@ -106,7 +107,7 @@ def renew_index() -> Iterator[str]:
 
 
 def probe_settings() -> Finding:
-    settings = PersonalSettings(_workspace())
+    settings = PersonalSettings(here())
     try:
         settings.states()
     except ConfigError as error:
@@ -120,7 +121,7 @@ def probe_settings() -> Finding:
 
 
 def probe_servers() -> Finding:
-    problems = problems_of_servers(_workspace())
+    problems = problems_of_servers(here())
     if problems:
         advice = "Correct the file; joey mcp list shows what is understood of it."
         return Finding("MCP servers", Status.WARN, _listed(list(problems)), advice)
@@ -130,7 +131,7 @@ def probe_servers() -> Finding:
 def probe_hooks() -> Finding:
     """Yours, and what this folder would add."""
     try:
-        hooks, untrusted = hooks_here(_workspace())
+        hooks, untrusted = hooks_here(here())
     except UserError as error:
         return Finding("Hooks", Status.WARN, "could not be read", str(error))
     listed = "; ".join(f"{hook.event}: {hook.shown}" for hook in hooks) or "none"
@@ -141,7 +142,7 @@ def probe_hooks() -> Finding:
 
 
 def probe_trust() -> Finding:
-    missing = check_up.untrusted(_workspace())
+    missing = check_up.untrusted(here())
     if not missing:
         return Finding("This folder", Status.OK, "nothing in it waits for your trust")
     found = f"not used, because you have not trusted it: {_listed(list(missing))}"
@@ -150,10 +151,6 @@ def probe_trust() -> Finding:
 
 def _home() -> Path:
     return joey_home(os.environ)
-
-
-def _workspace() -> Path:
-    return Path.cwd()
 
 
 def _nearest(path: Path) -> Path:

@@ -7,14 +7,13 @@ import os
 import shlex
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from joey.app.check_up import keys_here
 from joey.app.local_servers import PLACES, LocalServer, find_local_servers
 from joey.app.model_list import NOTHING_THERE, ask_for_models, wrong_address
 from joey.app.options import make_options
 from joey.app.profile_shelf import ProfileShelf
-from joey.cli.probes import FIX, Finding, Status
+from joey.cli.probes import FIX, Finding, Status, here
 from joey.core.secrets import without_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError, UserError
@@ -142,6 +141,6 @@ def _proxies() -> str:
 
 def _profile() -> Profile:
     """Raises UserError."""
-    profile = make_options(workspace=Path.cwd()).profile
+    profile = make_options(workspace=here()).profile
     assert profile is not None
     return profile
