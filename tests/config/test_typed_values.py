@@ -44,3 +44,53 @@ def test_any_words_are_a_value_or_an_error_for_a_person(
 )
 def test_a_key_is_known_however_it_is_written(written: str) -> None:
     assert find_key(written, setting_keys()) == "sandboxNetwork"
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "allowed"),
+    [
+        ("autoCondenseContextPercent", "200", "a whole number from 5 to 100: 200 is not in this"),
+        ("autoCondenseContextPercent", "0", "a whole number from 5 to 100"),
+        ("maxRetries", "-1", "a whole number from 0: -1 is not in this range"),
+        ("requestDelaySeconds", "-0.5", "a number from 0: -0.5 is not in this range"),
+        ("allowedMaxCost", "-2", "a number from 0"),
+        ("maxConcurrentFileReads", "0", "a whole number from 1"),
+        ("maxReadFileLine", "-2", "a whole number from -1"),
+    ],
+)
+def test_what_is_out_of_range_is_refused_with_the_range(name: str, word: str, allowed: str) -> None:
+    with pytest.raises(ConfigError, match=allowed):
+        read_value(Settings, setting_keys()[name], [word])
+
+
+@pytest.mark.parametrize(("kind", "key"), EVERY, ids=lambda each: getattr(each, "name", ""))
+def test_no_number_but_a_marked_one_may_be_negative(kind: type[Struct], key: DescribedKey) -> None:
+    if "number" not in key.kind or "object" in key.kind:
+        return
+    with pytest.raises(ConfigError, match="is not in this range"):
+        read_value(kind, key, ["-2"])
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        (["all"], "all"),
+        (["pypi.example"], ["pypi.example"]),
+        (["pypi.example", "localhost:8099"], ["pypi.example", "localhost:8099"]),
+        (['["a.example"]'], ["a.example"]),
+    ],
+)
+def test_words_become_the_list_where_there_may_be_one(words: list[str], value: object) -> None:
+    assert read_value(Settings, setting_keys()["sandboxNetwork"], words) == value
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["al"], "Did you mean all\\? A list is written as words: sandboxNetwork ONE TWO"),
+        (["https://a.example/x", "b.example"], "without scheme and path"),
+    ],
+)
+def test_what_is_neither_a_choice_nor_a_list_is_told(words: list[str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        read_value(Settings, setting_keys()["sandboxNetwork"], words)

@@ -112,11 +112,12 @@ class PersonalSettings:
             ConfigError: it is no list, or does not have what is to be removed.
         """
         key = self.key(name)
-        if not key.is_list:
+        if not key.is_list and not key.may_be_list:
             raise ConfigError(f"`{key.name}` is no list ({key.kind}); set it to a value instead.")
         with changing(self.path):
             document = read_document(self.path) or {}
-            known: list[Any] = checked(Settings, key, document.get(key.name, []))
+            standing = checked(Settings, key, document.get(key.name, []))
+            known: list[Any] = standing if isinstance(standing, list) else []
             missing = [each for each in removed if each not in known]
             if missing:
                 raise ConfigError(f"`{key.name}` does not have {missing[0]!r}: {_listed(known)}")

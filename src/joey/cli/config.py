@@ -162,6 +162,8 @@ def _describe(settings: PersonalSettings, arguments: Namespace) -> None:
 def _example(key: DescribedKey) -> str:
     if key.is_list:
         return "--add ITEM"
+    if key.may_be_list:
+        return f"{key.choices[-1]}, or: {key.name} ITEM ITEM"
     others = [choice for choice in key.choices if choice != _shown(key.default)]
     return others[0] if others else "VALUE"
 
@@ -181,7 +183,8 @@ def _key(settings: PersonalSettings, name: str) -> DescribedKey:
 def _fields(state: SettingState) -> dict[str, Any]:
     described: dict[str, Any] = msgspec.to_builtins(state.key)
     name, about, kind = described.pop("name"), described.pop("about"), described.pop("kind")
-    described.pop("isList", None)
+    for note in ("isList", "mayBeList"):
+        described.pop(note, None)
     return {
         "key": name,
         "value": state.value,

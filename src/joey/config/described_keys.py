@@ -51,6 +51,8 @@ class DescribedKey(Struct, frozen=True, rename="camel", omit_defaults=True):
     choices: tuple[str, ...] = ()
     """Words that it can be."""
     is_list: bool = False
+    may_be_list: bool = False
+    """It is one of its choices, or a list."""
     project: str = ""
     """What the settings of a project may do about it; nothing: they may not."""
 
@@ -115,8 +117,14 @@ def _described(struct: type[Struct]) -> Iterable[DescribedKey]:
             about=meanings.get(field.name, ""),
             choices=tuple(choices),
             is_list=isinstance(field.type, VarTupleType),
+            may_be_list=_may_be_list(field.type),
             project=project_says(field.encode_name) if struct is Settings else "",
         )
+
+
+def _may_be_list(kind: Type) -> bool:
+    parts = kind.types if isinstance(kind, UnionType) else ()
+    return any(isinstance(each, VarTupleType) for each in parts)
 
 
 def _choices(kind: Any) -> list[str]:
@@ -141,10 +149,10 @@ def _other_kinds(kind: Type, has_choices: bool) -> list[str]:
 
 def _in_words(kind: Type) -> str:
     match kind:
-        case IntType():
-            return "whole number"
-        case FloatType():
-            return "number"
+        case IntType(ge=least, le=most):
+            return f"whole number{_range(least, most)}"
+        case FloatType(ge=least, le=most):
+            return f"number{_range(least, most)}"
         case StrType():
             return "text"
         case VarTupleType(item_type=StrType()):
@@ -161,6 +169,12 @@ def _in_words(kind: Type) -> str:
             return "object"
         case _:
             return "value"
+
+
+def _range(least: float | None, most: float | None) -> str:
+    if least is None:
+        return ""
+    return f" from {least}" if most is None else f" from {least} to {most}"
 
 
 def _meanings(struct: type[Struct]) -> dict[str, str]:

@@ -25,9 +25,19 @@ def read_value(struct: type[Struct], key: DescribedKey, words: Sequence[str]) ->
     """
     if key.is_list and not (len(words) == 1 and words[0].lstrip().startswith("[")):
         return checked(struct, key, [_from_json(word) if "{" in word else word for word in words])
+    if key.may_be_list and _are_items(key, words):
+        return checked(struct, key, list(words))
     if len(words) != 1:
         raise ConfigError(f"`{key.name}` takes one value ({key.kind}); quote it if it has spaces.")
     return checked(struct, key, _plain_value(struct, key, words[0]))
+
+
+def _are_items(key: DescribedKey, words: Sequence[str]) -> bool:
+    """Whether words stand for a list where one of them could be a choice, or a slip of one."""
+    if len(words) != 1:
+        return True
+    word = words[0].strip()
+    return word[:1] not in ("", "[", "{", '"') and nearest(word, key.choices) is None
 
 
 def checked(struct: type[Struct], key: DescribedKey, value: Any) -> Any:
@@ -42,9 +52,11 @@ def checked(struct: type[Struct], key: DescribedKey, value: Any) -> Any:
         msgspec.convert(value, type_of(struct, key.name))
         msgspec.convert({key.name: value}, struct)
     except msgspec.ValidationError as error:
-        if key.choices:
+        if key.choices and not (key.may_be_list and isinstance(value, list)):
             raise ConfigError(_not_among(key, value)) from None
         why = str(error).removesuffix(f" - at `$.{key.name}`")
+        if why.startswith(("Expected `int` ", "Expected `float` ")):
+            why = f"{json.dumps(value)} is not in this range"
         if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
             why = "this is not valid JSON"
         raise ConfigError(f"`{key.name}` must be {article} {key.kind}: {why}.") from None
@@ -79,4 +91,6 @@ def _not_among(key: DescribedKey, value: Any) -> str:
     allowed = f"{', '.join(others)} or {last}" if others else last
     near = nearest(str(value), key.choices)
     meant = f" Did you mean {near}?" if near else ""
-    return f"`{key.name}` can be {allowed}, not {json.dumps(value, ensure_ascii=False)}.{meant}"
+    listed = f" A list is written as words: {key.name} ONE TWO." if key.may_be_list else ""
+    shown = json.dumps(value, ensure_ascii=False)
+    return f"`{key.name}` can be {allowed}, not {shown}.{meant}{listed}"

@@ -11,6 +11,14 @@ from joey.core.modes import DEFAULT_MODE, ModePrompt
 from joey.core.network_hosts import read_host
 from joey.core.protocol import ToolProtocol
 
+_Number = Annotated[int, Meta(ge=1, le=2**53)]
+_Amount = Annotated[float, Meta(gt=0)]
+_Count = Annotated[int, Meta(ge=0)]
+_Some = Annotated[int, Meta(ge=1)]
+_CountOrAll = Annotated[int, Meta(ge=-1)]
+_Measure = Annotated[float, Meta(ge=0)]
+_Percent = Annotated[int, Meta(ge=5, le=100)]
+
 
 class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """What a task is run with. A copy belongs to each task; another task's change stays its own."""
@@ -52,7 +60,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """Let the model use the browser without asking."""
     always_allow_followup_questions: bool = False
     """Answer a question of the model with its first suggestion when nobody does."""
-    followup_auto_approve_timeout_ms: int = 60_000
+    followup_auto_approve_timeout_ms: _Count = 60_000
     """Milliseconds before a question of the model is answered with its first suggestion."""
     allowed_commands: tuple[str, ...] = ()
     """Beginnings of commands that may run without asking; `*` stands for all."""
@@ -61,17 +69,17 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     hooks: tuple[Hook, ...] = ()
     """Commands of the person's own that run at certain moments of a task."""
 
-    allowed_max_requests: int | None = None
+    allowed_max_requests: _Count | None = None
     """Requests to the model before a person is asked whether to go on."""
-    allowed_max_cost: float | None = None
+    allowed_max_cost: _Measure | None = None
     """US dollars before a person is asked whether to go on."""
-    consecutive_mistake_limit: int = 3
+    consecutive_mistake_limit: _Count = 3
     """Mistakes of the model in a row before a person is asked; 0 switches this, and the check for
     repeated calls, off."""
     prevent_completion_with_open_todos: bool = False
     """Refuse a result while items of the todo list are open."""
 
-    command_execution_timeout: int = 0
+    command_execution_timeout: _Count = 0
     """Seconds after which a command is killed; 0 means never."""
     command_timeout_allowlist: tuple[str, ...] = ()
     """Beginnings of commands that may take longer than `commandExecutionTimeout`."""
@@ -85,24 +93,24 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """Folders beside the workspace and the system that confined commands may read."""
     sandbox_writable: tuple[str, ...] = ()
     """Folders beside the workspace, and protected names in it, that such commands may change."""
-    sandbox_max_processes: int = 1024
+    sandbox_max_processes: _Count = 1024
     """Processes that a confined command may have at once; 0: no limit."""
-    sandbox_max_memory_mb: int = 16_384
+    sandbox_max_memory_mb: _Count = 16_384
     """Megabytes of data in one process of a confined command; 0: no limit."""
-    sandbox_max_file_mb: int = 8_192
+    sandbox_max_file_mb: _Count = 8_192
     """Megabytes of one file that a confined command writes; 0: no limit."""
-    sandbox_max_cpu_seconds: int = 14_400
+    sandbox_max_cpu_seconds: _Count = 14_400
     """Seconds of the processor for one process of a confined command; 0: no limit."""
 
-    max_workspace_files: int = 200
+    max_workspace_files: _Count = 200
     """Names of files that the model is told of when a task begins."""
-    max_concurrent_file_reads: int = 5
+    max_concurrent_file_reads: _Some = 5
     """Files that one call may read."""
-    max_read_file_line: int = -1
+    max_read_file_line: _CountOrAll = -1
     """Lines of a file that are read unless a range is asked for; -1: all."""
-    max_image_file_size: int = 5
+    max_image_file_size: _Count = 5
     """Megabytes of one picture that is read."""
-    max_total_image_size: int = 20
+    max_total_image_size: _Count = 20
     """Megabytes of all pictures in one call."""
     include_current_time: bool = True
     """Tell the model the time with each request."""
@@ -111,11 +119,11 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     todo_list_enabled: bool = True
     """Offer the model a todo list."""
 
-    request_delay_seconds: float = 5.0
+    request_delay_seconds: _Measure = 5.0
     """First wait after a failed request; doubles with each further failure."""
-    max_retries: int = 6
+    max_retries: _Count = 6
     """Failed attempts in a row before a person is asked."""
-    max_retry_wait_seconds: float = 600.0
+    max_retry_wait_seconds: _Measure = 600.0
     """Total time spent waiting between attempts before a person is asked."""
 
     edit_tool: Literal[
@@ -140,31 +148,31 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """Read `AGENTS.md`."""
     enable_subfolder_rules: bool = False
     """Read the `.roo` folders and `AGENTS.md` files below the workspace too."""
-    max_git_status_files: int = 0
+    max_git_status_files: _Count = 0
     """Changed files told with each request; 0 leaves the git status out."""
     new_task_require_todos: bool = False
     """A subtask has to be given a todo list."""
     include_diagnostic_messages: bool = True
     """Tell the model of new problems in a file that it changed."""
-    max_diagnostic_messages: int = 50
-    """New problems of one file that the model is told of."""
-    diagnostics_timeout_seconds: float = 5.0
+    max_diagnostic_messages: _CountOrAll = 50
+    """New problems of one file that the model is told of; -1: all."""
+    diagnostics_timeout_seconds: _Measure = 5.0
     """Seconds that a checker of a file may take."""
     diagnostic_checkers: dict[str, str] = {}
     """Commands that check a file, by a pattern of its name: `{"*.py": "mypy {file}"}`."""
 
     enable_checkpoints: bool = True
     """Keep the files of the workspace before and after each step that may change them."""
-    checkpoint_timeout: int = 15
+    checkpoint_timeout: _Count = 15
     """Seconds that a step waits for its checkpoint."""
-    checkpoint_max_age_days: int = 30
+    checkpoint_max_age_days: _Count = 30
     """Days for which checkpoints are kept."""
-    checkpoint_max_megabytes: int = 2048
+    checkpoint_max_megabytes: _Count = 2048
     """Megabytes of checkpoints that are kept of each workspace; the oldest go first."""
 
     auto_condense_context: bool = True
     """Sum the conversation up when the model's window gets full; else its oldest turns go."""
-    auto_condense_context_percent: int = 100
+    auto_condense_context_percent: _Percent = 100
     """How full the model's window may get before the conversation is summed up, in percent."""
     profile_thresholds: dict[str, int] = {}
     """`autoCondenseContextPercent` of single profiles, by name: 5 to 100, or -1 for no other."""
@@ -187,10 +195,6 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
             return
         for each in self.sandbox_network:
             read_host(each)
-
-
-_Number = Annotated[int, Meta(ge=1, le=2**53)]
-_Amount = Annotated[float, Meta(gt=0)]
 
 
 class Limits(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -230,13 +234,13 @@ class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=T
     """Another address of the provider."""
     api_key: str | None = None
     """The key; without one, the provider's variable is used."""
-    max_tokens: int | None = None
+    max_tokens: _Count | None = None
     """Tokens of one answer, where the catalogue does not know the model."""
-    context_window: int | None = None
+    context_window: _Count | None = None
     """Tokens that the model takes in, where the catalogue does not know it."""
-    temperature: float | None = None
+    temperature: _Measure | None = None
     """Sent along where the model takes it."""
-    thinking_budget: int | None = None
+    thinking_budget: _Count | None = None
     """Tokens of extended thinking; without, it is off."""
     reasoning_effort: str | None = None
     """How hard the model shall think, where it takes that: `low`, `medium`, `high`."""
@@ -247,7 +251,7 @@ class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=T
     """How the model calls tools: `native` or `xml`."""
     native_tools: bool | None = None
     """Whether the model can call tools by the API, where the catalogue is wrong."""
-    request_timeout: float = 600.0
+    request_timeout: _Measure = 600.0
     """Seconds without a byte before a request is given up."""
     headers: dict[str, str] = {}
     """Added to each request."""

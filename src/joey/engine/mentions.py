@@ -8,6 +8,7 @@ that cannot be brought along is told in its place: a message is never refused fo
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
@@ -180,7 +181,8 @@ class _Bringing:
         if problems is None:
             raise ToolError("no checker was found for the languages of this workspace")
         limit = self._bench.settings.max_diagnostic_messages
-        return problems_text(await problems.all(limit)) or "No errors or warnings detected."
+        most = sys.maxsize if limit < 0 else limit
+        return problems_text(await problems.all(most)) or "No errors or warnings detected."
 
     def _repository(self) -> Repository:
         repository = self._bench.extras.repository

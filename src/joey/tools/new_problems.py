@@ -23,6 +23,7 @@ async def told_problems(ctx: ToolContext, place: Place, before: Sequence[Problem
     if not found:
         return ""
     most = ctx.settings.max_diagnostic_messages
+    most = len(found) if most < 0 else most
     text = problems_text(found[:most])
     more = f"\n... {len(found) - most} more" if len(found) > most else ""
     return f"\n\nNew problems detected after saving the file:\n{text}{more}"
