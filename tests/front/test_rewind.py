@@ -157,14 +157,25 @@ async def test_what_cannot_be_done_is_said_in_a_line(
     assert words in refused.err.replace("\n", " ")
 
 
-async def test_nothing_to_undo_and_only_one_message(joey: Joey) -> None:
+async def test_the_only_words_of_a_person_are_gone_back_to_by_default(joey: Joey) -> None:
+    async with ModelServer([write("one\n"), done()]) as server:
+        run = await joey.run("-p", "-y", "--output-format", "json", *reach(server.url), "write one")
+    task_id = run.json["taskId"]
+    looked = await joey.run("tasks", "rewind", task_id, "--preview", "--with-files")
+    assert looked.code == 0, looked.err
+    assert "(write one)" in looked.out and "a.txt" in looked.out
+    gone = await joey.run("tasks", "rewind", task_id, "--with-files", "-y")
+    assert gone.code == 0, gone.err
+    assert not (joey.workspace / "a.txt").exists()
+    assert [row["text"] for row in await rows(joey, task_id)] == ["write one"]
+
+
+async def test_nothing_to_undo(joey: Joey) -> None:
     async with ModelServer([done()]) as server:
         run = await joey.run("-p", "--output-format", "json", *reach(server.url), "do it")
     task_id = run.json["taskId"]
     undo = await joey.run("tasks", "rewind", task_id, "--undo", "-y")
     assert (undo.code, "nothing to undo" in undo.err) == (1, True)
-    only = await joey.run("tasks", "rewind", task_id, "-y")
-    assert (only.code, "name the message" in only.err) == (2, True)
 
 
 async def test_on_a_terminal_a_person_is_asked(joey: Joey) -> None:

@@ -43,6 +43,43 @@ async def test_a_rewind_shows_what_changes_and_brings_words_and_files_back(joey:
         assert (joey.workspace / "new.txt").exists()
 
 
+@pytest.mark.requirement("front:screen:rewind")
+async def test_a_rewind_to_the_first_words_brings_them_and_the_files_back(joey: Joey) -> None:
+    turns = [writing("new.txt", "hello\n"), done("First."), done("Second.")]
+    async with ModelServer(turns) as server:
+        async with screen(joey, *reach(server.url), "write it down") as shown:
+            await shown.until("Change new.txt?")
+            await shown.answer("y")
+            await shown.until("First.", "accept the result")
+            await shown.press("Enter")
+            await shown.until("what next?")
+            for _ in range(2):
+                await shown.press("Escape", "Escape")
+                await shown.until("Go back to", "write it down")
+                await shown.press("Enter")
+                await shown.until("new.txt", "the conversation and the files")
+                await shown.press("Down", "Enter")
+                await shown.until("/undo takes it back")
+                await shown.until_gone("First.")
+                assert not (joey.workspace / "new.txt").exists()
+                await shown.press("C-c")
+                await shown.send("/undo")
+                await shown.until("the rewind is undone", "First.")
+                assert (joey.workspace / "new.txt").exists()
+            await shown.send("/rewind")
+            await shown.until("Go back to", "write it down")
+            await shown.press("Enter")
+            await shown.until("the conversation and the files")
+            await shown.press("Down", "Enter")
+            await shown.until_gone("First.")
+            await shown.send(" elsewhere")
+            await shown.until("› write it down elsewhere", "Second.")
+        messages = json.dumps(server.requests[-1].body["messages"])
+        assert messages.count("write it down") == 1
+        assert "write it down elsewhere" in messages
+    assert len(joey.tasks) == 1
+
+
 @pytest.mark.requirement("front:screen:resume")
 async def test_an_earlier_task_is_found_and_gone_on_with(joey: Joey) -> None:
     async with ModelServer([done("It is blue."), done("It is red."), done("Darker.")]) as server:

@@ -67,7 +67,7 @@ async def _rewind(task: Task, rest: list[str], tell: Tell) -> None:
     rows = _rows(task)
     target = find_row(rows, named[0], task.id) if named else before_last_words(rows)
     if target is None:
-        raise UserError("your only words are the task itself; /new begins another one")
+        raise UserError("nothing was said yet")
     said = [row for row in rows if row["ts"] > target and row.get("say") == "user_feedback"]
     _describe(await task.rewind(target, files=files), rows, tell)
     if said:

@@ -95,10 +95,7 @@ def _target(
         return find_row(rows, arguments.message, task.id), not arguments.before
     last = before_last_words(rows)
     if last is None:
-        raise UsageError(
-            "the only words of yours are the task itself; name the message to go back to"
-            f" (joey tasks show {task.id} --rows)"
-        )
+        raise UsageError("nothing was said in this task yet")
     return last, True
 
 

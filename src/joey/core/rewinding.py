@@ -137,10 +137,10 @@ def user_row(rows: Sequence[Row | dict[str, Any]], row_ts: int) -> int | None:
 
 
 def before_last_words(rows: Sequence[Row | dict[str, Any]]) -> int | None:
-    """The last row that stays when the person's latest words are taken back; None when these are
-    the first of the task."""
+    """The last row that stays when the person's latest words are taken back; the first of a task
+    always stay. None when there are no rows."""
     if not rows:
         return None
     latest = user_row(rows, ts_of(rows[-1]))
     earlier = [ts for row in rows if (ts := ts_of(row)) < (latest or 0)]
-    return earlier[-1] if earlier else None
+    return earlier[-1] if earlier else ts_of(rows[0])

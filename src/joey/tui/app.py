@@ -282,8 +282,9 @@ class JoeyApp(App[int]):
 
     def _pressed_twice(self, key: str) -> bool:
         before, at = self._pressed
-        self._pressed = (key, monotonic())
-        return before == key and monotonic() - at < TWICE
+        is_second = before == key and monotonic() - at < TWICE
+        self._pressed = ("", 0.0) if is_second else (key, monotonic())
+        return is_second
 
     def action_escape(self) -> None:
         if self.shell.stop():

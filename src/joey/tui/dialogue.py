@@ -70,6 +70,8 @@ class Dialogue:
         """Who spoke last: words that were not asked for go to them."""
         self._held: list[tuple[str, tuple[str, ...]]] = []
         """Words that were sent while a question was open that they do not answer."""
+        self.replaced: int | None = None
+        """The row of the first words, when the next ones take their place."""
 
     @property
     def is_working(self) -> bool:
@@ -104,6 +106,11 @@ class Dialogue:
         """Raises UserError."""
         if self.session is None:
             self.show(await self._host.begin(text, images), since=0)
+            return
+        if self.replaced is not None:
+            session = self.session
+            await session.edit(self.replaced, text, images)
+            self.show(session)
             return
         listener = self._listener(self.session)
         since = self.session.seq
@@ -147,7 +154,7 @@ class Dialogue:
         if self._following is not None:
             self._following.cancel()
         self._following = None
-        self.session = self._front = None
+        self.session = self._front = self.replaced = None
         self._asks.clear()
         self._held.clear()
         self._stage.asked(None)

@@ -119,17 +119,14 @@ class Errands:
         if chosen is None:
             return
         ts, words = int(chosen.key), words_at(session.rows, int(chosen.key))
-        if chosen is entries[-1]:
-            await self._new()
-            app.composer.put(words)
-            return
-        await self._rewind_to(session, ts, words)
+        await self._rewind_to(session, ts, words, is_first=chosen is entries[-1])
 
-    async def _rewind_to(self, session: Session, ts: int, words: str) -> None:
+    async def _rewind_to(self, session: Session, ts: int, words: str, *, is_first: bool) -> None:
+        """The first words stay until others are sent in their place: a task is never empty."""
         app = self._app
-        plain = await session.preview_rewind(ts, keep=False)
+        plain = await session.preview_rewind(ts, keep=is_first)
         try:
-            files = await session.preview_rewind(ts, keep=False, files=True)
+            files = await session.preview_rewind(ts, keep=is_first, files=True)
         except UserError:
             files = plain  # there is no checkpoint of that moment
         app.conversation.card(self._preview(app.host.preview_lines(session, files)))
@@ -137,16 +134,19 @@ class Errands:
         if how is None or how.key == "leave":
             return
         with_files = how.key == "files"
-        await session.rewind(ts, keep=False, files=with_files, force=bool(files.conflicts))
+        await session.rewind(ts, keep=is_first, files=with_files, force=bool(files.conflicts))
+        app.dialogue.replaced = ts if is_first else None
         app.conversation.rewound()
         app.tell_standing()
         app.composer.put(words)
-        self._note("rewound; /undo takes it back")
+        sent = "; what you send takes the place of your first words" if is_first else ""
+        self._note(f"rewound{sent}; /undo takes it back")
 
     async def _undo(self) -> None:
         app = self._app
         session = self._session()
         changes = await session.undo_rewind()
+        app.dialogue.replaced = None
         app.conversation.rewound()
         app.tell_standing()
         app.conversation.card(self._preview(app.host.preview_lines(session, changes)))
