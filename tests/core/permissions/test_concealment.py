@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from joey.core.permissions.commands import judge_command
-from joey.core.permissions.decisions import Allow
+from joey.core.permissions.decisions import Allow, Ask
 
 HIDING = r"""
 find . -exec $(printf 'gi\164') push ';'
@@ -47,6 +47,8 @@ vim -es +'!gi""t push' +q
 tar cf /dev/null a --checkpoint=1 --checkpoint-action=exec='gi""t push'
 sqlite3 x '.shell gi""t push'
 /lib64/ld-linux-x86-64.so.2 /usr/bin/gi? push
+find . -exec sh -c '$(printf gi\\164) push' ';'
+find . -exec true ';' -exec /usr/bin/gi? push ';'
 """
 HONEST = r"""
 npm test 2>&1 | tail -20
@@ -88,3 +90,8 @@ def test_a_rule_for_git_covers_it_without_a_pager(line: str) -> None:
 @pytest.mark.parametrize("line", ["git --no-pager commit", "git --no-pager log --output=x"])
 def test_without_a_pager_git_may_do_no_more(line: str) -> None:
     assert not isinstance(judge_command(line, ("git log", "git commit"), ()), Allow)
+
+
+def test_more_beginnings_than_can_be_judged_are_asked() -> None:
+    line = "find . " + "-exec find " * 1_200
+    assert isinstance(judge_command(line, ("*",), ("git push",)), Ask)

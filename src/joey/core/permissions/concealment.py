@@ -18,7 +18,7 @@ from joey.core.permissions.shell import Words, word_set
 _CODE = re.compile(r"[^\w\-./:,+@%=^~]")
 _SEDS = word_set("sed gsed")
 _AWKS = word_set("awk gawk mawk nawk original-awk goawk")
-_SED_RUNS = re.compile(r"(?:^|[^A-Za-z])[gpiImM0-9]*e[gpiImM0-9]*(?:\s|$|[;}])")
+_SED_RUNS = re.compile(r"(?<![A-Za-z0-9])[gpiImM0-9]*e[gpiImM0-9]*(?:\s|$|[;}])")
 _AWK_RUNS = re.compile(r"system|[|@]")
 _WRITTEN = re.compile(r">\|?\s*([^\s;&|()<>]+)")
 _FED = re.compile(r"(?<!<)<\s*[^\s;&|()<>]")

@@ -132,6 +132,8 @@ class Denials(Struct, frozen=True):
         compared = named(words)
         rest = parts(unquoted(compared[1:]))
         started = _started(compared)
+        if len(started) > _MOST_PLACES:
+            return Ask(f"{compared[0]} starts more than can be judged")
         allowed = rank(words, self.allowing)
         doubt: Ask | None = None
         for rule in self.refusing:
@@ -151,7 +153,11 @@ class Denials(Struct, frozen=True):
 
     def _of_inner_lines(self, words: Words) -> Deny | Ask | None:
         """About arguments that another shell may read as a line of its own."""
-        if program_name(words[0]) not in RUNNERS:
+        starters = _STARTERS.get(program_name(words[0]), frozenset())
+        started = {
+            program_name(words[at + 1]) for at in range(len(words) - 1) if words[at] in starters
+        }
+        if not RUNNERS.intersection((program_name(words[0]), *started)):
             return None
         doubt: Ask | None = None
         for text in filter(_SYNTAX.search, words[1:]):
@@ -175,11 +181,10 @@ def _started(words: Words) -> list[Words]:
     if name in RUNNERS or words[0] in RUNNERS:
         return [parts(words[1:]), parts(tuple(map(_attached, words[1:])))]
     starters = _STARTERS.get(name, frozenset())
-    return [
-        parts((word.partition("=")[2], *words[at + 1 :]))
-        for at, word in enumerate(words)
-        if at and word.partition("=")[0] in starters
-    ]
+    places = [at for at, word in enumerate(words) if at and word.partition("=")[0] in starters]
+    if len(places) > _MOST_PLACES:
+        return [()] * len(places)
+    return [parts((words[at].partition("=")[2], *words[at + 1 :])) for at in places]
 
 
 def _attached(word: str) -> str:
@@ -206,14 +211,20 @@ def _fed_doubt(line: str) -> Ask | None:
 def _hides_program(words: Words) -> bool:
     """Would the shell compute the name of what it runs?"""
     program = _program(words)
+    if program and program[0].startswith("-"):
+        program = program[1:]  # the line was cut within a command: `-exec`
     if not program or program[0] == "[":
         return False
     name = program_name(program[0])
     if name in RUNNERS:
         return any(_SPELLED_LATER.search(word) for word in program)
     starters = _STARTERS.get(name, frozenset())
-    started = (program[at:] for at, word in enumerate(program) if program[at - 1] in starters)
-    return _SPELLED_LATER.search(program[0]) is not None or any(map(_hides_program, started))
+    behind = (at + 1 for at, word in enumerate(program[:-1]) if at and word in starters)
+    first = next(behind, None)
+    if first is not None and program_name(program[first]) in RUNNERS:
+        return any(_SPELLED_LATER.search(word) for word in program)
+    named_there = (program[at] for at in (0, *(() if first is None else (first, *behind))))
+    return any(_SPELLED_LATER.search(word) for word in named_there)
 
 
 def _program(words: Words) -> Words:
