@@ -23,6 +23,27 @@ MISHAPS = [
     ('{"status":"error","message":"It failed.","error":"no such file"}', "no such file"),
     ('read_file: {"a": 1} is odd', 'read_file: {"a": 1} is odd'),
     ("plain words", "plain words"),
+    (
+        "apply_diff: Unable to apply diff to file: a.py\n\n<error_details>\nNo match: the best"
+        " is 40% similar. Searched: all of it. Read it again.\n\nSearch Content:\nx = 1\n\n"
+        "Best Match Found:\n3 | x = 2\n</error_details>",
+        "apply_diff: Unable to apply diff to file: a.py. No match: the best is 40% similar.",
+    ),
+    (
+        "edit: No match found for old_string in a.py. Copy the text exactly. The nearest is line 4."
+        "\n\nWhat is there:\n4 | x",
+        "edit: No match found for old_string in a.py.",
+    ),
+    (
+        "File not found: b\n\n<error_details>\nA text can only be replaced in a file that exists."
+        "\n\nRecovery suggestions:\n1. Check the path.\n</error_details>",
+        "File not found: b. A text can only be replaced in a file that exists.",
+    ),
+    (
+        "Applied to a.py.\n\nUnable to apply diff to file: b.py\n\nNo match found. Read it again."
+        "\n\nSearch Content:\ny",
+        "Unable to apply diff to file: b.py. No match found.",
+    ),
 ]
 
 

@@ -33,6 +33,7 @@ from joey.acp.tool_calls import (
     first_look,
     image_contents,
     kind_of,
+    outcome_contents,
     text_content,
 )
 from joey.core.asks import APPROVALS, AskKind
@@ -238,6 +239,9 @@ class Narrator:
                 yield from self._rest(event.ts, event.say, event.text)
             case "completion_result" if not self._is_subtask:
                 yield from self._words(event.ts, sanitise(event.text))
+            case "command_output":
+                for call in self._running():
+                    call.output = event.text
             case "error" if event.text not in _SILENT_MISHAPS:
                 self._held = event
             case "api_req_retry_delayed" if event.ts not in self._waits:
@@ -316,12 +320,14 @@ class Narrator:
         return closer_look(event, self._inputs.get(call_id, {}), self._workspace)
 
     def _output(self, output: str) -> Iterator[Update]:
-        """Commands run one after the other, so that it is that of the one that is at work."""
-        running = [call for call in self._calls.values() if call.tool == COMMAND_TOOL]
-        for call in running[:1]:
+        for call in self._running():
             call.output = (call.output + output)[-OUTPUT_SHOWN:]
             shown = text_content(fenced(call.output))
             yield self._progress(call, content=[*call.look.content, shown])
+
+    def _running(self) -> list[_Call]:
+        """Commands run one after the other, so that the first is the one that is at work."""
+        return [call for call in self._calls.values() if call.tool == COMMAND_TOOL][:1]
 
     def _finish(self, event: ToolFinished) -> Iterator[Update]:
         self._inputs.pop(event.call_id, None)
@@ -336,8 +342,8 @@ class Narrator:
         if call.look.kind == "edit" and not event.is_error:
             yield self._progress(call, status=status)
             return
-        shown = [text_content(fenced(event.content))] if event.content.strip() else []
         raw = None if event.exit_code is None else {"exitCode": event.exit_code}
+        shown = outcome_contents(event, call.output)
         content = [*call.look.content, *shown, *image_contents(event.images)]
         yield self._progress(call, status=status, content=content, raw_output=raw)
 

@@ -19,8 +19,9 @@ from msgspec import Struct
 
 from joey.acp.diffs import changes_of, with_exact_end
 from joey.acp.texts import code, fenced
-from joey.core.events import AskOpened, ToolAnnounced
+from joey.core.events import AskOpened, ToolAnnounced, ToolFinished
 from joey.display.sanitise import one_line
+from joey.display.sentences import command_end, mishap
 
 COMMAND_TOOL = "execute_command"
 UNSHOWN = frozenset({"attempt_completion", "ask_followup_question", "update_todo_list"})
@@ -147,6 +148,18 @@ def image_contents(images: Iterable[str]) -> Iterable[ContentToolCallContent]:
         media = head.removeprefix("data:").partition(";")[0]
         block = ImageContentBlock(type="image", mime_type=media, data=data)
         yield ContentToolCallContent(type="content", content=block)
+
+
+def outcome_contents(event: ToolFinished, output: str) -> Iterable[ContentToolCallContent]:
+    """What a person reads of a call that has ended; `output` is what a command has printed."""
+    end = command_end(event) if event.tool == COMMAND_TOOL else ""
+    has_run = bool(output or end) or event.exit_code is not None
+    told = mishap(event.content) if event.is_error else event.content
+    shown = output if has_run else told
+    if shown.strip():
+        yield text_content(fenced(shown))
+    if end:
+        yield text_content(end)
 
 
 def _named(tool: str) -> str:

@@ -58,6 +58,11 @@ _SWITCHES = {
 }
 _OFF = re.compile(r"(?P<action>.*): (?P<switch>\w+) is off", re.DOTALL)
 _TAGS = re.compile(r"</?(?:error_details|error|feedback|retry_timer)>")
+_EVIDENCE = re.compile(
+    r"\n+(?:Search Content|Best Match Found|What is there|Recovery suggestions):\n"
+)
+"""Where an error goes on with what only the model needs to put it right."""
+_SENTENCE = re.compile(r".*?[.!?](?=\s+[A-Z]|$)", re.DOTALL)
 _SIGNAL = re.compile(r"terminated by signal (\w+)")
 _STATUS = re.compile(r"\d{3}\n")
 _NAMES = re.compile(r"(?:I|Anthropic|Git|Ollama|Python|Roo)\b|\w+[A-Z_.]\w")
@@ -87,7 +92,19 @@ def mishap(text: str) -> str:
     """An error on the way, without the marks that are meant for programs and models."""
     if known := _MISHAPS.get(text.strip()):
         return known
-    return _TAGS.sub("", _unwrapped(text)).strip()
+    said = _TAGS.sub("", _unwrapped(text)).strip()
+    evidence = _EVIDENCE.search(said)
+    return said if evidence is None else _briefly(said[: evidence.start()])
+
+
+def _briefly(said: str) -> str:
+    """The sentence that says why something failed, behind the line that says what did."""
+    *before, last = (each.strip() for each in said.split("\n\n"))
+    sentence = _SENTENCE.match(last)
+    why = sentence[0] if sentence else last
+    if before and not before[-1].endswith("."):
+        return f"{before[-1]}. {why}"
+    return why
 
 
 def _unwrapped(text: str) -> str:

@@ -1,0 +1,64 @@
+"""What a person reads of a call that has ended: the model's copy is another one."""
+
+from __future__ import annotations
+
+import pytest
+
+from joey.testing.script import Turn, call
+from joey.testing.server import ModelServer
+from tests.acp.editor import Json, connected
+from tests.acp.rules import Rules
+from tests.front.binary import Joey
+
+DONE = Turn(call("attempt_completion", {"result": "Over."}))
+MISSING = "<<<<<<< SEARCH\n:start_line:3\n-------\nnever there\n=======\nx\n>>>>>>> REPLACE"
+COMMANDS = [
+    ("echo one; echo two; exit 3", "failed", ["```\none\ntwo\n```", "exit 3"]),
+    ("echo one", "completed", ["```\none\n```"]),
+    ("true", "completed", []),
+    ("exit 3", "failed", ["exit 3"]),
+]
+
+
+def texts(ended: Json) -> list[str]:
+    return [each["content"]["text"] for each in ended["content"]]
+
+
+@pytest.mark.requirement("acp:task")
+@pytest.mark.parametrize(("command", "status", "shown"), COMMANDS)
+async def test_a_command_that_has_ended_shows_what_it_printed(
+    joey: Joey, rules: Rules | None, command: str, status: str, shown: list[str]
+) -> None:
+    turns = [Turn(call("execute_command", {"command": command})), DONE]
+    async with ModelServer(turns) as server, connected(joey, server.url, rules) as here:
+        session = await here.new(joey.workspace)
+        await here.prompt(session, "go")
+        (live,) = here.editor.calls(session).values()
+    async with ModelServer([]) as server, connected(joey, server.url, rules) as here:
+        folder = str(joey.workspace)
+        await here.agent.load_session(session_id=session, cwd=folder, mcp_servers=[])
+        (loaded,) = here.editor.calls(session).values()
+    for ended in (live, loaded):
+        assert ended["status"] == status
+        assert texts(ended) == [f"```sh\n{command}\n```", *shown]
+
+
+async def test_an_edit_that_failed_says_why_in_a_sentence_or_two(
+    joey: Joey, rules: Rules | None
+) -> None:
+    lines = "".join(f"line {number}\n" for number in range(1, 40))
+    (joey.workspace / "a.txt").write_text(lines, encoding="utf-8")
+    turns = [Turn(call("apply_diff", {"path": "a.txt", "diff": MISSING})), DONE]
+    async with ModelServer(turns) as server, connected(joey, server.url, rules) as here:
+        session = await here.new(joey.workspace)
+        await here.prompt(session, "go")
+        told = str(server.requests[-1].body)
+        (ended,) = here.editor.calls(session).values()
+    assert ended["status"] == "failed"
+    (text,) = texts(ended)
+    assert text.startswith("```\nUnable to apply diff to file: ")
+    assert "No sufficiently similar match found at line 3: the best is" in text
+    assert "Search Content" not in text
+    assert len(text.splitlines()) == 3
+    assert "Search Content" in told
+    assert "line 12" in told
