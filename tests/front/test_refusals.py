@@ -53,3 +53,9 @@ def test_what_flags_cannot_allow_is_not_promised() -> None:
     *calls, advice = tell_refusals([command("make"), command("echo $(x)")], Settings())
     assert calls[1:] == ["  $ make", "  $ echo $(x)"]
     assert advice.startswith("joey: --allow make would have allowed some of it; -y allows")
+
+
+def test_a_flag_that_was_given_is_not_advised() -> None:
+    *_, advice = tell_refusals([command("ls", "autoApprovalEnabled is off")], Settings(), yes=True)
+    assert "-y was given, but autoApprovalEnabled is off here: .roo/settings.json" in advice
+    assert "allows everything" not in advice

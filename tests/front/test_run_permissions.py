@@ -25,6 +25,19 @@ def running(command: str) -> Turn:
     return Turn(say("I run."), call("execute_command", {"command": command}))
 
 
+async def test_a_broken_file_of_the_project_is_the_reason_that_is_told(joey: Joey) -> None:
+    (joey.workspace / ".roo").mkdir()
+    (joey.workspace / ".roo/settings.json").write_text("{", encoding="utf-8")
+    wish = Turn(call("write_to_file", {"path": "a.txt", "content": "x"}))
+    async with ModelServer([wish, DONE]) as server:
+        done = await joey.run("-p", "-y", "--no-sandbox", *reach(server.url), "write it")
+    assert done.code == 3
+    assert ".roo/settings.json cannot be understood, so that everything is asked" in done.err
+    assert "-y was given, but autoApprovalEnabled is off here" in done.err
+    listed = await joey.run("config", "list")
+    assert "cannot be understood" in listed.err
+
+
 @pytest.mark.requirement("permissions:nobody-there", "front:exit-codes")
 async def test_what_nobody_may_allow_is_refused_named_and_told_by_the_exit_code(
     joey: Joey,

@@ -17,15 +17,32 @@ _HELPED_BY_RULES = ("alwaysAllowExecute is off", "no rule allows", "allows the p
 _HELPED_BY_WRITES = "alwaysAllowWrite is off"
 
 
-def tell_refusals(refused: Sequence[AskOpened], settings: Settings) -> list[str]:
-    """Lines for the person."""
+def tell_refusals(
+    refused: Sequence[AskOpened], settings: Settings, *, yes: bool = False
+) -> list[str]:
+    """Lines for the person; `yes`: everything was allowed, as far as a flag can."""
     calls = (describe_call(ask.tool or str(ask.ask), ask.path, ask.text) for ask in refused)
     lines = ["joey: not done, because nobody was there to allow it:"]
     lines += (f"  {call}" for call in dict.fromkeys(calls))
+    if yes:
+        return [*lines, f"joey: {_in_spite_of_yes(refused)}"]
     advice = "-y allows everything; without -p, joey asks"
     if flags := " ".join(helpful_flags(refused, settings)):
         advice = f"{flags} would have allowed {_how_much(refused, settings)}; {advice}"
     return [*lines, f"joey: {advice}"]
+
+
+def _in_spite_of_yes(refused: Sequence[AskOpened]) -> str:
+    """Only a project is stricter than the flag, on purpose or because its file is broken."""
+    reasons = ((ask.reason or "").rpartition(": ")[2] for ask in refused)
+    off = [reason for reason in dict.fromkeys(reasons) if reason.endswith(" is off")]
+    if not off:
+        return "-y does not allow this; without -p, joey asks"
+    return (
+        f"-y was given, but {' and '.join(off)} here: .roo/settings.json of the workspace is"
+        " stricter, or cannot be understood. joey config list shows what it does; correct it, or"
+        " leave -p out, and joey asks"
+    )
 
 
 def helpful_flags(refused: Iterable[AskOpened], settings: Settings) -> list[str]:

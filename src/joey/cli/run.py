@@ -80,7 +80,7 @@ async def _run(
             output.end(run)
             short = short_id(task.id, engine.ids())
     if run.code == "needs_person":
-        for line in tell_refusals(policy.refused, task.bench.settings):
+        for line in tell_refusals(policy.refused, task.bench.settings, yes=arguments.yes):
             progress.line(line)
     _tell(run, short, progress, kept=not arguments.ephemeral)
     return ExitCode(run.exit_code)
