@@ -325,8 +325,9 @@ async def test_a_name_that_a_flag_gets_wrong_is_wrong_usage(joey: Joey, flag: st
 
 
 @pytest.mark.requirement("front:exit-codes")
-async def test_an_address_that_is_none_is_wrong_usage(joey: Joey) -> None:
-    done = await joey.run("-p", *reach("nonsense"), "do it")
+@pytest.mark.parametrize("flags", [reach("nonsense"), ("--base-url", "nonsense")])
+async def test_an_address_that_is_none_is_wrong_usage(joey: Joey, flags: tuple[str, ...]) -> None:
+    done = await joey.run("-p", *flags, "do it")
     assert done.code == 2
     assert "--base-url 'nonsense'" in done.err
 

@@ -152,22 +152,28 @@ def options_for(
         UsageError: a flag names something that does not exist.
         ConfigError: the files and variables do not make a model that can be used.
     """
+    if arguments.profile is None:  # else the profile says whether it is Ollama's
+        _check_address(arguments.base_url, arguments.provider)
     try:
         options = _options(arguments, earlier, policy)
     except ConfigError as error:
         if _is_about_a_flag(str(error), arguments):
             raise UsageError(str(error)) from error
         raise
-    _check_address(arguments.base_url, options)
+    if options.profile is not None:
+        _check_address(arguments.base_url, options.profile.provider)
     if arguments.json_schema is None:
         return options
     return structs.replace(options, result_schema=load_schema(arguments.json_schema))
 
 
-def _check_address(url: str | None, options: TaskOptions) -> None:
+def _check_address(url: str | None, provider: str | None) -> None:
     """Ollama's address may be written without its scheme, as Ollama itself does."""
-    is_ollama = options.profile is not None and options.profile.provider == "ollama"
-    if url is not None and not is_ollama and not url.lower().startswith(("http://", "https://")):
+    if (
+        url is not None
+        and provider != "ollama"
+        and not url.lower().startswith(("http://", "https://"))
+    ):
         raise UsageError(f"--base-url {url!r} is not an http:// or https:// address")
 
 
