@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import psutil
 import pytest
 
+from joey.acp.frames import Frames
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
 from tests.acp.editor import Editor, connected
@@ -90,6 +92,17 @@ async def test_an_editor_that_fails_to_ask_allows_nothing(joey: Joey, rules: Rul
         session = await here.new(joey.workspace)
         assert await here.prompt(session, "go") == "end_turn"
     assert not (joey.workspace / "made.txt").exists()
+
+
+async def test_an_answer_that_is_also_an_error_allows_nothing(joey: Joey) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        chosen = {"outcome": {"outcome": "selected", "optionId": "allow"}}
+        error = {"code": -32603, "message": "no window"}
+        yield json.dumps({"jsonrpc": "2.0", "id": 0, "result": chosen, "error": error}).encode()
+
+    with (joey.workspace / "frames").open("wb") as output:
+        heard = await Frames(pieces(), output.fileno()).receive()
+    assert heard is not None and "result" not in heard
 
 
 async def test_a_permission_that_is_cancelled_ends_the_turn(

@@ -134,5 +134,6 @@ def _checked(message: dict[str, Any]) -> dict[str, Any]:
         raise BadFrame(INVALID_REQUEST, "A message needs `method`, `result` or `error`.", id)
     error = message.get("error")
     if not isinstance(error, dict | None):
-        return {**message, "error": {"code": -32603, "message": one_line(str(error), 200)}}
-    return message
+        error = {"code": -32603, "message": one_line(str(error), 200)}
+    # Whoever says both has not plainly said yes.
+    return message if error is None else {"id": id, "error": error}
