@@ -122,16 +122,20 @@ async def _gone(pid: int) -> None:
 
 
 @pytest.mark.requirement("front:screen:plain")
-@pytest.mark.parametrize("way", ["--plain", "JOEY_PLAIN", "TERM", "2>/dev/null"])
+@pytest.mark.parametrize("way", ["--plain", "JOEY_PLAIN", "TERM", "ASCII", "2>/dev/null"])
 async def test_a_terminal_that_wants_lines_gets_lines(joey: Joey, way: str) -> None:
-    env = {"JOEY_PLAIN": {"JOEY_PLAIN": "1"}, "TERM": {"TERM": "dumb"}}.get(way, {})
+    env = {
+        "JOEY_PLAIN": {"JOEY_PLAIN": "1"},
+        "TERM": {"TERM": "dumb"},
+        "ASCII": {"PYTHONIOENCODING": "ascii:backslashreplace"},
+    }.get(way, {})
     flags = ("--plain",) if way == "--plain" else ()
     behind = way if way.startswith("2>") else ""
     async with (
         ModelServer([done()]) as server,
         screen(joey, *flags, *reach(server.url), "do it", env=env, behind=behind) as shown,
     ):
-        await shown.until("say what to change ›", "All done.")
+        assert "Done?" not in await shown.until("say what to change", "All done.")
 
 
 async def test_what_is_wrong_with_the_command_line_is_said_without_a_screen(joey: Joey) -> None:

@@ -92,7 +92,8 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
 def _converse(arguments: argparse.Namespace) -> ExitCode:
     """On a screen, or line by line: for screen readers, and terminals that can do no more."""
     can_do_more = os.environ.get("TERM", "") not in ("", "dumb") and sys.stderr.isatty()
-    if arguments.plain or os.environ.get("JOEY_PLAIN") or not can_do_more:
+    can_draw = sys.stderr.encoding.lower().replace("-", "") == "utf8"
+    if arguments.plain or os.environ.get("JOEY_PLAIN") or not (can_do_more and can_draw):
         from joey.cli.converse import run_conversation
 
         return run_conversation(arguments)
