@@ -25,6 +25,7 @@ class Spares:
         self._next: asyncio.Task[KeeperProcess] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._dismissals: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     async def take(self) -> KeeperProcess:
         """One that waits by now.
@@ -44,15 +45,18 @@ class Spares:
         if not keeper.waits:
             self._dismiss(making)
             keeper = await self._make()
-        self._timer = asyncio.get_running_loop().call_later(_LATER, self._prepare)
+        if not self._closed:
+            self._timer = asyncio.get_running_loop().call_later(_LATER, self._prepare)
         return keeper
 
     def begin(self) -> None:
         """One will be needed at once."""
-        if self._next is None:
+        if self._next is None and not self._closed:
             self._next = self._begin()
 
     async def close(self) -> None:
+        """Nobody waits any more, and nobody will."""
+        self._closed = True
         self._forget_timer()
         self._expire()
         await asyncio.gather(*self._dismissals)
