@@ -220,6 +220,12 @@ async def test_leaving_during_the_work_leaves_a_task_that_can_be_resumed(joey: J
             assert shown.startswith(f"joey 0.1.0 · scripted (anthropic at {server.url}) · ")
             assert "going on with task" in shown
             assert "it said last: I begin" in shown
+            screen.press(CTRL_D)
+            task_id = joey.tasks[0].name.removeprefix("task_")[:13]
+            await screen.until(f"to go on: joey -r {task_id}")
+            assert await screen.ended() == 0
+        async with terminal(joey, "-c", *reach(server.url)) as screen:
+            await screen.until(PROMPT)
             screen.press("go on\n")
             await screen.until(ACCEPT)
     assert len(joey.tasks) == 1

@@ -115,6 +115,8 @@ class Conversation:
         self._renderer = renderer
         self._images = images
         self._task: Task | None = None
+        self._earlier: str | None = None
+        """The task to go on with, until the first words for it."""
         self._scene: Scene | None = None
         """The screen, while the task works."""
         self._jobs: set[asyncio.Task[None]] = set()
@@ -139,13 +141,16 @@ class Conversation:
 
     async def say_goodbye(self) -> None:
         """The last line: what it cost, and how to go on."""
-        if self._task is None:
+        task_id = self._earlier if self._task is None else self._task.id
+        if task_id is None:
             return
-        await self._task.cancel()
-        again = ""
+        parts = []
+        if self._task is not None:
+            await self._task.cancel()
+            parts.append(total_cost(self._task.total_usage))
         if not self._arguments.ephemeral:
-            again = f" · to go on: joey -r {short_id(self._task.id, self._engine.ids())}"
-        self._renderer.note(f"{total_cost(self._task.total_usage)}{again}")
+            parts.append(f"to go on: joey -r {short_id(task_id, self._engine.ids())}")
+        self._renderer.note(" · ".join(parts))
 
     def hear_unasked(self, line: str | None) -> None:
         """A line that was typed while the task works."""
@@ -164,6 +169,7 @@ class Conversation:
         options = options_for(self._arguments, earlier, None)
         self._renderer.note(introduction(options))
         if earlier is not None:
+            self._earlier = earlier.id
             title = one_line(earlier.title, 200)
             short = short_id(earlier.id, self._engine.ids())
             self._renderer.note(f"going on with task {short}: {title}")
@@ -302,7 +308,7 @@ class Conversation:
             case "/new":
                 if self._task is not None:
                     await self._engine.release(self._task)
-                self._task = None
+                self._task = self._earlier = None
                 self._arguments.continue_, self._arguments.resume = False, None
                 self._renderer.note("a new task; what shall be done?")
             case _ if (wish := compact_wish(words)) is not None:
