@@ -115,6 +115,18 @@ async def test_a_task_is_exported_as_a_document_or_as_json(joey: Joey) -> None:
     assert "none/out.md" in unwritable.err
 
 
+async def test_a_todo_list_is_listed_with_its_boxes_and_found_by_its_words(joey: Joey) -> None:
+    plan = Turn(say("I plan."), call("update_todo_list", {"todos": "[x] look\n[ ] paint it"}))
+    edit = Turn(say("I write."), call("write_to_file", {"path": "a.txt", "content": "one\n"}))
+    async with ModelServer([plan, edit, DONE]) as server:
+        ran = await joey.run("-p", "-y", "--output-format", "json", *reach(server.url), "begin")
+    shown = await joey.run("tasks", "show", ran.json["taskId"], "--rows")
+    assert re.search(r" update_todo_list +\[x\] look \[ \] paint it$", shown.out, re.MULTILINE)
+    found = await joey.run("tasks", "search", "paint")
+    assert "paint" in found.out
+    assert not re.search(r"\b[0-9a-f]{32,40}\b", found.out)
+
+
 async def test_an_unknown_task_is_a_clear_error(joey: Joey) -> None:
     done = await joey.run("tasks", "show", "nothing")
     assert done.code == 2

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from joey.cli.exit_codes import UsageError
 from joey.cli.table import table
+from joey.cli.transcript import todo_items
 from joey.display.sanitise import one_line
 
 LONGEST = 200
@@ -101,6 +102,8 @@ def _words(row: Mapping[str, Any]) -> str:
         facts = msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
+    if isinstance(todos := facts.get("todos"), list):
+        return " ".join(todo_items(todos)) or "(the list is empty)"
     named = (facts.get(name) for name in ("question", "path", "content", "mode"))
     return next((word for word in named if isinstance(word, str) and word), text)
 

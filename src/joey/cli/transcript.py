@@ -127,11 +127,17 @@ def _server_call(row: dict[str, Any], details: dict[str, Any]) -> Iterator[str]:
 
 def _todos(todos: Any) -> str:
     """A list with boxes."""
-    listed = [todo for todo in todos if isinstance(todo, dict)] if isinstance(todos, list) else []
-    lines = (
-        f"- [{_BOXES.get(str(todo.get('status')), ' ')}] {todo.get('content')}" for todo in listed
-    )
-    return "\n".join(lines) or "(the list is empty)"
+    items = todo_items(todos) if isinstance(todos, list) else []
+    return "\n".join(f"- {item}" for item in items) or "(the list is empty)"
+
+
+def todo_items(todos: Sequence[Any]) -> list[str]:
+    """Each with its box: `[x] write it`."""
+    return [
+        f"[{_BOXES.get(str(todo.get('status')), ' ')}] {todo.get('content')}"
+        for todo in todos
+        if isinstance(todo, dict)
+    ]
 
 
 def _verdict(row: dict[str, Any]) -> str:

@@ -30,7 +30,9 @@ _MOST_READ = 8 * 1024 * 1024
 """Bytes of one conversation that are looked at for them."""
 _MOST_TERMS = 32
 _LONGEST_TERM = 200
-_BOOKKEEPING = frozenset({"api_req_started", "api_req_finished"})
+_BOOKKEEPING = frozenset({"api_req_started", "api_req_finished", "checkpoint_saved"})
+_NO_WORDS = "id"
+"""Within what a tool says: of an item, which nobody looks for."""
 _MARK = "\u200b"
 _DENSE = "[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]"
 _SEAM = re.compile(rf"(?<={_DENSE})(?=\w)|(?<=\w)(?={_DENSE})")
@@ -192,7 +194,7 @@ def _strings(value: Any) -> Iterator[str]:
         case str():
             yield value
         case dict():
-            for part in value.values():
+            for part in (value[name] for name in value if name != _NO_WORDS):
                 yield from _strings(part)
         case list():
             for part in value:
