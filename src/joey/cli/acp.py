@@ -82,8 +82,6 @@ def _log_plainly() -> None:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(PlainLines("joey: %(message)s"))
         logging.basicConfig(level=logging.WARNING, handlers=[handler])
-        # It warns of programs that end in the very moment in which they are let go of.
-        logging.getLogger("asyncio").setLevel(logging.ERROR)
 
 
 class Household:

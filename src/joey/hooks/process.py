@@ -71,8 +71,8 @@ async def run_hook(hook: Hook, given: bytes, place: Surroundings) -> HookEnd:
         trouble = f"it took longer than {hook.timeout:g} seconds and was stopped"
     finally:
         _kill_group(transport.get_pid(), listener)
-        transport.close()
-        await asyncio.shield(asyncio.ensure_future(_see_dead(listener, mark, place)))
+        seeing = asyncio.ensure_future(_see_dead(transport, listener, mark, place))
+        await asyncio.shield(seeing)
     if listener.printed > _MOST:
         trouble = f"it printed more than {_MOST // 1024**2} MB"
     return listener.end(trouble, transport.get_returncode())
@@ -94,11 +94,15 @@ def _kill_group(pid: int, listener: _Listener) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-async def _see_dead(listener: _Listener, mark: str, place: Surroundings) -> None:
+async def _see_dead(
+    transport: asyncio.SubprocessTransport, listener: _Listener, mark: str, place: Surroundings
+) -> None:
     await asyncio.to_thread(place.end_marked, mark)
     with suppress(TimeoutError):  # not even SIGKILL ends a process that waits for a dead disk
         async with asyncio.timeout(_DYING):
             await listener.exited.wait()
+    # Not before: it reaps a child that has just ended, and asyncio then misses it.
+    transport.close()
 
 
 class _Listener(asyncio.SubprocessProtocol):

@@ -100,7 +100,8 @@ async def end(process: asyncio.subprocess.Process) -> int | None:
             await _gone(process, _TERMINATION)
     finally:
         _signal(process, signal.SIGKILL)
-    await _gone(process, _TERMINATION)
+        # Whoever lets go of it earlier reaps it, and asyncio then misses it.
+        await _gone(process, _TERMINATION)
     return process.returncode if left else None
 
 

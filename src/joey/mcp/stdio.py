@@ -56,9 +56,11 @@ async def stdio_streams(
                     await asyncio.wait([jobs[1]])
         finally:
             # Also for those who are impatient and cancel once more.
-            await _part_from(process, jobs, words)
-            for stream in (incoming, read, write, outgoing):
-                stream.close()
+            try:
+                await _part_from(process, jobs, words)
+            finally:
+                for stream in (incoming, read, write, outgoing):
+                    stream.close()
 
 
 async def _part_from(

@@ -7,8 +7,11 @@ engine.
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -26,6 +29,8 @@ async def ask_script(script: Path, request: bytes, seconds: float) -> bytes | No
             printed, _ = await process.communicate(request)
     finally:
         if process.returncode is None:
-            process.kill()
+            # Not process.kill(): it reaps a child that has just ended, and asyncio then misses it.
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
             await process.wait()
     return printed if process.returncode == 0 else None
