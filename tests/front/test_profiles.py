@@ -34,6 +34,19 @@ async def test_a_key_comes_through_a_pipe_and_is_shown_by_its_end_alone(joey: Jo
     assert listed.json == [{"name": "work", "active": True, "provider": "anthropic"}]
 
 
+async def test_what_headers_and_addresses_hold_is_kept_and_not_repeated(joey: Joey) -> None:
+    await joey.run("profiles", "add", "work", "--provider", "anthropic", "--no-key")
+    for key, value in (
+        ("headers", json.dumps({"Authorization": f"Bearer {KEY}"})),
+        ("baseUrl", f"http://me:{KEY}@127.0.0.1/v1"),
+    ):
+        done = await joey.run("profiles", "set", "work", key, value)
+        assert done.code == 0, done.err
+        assert f"{key} of work is now" in done.err
+        assert KEY not in done.out + done.err
+        assert KEY in json.dumps(document(joey))
+
+
 async def test_a_key_is_typed_unseen(joey: Joey) -> None:
     async with terminal(joey, "profiles", "add", "work", "--provider", "openai") as screen:
         await screen.until("Key for openai (it is not shown): ")

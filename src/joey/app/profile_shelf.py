@@ -98,7 +98,7 @@ class ProfileShelf:
             if key == "name" or value in (None, {}, ""):
                 continue
             origin = _origin(key, value, mine, kind, self._env)
-            facts.append(ProfileFact(key, _shown(key, value), origin))
+            facts.append(ProfileFact(key, told_of(key, value), origin))
         if chosen.api_key is None and (key_of(kind, self._env)):
             variable = _key_variable(kind, self._env)
             facts.append(ProfileFact(KEY, masked(key_of(kind, self._env) or ""), variable))
@@ -183,7 +183,8 @@ def masked(key: str) -> str:
     return f"…{key[-_TOLD:]}" if len(key) >= _LONG else "…"
 
 
-def _shown(key: str, value: Any) -> Any:
+def told_of(key: str, value: Any) -> Any:
+    """A value without what is secret in it."""
     if key == KEY:
         return masked(str(value))
     hidden = without_secrets({key: value})

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from joey.app.profile_shelf import KEY, ProfileShelf
+from joey.app.profile_shelf import KEY, ProfileShelf, told_of
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.outputs import write_out
 from joey.cli.table import table
@@ -131,7 +131,7 @@ def _set(shelf: ProfileShelf, arguments: Namespace) -> None:
     if not arguments.value:
         raise UsageError(f"give a value: joey profiles set {name} {key} VALUE")
     value = shelf.set(name, key, arguments.value)
-    _tell(f"{key} of {name} is now {_shown(value)}")
+    _tell(f"{key} of {name} is now {_shown(told_of(key, value))}")
 
 
 def _remove(shelf: ProfileShelf, arguments: Namespace) -> ExitCode:
