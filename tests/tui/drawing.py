@@ -15,7 +15,7 @@ from joey.tui.blocks.block import Block, Look
 from joey.tui.blocks.palette import Palette
 from joey.tui.blocks.pieces import Piece
 from joey.tui.blocks.spans import plain
-from joey.tui.conversation import Conversation
+from joey.tui.conversation import MORE_BELOW, Conversation
 
 PALETTE = Palette(Style.null(), {})
 
@@ -61,7 +61,8 @@ def all_lines(conversation: Conversation) -> list[str]:
         if conversation.scroll_offset.y == top:
             break
     total = conversation.virtual_size.height
-    return [lines[y].removesuffix("↓ more below (End)").rstrip() for y in sorted(lines)][:total]
+    drawn = [lines[y].removesuffix(MORE_BELOW.strip()).rstrip() for y in sorted(lines)]
+    return drawn[:total]
 
 
 async def settled(pilot: Pilot[Any]) -> None:

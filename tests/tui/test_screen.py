@@ -167,3 +167,23 @@ async def test_a_line_for_the_persons_own_shell_is_stopped_with_escape(joey: Joe
         await shown.until("begun")
         await shown.press("Escape")
         await shown.until("stopped")
+
+
+async def test_end_goes_to_the_end_unless_it_moves_in_words(joey: Joey) -> None:
+    long = "\n\n".join(f"line {number}" for number in range(60))
+    turns = [Turn(say(long), call("attempt_completion", {"result": "The end."}))]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "go") as shown:
+        await shown.until("The end.", "accept the result")
+        await shown.press("Home")
+        await shown.until("› go", "↓ more below (Ctrl+End)")
+        await shown.press("End")
+        await shown.until("The end.")
+        await shown.until_gone("more below")
+        await shown.type("bc")
+        await shown.press("Home")
+        await shown.type("a")
+        await shown.press("PageUp", "PageUp", "End")
+        await shown.type("d")
+        await shown.until("› abcd", "more below")
+        await shown.press("C-End")
+        await shown.until("The end.", "› abcd")

@@ -41,7 +41,7 @@ MOST_DRAWN = 300
 """Blocks whose lines are kept."""
 LONG = 500
 """Blocks of a past that is worth an effort."""
-MORE_BELOW = " ↓ more below (End) "
+MORE_BELOW = " ↓ more below (Ctrl+End) "
 
 
 def let_rest() -> None:

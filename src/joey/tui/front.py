@@ -118,14 +118,16 @@ class Front(Vertical):
             self.go_on_writing()
 
     @property
+    def is_unwritten(self) -> bool:
+        """Words could be written, and none are."""
+        composer = self._composer
+        is_open = composer.query_one(Choices).is_open
+        return composer.has_focus_within and composer.is_empty and not is_open
+
+    @property
     def _may_ask(self) -> bool:
-        return (
-            self._composer.has_focus_within
-            and self._composer.is_empty
-            and not self._composer.query_one(Choices).is_open
-            and not self._wants_words
-            and monotonic() - self._written_at > GUARD
-        )
+        was_writing = monotonic() - self._written_at < GUARD
+        return self.is_unwritten and not self._wants_words and not was_writing
 
     def go_on_writing(self) -> None:
         """Keys go to the words, not to the question."""

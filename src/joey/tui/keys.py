@@ -24,7 +24,7 @@ KEYS = (
     ("Ctrl+T", "show or hide the plan"),
     ("Ctrl+B", "leave the running command in the background"),
     ("Ctrl+G", "write in your own editor"),
-    ("PgUp, PgDn", "scroll; Ctrl+End goes to the end"),
+    ("PgUp, PgDn", "scroll; End goes to the end, Ctrl+End also while you write"),
     ("Ctrl+L", "draw everything anew"),
 )
 
