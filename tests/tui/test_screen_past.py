@@ -31,7 +31,7 @@ async def test_a_rewind_shows_what_changes_and_brings_words_and_files_back(joey:
         assert listed.rindex("write it down") < listed.rindex("begin"), "the latest comes first"
         await shown.keep("rewind")
         await shown.press("Enter")
-        await shown.until("file is brought back", "new.txt", "the conversation and the files")
+        await shown.until("1 file is deleted:", "new.txt", "the conversation and the files")
         await shown.keep("rewind-preview")
         await shown.press("Down", "Enter")
         await shown.until("rewound; /undo takes it back", "› write it down")

@@ -7,14 +7,13 @@ from operator import itemgetter
 from typing import Any
 
 from joey.cli.task_rows import is_told
-from joey.core.file_changes import FileChange
 from joey.core.rewinding import RewindPreview
+from joey.display.file_fates import FATES
 from joey.display.sanitise import one_line
 
 Rows = Sequence[Mapping[str, Any]]
 MOST = 10
 """Things of a kind that are named."""
-_MARKS = {"added": "+", "changed": "~", "removed": "-"}
 
 
 def describe(changes: RewindPreview, rows: Rows) -> Iterator[str]:
@@ -38,8 +37,9 @@ def describe(changes: RewindPreview, rows: Rows) -> Iterator[str]:
     yield from _named(*ran, changes.commands)
     begun = ("subtask was begun since, and stays:", "subtasks were begun since, and stay:")
     yield from _named(*begun, changes.subtasks)
-    files = [_file(each) for each in changes.files]
-    yield from _named("file is brought back:", "files are brought back:", files)
+    for kind, fate in FATES.items():
+        paths = [each.path for each in changes.files if each.kind == kind]
+        yield from _named(f"file is {fate}:", f"files are {fate}:", paths)
     others = "of these somebody else has changed:"
     yield from _named(others, others, changes.conflicts)
 
@@ -80,10 +80,6 @@ def _named(one: str, many: str, things: Sequence[str]) -> Iterator[str]:
     yield from (f"    {one_line(thing)}" for thing in things[:MOST])
     if len(things) > MOST:
         yield f"    and {len(things) - MOST} more"
-
-
-def _file(change: FileChange) -> str:
-    return f"{_MARKS[change.kind]} {change.path}"
 
 
 def _todos(todos: Sequence[object]) -> str:

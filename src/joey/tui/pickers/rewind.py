@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+from joey.core.file_changes import FileChange
 from joey.core.history.ui import Row
 from joey.core.rewinding import USER_FEEDBACK, RewindPreview, say_of, ts_of
+from joey.display.file_fates import FATES
 from joey.display.sanitise import one_line
 from joey.tui.host import Entry
 
@@ -27,12 +29,17 @@ def rewind_choices(changes: RewindPreview) -> list[Entry]:
     """Whether the files come along."""
     choices = [Entry("talk", "the conversation", "files stay as they are")]
     if changes.files:
-        count = len(changes.files)
-        about = f"{count} file{'s' if count > 1 else ''} brought back"
+        about = ", ".join(_fates(changes.files))
         if changes.conflicts:
             about += ", also what somebody else has changed since"
         choices.append(Entry("files", "the conversation and the files", about))
     return [*choices, Entry("leave", "not at all")]
+
+
+def _fates(files: Sequence[FileChange]) -> Iterator[str]:
+    for kind, fate in FATES.items():
+        if count := sum(each.kind == kind for each in files):
+            yield f"{count} {'file' if count == 1 else 'files'} {fate}"
 
 
 def _said(rows: Rows) -> Iterator[tuple[int, str]]:
