@@ -146,6 +146,28 @@ def test_the_start_of_an_id_must_mean_one_task() -> None:
             find_task(tasks, wrong)
 
 
+async def test_a_result_that_was_never_answered_is_a_completed_task(joey: Joey) -> None:
+    async with (
+        ModelServer([DONE]) as server,
+        terminal(joey, *reach(server.url), "do it") as screen,
+    ):
+        await screen.until("say what to change › ")
+        screen.press("\x04")
+        assert await screen.ended() == 0
+    [task] = (await joey.run("tasks", "list", "--json")).json
+    assert task["status"] == "completed"
+    assert await listed(joey, "list", "--status", "interrupted") == []
+
+
+async def test_a_run_that_lacked_a_person_is_not_a_completed_task(joey: Joey) -> None:
+    edit = Turn(say("I write."), call("write_to_file", {"path": "a.txt", "content": "one\n"}))
+    async with ModelServer([edit, DONE]) as server:
+        done = await joey.run("-p", *reach(server.url), "do it")
+    assert done.code == 3
+    assert len(await listed(joey, "list", "--status", "failed")) == 1
+    assert await listed(joey, "list", "--status", "completed") == []
+
+
 def put(joey: Joey, task_id: str, *texts: str, **facts: object) -> Path:
     """A task as joey leaves it at rest."""
     folder = joey.home / "tasks" / f"task_{task_id}"

@@ -111,6 +111,8 @@ class TaskFacts:
         ends with them, it goes on with them."""
         self.accepted = False
         """The latest result was accepted, and nothing was asked of the model since."""
+        self.presented = False
+        """The latest result was shown, and whoever should have judged it went away."""
         self.result: str | None = None
         self.failure: TaskFailed | None = None
         self.todos: tuple[Todo, ...] = ()
@@ -147,7 +149,7 @@ class TaskFacts:
             case RequestStarted():
                 self.requests += 1
                 self.unheard, self.untold = (), ()
-                self.accepted = False
+                self.accepted = self.presented = False
                 self.result, self.failure = None, None
             case RequestEnded():
                 self._count(event)
@@ -234,10 +236,15 @@ class TaskFacts:
 
     @property
     def status(self) -> TaskState:
-        """The state, for people: a task whose result was accepted stays completed until the
-        model is asked again."""
-        at_rest = self.state in AT_REST
-        return TaskState.COMPLETED if self.accepted and at_rest else self.state
+        """The state, for people: a task that has shown a result which nobody sent back stays
+        completed until the model is asked again, unless it lacked what only a person could have
+        allowed."""
+        if self.accepted and self.refused and self.state in AT_REST and self.parent_id is None:
+            return TaskState.FAILED
+        if self.accepted and self.state in AT_REST:
+            return TaskState.COMPLETED
+        left = self.presented and self.state is TaskState.ABORTED
+        return TaskState.COMPLETED if left else self.state
 
     def check(self, event: Durable) -> None:
         """Raise unless the task's state allows this event now."""
@@ -259,7 +266,8 @@ class TaskFacts:
             case AskAnswered():
                 self._answer(event)
             case AskWithdrawn():
-                self.pending = None
+                asked, self.pending = self.pending, None
+                self.presented = asked is not None and asked.ask is AskKind.COMPLETION_RESULT
             case ChildSpawned():
                 self.children[event.child_id] = event
             case WorktreeMerged():
