@@ -108,7 +108,11 @@ async def test_a_run_says_in_one_line_what_it_could_not_use(shop: Joey) -> None:
     assert server.requests[0].body["system"][0]["text"].startswith("You are Roo, a writer.")
     (line,) = (line for line in run.err.splitlines() if ".roomodes" in line)
     assert line.startswith("joey: .roomodes: mode 'bad mode' is not used: ")
-    assert line.endswith(" (and 1 more, see joey modes list)")
+    assert line.endswith(" (and 1 more, see joey doctor)")
+    looked = await shop.run("doctor", "--offline", "--json")
+    [found] = [each for each in looked.json["findings"] if each["name"] == "Modes and rules"]
+    assert found["status"] == "warn"
+    assert found["found"].count(" is not used: ") == 2
 
 
 async def test_on_a_terminal_modes_are_a_table(shop: Joey) -> None:

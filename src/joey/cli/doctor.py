@@ -42,6 +42,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("Sandbox", probes.probe_sandbox),
     Probe("Browser", probes.probe_browser),
     Probe("Settings", probes_home.probe_settings),
+    Probe("Modes and rules", probes_home.probe_customs),
     Probe("MCP servers", probes_home.probe_servers),
     Probe("Hooks", probes_home.probe_hooks),
     Probe("This folder", probes_home.probe_trust),

@@ -82,7 +82,7 @@ def notice(warnings: Sequence[str]) -> str | None:
     """One line about what could not be used; None when there is nothing to say."""
     if not warnings:
         return None
-    more = f" (and {len(warnings) - 1} more, see joey modes list)" if len(warnings) > 1 else ""
+    more = f" (and {len(warnings) - 1} more, see joey doctor)" if len(warnings) > 1 else ""
     return f"joey: {one_line(warnings[0], 300)}{more}"
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from joey.app import check_up, joey_home
+from joey.app.customs import open_customs
 from joey.app.hooks import hooks_here
 from joey.app.personal_settings import PersonalSettings
 from joey.app.servers import problems_of_servers
@@ -118,6 +119,20 @@ def probe_settings() -> Finding:
         advice = "joey config unset KEY removes a key that is not used."
         return Finding("Settings", Status.WARN, _listed(list(remarks)), advice)
     return Finding("Settings", Status.OK, f"{settings.path}{_unless(settings.path)}")
+
+
+def probe_customs() -> Finding:
+    """Modes, rules, commands and skills that count here."""
+    try:
+        customs = open_customs(here())
+        modes, warnings = customs.modes, customs.warnings
+    except UserError as error:
+        return Finding("Modes and rules", Status.WARN, "could not be read", str(error))
+    told = set(PersonalSettings(here()).remarks())
+    if problems := [each for each in warnings if each not in told]:
+        advice = "Correct the file; joey modes list shows what is understood."
+        return Finding("Modes and rules", Status.WARN, _listed(problems), advice)
+    return Finding("Modes and rules", Status.OK, f"{len(modes)} modes, and all of it is understood")
 
 
 def probe_servers() -> Finding:
