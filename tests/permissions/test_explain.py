@@ -138,6 +138,13 @@ def test_nothing_is_run_and_nothing_is_changed(work: Path, tmp_path: Path) -> No
     assert seen() == before
 
 
+def test_a_protected_file_is_said_to_be_protected(work: Path) -> None:
+    told = explain(work, "--write", ".git/config").stdout
+    assert "it is protected: alwaysAllowWriteProtected has to be on, too" in told
+    assert answer(work, "--write", ".git/config")["protected"] is True
+    assert "protected" not in explain(work, "--write", "plain.txt").stdout
+
+
 def test_what_is_no_file_is_refused_as_it_would_be(work: Path) -> None:
     os.mkfifo(work / "pipe")
     (work / "circle").symlink_to("circle")

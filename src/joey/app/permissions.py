@@ -57,6 +57,8 @@ class Explanation(Struct, frozen=True):
     """The commands of a line as words; none when it is more than plain words."""
     sandbox: Confinement | UnsetType = UNSET
     """Of a command: how far it would be confined."""
+    protected: bool | UnsetType = UNSET
+    """Of a file that would be changed: only its own switch lets that happen unasked."""
 
 
 class Explainer:
@@ -118,7 +120,8 @@ class Explainer:
             await self._check_ordinary(self.place(path))
         except ToolError as error:
             return refused(error)
-        return self.judge(claims)
+        protected = self.place(path).protected or UNSET
+        return structs.replace(self.judge(claims), protected=protected)
 
     async def _check_ordinary(self, place: Place) -> None:
         """Raises ToolError, as reading and writing would: it is a pipe, a socket or a device, or

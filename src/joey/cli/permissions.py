@@ -69,6 +69,8 @@ async def _answer_one(explainer: Explainer, arguments: Namespace) -> None:
 def _described(explained: Explanation, parts: list[Explanation]) -> Iterator[str]:
     """Lines for a person."""
     yield f"{_painted(explained.decision)}: {sanitise(explained.reason)}"
+    if explained.protected and explained.decision == "ask":
+        yield "  it is protected: alwaysAllowWriteProtected has to be on, too (or -y)"
     if explained.sandbox and explained.decision != "deny":
         yield f"  {held_by(explained.sandbox)}"
     rows = [(part.decision, one_line(quoted(part.commands[0]), 60), part) for part in parts]
