@@ -222,3 +222,4 @@ async def test_what_cannot_be_attached_to_is_told(tmp_path: Path) -> None:
         nobody = await stage.joey.run("attach", "--url", "http://127.0.0.1:1/")
         assert nobody.code == 1
         assert "there is no joey server at" in nobody.err
+        assert "joey attach --url" in nobody.err

@@ -118,7 +118,7 @@ def test_a_local_provider_needs_no_key_but_a_model() -> None:
 def test_nothing_found_says_the_three_ways_to_go_on() -> None:
     with pytest.raises(ConfigError) as caught:
         choose()
-    for words in ("ANTHROPIC_API_KEY", "OPENROUTER_API_KEY", "Ollama", "joey demo"):
+    for words in ("ANTHROPIC_API_KEY", "OPENROUTER_API_KEY", "Ollama", "joey demo", "joey doctor"):
         assert words in str(caught.value)
 
 

@@ -148,6 +148,7 @@ async def test_limits_end_the_run_with_codes_of_their_own(joey: Joey) -> None:
         turns = await joey.run("-p", "--max-turns", "1", *reach(server.url), "do it")
     assert turns.code == 53
     assert turns.out == ""
+    assert "the limit of 1 turn is reached." in turns.err
     assert "joey -r" in turns.err
     async with ModelServer([Turn(pause(asyncio.Event()))]) as server:
         time = await joey.run("-p", "--max-wall-time", "0.2", *reach(server.url), "do it")

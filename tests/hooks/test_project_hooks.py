@@ -19,7 +19,7 @@ from tests.engine.workshop import finish, settled
 from tests.hooks.bench import HookWorkshop, failures, hook, said
 
 READ = Turn(call("read_file", {"path": "a.txt"}))
-UNTRUSTED = "The hooks of .roo/hooks.json are not used"
+UNTRUSTED = "The hooks of .roo/hooks.json are not used, because you have not trusted them"
 
 
 async def work(workshop: HookWorkshop, *turns: Turn) -> list[str]:

@@ -7,6 +7,7 @@ on the screen, and no other: should somebody else have been faster, the server s
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 import sys
 from argparse import Namespace
@@ -82,9 +83,14 @@ async def _attach(arguments: Namespace) -> ExitCode:
                     raise
                 code = interruption.code
         if code is ExitCode.INTERRUPTED:
-            renderer.note(f"\nleft; the task is still there: joey attach {session.id}")
+            renderer.note(f"\nleft; the task is still there: {_again(arguments.url, session.id)}")
             code = ExitCode.DONE
     return code
+
+
+def _again(url: str | None, task_id: str) -> str:
+    """How to come back to a task."""
+    return f"joey attach {task_id}" + (f" --url {shlex.quote(url)}" if url else "")
 
 
 async def _look(view: View) -> ExitCode:

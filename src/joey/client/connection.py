@@ -301,7 +301,8 @@ class Connection:
             raise RemoteError(message, DENIED if status == 403 else LOST) from error
         except (OSError, TimeoutError, InvalidHandshake) as error:
             raise RemoteError(
-                f"there is no joey server at {address.url} ({error}); `joey serve` starts one"
+                f"there is no joey server at {address.url} ({error}); `joey serve` starts one, and"
+                " a server elsewhere is named by its address (joey attach --url URL)"
             ) from error
 
 

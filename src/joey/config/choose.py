@@ -180,5 +180,5 @@ def _nothing_found(kinds: Sequence[ProviderKind]) -> str:
         "  2. start a model server on this machine, such as Ollama, and name it with --provider or"
         " --base-url, and its model with --model;\n"
         "  3. run `joey demo`, which needs neither key nor network.\n"
-        "docs/models.md has the whole list, and how to make a choice permanent."
+        "joey doctor says what is found here; joey profiles add makes a choice permanent."
     )

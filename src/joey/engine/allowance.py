@@ -104,7 +104,9 @@ class Allowance:
 
     @property
     def late(self) -> Failed:
-        return Failed("time", f"The time limit of {self.limits.max_seconds:g} seconds is reached.")
+        return Failed(
+            "time", f"The time limit of {_counted(self.limits.max_seconds, 'second')} is reached."
+        )
 
     async def check(self, task: Task) -> tuple[UserBlock, ...]:
         """Take one turn out of it. Words that came with a yes to going on."""
@@ -127,7 +129,7 @@ class Allowance:
         if limits.max_cost is not None and spent.cost >= limits.max_cost:
             raise Stop("budget", f"The budget of ${limits.max_cost:.2f} is used up.")
         if limits.max_tokens is not None and spent.tokens >= limits.max_tokens:
-            raise Stop("tokens", f"The limit of {limits.max_tokens} tokens is reached.")
+            raise Stop("tokens", f"The limit of {_counted(limits.max_tokens, 'token')} is reached.")
 
     def take_call(self) -> str | None:
         """Take one call out of it; why it must not be made, when there is none left."""
@@ -137,7 +139,7 @@ class Allowance:
     def _check_counts(self) -> None:
         limits = self.limits
         if limits.max_turns is not None and self._turns >= limits.max_turns:
-            raise Stop("turns", f"The limit of {limits.max_turns} turns is reached.")
+            raise Stop("turns", f"The limit of {_counted(limits.max_turns, 'turn')} is reached.")
         if reason := self._calls_used_up:
             raise Stop("calls", reason)
 
@@ -146,7 +148,7 @@ class Allowance:
         most = self.limits.max_tool_calls
         if most is None or self._calls <= most:
             return None
-        return f"The limit of {most} tool calls is reached."
+        return f"The limit of {_counted(most, 'tool call')} is reached."
 
     async def _check_settings(self, task: Task) -> tuple[UserBlock, ...]:
         if self._refusal is not None:
@@ -179,3 +181,7 @@ def check_spending(task: Task) -> None:
     """Right before something is sent: siblings may have spent the rest meanwhile. Raises Stop."""
     if task.allowance is not None:
         task.allowance.require()
+
+
+def _counted(number: float | None, thing: str) -> str:
+    return f"{number or 0:.15g} {thing}{'' if number == 1 else 's'}"

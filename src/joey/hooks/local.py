@@ -19,8 +19,8 @@ Trusts = Callable[[Mapping[str, bytes]], bool]
 """Whether the person has agreed to these things of the project, byte for byte."""
 _CHANGED = "it was changed since you trusted it (`joey trust` shows and asks)"
 _UNTRUSTED = (
-    "The hooks of .roo/hooks.json are not used, because they are not what you have trusted"
-    " (`joey trust` shows and asks)."
+    "The hooks of .roo/hooks.json are not used, because you have not trusted them as they"
+    " are now (`joey trust` shows and asks)."
 )
 
 
