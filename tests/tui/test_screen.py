@@ -158,15 +158,29 @@ async def test_a_line_for_the_persons_own_shell_goes_along_with_the_next_words(j
         assert "what was that?" in told
         assert "42" in told
         assert "exit 3" in told
+        seen = await shown.shown()
+        assert "(with the output of `echo two; false;" in seen
+        assert "```" not in seen
+
+
+async def test_a_long_output_of_the_persons_own_shell_is_shown_whole_by_ctrl_o(joey: Joey) -> None:
+    async with ModelServer([]) as server, screen(joey, *reach(server.url), size=(80, 60)) as shown:
+        await shown.until("what shall be done?")
+        await shown.send("!seq 40")
+        folded = await shown.until("more lines (Ctrl+O)", "│ 40")
+        assert "│ 30" not in folded
+        await shown.press("C-o")
+        await shown.until("│ 29", "│ 30", "│ 31")
 
 
 async def test_a_line_for_the_persons_own_shell_is_stopped_with_escape(joey: Joey) -> None:
     async with ModelServer([]) as server, screen(joey, *reach(server.url)) as shown:
         await shown.until("what shall be done?")
         await shown.send("!echo begun; sleep 1000")
-        await shown.until("begun")
+        await shown.until("begun", "running your command", "Esc stops")
         await shown.press("Escape")
         await shown.until("stopped")
+        await shown.until_gone("Esc stops")
 
 
 async def test_end_goes_to_the_end_unless_it_moves_in_words(joey: Joey) -> None:

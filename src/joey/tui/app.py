@@ -91,7 +91,7 @@ class JoeyApp(App[int]):
         self.waiting = WaitingWords()
         self.status = StatusLine()
         self.dialogue = Dialogue(host, self)
-        self.shell = OwnShell(host, self.conversation)
+        self.shell = OwnShell(host, self.conversation, self.status)
         self.manners = Manners(self)
         self._errands = Errands(self)
         self._servers: ServerWatch | None = None

@@ -101,14 +101,14 @@ class Conversation(ScrollView, can_focus=True):
 
     def note(self, text: str) -> None:
         """Words of joey itself."""
-        self._add(note(text))
+        self.add(note(text))
 
     def error(self, text: str) -> None:
-        self._add(error(text))
+        self.add(error(text))
 
     def card(self, renderable: Text) -> None:
         """Something that the application has drawn."""
-        self._add(drawn_elsewhere(renderable))
+        self.add(drawn_elsewhere(renderable))
 
     def clear(self) -> None:
         self._story.clear()
@@ -234,7 +234,8 @@ class Conversation(ScrollView, can_focus=True):
 
     # Frames
 
-    def _add(self, block: Block) -> None:
+    def add(self, block: Block) -> None:
+        """Also once more: it has grown."""
         self._story.add(block)
         self._request_frame()
 

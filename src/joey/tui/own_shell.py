@@ -7,22 +7,23 @@ sent, so that "fix that" has a meaning.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 
-from rich.text import Text
-
-from joey.display.cards import CommandOutput
 from joey.display.sanitise import sanitise
+from joey.tui.blocks.printed import Printed
 from joey.tui.conversation import Conversation
 from joey.tui.host import Host
+from joey.tui.ran_before import with_ran
+from joey.tui.status_line import StatusLine
 
+OWN = "running your command"
 MOST_TAKEN = 16_000
 """Characters of output that go along; of more, the end."""
 
 
 class OwnShell:
-    def __init__(self, host: Host, conversation: Conversation) -> None:
+    def __init__(self, host: Host, conversation: Conversation, status: StatusLine) -> None:
         self._host = host
+        self._status = status
         self._conversation = conversation
         self._ran: list[str] = []
         self._running: asyncio.Task[str] | None = None
@@ -30,14 +31,16 @@ class OwnShell:
     async def run(self, command: str) -> None:
         """Raises UserError."""
         self.stop()
-        heading = Text.assemble(("! ", "bold yellow"), (sanitise(command), "bold"))
-        self._conversation.card(heading)
-        output, shown = [], CommandOutput()
+        output, shown = [], Printed(command)
+        self._conversation.add(shown)
 
         def tell(text: str) -> None:
             output.append(text)
-            self._show(shown.feed(text))
+            shown.hear(text)
+            self._conversation.add(shown)
 
+        before = self._status.doing
+        self._status.work(OWN)
         self._running = asyncio.ensure_future(self._host.run(command, tell))
         try:
             end = await self._running
@@ -45,7 +48,8 @@ class OwnShell:
             end = "stopped"
         finally:
             self._running = None
-            self._show(shown.close())
+            if self._status.doing == OWN:
+                self._status.work(before)
         if end:
             self._conversation.note(end)
         printed = sanitise("".join(output))[-MOST_TAKEN:].strip("\n")
@@ -60,24 +64,8 @@ class OwnShell:
 
     def with_ran(self, words: str) -> str:
         """The words, with what was run before them."""
-        if not self._ran:
-            return words
-        ran = "\n\n".join(self._ran)
-        return f"{words}\n\nI have run this in my shell:\n\n{fenced(ran)}"
+        return with_ran(words, self._ran)
 
     def forget(self) -> None:
         """It was told, and is not told again."""
         self._ran.clear()
-
-    def _show(self, lines: Iterable[str]) -> None:
-        text = "\n".join(f"  {line}" for line in lines)
-        if text:
-            self._conversation.card(Text(text, "dim"))
-
-
-def fenced(text: str) -> str:
-    """A block of code with a fence that is in none of its lines."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"{fence}\n{text}\n{fence}"

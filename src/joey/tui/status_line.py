@@ -61,6 +61,10 @@ class StatusLine(Widget):
             self.refresh()
 
     @property
+    def doing(self) -> str:
+        return self._doing
+
+    @property
     def is_working(self) -> bool:
         return bool(self._doing)
 

@@ -82,8 +82,11 @@ class Story:
         self._voices = {self._root: Voice("the task goes on")} if self._root else {}
 
     def add(self, block: Block) -> None:
-        """Something that belongs to no task."""
-        self._append(block, MARGIN)
+        """Something that belongs to no task; or that is there already, and has grown."""
+        if 0 <= block.place < len(self.blocks) and self.blocks[block.place] is block:
+            self._changed.add(block.place)
+        else:
+            self._append(block, MARGIN)
 
     def take_changes(self) -> set[int]:
         """The places of blocks that look different since this was last asked."""

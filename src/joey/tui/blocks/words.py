@@ -12,6 +12,7 @@ from joey.tui.blocks.block import Block
 from joey.tui.blocks.markdown import Markdown
 from joey.tui.blocks.pieces import Line, OneLine, Piece
 from joey.tui.blocks.spans import TAB, Spans, from_text, plain
+from joey.tui.ran_before import in_short
 
 FOLDED_WORDS = 400
 """Characters of thinking that are looked at for its first words."""
@@ -41,7 +42,7 @@ class Said(Block):
 
     def settled(self, *, whole: bool) -> Sequence[Piece]:
         pictures = " ".join(["[image]"] * self._images)
-        words = self._text.rstrip()
+        words = in_short(self._text).rstrip()
         text = f"{words}\n{pictures}" if words and pictures else words or pictures
         lines = sanitise(text).expandtabs(TAB).split("\n")
         return [

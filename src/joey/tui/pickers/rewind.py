@@ -12,13 +12,15 @@ from joey.core.rewinding import USER_FEEDBACK, RewindPreview, say_of, ts_of
 from joey.display.file_fates import FATES
 from joey.display.sanitise import one_line
 from joey.tui.host import Entry
+from joey.tui.ran_before import in_short
 
 Rows = Sequence[Row | dict[str, Any]]
 
 
 def earlier_words(rows: Rows) -> list[Entry]:
     """What the person has said, the latest first; the task itself is the last."""
-    return [Entry(str(ts), one_line(text, 300), _time(ts)) for ts, text in _said(rows)][::-1]
+    said = reversed(list(_said(rows)))
+    return [Entry(str(ts), one_line(in_short(text), 300), _time(ts)) for ts, text in said]
 
 
 def words_at(rows: Rows, wanted: int) -> str:
