@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.server.browsing import (
     Browser,
     chromium,
     expect,
+    look_at,
     needs_browser,
     start_task,
     status,
@@ -42,3 +44,24 @@ async def test_the_page_shows_the_rule_and_adds_it(browser: Browser, tmp_path: P
         await status(at.page).to_contain_text("Result ready")
     written = json.loads((tmp_path / "joey-home" / "settings.json").read_text())
     assert written["allowedCommands"] == ["touch a.txt"]
+
+
+@pytest.mark.requirement("permissions:sandbox:told")
+@pytest.mark.parametrize(
+    ("sandbox", "told"),
+    [
+        ("off", "Runs unconfined: the sandbox is switched off."),
+        ("auto", r"Runs confined \(\w+\)\.|no sandbox works here"),
+    ],
+)
+async def test_the_page_says_what_holds_a_command_that_it_asks_about(
+    browser: Browser, tmp_path: Path, sandbox: str, told: str
+) -> None:
+    home = tmp_path / "joey-home"
+    home.mkdir()
+    (home / "settings.json").write_text(json.dumps({"sandbox": sandbox}), encoding="utf-8")
+    async with visit(browser, tmp_path, [TOUCH, DONE]) as at:
+        await start_task(at.page, "Touch it")
+        card = at.page.locator(".card", has_text="touch a.txt")
+        await expect(card).to_contain_text(re.compile(told))
+        await look_at(at.page, tmp_path / "held.png")
