@@ -420,7 +420,7 @@ ELSEWHERE = tuple(
     """.replace("\n", " ").split(",")
 )
 """Rules of people who work with other things."""
-OTHERS = """
+OTHERS = r"""
 go version
 go env
 go env GOPATH
@@ -611,6 +611,10 @@ tail -n 20 README.md | head -n 5
 find . -type f -name '*.py' -not -name 'test_*'
 find . -maxdepth 1 -type d
 find src -newer README.md
+find . \( -name '*.py' -o -name '*.md' \)
+find src -type f \( -name a.py -o -path './x/*' \) -print
+find . ! -name '*.pyc'
+find . -type f \! -path './.git/*'
 date -d yesterday +%F
 date +%Y-%m-%dT%H:%M:%S
 du -sh src docs

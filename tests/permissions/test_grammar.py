@@ -17,6 +17,7 @@ ALLOWING = Settings(always_allow_execute=True, allowed_commands=("ls", "echo", "
 PIECES = [
     *("ls", "echo", "a", "-la", "'b c'", '"d e"', '"f$"', "--x=1", "HEAD~1", "5", "é", "%s"),
     *(" ", " ", " ", "\t", "\n", ";", "&&", "||", "|", "&", "$", "`", "(", ")", "{", "}", "<", ">"),
+    *(" \\( ", " \\)", " ! ", "\\!"),
     *("\\", "'", '"', "#", "!", "*", "?", "[", "]", "~", "=", "\r", "\u00a0", "if", "then", "fi"),
     *("$(", "${x}", "<<EOF", "<(", "$'a'", '$"a"', "2>&1", ">x", "x=1", "time", "[[", "]]", ";;"),
 ]
@@ -33,6 +34,7 @@ def judged(line: str, read: object = GRAMMAR.chain) -> Allow | Ask:
     [
         *("ls", "ls -la 'a b' \"c\"", "ls && echo 1 | cat; ls\n\nls", "echo a'b'\"c\"", "ls;"),
         *('echo "a$" "b$|c" "d\\"e" ""', "echo x=y --z=1 5 -5 HEAD~1 a^ %h é", "ls &&\n ls"),
+        *("ls \\( a \\)", "ls ! a", "ls \\! a; ls \\)|cat"),
     ],
 )
 def test_both_readers_see_the_same_words(line: str) -> None:
@@ -48,7 +50,17 @@ def test_both_readers_see_the_same_words(line: str) -> None:
     [
         *("ls > x", "ls &", "(ls)", "echo $x", 'echo "$x"', "echo `x`", "ls # x", "x=1 ls", "! ls"),
         *("ls *", "[ -f x ]", "export a", "ls \\\n x", "ls\r", "ls <<< x", "f() { ls; }", "ls ("),
-        *("if ls; then ls; fi", "echo {a,b}", "echo a\\ b", "ls ;; ls", "echo $'a'", "ls\0"),
+        *(
+            "if ls; then ls; fi",
+            "echo {a,b}",
+            "echo a\\ b",
+            "ls a\\(",
+            "ls !a",
+            "ls && ! ls",
+            "ls ;; ls",
+            "echo $'a'",
+            "ls\0",
+        ),
     ],
 )
 def test_what_is_more_than_plain_words_is_not_plain_to_the_grammar(line: str) -> None:

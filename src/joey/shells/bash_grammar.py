@@ -26,6 +26,8 @@ _LITERALS = frozenset({"word", "number", "raw_string", "string"})
 _JOINTS = frozenset({"&&", "||", "|"})
 _ENDS = frozenset({";", "\n"})
 _BARE = frozenset(b"-./:,+@%=^~_")
+_SIGNS = frozenset({b"\\(", b"\\)", b"\\!", b"!"})
+"""Words that `find` and `test` take for brackets and for *not*."""
 _ESCAPABLE = frozenset(b'"\\')
 _LITERAL_AFTER_DOLLAR = frozenset(b'" |)')
 
@@ -127,6 +129,8 @@ def _text(source: bytes, node: Node) -> str:
             return source[1:-1].decode()
         case "string":
             return _unquoted(source)
+    if source in _SIGNS:
+        return source[-1:].decode()
     text = source.decode()
     if any(byte not in _BARE and not _is_alphanumeric(byte) for byte in source):
         raise _StrangeError

@@ -35,6 +35,7 @@ _TOKEN = re.compile(
     | (?P<single>'[^']*')
     | (?P<double>"(?:[^"\\$`]|\\[^$`\n]|\$(?=["\ |)]))*")
     | (?P<bare>[\w\-./:,+@%=^~]+)
+    | (?P<sign>(?<=[ \t])(?:\\[()!](?=[ \t\n;|]|\Z)|!(?=[ \t])))
     """,
     re.VERBOSE,
 )
@@ -173,7 +174,7 @@ def _tokens(line: str) -> Iterator[tuple[str, str]]:
             raise _NotPlainError
         at = match.end()
         kind, text = str(match.lastgroup), match.group()
-        if kind in {"single", "double", "bare"}:
+        if kind in {"single", "double", "bare", "sign"}:
             word = _joined(word or "", kind, text)
             continue
         if word is not None:
@@ -191,6 +192,8 @@ def _joined(word: str, kind: str, text: str) -> str:
             return word + text[1:-1]
         case "double":
             return word + _ESCAPED.sub(r"\1", text[1:-1])
+        case "sign":
+            return text[-1]
     if _TILDE_EXPANSION.search(word[-1:] + text):
         raise _NotPlainError
     return word + text
