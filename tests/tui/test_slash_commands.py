@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.tui.slash_commands import COMMANDS, UNLISTED, is_bare, own_offers, parse
+from joey.tui.slash_commands import COMMANDS, UNLISTED, guess_at, is_bare, own_offers, parse
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,16 @@ def test_every_command_is_offered_once() -> None:
     names = [offer.name for offer in own_offers()]
     assert len(names) == len(set(names))
     assert set(names) | UNLISTED == {command.name for command in COMMANDS}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("/doctr", "there is no command /doctr; did you mean /doctor?"),
+        ("/rewnd", "there is no command /rewnd; did you mean /rewind?"),
+        ("/zzz", "there is no command /zzz; see /help"),
+        ("/doctor", None),
+    ],
+)
+def test_a_slip_is_guessed_at(text: str, told: str | None) -> None:
+    assert guess_at(text, own_offers()) == told

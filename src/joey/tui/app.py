@@ -20,9 +20,8 @@ from textual.binding import Binding, BindingType
 from joey.client.session import Session
 from joey.core.asks import Answer, AskKind
 from joey.core.event_base import TokenUsage
-from joey.core.events import PASSING, Event, UsageChanged
+from joey.core.events import PASSING, Countdown, Event, UsageChanged
 from joey.display.answers import answer_of
-from joey.display.sanitise import one_line
 from joey.errors import UserError
 from joey.tui.beginning import Beginning
 from joey.tui.choices import Choices
@@ -38,7 +37,7 @@ from joey.tui.manners import Manners
 from joey.tui.own_shell import OwnShell
 from joey.tui.prompt_history import PromptHistory
 from joey.tui.questions.panel import QuestionPanel
-from joey.tui.slash_commands import is_bare, parse
+from joey.tui.slash_commands import guess_at, is_bare, parse
 from joey.tui.status_line import StatusLine
 from joey.tui.todo_list import TodoList
 from joey.tui.waiting_words import WaitingWords
@@ -163,7 +162,7 @@ class JoeyApp(App[int]):
         if self._servers is not None and teller is self.dialogue.session:
             self._servers.hear(event)
         if (doing := doing_of(event)) is not None and self.dialogue.asked is None:
-            self.status.work(doing)
+            self.status.work(doing, is_timed=not isinstance(event, Countdown))
         if type(event) not in PASSING or isinstance(event, UsageChanged):
             self.tell_standing()
 
@@ -220,8 +219,8 @@ class JoeyApp(App[int]):
     async def _submit(self, text: str, images: tuple[str, ...]) -> None:
         if (named := parse(text)) is not None:
             await self._errands.run(*named)
-        elif is_bare(text) and text.strip()[1:] not in {o.name for o in self.host.commands()}:
-            self.conversation.note(f"there is no command {one_line(text, 80)}; see /help")
+        elif is_bare(text) and (guess := guess_at(text, self.host.commands())) is not None:
+            self.conversation.note(guess)
             self.composer.put_back()
         else:
             await self.say(text, images)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from msgspec import Struct
 
+from joey.display.sanitise import one_line
 from joey.tui.offers import Offer
 
 
@@ -42,6 +45,8 @@ COMMANDS: tuple[SlashCommand, ...] = (
 _BY_NAME = {command.name: command for command in COMMANDS}
 UNLISTED = frozenset({"condense", "quit"})
 
+CLOSE = 0.7
+"""How much alike names must be, for one to be a slip of the other."""
 INIT_PROMPT = Path(__file__).with_name("init_prompt.md")
 
 
@@ -62,3 +67,13 @@ def is_bare(text: str) -> bool:
     """`/name`, and nothing that could be a path or a sentence."""
     words = text.strip()
     return words.startswith("/") and not any(char in words[1:] for char in " /\n")
+
+
+def guess_at(text: str, offers: Sequence[Offer]) -> str | None:
+    """What to say of a name that nobody knows; None when it is known."""
+    name, names = text.strip()[1:], [offer.name for offer in offers]
+    if name in names:
+        return None
+    near = get_close_matches(name, names, 1, CLOSE)
+    meant = f"did you mean /{near[0]}?" if near else "see /help"
+    return f"there is no command {one_line(text, 80)}; {meant}"

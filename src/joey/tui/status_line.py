@@ -43,6 +43,7 @@ class StatusLine(Widget):
         self._usage = TokenUsage()
         self._hint = ""
         self._doing = ""
+        self._is_timed = True
         self._began = 0.0
         self._timer: Timer | None = None
 
@@ -68,8 +69,10 @@ class StatusLine(Widget):
     def is_working(self) -> bool:
         return bool(self._doing)
 
-    def work(self, doing: str) -> None:
-        """What goes on, from now on; nothing: it rests, or waits for the person."""
+    def work(self, doing: str, *, is_timed: bool = True) -> None:
+        """What goes on, from now on; nothing: it rests, or waits for the person. What tells a time
+        itself is not timed."""
+        self._is_timed = is_timed
         if bool(doing) != bool(self._doing):
             self._began = monotonic()
         self._doing = doing
@@ -83,9 +86,9 @@ class StatusLine(Widget):
             return Text(self._hint, "yellow", no_wrap=True, overflow="ellipsis")
         parts = list(self._parts())
         if self._doing:
-            seconds = int(monotonic() - self._began)
+            seconds = f" {int(monotonic() - self._began)}s" if self._is_timed else ""
             frame = FRAMES[int(monotonic() / BEAT) % len(FRAMES)]
-            working = f"{frame} {self._doing} {seconds}s"
+            working = f"{frame} {self._doing}{seconds}"
             keys = "Esc stops, Ctrl+B leaves it running" if self._doing == RUNNING else "Esc stops"
             parts.insert(0, Part(f"{working}, {keys}", "cyan", 9, short=working))
         return fitted(parts, width)
