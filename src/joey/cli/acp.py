@@ -82,6 +82,8 @@ def _log_plainly() -> None:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(PlainLines("joey: %(message)s"))
         logging.basicConfig(level=logging.WARNING, handlers=[handler])
+        # A start that is cancelled makes asyncio reap the program itself, and warn of it as unknown.
+        logging.getLogger("asyncio").setLevel(logging.ERROR)
 
 
 class Household:
