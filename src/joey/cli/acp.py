@@ -82,7 +82,7 @@ def _log_plainly() -> None:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(PlainLines("joey: %(message)s"))
         logging.basicConfig(level=logging.WARNING, handlers=[handler])
-        # A start that is cancelled makes asyncio reap the program itself, and warn of it as unknown.
+        # When a start is cancelled, asyncio reaps the program itself and warns of it as unknown.
         logging.getLogger("asyncio").setLevel(logging.ERROR)
 
 
