@@ -137,6 +137,24 @@ async def test_the_end_stays_in_sight_through_a_resize() -> None:
             assert any("Row 400" in line for line in screen_lines(app.conversation))
 
 
+@pytest.mark.parametrize("small", [(1, 1), (2, 2), (20, 5), (5, 50), (300, 3)])
+async def test_the_end_stays_in_sight_when_the_size_changes_while_words_come(
+    small: tuple[int, int],
+) -> None:
+    app = Theatre()
+    async with app.run_test(size=(100, 30)) as pilot:
+        session = past(60)
+        app.conversation.begin(session)
+        await settled(pilot)
+        show(app.conversation, session, RowOpened(ts=1_000, say="text"))
+        for size in (small, (100, 30)) * 15:
+            show(app.conversation, session, RowGrew(ts=1_000, delta="words that come\n\n" * 3))
+            await pilot.resize_terminal(*size)
+        await settled(pilot)
+        assert app.conversation.follows
+        assert "words that come" in "".join(screen_lines(app.conversation))
+
+
 async def test_the_mouse_wheel_leaves_the_end_and_comes_back() -> None:
     app = Theatre()
     async with app.run_test(size=(70, 20)) as pilot:

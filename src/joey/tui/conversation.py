@@ -7,7 +7,6 @@ Many events between two frames lead to one refresh, of the lines that changed.
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -27,6 +26,7 @@ from joey.tui.blocks.heights import Heights
 from joey.tui.blocks.palette import Palette
 from joey.tui.blocks.words import drawn_elsewhere, error, note
 from joey.tui.conversation_colours import COMPONENTS, STYLESHEET, palette_of
+from joey.tui.long_past import LONG, let_rest
 from joey.tui.selected_text import highlighted, selected_text
 from joey.tui.story import Story
 
@@ -39,17 +39,7 @@ FRAME = 1 / 20
 """Seconds between two frames while something grows."""
 MOST_DRAWN = 300
 """Blocks whose lines are kept."""
-LONG = 500
-"""Blocks of a past that is worth an effort."""
 MORE_BELOW = " ↓ more below (Ctrl+End) "
-
-
-def let_rest() -> None:
-    """What is there now is going to stay: the collector need not look at all of it every other
-    second, which would be felt at the keyboard."""
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
 
 
 class Conversation(ScrollView, can_focus=True):
@@ -76,6 +66,8 @@ class Conversation(ScrollView, can_focus=True):
         self._follows = True
         """It stays at the end."""
         self._is_settling = False
+        self._stood = Size(0, 0)
+        """How large it was when it last stood somewhere."""
         self._drawn: dict[Block, None] = {}
         """Blocks whose lines are kept, those seen last at the end."""
         self._frame_is_due = False
@@ -171,10 +163,16 @@ class Conversation(ScrollView, can_focus=True):
         self.scroll_to(y=self.scroll_offset.y + lines, animate=False, force=True)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        if not self._is_settling and round(old_value) != round(new_value):
+        moved = round(old_value) != round(new_value)
+        if moved and not self._is_settling and not self._is_being_resized:
             self._settle(self._held(round(new_value)))
             self._follow(self.scroll_offset.y >= self.max_scroll_y)
         super().watch_scroll_y(old_value, self.scroll_y)
+
+    @property
+    def _is_being_resized(self) -> bool:
+        """Where it stands is moved about by the new size, not by somebody who looks back."""
+        return self.size != self._stood
 
     def _held(self, y: int) -> tuple[int, int]:
         """What is to stay where it is when heights change: a block in sight whose own height is
@@ -225,6 +223,7 @@ class Conversation(ScrollView, can_focus=True):
             # As the reactive does it, but without a new layout of the screen for every line.
             self.set_reactive(Widget.virtual_size, size)
             self.vertical_scrollbar.window_virtual_size = size.height
+        self._stood = self.size
         self._is_settling = True
         try:
             self.scroll_target_y = y
