@@ -86,5 +86,5 @@ class Keeper:
         task = self._task
         if reason not in task.told:
             task.told.add(reason)
-            text = f"The files of this step are not in a checkpoint: {reason}."
+            text = f"The files of this step are not in a checkpoint: {reason.rstrip('.')}."
             task.publish(Said(ts=task.now(), say="error", text=text))
