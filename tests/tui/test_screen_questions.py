@@ -57,6 +57,9 @@ async def test_always_shows_its_rule_and_keeps_it(joey: Joey) -> None:
         await shown.keep("always")
         await shown.answer("2")
         await shown.until("All done.")
+        assert "allows" not in asked
+        await shown.send("/new")
+        await shown.until("a new task", "allows some commands")
     kept = json.loads((joey.home / "settings.json").read_text(encoding="utf-8"))
     assert kept["allowedCommands"] == ["git status"]
 

@@ -133,6 +133,7 @@ class ScreenHost:
         return await self._engine.fork(task_id, options=await self._options_of(task_id))
 
     async def release(self, session: Session) -> None:
+        self._options = None  # the person may have allowed something for good meanwhile
         await self._engine.release(self._task(session))
 
     async def tasks(self) -> Sequence[Entry]:
