@@ -41,6 +41,22 @@ async def test_a_provider_a_key_and_a_model_and_the_screen_goes_on(joey: Joey) -
     assert saved["provider"] == "anthropic"
 
 
+async def test_a_model_that_is_not_listed_is_named_in_the_list(joey: Joey) -> None:
+    async with screen(joey, size=(100, 20)) as shown:
+        await shown.until("Where is your model?", "type to filter", "more below")
+        await shown.type("anthropic")
+        await shown.until_gone("more below")
+        await shown.press("Enter")
+        await shown.until("Key for anthropic")
+        await shown.type(KEY)
+        await shown.press("Enter")
+        await shown.until("Model of anthropic", "claude-")
+        await shown.type("zzz")
+        await shown.until('› use "zzz"')
+        await shown.press("Enter")
+        await shown.until("joey talks to zzz of anthropic")
+
+
 async def test_leaving_the_welcome_leaves_joey(joey: Joey) -> None:
     async with screen(joey) as shown:
         await shown.until("Where is your model?")

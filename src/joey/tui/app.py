@@ -57,6 +57,7 @@ AT_WORK = "joey reads what you write before its next step"
 class JoeyApp(App[int]):
     CSS_PATH = "screen.tcss"
     ENABLE_COMMAND_PALETTE = False
+    VERTICAL_BREAKPOINTS = [(0, "-tiny"), (14, "-small"), (20, "-roomy")]  # noqa: RUF012 - theirs
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "escape", show=False),
         Binding("ctrl+c", "interrupt", show=False, priority=True),
@@ -172,6 +173,7 @@ class JoeyApp(App[int]):
         if self.dialogue.more_asked:
             who += f", {self.dialogue.more_asked} more behind it"
         is_new = self.front.show(asked, who)
+        self.todos.set_class(self.front.panel is not None, "beside-question")
         self._tell_placeholder()
         if asked is None:
             if self.dialogue.is_working:
@@ -265,9 +267,11 @@ class JoeyApp(App[int]):
         if asked.ask.ask is AskKind.COMMAND and answer.approves and self.dialogue.asked is None:
             self.status.work(RUNNING)
 
-    async def pick(self, title: str, entries: Sequence[Entry], hint: str = "") -> Entry | None:
+    async def pick(
+        self, title: str, entries: Sequence[Entry], hint: str = "", *, takes_any: bool = False
+    ) -> Entry | None:
         """What the person chooses from a list; None when they leave it."""
-        return await self.front.pick(title, entries, hint)
+        return await self.front.pick(title, entries, hint, takes_any=takes_any)
 
     async def ask_line(self, title: str, hint: str, *, secret: bool = False) -> str | None:
         return await self.front.ask_line(title, hint, secret=secret)

@@ -88,7 +88,7 @@ class ChoiceList(Widget):
         self._scroll()
 
     def _scroll(self) -> None:
-        room = max(1, self.size.height or min(self._most, len(self._lines)))
+        room = max(1, self._seen or min(self._most, len(self._lines)))
         self._top = min(self._top, max(0, len(self._lines) - room))
         if self.at < self._top:
             self._top = self.at
@@ -136,15 +136,29 @@ class ChoiceList(Widget):
             self.take()
 
     def _row_at(self, y: int) -> int:
-        return self._top + y
+        return self._top + y if y < self._seen else len(self._lines)
 
     def render(self) -> Text:
         if not self._lines:
             return Text("nothing fits", "dim")
         width = max(10, self.size.width)
-        shown = range(self._top, min(len(self._lines), self._top + max(1, self.size.height)))
+        shown = range(self._top, min(len(self._lines), self._top + max(1, self._seen)))
         lead = self._label_width(shown, width)
-        return Text("\n", no_wrap=True).join(self._drawn(row, lead, width) for row in shown)
+        drawn = [self._drawn(row, lead, width) for row in shown]
+        if self._seen < self.size.height:
+            drawn.append(Text(self._left_out(shown)[:width], "dim"))
+        return Text("\n", no_wrap=True).join(drawn)
+
+    @property
+    def _seen(self) -> int:
+        """Lines there is room for: where not for all, the last line tells of the others."""
+        height = self.size.height
+        return height if len(self._lines) <= height or height < 2 else height - 1
+
+    def _left_out(self, shown: range) -> str:
+        above, below = shown.start, len(self._lines) - shown.stop
+        told = (f"{above} more above" if above else "", f"{below} more below" if below else "")
+        return f"{' ' * len(MARK)}… {', '.join(filter(None, told))}"
 
     def _label_width(self, shown: range, width: int) -> int:
         """Of the column of labels, so that what stands beside them is aligned."""

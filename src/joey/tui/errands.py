@@ -209,8 +209,9 @@ class Errands:
         before = app.dialogue.session
         key = words
         if not words:
-            hint = "Enter takes · /model NAME for any other"
-            chosen = await app.pick("Model", await app.host.models(before), hint)
+            models = await app.host.models(before)
+            hint = "or write the name of another one · Enter takes"
+            chosen = await app.pick("Model", models, hint, takes_any=True)
             if chosen is None:
                 return
             key = chosen.key

@@ -135,9 +135,11 @@ class Front(Vertical):
             self._write()
             self._written_at = monotonic()
 
-    async def pick(self, title: str, entries: Sequence[Entry], hint: str = "") -> Entry | None:
+    async def pick(
+        self, title: str, entries: Sequence[Entry], hint: str = "", *, takes_any: bool = False
+    ) -> Entry | None:
         """What the person chooses from a list; None when they leave it."""
-        picker = Picker(title, entries, hint)
+        picker = Picker(title, entries, hint, takes_any=takes_any)
         async with _Shown(self, picker):
             return await picker.chosen()
 

@@ -68,12 +68,11 @@ def _about(provider: Provider) -> str:
 
 
 async def _model(app: JoeyApp, provider: Provider) -> str | None:
-    """From the list, or by its name where there is none."""
-    other = Entry("", "another one", "write its name")
-    if provider.models:
-        entries = [Entry(name, name) for name in provider.models]
-        hint = "type to narrow it · the last entry takes any name"
-        chosen = await app.pick(f"Model of {provider.name}", [*entries, other], hint)
-        if chosen is None or chosen.key:
-            return None if chosen is None else chosen.key
-    return await app.ask_line(f"Model of {provider.name}", "its name, Enter · Esc goes back")
+    """From the list, or by its name."""
+    title = f"Model of {provider.name}"
+    if not provider.models:
+        return await app.ask_line(title, "its name, Enter · Esc goes back")
+    entries = [Entry(name, name) for name in provider.models]
+    hint = "or write the name of another one · Esc goes back"
+    chosen = await app.pick(title, entries, hint, takes_any=True)
+    return None if chosen is None else chosen.key

@@ -27,10 +27,14 @@ class Picker(Widget):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c", "leave", show=False)]
 
-    def __init__(self, title: str, entries: Sequence[Entry], hint: str = "") -> None:
+    def __init__(
+        self, title: str, entries: Sequence[Entry], hint: str = "", *, takes_any: bool = False
+    ) -> None:
+        """`takes_any`: what is not in the list can be written instead."""
         super().__init__()
         self._title = title
-        self._hint = hint or "type to narrow it · Enter takes · Esc leaves"
+        self._hint = hint or "Enter takes · Esc leaves"
+        self._takes_any = takes_any
         self._entries = list(entries)
         self._fitting = self._entries
         self._words: list[str] = []
@@ -38,7 +42,7 @@ class Picker(Widget):
 
     def compose(self) -> ComposeResult:
         yield Static(Text.assemble((self._title, "bold"), (f"  {self._hint}", "dim")), markup=False)
-        yield Input(placeholder="…", compact=True)
+        yield Input(placeholder="type to filter", compact=True)
         yield ChoiceList(list(_lines(self._entries)))
 
     def on_mount(self) -> None:
@@ -59,6 +63,9 @@ class Picker(Widget):
             return
         self._words = words
         self._fitting = [entry for entry in self._entries if _fits(entry, words)]
+        written = self.query_one(Input).value.strip()
+        if self._takes_any and written and written not in {each.key for each in self._fitting}:
+            self._fitting.append(Entry(written, f'use "{written}"'))
         self.query_one(ChoiceList).show(list(_lines(self._fitting)))
 
     def on_key(self, event: events.Key) -> None:
