@@ -9,11 +9,11 @@ import signal
 
 import pytest
 
-from joey.testing.script import Turn, pause, say
+from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
 from tests.front.binary import LIMIT, Joey, reach
 from tests.tui.tmux import command_line, needs_tmux, screen, shell
-from tests.tui.turns import done, writing
+from tests.tui.turns import done, running, writing
 
 pytestmark = needs_tmux
 
@@ -212,3 +212,21 @@ async def test_ctrl_d_leaves_at_a_question_and_answers_nothing(
         async with screen(joey, "-c", *reach(server.url)) as shown:
             await shown.until("› do it", "what next?")
     assert not (joey.workspace / "new.txt").exists()
+
+
+@pytest.mark.requirement("front:screen:sizes")
+async def test_a_plan_makes_room_for_a_question_where_there_is_little(joey: Joey) -> None:
+    plan = "\n".join(f"[{'-' if n == 0 else ' '}] step {n}" for n in range(6))
+    turns = [Turn(say("A plan."), call("update_todo_list", {"todos": plan})), running("make it")]
+    joey.settings(sandbox="off", alwaysAllowUpdateTodoList=True)
+    async with (
+        ModelServer(turns) as server,
+        screen(joey, *reach(server.url), "do it", size=(80, 30)) as shown,
+    ):
+        await shown.until("Run this command?", "0 of 6 done", "step 5")
+        await shown.resize(30, 10)
+        await shown.until_gone("0 of 6 done")
+        await shown.until("Run this command?", "1 yes", "code")
+        await shown.keep("plan-30x10")
+        await shown.resize(80, 30)
+        await shown.until("Run this command?", "0 of 6 done", "step 5")

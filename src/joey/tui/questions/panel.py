@@ -55,7 +55,7 @@ class QuestionPanel(Widget, can_focus=True):
         if question.about:
             yield Static(question.about, markup=False, id="about")
         if question.why:
-            yield Static(Text(f"because {question.why}", "dim"), markup=False)
+            yield Static(Text(f"because {question.why}", "dim"), classes="why", markup=False)
         if question.held:
             is_held = self.asked.ask.sandbox in ("full", "landlock")
             yield Static(Text(question.held, "dim" if is_held else "yellow"), markup=False)
