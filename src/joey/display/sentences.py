@@ -157,7 +157,7 @@ def command_end(event: ToolFinished) -> str:
     if found := _SIGNAL.search(head):
         return f"ended by {found[1]}"
     if "still running" in head:
-        return "still running in the background"
+        return "left running in the background"
     if head.startswith("Skipped:"):
         return "skipped"
     return ""
