@@ -135,14 +135,16 @@ async def test_two_interrupts_leave_and_one_does_not(joey: Joey) -> None:
 
 
 async def test_a_command_goes_on_in_the_background(joey: Joey) -> None:
-    turns = [running("echo begun; sleep 1000"), done("It runs.")]
+    turns = [running("echo begun; until test -e go; do sleep 0.1; done"), done("It runs.")]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "run") as shown:
         await shown.until("Run this command?")
         await shown.answer("y")
         await shown.until("begun", "running the command")
         await shown.press("C-b")
-        await shown.until("goes on in the background", "It runs.")
+        await shown.until("goes on in the background", "It runs.", "1 in the background")
         assert "still running" in json.dumps(server.requests[-1].body["messages"])
+        (joey.workspace / "go").touch()
+        await shown.until_gone("1 in the background")
 
 
 async def test_a_line_for_the_persons_own_shell_goes_along_with_the_next_words(joey: Joey) -> None:

@@ -190,7 +190,10 @@ class ScreenHost:
             task = self._task(session)
             mode, model = task.mode.slug, task.provider.model
             name, window = model.id, model.context_window
+            left = task.bench.terminal.running
+            background = sum(each.end is None or each.end.left_running for each in left)
         else:
+            background = 0
             options = self._for_new()
             mode = (options and options.mode) or settings.mode
             name = options.profile.model if options and options.profile else "no model yet"
@@ -203,6 +206,7 @@ class ScreenHost:
             window=window,
             permissions=permissions_of(settings),
             sandbox=confined,
+            background=background,
         )
 
     def usage(self, session: Session) -> TokenUsage:

@@ -44,6 +44,8 @@ from joey.tui.waiting_words import WaitingWords
 
 TWICE = 1.5
 """Seconds within which a key pressed again means more than once."""
+LOOK_AGAIN = 1.0
+"""Seconds: nobody tells when a command in the background has ended."""
 INTERRUPTED = 130
 HINTS = {
     AskKind.FOLLOWUP: "your own answer",
@@ -112,6 +114,7 @@ class JoeyApp(App[int]):
         self.manners.arrive()
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self.composer.focus()
+        self._background = self.set_interval(LOOK_AGAIN, self.tell_standing, pause=True)
         self.tell_standing()
         self.do(self._beginning.come_about(self))
 
@@ -208,7 +211,9 @@ class JoeyApp(App[int]):
         self._tell_placeholder()
         session = self.dialogue.session
         usage = TokenUsage() if session is None else self.host.usage(session)
-        self.status.tell(self.host.standing(session), usage)
+        standing = self.host.standing(session)
+        self.status.tell(standing, usage)
+        self._background.resume() if standing.background else self._background.pause()
         self.todos.tell(() if session is None else self.host.todos(session))
         queued = [each for one in self.dialogue.listeners for each in self.host.queue(one)]
         self.waiting.tell([*queued, *(Waiting("", text) for text in self.dialogue.held)])

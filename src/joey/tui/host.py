@@ -30,6 +30,8 @@ class Standing(Struct, frozen=True, kw_only=True):
     """Tokens that the model can take."""
     permissions: str = ""
     sandbox: str = ""
+    background: int = 0
+    """Commands that were left running, and still do."""
 
 
 class Entry(Struct, frozen=True):

@@ -98,6 +98,9 @@ class StatusLine(Widget):
         if standing is None:
             return
         yield Part(one_line(standing.mode, 24), "bold", 7)
+        if standing.background:
+            count = standing.background
+            yield Part(f"{count} in the background", "cyan", 8, short=f"{count} behind")
         model = one_line(standing.model, 40)
         yield Part(model, "", 6, short=model.rpartition("/")[2][:18])
         folder = one_line(standing.folder, 60)
