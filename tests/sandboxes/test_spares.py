@@ -6,7 +6,6 @@ import asyncio
 
 import psutil
 
-from joey.sandboxes import spares as module
 from joey.sandboxes.spares import Spares
 
 
@@ -22,7 +21,7 @@ async def test_the_next_keeper_waits_and_goes_with_its_task() -> None:
     taken = await spares.take()
     async with asyncio.timeout(20):
         while len(keepers()) < len(before) + 2:  # noqa: ASYNC110 (another process)
-            await asyncio.sleep(module._LATER)
+            await asyncio.sleep(0.01)
     await spares.close()
     await taken.dismiss()
     assert keepers() == before
@@ -35,7 +34,7 @@ async def test_none_waits_when_the_task_closes_while_a_command_starts() -> None:
     await asyncio.sleep(0)
     await spares.close()
     taken = await taking
-    await asyncio.sleep(4 * module._LATER)
+    await asyncio.sleep(0.2)
     assert len(keepers()) == len(before) + 1
     await taken.dismiss()
     assert keepers() == before

@@ -9,8 +9,6 @@ from weakref import WeakSet
 from joey.sandboxes.control_group import ControlGroup
 from joey.sandboxes.keeper_process import KeeperProcess
 
-_LATER = 0.05
-"""Seconds: the command that has just begun shall have the processor for itself."""
 _LONG = 300.0
 _MOST = 16
 """That wait in one process, whatever the number of tasks."""
@@ -46,7 +44,7 @@ class Spares:
             self._dismiss(making)
             keeper = await self._make()
         if not self._closed:
-            self._timer = asyncio.get_running_loop().call_later(_LATER, self._prepare)
+            self._prepare()
         return keeper
 
     def begin(self) -> None:
