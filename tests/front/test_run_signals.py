@@ -132,3 +132,26 @@ async def test_a_reader_that_goes_away_ends_the_run_quietly(joey: Joey) -> None:
     assert process.returncode == 141
     assert b"Traceback" not in err
     assert b"Exception" not in err
+
+
+async def test_a_process_whose_terminal_is_gone_ends_though_something_holds_it_up() -> None:
+    program = """
+import asyncio, threading
+from joey.cli import signals
+signals.LONGEST_GOODBYE = 0.2
+
+async def main():
+    with signals.interruptible(parts=True):
+        print("ready", flush=True)
+        held = threading.Lock()
+        held.acquire()
+        held.acquire()
+
+asyncio.run(main())
+"""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=PIPE)
+    assert process.stdout is not None
+    async with asyncio.timeout(LIMIT):
+        await process.stdout.readline()
+        process.send_signal(signal.SIGHUP)
+        assert await process.wait() == 129

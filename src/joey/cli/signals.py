@@ -22,6 +22,8 @@ _CODES = {
     signal.SIGINT: ExitCode.INTERRUPTED,
     signal.SIGTERM: ExitCode.TERMINATED,
 }
+LONGEST_GOODBYE = 20.0
+"""Seconds for a clean end after the terminal is gone: who writes to it may wait for ever."""
 T = TypeVar("T")
 
 
@@ -87,12 +89,20 @@ def interruptible(*numbers: signal.Signals, parts: bool = False) -> Iterator[Int
 def _note(number: int, frame: FrameType | None) -> None:
     if _current.code is None:
         _current.code = _CODES[signal.Signals(number)]
+        if number == signal.SIGHUP:
+            signal.signal(signal.SIGALRM, _give_up)
+            signal.setitimer(signal.ITIMER_REAL, LONGEST_GOODBYE)
     elif number != signal.SIGHUP:
         # The journal is written as things happen: nothing that was acknowledged is lost.
         _end_children()
         if _current.before_end is not None:
             _current.before_end()
         os._exit(_CODES[signal.Signals(number)])
+
+
+def _give_up(number: int, frame: FrameType | None) -> None:
+    _end_children()
+    os._exit(ExitCode.HANGUP)
 
 
 def _end_children() -> None:
