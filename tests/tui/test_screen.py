@@ -195,11 +195,8 @@ async def test_end_goes_to_the_end_unless_it_moves_in_words(joey: Joey) -> None:
         await shown.press("End")
         await shown.until("The end.")
         await shown.until_gone("more below")
-        await shown.type("bc")
-        await shown.press("Home")
-        await shown.type("a")
-        await shown.press("PageUp", "PageUp", "End")
-        await shown.type("d")
+        # All at once: words that are still on their way count as written.
+        await shown.press("b", "c", "Home", "a", "PageUp", "PageUp", "End", "d")
         await shown.until("› abcd", "more below")
         await shown.press("C-End")
         await shown.until("The end.", "› abcd")

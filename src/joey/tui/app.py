@@ -77,8 +77,8 @@ class JoeyApp(App[int]):
         Binding("pagedown", "scroll(1)", show=False),
         Binding("ctrl+home", "scroll_home", show=False),
         Binding("ctrl+end", "scroll_end", show=False, priority=True),
-        Binding("home", "scroll_far('home')", show=False, priority=True),
-        Binding("end", "scroll_far('end')", show=False, priority=True),
+        Binding("home", "scroll_home", show=False),
+        Binding("end", "scroll_end", show=False),
     ]
 
     def __init__(self, host: Host, past: PromptHistory, beginning: Beginning) -> None:
@@ -392,9 +392,3 @@ class JoeyApp(App[int]):
 
     def action_scroll_end(self) -> None:
         self.conversation.action_scroll_end()
-
-    def action_scroll_far(self, where: str) -> None:
-        """Home and End move in the words, where there are some."""
-        if not (self.front.is_asking or self.front.is_unwritten):
-            raise SkipAction
-        self.action_scroll_home() if where == "home" else self.action_scroll_end()

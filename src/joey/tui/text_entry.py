@@ -38,6 +38,8 @@ MOVING = {
     "end": "cursor_line_end",
     "ctrl+e": "cursor_line_end",
 }
+FAR = ("home", "end")
+"""Left to whoever is around while nothing is written: there is nowhere to go in it."""
 SELECTING = {
     "shift+left": "cursor_left",
     "shift+right": "cursor_right",
@@ -225,7 +227,7 @@ class TextEntry(TextArea, inherit_bindings=False):
         key = "ctrl+j" if event.key.endswith("\r") else event.key
         if self._intercept(key, event.character):
             pass
-        elif key in MOVING:
+        elif key in MOVING and not (self.is_empty and key in FAR):
             getattr(self, f"action_{MOVING[key]}")()
         elif key in SELECTING:
             getattr(self, f"action_{SELECTING[key]}")(select=True)
