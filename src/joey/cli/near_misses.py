@@ -6,8 +6,9 @@ word that is nearly a command, or one with nearly an action behind it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+
+from joey.core.regex import regex
 
 _MEANT = {
     "tasks": "joey tasks list",
@@ -24,7 +25,7 @@ _MEANT = {
     "version": "joey --version",
 }
 _ACTIONS = ("list", "show", "export")
-_ID = re.compile(r"[0-9a-f-]{4,}")
+_ID = regex(r"[0-9a-f-]{4,}")
 
 
 def meant_command(words: Sequence[str]) -> str | None:

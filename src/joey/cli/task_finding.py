@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TextIO
 
 from joey.cli.argument_values import count
+from joey.core.regex import regex
 from joey.display.sanitise import sanitise
 from joey.display.wrapping import columns, wrap
 
@@ -22,7 +23,7 @@ STATUSES = ("completed", "failed", "interrupted", "running", "waiting", "delegat
 _WORTH_A_WORD = 200
 """Tasks; fewer are read before anybody could read about it."""
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_AGO = re.compile(rf"(\d{{1,6}})([{''.join(_UNITS)}])", re.ASCII)
+_AGO = regex(rf"(\d{{1,6}})([{''.join(_UNITS)}])", re.ASCII)
 
 
 def add_filters(parser: ArgumentParser) -> None:

@@ -11,7 +11,6 @@ to the project, not to us.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -19,12 +18,13 @@ from urllib.parse import urlsplit
 from msgspec import structs
 
 from joey.config.profiles import Profiles
+from joey.core.regex import regex
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError
 
 USUAL = "openai"
 """Whose protocol is spoken at an address of which nothing else is known."""
-_HOST = re.compile(r"(?P<name>\[[^\]]*\]|[^:/\[\]]*)(?P<port>:\d+)?(?P<path>(/.*)?)")
+_HOST = regex(r"(?P<name>\[[^\]]*\]|[^:/\[\]]*)(?P<port>:\d+)?(?P<path>(/.*)?)")
 
 
 class ProviderKind(Protocol):

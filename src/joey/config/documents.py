@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import stat
 import tempfile
 import time
@@ -16,11 +15,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from joey.core.regex import regex
 from joey.errors import ConfigError
 from joey.private_folders import make_folder
 
 T = TypeVar("T")
-_PLACE = re.compile(r" - at `\$\.?(.*)`$")
+_PLACE = regex(r" - at `\$\.?(.*)`$")
 _PATIENCE = 5.0
 _BETWEEN = 0.01
 """Seconds that another process may take for its change, and between looks whether it is done."""

@@ -8,8 +8,9 @@ from typing import Any
 from msgspec import Struct
 
 from joey.config.yaml_text import YamlError, read_yaml
+from joey.core.regex import regex
 
-_BLOCK = re.compile(r"\s*---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_BLOCK = regex(r"\s*---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
 class FrontMatter(Struct, frozen=True):

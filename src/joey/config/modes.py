@@ -19,6 +19,7 @@ from joey.core.customs import Source
 from joey.core.modes import Grant, Group, Mode
 from joey.core.path_pattern import path_pattern
 from joey.core.path_pattern_syntax import PatternError
+from joey.core.regex import regex
 
 PROJECT_FILE = ".roomodes"
 USER_FILES = ("modes.yaml", "custom_modes.yaml")
@@ -26,13 +27,13 @@ USER_FILES = ("modes.yaml", "custom_modes.yaml")
 LARGEST_FILE = 256_000
 MOST_MODES = 100
 
-_SLUG = re.compile(r"[A-Za-z0-9-]{1,100}", re.ASCII)
+_SLUG = regex(r"[A-Za-z0-9-]{1,100}", re.ASCII)
 _GRANTED = {str(group): group for group in Group if group is not Group.ALWAYS}
 _WITHOUT_EFFECT = frozenset({"modes"})
 """Roo's name for tools that every mode has."""
 _NOTHING = (None, "", "~", "null")
 """How files say that they say nothing."""
-_INVISIBLE = re.compile(
+_INVISIBLE = regex(
     "[\u200b\u200c\u2060\ufeff]|(?<![\u2190-\u2bff\ufe0f\U0001f000-\U0001faff])\u200d"
 )
 """A joiner between emoji is part of what is seen."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +22,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from joey.core.regex import regex
+
 LARGEST = 100_000
 """Bytes of a file that are used."""
 MOST_ENTRIES = 1000
@@ -30,7 +31,7 @@ MOST_ENTRIES = 1000
 MOST_ENTRIES_OF_CODE = 20_000
 MOST_WARNINGS = 100
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROLS = regex("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _WALK = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 

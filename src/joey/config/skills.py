@@ -16,13 +16,14 @@ from joey.config.front_matter import FrontMatter, split_front_matter
 from joey.config.scopes import Scope, Scopes
 from joey.config.sightings import Fence, Sightings
 from joey.core.customs import Skill
+from joey.core.regex import regex
 from joey.errors import ToolError
 
 FILE = "SKILL.md"
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 1024
-_FOLDER = re.compile(r"skills(?:-([A-Za-z0-9-]+))?", re.ASCII)
-_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
+_FOLDER = regex(r"skills(?:-([A-Za-z0-9-]+))?", re.ASCII)
+_NAME = regex(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 
 
 class FoundSkill(Struct, frozen=True):

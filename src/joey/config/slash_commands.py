@@ -9,9 +9,10 @@ from joey.config.front_matter import split_front_matter
 from joey.config.scopes import Scope, Scopes
 from joey.config.sightings import Sightings
 from joey.core.customs import SlashCommand
+from joey.core.regex import regex
 
 FOLDER = "commands"
-_NAME = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
+_NAME = regex(r"[A-Za-z0-9_.-]+", re.ASCII)
 _ENDING = ".md"
 
 INIT = SlashCommand(

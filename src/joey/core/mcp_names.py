@@ -7,16 +7,16 @@ makes all of these equal.
 
 from __future__ import annotations
 
-import re
+from joey.core.regex import regex
 
 LONGEST = 64
 PREFIX = "mcp"
 SEPARATOR = "--"
 
-_FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
-_DASHES = re.compile(r"--+")
-_RUNS = re.compile(r"[-_]+")
-_SEPARATORS = re.compile(r"--|__")
+_FOREIGN = regex(r"[^A-Za-z0-9_-]")
+_DASHES = regex(r"--+")
+_RUNS = regex(r"[-_]+")
+_SEPARATORS = regex(r"--|__")
 
 
 def tool_name(server: str, tool: str) -> str:

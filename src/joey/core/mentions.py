@@ -12,7 +12,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-_MENTION = re.compile(
+from joey.core.regex import regex
+
+_MENTION = regex(
     r"""(?<![^\s])@(?:
         (?P<path>/(?:\\.|[^\s\\])*)
       | (?P<url>[A-Za-z][A-Za-z0-9+.-]*://\S+)
@@ -21,7 +23,7 @@ _MENTION = re.compile(
     )""",
     re.VERBOSE,
 )
-_COMMAND = re.compile(r"(?<![^\s])/(?P<name>[A-Za-z0-9_.-]+)(?=\s|$)")
+_COMMAND = regex(r"(?<![^\s])/(?P<name>[A-Za-z0-9_.-]+)(?=\s|$)")
 _PUNCTUATION = ".,;:!?"
 
 

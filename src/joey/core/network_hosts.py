@@ -8,10 +8,11 @@ in a request.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+from joey.core.regex import regex
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     Address = IPv4Address | IPv6Address
 
 WEB_PORTS = (80, 443)
-_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
-_LIKE_A_NUMBER = re.compile(r"\d+|0x[0-9a-f]*")
-_AMBIGUOUS = re.compile("[ßẞς\u200c\u200d]")
+_LABEL = regex(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
+_LIKE_A_NUMBER = regex(r"\d+|0x[0-9a-f]*")
+_AMBIGUOUS = regex("[ßẞς\u200c\u200d]")
 """What the two standards of names in other scripts make different hosts of."""
 _LOCAL_NAMES = ("localhost",)
 

@@ -8,12 +8,14 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from joey.core.regex import regex
+
 LONGEST = 2000
 DEEPEST = 50
 MOST_REPEATS = 1000
 
-_COUNT = re.compile(r"\{(\d{1,6})(?:(,)(\d{0,6}))?\}", re.ASCII)
-_NAME = re.compile(r"\?<[A-Za-z_$][\w$]*>", re.ASCII)
+_COUNT = regex(r"\{(\d{1,6})(?:(,)(\d{0,6}))?\}", re.ASCII)
+_NAME = regex(r"\?<[A-Za-z_$][\w$]*>", re.ASCII)
 _LOOKS = {"?=": (True, False), "?!": (True, True), "?<=": (False, False), "?<!": (False, True)}
 _LINE_ENDS = "\n\r\u2028\u2029"
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "v": "\v", "f": "\f"}

@@ -8,11 +8,13 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-_COLONS = re.compile(r"(?P<path>[^\s:][^:\n]*):(?P<line>\d{1,9})(?::\d+)?: *(?P<rest>\S.*)")
-_BRACKETS = re.compile(r"(?P<path>[^\s(][^(\n]*)\((?P<line>\d{1,9}),\d+\): *(?P<rest>\S.*)")
-_SEVERITY = re.compile(r"(?P<severity>fatal error|error|warning|note|info)\b[: ]*", re.IGNORECASE)
-_CODE_IN_FRONT = re.compile(r"(?P<code>[A-Z]{1,6}\d{2,6}):? +")
-_CODE_AT_END = re.compile(r"(?<! ) +\[(?P<code>[\w/-]+)\]$")
+from joey.core.regex import regex
+
+_COLONS = regex(r"(?P<path>[^\s:][^:\n]*):(?P<line>\d{1,9})(?::\d+)?: *(?P<rest>\S.*)")
+_BRACKETS = regex(r"(?P<path>[^\s(][^(\n]*)\((?P<line>\d{1,9}),\d+\): *(?P<rest>\S.*)")
+_SEVERITY = regex(r"(?P<severity>fatal error|error|warning|note|info)\b[: ]*", re.IGNORECASE)
+_CODE_IN_FRONT = regex(r"(?P<code>[A-Z]{1,6}\d{2,6}):? +")
+_CODE_AT_END = regex(r"(?<! ) +\[(?P<code>[\w/-]+)\]$")
 _LONGEST_MESSAGE = 500
 
 

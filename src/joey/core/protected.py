@@ -13,6 +13,8 @@ import unicodedata
 from fnmatch import translate
 from functools import cache, lru_cache
 
+from joey.core.regex import regex
+
 _AGENTS = """
     .roo* .joey* .cline* agents.md agents.*.md agent.md agent.*.md .agents* .agent .agentignore
     .claude* claude.md claude.*.md claude-*.md claude_desktop_config.json .mcp* mcp.json mcp.*.json
@@ -100,9 +102,9 @@ PROTECTED: tuple[str, ...] = tuple(
 )
 """In lower case; `*` stands for any characters of a name."""
 
-_WILD = re.compile(r"[*\[]")
+_WILD = regex(r"[*\[]")
 _NAMES = frozenset(name for name in PROTECTED if not _WILD.search(name))
-_IGNORABLE = re.compile(
+_IGNORABLE = regex(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"

@@ -11,15 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from joey.core.regex import regex
+
 HIDDEN = "[secret]"
 SHORTEST = 6
 """Letters of a value that is looked for; shorter ones would make a riddle of any text."""
 
-_SECRET = re.compile(r"(key|token|credentials|secret|password)$", re.IGNORECASE)
-_HEADERS = re.compile(r"headers$", re.IGNORECASE)
-_USER_IN_ADDRESS = re.compile(r"(?<=://)[^/@\s]*@")
-_VARIABLE = re.compile(r"(api_?key|access_?key|_token|_secret|_password)$", re.IGNORECASE)
-_SUSPICIOUS = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
+_SECRET = regex(r"(key|token|credentials|secret|password)$", re.IGNORECASE)
+_HEADERS = regex(r"headers$", re.IGNORECASE)
+_USER_IN_ADDRESS = regex(r"(?<=://)[^/@\s]*@")
+_VARIABLE = regex(r"(api_?key|access_?key|_token|_secret|_password)$", re.IGNORECASE)
+_SUSPICIOUS = regex(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
 _UNRESERVED = frozenset("-._~")
 
 _SHAPES = (

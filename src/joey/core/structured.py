@@ -9,8 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from joey.core.json_schema_document import Schema
+from joey.core.regex import regex
 
-_FENCE = re.compile(r"\s*```[A-Za-z]*[ \t]*\n(?P<inside>.*)\n[ \t]*```\s*", re.DOTALL)
+_FENCE = regex(r"\s*```[A-Za-z]*[ \t]*\n(?P<inside>.*)\n[ \t]*```\s*", re.DOTALL)
 
 
 class Structured(Struct, frozen=True):

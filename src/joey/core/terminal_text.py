@@ -6,11 +6,12 @@ only the last state; so shall the model. Then lines that repeat are counted inst
 
 from __future__ import annotations
 
-import re
 from itertools import groupby
 
-_ERASE = re.compile(r"\x1b\[[02]?K")
-_ESCAPE = re.compile(
+from joey.core.regex import regex
+
+_ERASE = regex(r"\x1b\[[02]?K")
+_ESCAPE = regex(
     r"(?!\x1b\[[02]?K)\x1b(?:"
     r"\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
     r"|\][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC: titles, links

@@ -6,10 +6,10 @@ at form feeds and other characters that editors and compilers do not count as li
 
 from __future__ import annotations
 
-import re
+from joey.core.regex import regex
 
-_NUMBERED = re.compile(r"[ \t]*(\d{1,9})[ \t]+\|(?!\|) ?")
-_NUMBERED_OR_BARE = re.compile(r"[ \t]*(?:\d{1,9}[ \t]+)?\|(?!\|) ?")
+_NUMBERED = regex(r"[ \t]*(\d{1,9})[ \t]+\|(?!\|) ?")
+_NUMBERED_OR_BARE = regex(r"[ \t]*(?:\d{1,9}[ \t]+)?\|(?!\|) ?")
 _ENTITIES = {
     "lt": "<",
     "gt": ">",
@@ -22,7 +22,7 @@ _ENTITIES = {
     "rsqb": "]",
     "amp": "&",
 }
-_ENTITY = re.compile(f"&({'|'.join(_ENTITIES)});")
+_ENTITY = regex(f"&({'|'.join(_ENTITIES)});")
 
 
 def split_lines(text: str) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import Literal
 
 from msgspec import Struct
 
+from joey.core.regex import regex
+
 Status = Literal["pending", "in_progress", "completed"]
-_LINE = re.compile(r"(?:[-*+]\s*+|\d{1,9}[.)]\s*+)?\[\s{0,9}([xX~-]?)\s{0,9}\]\s++(.+)")
+_LINE = regex(r"(?:[-*+]\s*+|\d{1,9}[.)]\s*+)?\[\s{0,9}([xX~-]?)\s{0,9}\]\s++(.+)")
 _STATUS: dict[str, Status] = {
     "": "pending",
     "x": "completed",

@@ -6,13 +6,14 @@ import re
 
 import msgspec
 
+from joey.core.regex import regex
 from joey.errors import ToolError
 from joey.ports import CustomToolInfo
 
 LONGEST = 20_000
 """Characters of a description, or of a schema as JSON."""
-_NAME = re.compile(r"(?!mcp[-_])[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
-_PARAMETER = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
+_NAME = regex(r"(?!mcp[-_])[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
+_PARAMETER = regex(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 
 
 def check_tool(info: CustomToolInfo) -> None:

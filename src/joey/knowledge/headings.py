@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
-_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)")
-_UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+from joey.core.regex import regex
+
+_ATX = regex(r" {0,3}(#{1,6})(?:[ \t]|$)")
+_UNDERLINE = regex(r" {0,3}(=+|-{2,})[ \t]*$")
+_FENCE = regex(r" {0,3}(`{3,}|~{3,})")
 _FRONT_MATTER = "---"
-_NO_PARAGRAPH = re.compile(r"[ \t]*$| {4}|\t| {0,3}(?:[>|]|[-*+][ \t]|\d{1,9}[.)][ \t])")
+_NO_PARAGRAPH = regex(r"[ \t]*$| {4}|\t| {0,3}(?:[>|]|[-*+][ \t]|\d{1,9}[.)][ \t])")
 """A line that an underline does not make a heading: empty, code, a quote, a table, a list."""
 
 

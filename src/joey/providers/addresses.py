@@ -12,15 +12,16 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from joey.core.regex import regex
 from joey.errors import ConfigError
 
-_URL = re.compile(
+_URL = regex(
     r"(?P<scheme>https?)://(?:(?P<user>[^@/?#]*)@)?"
     r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:/?#\[\]@]+)(?::(?P<port>\d{1,5}))?(?P<path>[/?][^\s#]*)?",
     re.IGNORECASE,
 )
-_PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")
-_LOOPBACK = re.compile(r"localhost|.*\.localhost|127(\.\d{1,3}){3}|::1", re.IGNORECASE)
+_PERCENT = regex(rb"%([0-9A-Fa-f]{2})")
+_LOOPBACK = regex(r"localhost|.*\.localhost|127(\.\d{1,3}){3}|::1", re.IGNORECASE)
 
 
 class Address(Struct, frozen=True):

@@ -17,14 +17,13 @@ A model that is not listed gets these defaults, and says so (`known` is False):
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct, structs
 
 from joey.core.models import ModelInfo, Prices
+from joey.core.regex import regex
 from joey.providers.kinds import ProviderKind, WireKind, find_kind
 
-_DECORATION = re.compile(
+_DECORATION = regex(
     r"(?:[-@]\d{8}|-\d{4}-\d{2}-\d{2}|-\d{4}|-latest|-preview(?:-\d\d-\d\d(?:\d\d)?)?"
     r"|:(?:free|thinking|nitro|floor|exacto|online|latest|beta))+$"
 )
@@ -175,10 +174,10 @@ _LOCAL = {
 }
 _HOSTED = {**_CLAUDE, **_GPT, **_OTHERS}
 _EDIT_TOOLS = (
-    (re.compile(r"openai/|(?:^|[/:])(?:gpt-|chatgpt-|codex|o\d(?:-|$))"), "apply_patch"),
-    (re.compile(r"x-ai/|(?:^|/)grok"), "search_replace"),
-    (re.compile(r"(?:^|/)gemini"), "edit"),
-    (re.compile(r"minimax"), "edit"),
+    (regex(r"openai/|(?:^|[/:])(?:gpt-|chatgpt-|codex|o\d(?:-|$))"), "apply_patch"),
+    (regex(r"x-ai/|(?:^|/)grok"), "search_replace"),
+    (regex(r"(?:^|/)gemini"), "edit"),
+    (regex(r"minimax"), "edit"),
 )
 _EDIT_TOOL_OF_MAKER = {"xai": "search_replace", "gemini": "edit"}
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from joey.core.regex import regex
 from joey.core.secrets import blotted, without_secrets
 from joey.core.settings import Profile, Route
 from joey.errors import ProviderError, Trouble
@@ -27,22 +28,22 @@ NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises for bytes that are not JSON, or nested without end."""
 _MAX_SHOWN = 600
 
-_OVERFLOW = re.compile(
+_OVERFLOW = regex(
     r"prompt is too long|input is too long|context[ _](?:length|window|size|limit)"
     r"|maximum (?:context|prompt)|token count .{0,24}exceeds|too many (?:input )?tokens"
     r"|exceeds? the maximum number of tokens|exceed_context|context the overflows"
     r"|reduce the length of the messages|max_new_tokens",
     re.IGNORECASE,
 )
-_NOT_OVERFLOW = re.compile(
+_NOT_OVERFLOW = regex(
     r"per (?:min|hour|day)|maximum (?:allowed )?number of output tokens", re.IGNORECASE
 )
-_QUOTA = re.compile(
+_QUOTA = regex(
     r"insufficient[_ ](?:quota|balance|credit|funds)|credit balance|exceeded your current quota"
     r"|billing|payment required|out of credits",
     re.IGNORECASE,
 )
-_RETRY_DELAY = re.compile(r'retryDelay\\*"\s*:\s*\\*"(\d+(?:\.\d+)?)s')
+_RETRY_DELAY = regex(r'retryDelay\\*"\s*:\s*\\*"(\d+(?:\.\d+)?)s')
 
 _STATUS: dict[int, Trouble] = {
     401: Trouble.AUTH,

@@ -7,17 +7,18 @@ not follow the protocol raises `ProtocolError`, and nothing else is ever raised.
 
 from __future__ import annotations
 
-import re
 from enum import Enum, auto
 
 from msgspec import Struct
 
+from joey.core.regex import regex
+
 MAX_HEAD = 64 * 1024
 MAX_SIZE_LINE = 1024
 
-_STATUS_LINE = re.compile(rb"HTTP/(1)\.([01]) ([1-9]\d\d)(?: ([^\r\n]*))?")
-_FIELD = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*(.*?)[ \t]*")
-_CHUNK_SIZE = re.compile(rb"([0-9a-fA-F]{1,15})[ \t]*(?:;.*)?")
+_STATUS_LINE = regex(rb"HTTP/(1)\.([01]) ([1-9]\d\d)(?: ([^\r\n]*))?")
+_FIELD = regex(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*(.*?)[ \t]*")
+_CHUNK_SIZE = regex(rb"([0-9a-fA-F]{1,15})[ \t]*(?:;.*)?")
 
 
 class ProtocolError(Exception):

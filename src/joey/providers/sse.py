@@ -9,12 +9,12 @@ again when its event is.
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
+from joey.core.regex import regex
+
 _BOM = b"\xef\xbb\xbf"
-_LINE_END = re.compile(rb"\r\n|\r|\n")
+_LINE_END = regex(rb"\r\n|\r|\n")
 
 
 class ServerEvent(Struct, frozen=True):

@@ -20,6 +20,7 @@ from joey.core.events import Record, TaskAdopted
 from joey.core.messages import Message
 from joey.core.modes import DEFAULT_MODE
 from joey.core.protocol import ToolProtocol, detect_protocol
+from joey.core.regex import regex
 from joey.errors import StoreError
 from joey.stores.journal import Journal, encode_record
 from joey.stores.layout import API, HISTORY_ITEM, JOURNAL, LEGACY, METADATA, UI
@@ -37,14 +38,12 @@ from joey.stores.roo_rows import (
 from joey.stores.roo_times import stamped
 
 _log = logging.getLogger(__name__)
-_WORKSPACE = re.compile(r"^# Current Workspace Directory \((.+)\) Files$", re.MULTILINE)
-_MODE = re.compile(r"<slug>([A-Za-z0-9-]+)</slug>")
-_FORMAT = re.compile(r"<tool_format>(native|xml)</tool_format>")
-_XML_END = re.compile(
-    r"^<(attempt_completion>\s*<result|ask_followup_question>\s*<question)>", re.M
-)
+_WORKSPACE = regex(r"^# Current Workspace Directory \((.+)\) Files$", re.MULTILINE)
+_MODE = regex(r"<slug>([A-Za-z0-9-]+)</slug>")
+_FORMAT = regex(r"<tool_format>(native|xml)</tool_format>")
+_XML_END = regex(r"^<(attempt_completion>\s*<result|ask_followup_question>\s*<question)>", re.M)
 """Calls that may be all that a task has made, so that no result tells of them."""
-_XML_RESULT = re.compile(r"\[\w+[^\n]*\] Result:")
+_XML_RESULT = regex(r"\[\w+[^\n]*\] Result:")
 
 
 class Histories(Struct, frozen=True):

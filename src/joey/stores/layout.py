@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from joey.core.regex import regex
+
 JOURNAL = "journal.jsonl"
 UI = "ui_messages.json"
 API = "api_conversation_history.json"
@@ -31,7 +33,7 @@ WORKTREES = "worktrees"
 
 PREFIX = "task_"
 _SNAPSHOTS = (UI, API, LEGACY)
-_ID = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
+_ID = regex(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
 
 
 def clean_id(task_id: str) -> str | None:

@@ -9,19 +9,19 @@ import codecs
 import json
 import logging
 import os
-import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from joey.core.regex import regex
 from joey.stores.private_files import read_regular
 
 _log = logging.getLogger(__name__)
 _MAX_SAFE = 2**53
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_SPACE = re.compile(r"[ \t\r\n]*")
+_SPACE = regex(r"[ \t\r\n]*")
 
 
 class Array(Struct, frozen=True):

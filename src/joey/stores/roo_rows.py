@@ -11,6 +11,7 @@ from typing import Any
 
 from joey.core.messages import Message, TextBlock, ToolUseBlock, blocks_of, plain_text
 from joey.core.prompts.environment import strip_environment
+from joey.core.regex import regex
 from joey.stores.roo_files import whole_number
 
 Row = dict[str, Any]
@@ -19,8 +20,8 @@ _log = logging.getLogger(__name__)
 _DELETED = "conversationHistoryDeletedRange"
 _NO_TOKENS = {"prevContextTokens": 0, "newContextTokens": 0}
 _RESUME_ASKS = ("resume_task", "resume_completed_task")
-_WRAPPED = re.compile(r"\s*<(task|user_message|feedback|answer)>\n?(.*?)\n?</\1>\s*", re.DOTALL)
-_ENGINE_SPOKE = re.compile(r"\[[^\n]*\] Result:|\[TASK RESUMPTION\]|\[ERROR\]")
+_WRAPPED = regex(r"\s*<(task|user_message|feedback|answer)>\n?(.*?)\n?</\1>\s*", re.DOTALL)
+_ENGINE_SPOKE = regex(r"\[[^\n]*\] Result:|\[TASK RESUMPTION\]|\[ERROR\]")
 
 
 def convert_rows(raw: list[Any]) -> list[Row]:

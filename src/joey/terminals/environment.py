@@ -6,9 +6,9 @@ value, because a secret may hide behind a harmless prefix or inside the address 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
+from joey.core.regex import regex
 from joey.core.secrets import may_hold_secret
 
 _NAMES = frozenset(
@@ -31,7 +31,7 @@ _NAMES = frozenset(
     """.split()  # noqa: SIM905 (easier to read and to extend than a literal)
 )
 _PREFIXES = ("LC_", "XDG_")
-_ADDRESS_WITH_USER = re.compile(r"(?:^|//)[^/\s]+@")
+_ADDRESS_WITH_USER = regex(r"(?:^|//)[^/\s]+@")
 
 _ALWAYS = {
     "JOEY_ACTIVE": "1",

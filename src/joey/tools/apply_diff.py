@@ -15,6 +15,7 @@ from joey.core.edits.search_replace import Applied, Failed, apply_blocks
 from joey.core.edits.unified import DiffStats, Patch
 from joey.core.models import ModelInfo
 from joey.core.modes import Group
+from joey.core.regex import regex
 from joey.core.text import unescape_entities
 from joey.errors import ArgumentError, ToolError
 from joey.ports import Place, ToolContext
@@ -34,7 +35,7 @@ from joey.tools.file_edit import (
 )
 from joey.tools.similarity import similarity
 
-_SEARCH = re.compile(r"^[ \t]*+<{7,8} SEARCH", re.MULTILINE)
+_SEARCH = regex(r"^[ \t]*+<{7,8} SEARCH", re.MULTILINE)
 _SHOWN_FAILURES = 5
 _BATCH_NOTICE = (
     "\n<notice>Several changes to a file can go into one call: write one SEARCH/REPLACE block for"

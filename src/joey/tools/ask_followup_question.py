@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
@@ -12,14 +11,15 @@ from msgspec import Meta, Struct
 from joey.core.asks import Answer, AskKind
 from joey.core.modes import Group
 from joey.core.protocol import ToolProtocol
+from joey.core.regex import regex
 from joey.errors import ToolError
 from joey.ports import ToolContext
 from joey.tools.arguments import convert, decode_json, missing
 from joey.tools.base import Access, Claim, Outcome, Prepared, SwitchMode, Tool
 
-_OPENING = re.compile(r"<suggest(\s[^<>]*+)?>")
+_OPENING = regex(r"<suggest(\s[^<>]*+)?>")
 _CLOSING = "</suggest>"
-_MODE = re.compile(r"""\smode\s*=\s*["']([^"']*)["']""")
+_MODE = regex(r"""\smode\s*=\s*["']([^"']*)["']""")
 
 
 class Suggestion(Struct, frozen=True):

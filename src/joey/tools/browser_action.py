@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from pathlib import PurePath
 from typing import Annotated, Any, ClassVar
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -13,15 +12,16 @@ from msgspec import Meta, Struct
 
 from joey.core.asks import Answer, AskKind
 from joey.core.modes import Group
+from joey.core.regex import regex
 from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import Browser, BrowserLook, BrowserStep, Place, ToolContext
 from joey.ports.browser import Action
 from joey.tools.arguments import convert, missing
 from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
 
-_POINT = re.compile(r"\s*(-?\d{1,6})\s*,\s*(-?\d{1,6})\s*(?:@\s*(\d{1,5})\s*[x,]\s*(\d{1,5})\s*)?")
-_SIZE = re.compile(r"\s*(\d{2,5})\s*[x,]\s*(\d{2,5})\s*")
-_DECEPTIVE = re.compile(r"[\x00-\x20\x7f\\]")
+_POINT = regex(r"\s*(-?\d{1,6})\s*,\s*(-?\d{1,6})\s*(?:@\s*(\d{1,5})\s*[x,]\s*(\d{1,5})\s*)?")
+_SIZE = regex(r"\s*(\d{2,5})\s*[x,]\s*(\d{2,5})\s*")
+_DECEPTIVE = regex(r"[\x00-\x20\x7f\\]")
 LARGEST_SIDE = 4000
 _FORMATS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
 _NEEDS = {

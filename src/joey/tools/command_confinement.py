@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from msgspec import structs
 
+from joey.core.regex import regex
 from joey.core.settings import Settings
 from joey.ports import Level, SandboxReport
 from joey.tools.base import Outcome
 
-_BARRIERS = re.compile(
+_BARRIERS = regex(
     "Read-only file system|Permission denied|Operation not permitted|resource busy|EROFS|EACCES"
     "|EPERM|ENETUNREACH|EAI_AGAIN|ECONNREFUSED|Network is unreachable|name resolution"
     "|resolve host|Connection refused|Failed to connect|No such file or directory"

@@ -10,7 +10,6 @@ program has more ways to open a file than anybody can list.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +20,7 @@ from joey.core.permissions.commands import granted_words
 from joey.core.permissions.programs import MOVERS, only_reads, path_words, program_name
 from joey.core.permissions.rules import ANYTHING
 from joey.core.permissions.shell import Words, possible_commands, word_set
+from joey.core.regex import regex
 from joey.errors import ToolError
 from joey.ports import Files, Place
 from joey.tools.base import Access, Claim
@@ -39,8 +39,8 @@ _LONGEST = 131_072
 """Characters; no system runs a longer line."""
 _MOST_CLAIMS = 20
 """One is enough to ask; these are named."""
-_VALUE = re.compile("[=,:@]")
-_ATTACHED = re.compile("-[A-Za-z]+")
+_VALUE = regex("[=,:@]")
+_ATTACHED = regex("-[A-Za-z]+")
 
 
 class Lookups:

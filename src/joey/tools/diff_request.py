@@ -13,11 +13,12 @@ from typing import Any
 from msgspec import Struct
 
 from joey.core.parsing.xml_args import parse_args_xml
+from joey.core.regex import regex
 from joey.errors import ArgumentError
 from joey.tools.arguments import convert, missing
 
 _WRAPPERS = ("args", "file")
-_SEARCH_LINE = re.compile(r"^[ \t]*<{7,8} SEARCH>?[ \t]*\r?\n", re.MULTILINE)
+_SEARCH_LINE = regex(r"^[ \t]*<{7,8} SEARCH>?[ \t]*\r?\n", re.MULTILINE)
 
 
 class FileDiff(Struct, frozen=True):

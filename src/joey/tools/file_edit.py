@@ -8,7 +8,6 @@ noted in the task's memory, and the result says so when somebody else had change
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -19,6 +18,7 @@ from joey.core.edits.encodings import UTF_8, encoding_of
 from joey.core.edits.unified import Patch, new_file_patch, unified_patch
 from joey.core.file_memory import Stamp
 from joey.core.protocol import ToolProtocol
+from joey.core.regex import regex
 from joey.errors import HiddenError, ToolError
 from joey.ports import Place, ToolContext
 from joey.tools.new_problems import known_problems, told_problems
@@ -32,7 +32,7 @@ _HAD_CHANGED = (
     " rest of it may differ from what you know. Read it again before you change more of it."
 )
 
-_HALVES = re.compile("[\ud800-\udfff]")
+_HALVES = regex("[\ud800-\udfff]")
 
 T = TypeVar("T")
 

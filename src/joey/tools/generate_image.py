@@ -12,13 +12,14 @@ from msgspec import Meta, Struct
 
 from joey.core.asks import Answer
 from joey.core.modes import Group
+from joey.core.regex import regex
 from joey.errors import HiddenError, ToolError
 from joey.ports import Place, ToolContext
 from joey.tools.arguments import convert
 from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
 from joey.tools.images import ImageAllowance, data_uri, media_type
 
-_PICTURE = re.compile(r"data:image/(png|jpe?g|webp);base64,(.*)", re.DOTALL)
+_PICTURE = regex(r"data:image/(png|jpe?g|webp);base64,(.*)", re.DOTALL)
 _SUFFIXES = {"png": ".png", "jpeg": ".jpeg", "webp": ".webp"}
 _INPUTS = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, ClassVar
 
@@ -11,6 +10,7 @@ from msgspec import Meta, Struct
 
 from joey.core.asks import Answer
 from joey.core.modes import Group
+from joey.core.regex import regex
 from joey.core.terminal_text import format_size, incomplete_end
 from joey.core.text import number_lines
 from joey.errors import ToolError
@@ -22,7 +22,7 @@ from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
 DEFAULT_LIMIT = 40 * 1024
 LARGEST_LIMIT = 512 * 1024
 
-_ARTIFACT_ID = re.compile(r"cmd-[0-9]{1,20}\.txt")
+_ARTIFACT_ID = regex(r"cmd-[0-9]{1,20}\.txt")
 _CHUNK = 64 * 1024
 
 

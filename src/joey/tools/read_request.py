@@ -15,13 +15,13 @@ What says which lines may stand beside a path wherever the path stands.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from joey.core.parsing.xml_args import parse_args_xml
+from joey.core.regex import regex
 from joey.errors import ArgumentError
 from joey.tools.arguments import convert, decode_json, missing
 from joey.tools.line_block import MOST_LINES, Block
@@ -29,8 +29,8 @@ from joey.tools.line_block import MOST_LINES, Block
 DEFAULT_LIMIT = 2000
 INDENTATION = "indentation"
 BLOCK_KEYS = ("anchor_line", "max_levels", "max_lines", "include_siblings", "include_header")
-_RANGE = re.compile(r"(\d{1,15})\s*-\s*(\d{1,15})")
-_NUMBER = re.compile(r"-?\d{1,15}")
+_RANGE = regex(r"(\d{1,15})\s*-\s*(\d{1,15})")
+_NUMBER = regex(r"-?\d{1,15}")
 _WRAPPERS = ("files", "args", "file")
 _LINE_KEYS = ("start_line", "end_line", "offset", "limit", INDENTATION, *BLOCK_KEYS)
 _RANGE_KEYS = ("line_ranges", "line_range", "lineRanges", "lineRange")

@@ -11,13 +11,14 @@ import re
 from collections.abc import Callable, Iterator
 from fnmatch import translate
 
+from joey.core.regex import regex
 from joey.errors import ToolError
 
 _LONGEST = 1_000
 _MOST_ALTERNATIVES = 100
-_INNERMOST_BRACES = re.compile(r"\{([^{}]*)\}")
-_FOLDERS = re.compile(r"(?:\*\*/)++")
-_DOT_NAME = re.compile(r"(?:^|[/{,])\.[^./]")
+_INNERMOST_BRACES = regex(r"\{([^{}]*)\}")
+_FOLDERS = regex(r"(?:\*\*/)++")
+_DOT_NAME = regex(r"(?:^|[/{,])\.[^./]")
 
 _Match = Callable[[str], object]
 

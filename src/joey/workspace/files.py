@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from joey.core.protected import is_protected
+from joey.core.regex import regex
 from joey.errors import ToolError, WorkspaceError
 from joey.ports import FileKind, Files, Place
 from joey.workspace.aliases import Aliases
@@ -39,7 +39,7 @@ LARGEST_READ = 64 * 1024 * 1024
 _LONGEST_PATH = 4096
 _SMALL = 256 * 1024
 """Up to here, moving work to a thread costs more than the work."""
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROLS = regex("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 T = TypeVar("T")

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import aclosing, suppress
 from itertools import chain, groupby, islice
 from pathlib import Path
 
+from joey.core.regex import regex
 from joey.errors import ToolError
 from joey.ports import FileKind, Listing, Place
 from joey.workspace.descent import open_folder, scan
@@ -42,7 +42,7 @@ _GLOBS = (
     *(f"--glob=!**/{path}/" for path in _SKIPPED_PATHS),
     "--glob=!.*/",
 )
-_DIGITS = re.compile(r"([0-9]+)")
+_DIGITS = regex(r"([0-9]+)")
 
 
 async def list_folder(files: LocalFiles, place: Place, recursive: bool, limit: int) -> Listing:

@@ -7,10 +7,10 @@ not entered: they have a configuration of their own.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from joey.core.regex import regex
 from joey.errors import ToolError
 from joey.ports import Repository
 from joey.workspace.files import LocalFiles, printable_name
@@ -22,7 +22,7 @@ _MOST_HIDDEN = 1000
 """Changed files that can be left out of one diff."""
 _SUBMODULES = "--ignore-submodules=dirty"
 _DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--relative", _SUBMODULES)
-_HASH = re.compile(r"[0-9a-f]{4,40}")
+_HASH = regex(r"[0-9a-f]{4,40}")
 _FORMAT = "Commit: %h (%H)%nAuthor: %an%nDate: %ad%n%nMessage: %s%n%n%b"
 
 

@@ -7,7 +7,6 @@ the open items of the todo list, the mode, and the files in play.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
@@ -16,12 +15,13 @@ from joey.core.history.effective import cut_text
 from joey.core.messages import Block, ImageBlock, Message, TextBlock, UserBlock, blocks_of
 from joey.core.prompts import condense as words
 from joey.core.prompts.environment import strip_environment
+from joey.core.regex import regex
 from joey.core.todos import Todo
 
 MOST_OUTLINED = 50_000
 _LEAST_OUTLINE = 200
-_COMMAND = re.compile(r"<command name=")
-_BROUGHT = re.compile(
+_COMMAND = regex(r"<command name=")
+_BROUGHT = regex(
     r"\[read_file for |<(?:command|url_content|workspace_diagnostics|git_working_state"
     r"|git_commit|terminal_output|environment_details)[ >]"
 )

@@ -25,6 +25,7 @@ from joey.core.messages import (
     plain_text,
 )
 from joey.core.prompts.environment import strip_environment
+from joey.core.regex import regex
 
 _LIMITS = (
     (16_000, 16_000),
@@ -35,7 +36,7 @@ _LIMITS = (
     (250, 250),
 )
 """Characters of a result and of anything else, from ample to scarce."""
-_OWN_TAG = re.compile(r"<(?=\s*+(?:/\s*+)?conversation\b)", re.IGNORECASE)
+_OWN_TAG = regex(r"<(?=\s*+(?:/\s*+)?conversation\b)", re.IGNORECASE)
 
 
 class _Part(Struct, frozen=True):

@@ -20,6 +20,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from joey.core.regex import regex
+
 FORMAT = """\
 <<<<<<< SEARCH
 :start_line:<number of the first line to replace>
@@ -29,12 +31,12 @@ FORMAT = """\
 <the lines that take their place>
 >>>>>>> REPLACE"""
 
-_SEARCH = re.compile(r"<{7,8} SEARCH>?")
-_REPLACE = re.compile(r">{7,8} REPLACE<?")
+_SEARCH = regex(r"<{7,8} SEARCH>?")
+_REPLACE = regex(r">{7,8} REPLACE<?")
 _SEPARATOR = "======="
-_START_LINE = re.compile(r":start_line:\s*(\d{1,9})?")
-_END_LINE = re.compile(r":end_line:\s*\d*")
-_ESCAPED = re.compile(
+_START_LINE = regex(r":start_line:\s*(\d{1,9})?")
+_END_LINE = regex(r":end_line:\s*\d*")
+_ESCAPED = regex(
     r"^([ \t]*)\\(?=<<<<<<<|=======|>>>>>>>|-------|:start_line:|:end_line:)", re.MULTILINE
 )
 

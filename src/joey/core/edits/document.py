@@ -10,7 +10,6 @@ Every line keeps its own line end, and whether the text ends with one stays as i
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, takewhile
@@ -18,8 +17,9 @@ from operator import eq
 from typing import NamedTuple
 
 from joey.core.edits.occurrences import occurrences
+from joey.core.regex import regex
 
-_WORD = re.compile(r"\w+")
+_WORD = regex(r"\w+")
 _PLAIN = str.maketrans(
     {
         "\u2018": "'",

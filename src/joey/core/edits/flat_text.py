@@ -16,9 +16,10 @@ from itertools import islice, takewhile
 from operator import eq
 from typing import NamedTuple, TypeVar
 
+from joey.core.regex import regex
 from joey.errors import ToolError
 
-_CRLF = re.compile("\r\n")
+_CRLF = regex("\r\n")
 _LONGEST = 64 * 1024 * 1024
 MOST_PLACES = 1_000_000
 

@@ -18,18 +18,19 @@ is not understood fails the whole patch and is named by its line.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from enum import StrEnum
 
 from msgspec import Struct
 
+from joey.core.regex import regex
+
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _ADD, _DELETE, _UPDATE = "*** Add File:", "*** Delete File:", "*** Update File:"
 _MOVE, _END_OF_FILE = "*** Move to:", "*** End of File"
 _NO_NEWLINE = "\\ No newline at end of file"
-_HEREDOC = re.compile(r"""(?:apply_?patch\s+)?<<-?\s*(?P<quote>['"]?)EOF(?P=quote)""")
-_LINE_NUMBERS = re.compile(r"-\d+(?:,\d+)? \+\d+(?:,\d+)? @@.*")
+_HEREDOC = regex(r"""(?:apply_?patch\s+)?<<-?\s*(?P<quote>['"]?)EOF(?P=quote)""")
+_LINE_NUMBERS = regex(r"-\d+(?:,\d+)? \+\d+(?:,\d+)? @@.*")
 _SHOWN_CHARACTERS = 200
 
 

@@ -19,8 +19,9 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from joey.core.edits.flat_text import Stretch, countable
+from joey.core.regex import regex
 
-_WORD = re.compile(r"\S+")
+_WORD = regex(r"\S+")
 _BLANKS = frozenset(" \t")
 
 

@@ -10,7 +10,6 @@ and a rewind may take some away. Messages that are out of sight stay as they wer
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -33,10 +32,11 @@ from joey.core.messages import (
 )
 from joey.core.prompts.replies import interrupted, result_header
 from joey.core.protocol import ToolProtocol
+from joey.core.regex import regex
 
 NO_ANSWER = "[The model gave no answer.]"
-_TAKEN_BY_ALL = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_ODD = re.compile(r"[^A-Za-z0-9_-]")
+_TAKEN_BY_ALL = regex(r"[A-Za-z0-9_-]{1,64}")
+_ODD = regex(r"[^A-Za-z0-9_-]")
 _LONGEST_STEM = 56
 """With a number behind it, it must still fit where ids end at 64 characters."""
 _encode = msgspec.json.Encoder().encode

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
-_LEGAL = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
+from joey.core.regex import regex
+
+_LEGAL = regex(r"[A-Za-z0-9_-]{1,64}")
+_ILLEGAL = regex(r"[^A-Za-z0-9_-]")
 
 
 class CallIds:

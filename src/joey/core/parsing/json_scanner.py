@@ -7,26 +7,27 @@ good at the first character that cannot be JSON or at the end of the object.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from joey.core.regex import regex
+
 MAX_DEPTH = 128
 """Deeper arguments are refused: nothing sane nests so, and serialisers recurse."""
 
-_SPACE = re.compile(r"[ \t\n\r]*+")
-_TOKEN = re.compile(r"[^ \t\n\r,:\[\]{}\"]*+")
+_SPACE = regex(r"[ \t\n\r]*+")
+_TOKEN = regex(r"[^ \t\n\r,:\[\]{}\"]*+")
 _HEX = "[0-9a-fA-F]"
-_CHARACTERS = re.compile(
+_CHARACTERS = regex(
     r'[^"\\\x00-\x1f\ud800-\udfff]*+(?:\\(?:["\\/bfnrt]'
     rf"|u(?![dD][89a-fA-F]){_HEX}{{4}}"
     rf"|u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}})"
     r'[^"\\\x00-\x1f\ud800-\udfff]*+)*+'
 )
 """A run of whole characters of a string; an escape or surrogate pair is never cut."""
-_BEGUN_ESCAPE = re.compile(
+_BEGUN_ESCAPE = regex(
     rf"\\(?:u(?:[dD][89abAB]{_HEX}{{2}}(?:\\(?:u(?:[dD](?:[c-fC-F]{_HEX}?)?)?)?)?"
     rf"|{_HEX}{{0,3}})?)?"
 )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-_TAG_START = re.compile("[<`]")
+from joey.core.regex import regex
+
+_TAG_START = regex("[<`]")
 
 
 class Tags:

@@ -11,16 +11,18 @@ import re
 from collections import Counter
 from typing import Union
 
+from joey.core.regex import regex
+
 Element = Union[str, "dict[str, list[Element]]"]
 """The text of a leaf, or children by name, each name with all its occurrences in order."""
 
-_SPACE = re.compile(r"\s*+")
-_TAG = re.compile(r"<(/?)([A-Za-z_][\w.-]*+)(?:\s[^<>]*+)?(?<!/)(/?)>")
+_SPACE = regex(r"\s*+")
+_TAG = regex(r"<(/?)([A-Za-z_][\w.-]*+)(?:\s[^<>]*+)?(?<!/)(/?)>")
 _CDATA = "<![CDATA["
 _DEEPEST = 100
 _LOOKED_AHEAD = 10_000_000
 """Characters that may be looked at for ends of literal elements that fit better than the first."""
-_ENTITY = re.compile(r"&(lt|gt|amp|quot|apos|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
+_ENTITY = regex(r"&(lt|gt|amp|quot|apos|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _NAMED = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 

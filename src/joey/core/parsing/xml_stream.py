@@ -22,7 +22,6 @@ beginning of a tag is held back until the next chunk decides.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -33,9 +32,10 @@ from joey.core.parsing.leftovers import Leftovers
 from joey.core.parsing.tags import tags_of
 from joey.core.parsing.text_calls import CLOSINGS, TextCallBlock
 from joey.core.parsing.xml_call import BODIES, Trimmed, XmlCall
+from joey.core.regex import regex
 
 _STRAY_TAGS = ("<thinking>", "</thinking>")
-_SPACE = re.compile(r"\s*+")
+_SPACE = regex(r"\s*+")
 
 
 class XmlText(Struct, frozen=True, gc=False):

@@ -14,23 +14,24 @@ from joey.core.permissions.programs import carries_out_input, program_name
 from joey.core.permissions.runners import RUNNERS, VERSION, bare_name, started_at
 from joey.core.permissions.scripts import is_harmless_awk, is_harmless_sed, script_words
 from joey.core.permissions.shell import Words, word_set
+from joey.core.regex import regex
 
-_CODE = re.compile(r"[^\w\-./:,+@%=^~]")
+_CODE = regex(r"[^\w\-./:,+@%=^~]")
 _SEDS = word_set("sed gsed")
 _AWKS = word_set("awk gawk mawk nawk original-awk goawk")
-_SED_RUNS = re.compile(r"(?<![A-Za-z0-9])[gpiImM0-9]*e[gpiImM0-9]*(?:\s|$|[;}])")
-_AWK_RUNS = re.compile(r"system|[|@]")
-_WRITTEN = re.compile(r">\|?\s*([^\s;&|()<>]+)")
-_FED = re.compile(r"(?<!<)<\s*[^\s;&|()<>]")
-_COMPUTED = re.compile(r"[$]\(|`")
+_SED_RUNS = regex(r"(?<![A-Za-z0-9])[gpiImM0-9]*e[gpiImM0-9]*(?:\s|$|[;}])")
+_AWK_RUNS = regex(r"system|[|@]")
+_WRITTEN = regex(r">\|?\s*([^\s;&|()<>]+)")
+_FED = regex(r"(?<!<)<\s*[^\s;&|()<>]")
+_COMPUTED = regex(r"[$]\(|`")
 _MAKERS = word_set("base64 cp curl dd hash install ln mv openssl rsync tee wget xxd")
 _REBINDING = word_set("bind compgen complete enable")
-_LOADING = re.compile(
+_LOADING = regex(
     r"(PATH|CDPATH|BASH_ENV|ENV|IFS|PS4|SHELL|BROWSER|VISUAL|RUBYOPT|MAKEFLAGS|NODE_OPTIONS"
     r"|\w*(PAGER|EDITOR|_COMMAND|_OPTIONS|OPEN|CLOSE|ASKPASS)|(LD|GIT|DYLD|PYTHON|PERL5?)_?\w*)"
     r"\+?="
 )
-_GIT_SETTINGS = re.compile(
+_GIT_SETTINGS = regex(
     r"(user|color|advice)\.|(core\.(quotepath|autocrlf)|commit\.gpgsign|init\.defaultbranch)=",
     re.IGNORECASE,
 )

@@ -6,8 +6,6 @@ is not plain they know less, so they are stricter: where a denied command may hi
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
 from joey.core.permissions.concealment import (
@@ -36,10 +34,11 @@ from joey.core.permissions.shell import (
     without_redirections,
     word_set,
 )
+from joey.core.regex import regex
 
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[.*\])?\+?=")
-_SYNTAX = re.compile(r"[^\w\-./:,+@%=^]")
-_SPELLED_LATER = re.compile(r"[$*?\[{~]")
+_ASSIGNMENT = regex(r"[A-Za-z_]\w*(\[.*\])?\+?=")
+_SYNTAX = regex(r"[^\w\-./:,+@%=^]")
+_SPELLED_LATER = regex(r"[$*?\[{~]")
 _STARTERS: dict[str, frozenset[str]] = {
     "find": word_set("-exec -execdir -ok -okdir"),
     "fd": word_set("-x -X --exec --exec-batch"),

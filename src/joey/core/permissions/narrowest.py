@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from joey.core.permissions.commands import judge_command
 from joey.core.permissions.decisions import Allow
 from joey.core.permissions.runners import RUNNERS, SHELL_STATE
 from joey.core.permissions.shell import Words, plain_commands
+from joey.core.regex import regex
 
-_PLAIN_WORD = re.compile(r"[\w\-./:,+@%=^]+")
+_PLAIN_WORD = regex(r"[\w\-./:,+@%=^]+")
 _STATEFUL = RUNNERS | SHELL_STATE
 
 

@@ -34,12 +34,13 @@ from joey.core.permissions.runners import (
 from joey.core.permissions.scripts import awk_concern, script_words, sed_concern
 from joey.core.permissions.sheets import Sheet, read_arguments, sheet_concern
 from joey.core.permissions.shell import Words, without_ending, word_set
+from joey.core.regex import regex
 
 MOVERS = frozenset({"cd", "pushd"})
 _SCRIPTED = {"sed": sed_concern, "gsed": sed_concern} | dict.fromkeys(
     ("awk", "gawk", "mawk", "nawk", "original-awk", "goawk"), awk_concern
 )
-_SCRIPT_FILE = re.compile("-[A-Za-z]*f|--(file|exec)")
+_SCRIPT_FILE = regex("-[A-Za-z]*f|--(file|exec)")
 _ALIASES = {
     "[": "test",
     "batcat": "bat",
@@ -64,7 +65,7 @@ _PLAIN = word_set(PLAIN)
 _READERS = frozenset(READING) | _PLAIN
 _LITERAL = word_set("fd fdfind find git jq rg grep egrep fgrep yq") | frozenset(_SCRIPTED)
 """Their arguments are text to them, whatever a shell would make of it."""
-_OUTSIDE = re.compile(
+_OUTSIDE = regex(
     r"""
       ( ^ | [=,@] | :(?!//) ) [/~]
     | ( ^ | [=,@:/] ) \.\. ( / | $ )
@@ -73,8 +74,8 @@ _OUTSIDE = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_STORING = re.compile(r"%[^%A-Za-z\\]*[hjlLtz]*n")
-_EVALUATED = re.compile(r"`|\$[({\[]")
+_STORING = regex(r"%[^%A-Za-z\\]*[hjlLtz]*n")
+_EVALUATED = regex(r"`|\$[({\[]")
 """Quoted, this is text to the shell; builtins that compute may still carry it out."""
 _ABOUT_ITSELF = (("--version",), ("--help",))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from joey.core.permissions.shell import Words, word_set
+from joey.core.regex import regex
 
 _PIECE = r"(?:[^{d}\\\n]|\\[^\n])*+"
 _ADDRESS = r"(?:\d+(?:~\d+)?|\$|/" + _PIECE.format(d="/") + r"/I?)"
@@ -24,12 +25,12 @@ _SED_COMMAND = (
 _SED_GAP = r"[ \t]*[;\n][ \t;\n]*"
 _SED_SCRIPT = rf"[ \t\n]*{_SED_COMMAND}(?:{_SED_GAP}{_SED_COMMAND})*+[ \t;\n]*"
 """Compiled when the first script comes: that takes longer than the rest of this module."""
-_SED_FLAGS = re.compile(r"-[nErsuz]*e?|--(quiet|silent|regexp-extended|null-data|separate)")
-_SED_EXPRESSION = re.compile(r"--expression(=.*)?", re.DOTALL)
-_BRACKETS = re.compile(r"\[[^\]]*(?:\]|$)")
-_SED_MARKS = re.compile(r"s([/|#,@])")
+_SED_FLAGS = regex(r"-[nErsuz]*e?|--(quiet|silent|regexp-extended|null-data|separate)")
+_SED_EXPRESSION = regex(r"--expression(=.*)?", re.DOTALL)
+_BRACKETS = regex(r"\[[^\]]*(?:\]|$)")
+_SED_MARKS = regex(r"s([/|#,@])")
 
-_AWK_TOKEN = re.compile(
+_AWK_TOKEN = regex(
     r"""
       (?P<space>[ \t]+)
     | (?P<end>[\n;,])
@@ -44,7 +45,7 @@ _AWK_TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_AWK_PATTERN = re.compile(r"/(?:[^/\\\n\[\]]|\\[^\n]|\[\^?[^\]\[/\\\n]+\])+/")
+_AWK_PATTERN = regex(r"/(?:[^/\\\n\[\]]|\\[^\n]|\[\^?[^\]\[/\\\n]+\])+/")
 _BEFORE_PATTERN = word_set("start end brace open")
 _BEFORE_DIVISION = word_set("name number close")
 _AWK_KEYWORDS = word_set("print printf return in else do exit case delete if while for")
@@ -59,7 +60,7 @@ _AWK_CALLS = word_set(
 _AWK_FORBIDDEN = word_set(
     "system getline close fflush function func include load namespace nextfile"
 )
-_AWK_OPTIONS = re.compile(r"-F.*|-v", re.DOTALL)
+_AWK_OPTIONS = regex(r"-F.*|-v", re.DOTALL)
 _LONGEST = 2_000
 """Characters of a script; longer ones are for a person."""
 

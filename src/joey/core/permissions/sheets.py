@@ -21,6 +21,7 @@ from typing import Literal
 from msgspec import Struct
 
 from joey.core.permissions.shell import Words
+from joey.core.regex import regex
 
 _Takes = Literal[":", "=", "#"]
 
@@ -72,9 +73,9 @@ class _Options(Struct, frozen=True):
     valued: dict[str, _Takes]
 
 
-_NUMBER = re.compile(r"-\d+")
-_AMOUNT = re.compile(r"[+-]?\d+(\.\d+)?[kKMGTbBw%]{0,3}")
-_PATTERN_GIVEN = re.compile(r"-(?!-)[^ef]*[ef]|--(regexp|file|files|type-list)\b")
+_NUMBER = regex(r"-\d+")
+_AMOUNT = regex(r"[+-]?\d+(\.\d+)?[kKMGTbBw%]{0,3}")
+_PATTERN_GIVEN = regex(r"-(?!-)[^ef]*[ef]|--(regexp|file|files|type-list)\b")
 
 
 @cache

@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from joey.core.regex import regex
+
 Words = tuple[str, ...]
 Chain = tuple[tuple[str, Words], ...]
 """The commands of a plain line, each with what joins it to the one before: `&&`, `||`, `|`, or
@@ -27,7 +29,7 @@ RESERVED = word_set(
     "if then elif else fi for while until do done case esac select in function time coproc"
     " { } ! [[ ]]"
 )
-_TOKEN = re.compile(
+_TOKEN = regex(
     r"""
       (?P<blank>[ \t]+)
     | (?P<joint>&&|\|\||\|)
@@ -39,22 +41,22 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_TILDE_EXPANSION = re.compile(r"(?<![A-Za-z0-9])~")
-_ESCAPED = re.compile(r'\\(["\\])')
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-_BREAK = re.compile(r"[;&|()`\n\r]")
+_TILDE_EXPANSION = regex(r"(?<![A-Za-z0-9])~")
+_ESCAPED = regex(r'\\(["\\])')
+_CONTROL = regex(r"[\x00-\x08\x0b-\x1f\x7f]")
+_BREAK = regex(r"[;&|()`\n\r]")
 # The looks behind keep long runs from being tried again from each of their characters.
-_REDIRECTION = re.compile(r"(?<![\d<>])\d*[<>]+")
-_REDIRECTED = re.compile(r"(?:(?<![\d<>])\d*[<>]+[&|]?|&>+)\s*[^\s;&|()<>]+")
-_QUOTING = re.compile(r"\\\n|[\\'\"]")
-_PIPE = re.compile(r"(?<!\|)\|(?!\|)")
-_GROUPING = re.compile(r"[(){}`]|\b(?:if|for|while|until|case|select)\b")
+_REDIRECTION = regex(r"(?<![\d<>])\d*[<>]+")
+_REDIRECTED = regex(r"(?:(?<![\d<>])\d*[<>]+[&|]?|&>+)\s*[^\s;&|()<>]+")
+_QUOTING = regex(r"\\\n|[\\'\"]")
+_PIPE = regex(r"(?<!\|)\|(?!\|)")
+_GROUPING = regex(r"[(){}`]|\b(?:if|for|while|until|case|select)\b")
 """Where the input of a command may be that of the group around it."""
-_ANY_ORDER = re.compile(r"[<>]\(|\(\s*\)|\b(?:function|coproc)\b")
+_ANY_ORDER = regex(r"[<>]\(|\(\s*\)|\b(?:function|coproc)\b")
 """What is fed may stand anywhere, also before what feeds it."""
 _REMEMBERED = 2_000
 """Characters of a line that is read but once, though several ask about it."""
-_PART = re.compile(r"[\w.+-]+")
+_PART = regex(r"[\w.+-]+")
 
 
 class _NotPlainError(Exception):

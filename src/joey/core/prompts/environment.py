@@ -15,6 +15,7 @@ from msgspec import Struct
 from joey.core.messages import Block, TextBlock
 from joey.core.modes import Mode
 from joey.core.protocol import ToolProtocol
+from joey.core.regex import regex
 from joey.core.settings import Settings
 from joey.core.todos import Todo
 
@@ -23,7 +24,7 @@ CLOSING = "</environment_details>"
 
 _STATUS = {"pending": "Pending", "in_progress": "In Progress", "completed": "Completed"}
 
-_OWN_TAG = re.compile(r"<(?=\s*+(?:/\s*+)?environment_details)", re.IGNORECASE)
+_OWN_TAG = regex(r"<(?=\s*+(?:/\s*+)?environment_details)", re.IGNORECASE)
 
 B = TypeVar("B", bound=Block)
 

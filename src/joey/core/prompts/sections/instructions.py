@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from joey.core.customs import Instructions, RuleFile
+from joey.core.regex import regex
 
 _INTRODUCTION = (
     "These come from the user, the mode and the project. Follow them wherever they do not"
     " contradict the rules of tool use; where they contradict other guidance above, they win."
 )
-_TICKS = re.compile("`{3,}")
+_TICKS = regex("`{3,}")
 
 LANGUAGES = {
     "ca": "Català",

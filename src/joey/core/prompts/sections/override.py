@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-_VARIABLE = re.compile(r"\{\{(workspace|mode|language|shell|operatingSystem)\}\}")
+from joey.core.regex import regex
+
+_VARIABLE = regex(r"\{\{(workspace|mode|language|shell|operatingSystem)\}\}")
 
 
 def fill_in(text: str, *, mode: str, language: str, facts: Mapping[str, str]) -> str:
