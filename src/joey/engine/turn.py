@@ -21,7 +21,7 @@ from joey.core.messages import CallPart, ReasoningPart, Reply, TextPart
 from joey.core.models import ModelRequest
 from joey.core.parsing.assembler import Assembler, PartEnded, PartEvent, PartGrew, PartStarted
 from joey.core.protocol import ToolProtocol
-from joey.errors import ProviderError, Trouble
+from joey.errors import ProviderError, ToolError, Trouble
 from joey.ports import Provider
 
 if TYPE_CHECKING:
@@ -65,6 +65,18 @@ class LiveReply:
         self._is_call.append(is_call)
         say = "tool" if is_call else started.kind
         self._task.publish(RowOpened(ts=ts, say=say, tool=started.name, call_id=started.call_id))
+        if started.name is not None:
+            self._foresee(started.name)
+
+    def _foresee(self, name: str) -> None:
+        """The model is still writing the arguments: what their tool needs can be made ready."""
+        bench, toolbox = self._task.bench, self._task.bench.toolbox
+        try:
+            tool = toolbox.find(name)
+            toolbox.check_allowed(tool, self._task.mode, bench.settings)
+        except ToolError:
+            return  # The model is told when the call is whole.
+        tool.foresee(bench.terminal)
 
     def commit(self, *, interrupted: bool) -> tuple[Placed, ...]:
         """Write the reply down; nothing acts on it before."""

@@ -54,6 +54,10 @@ class RunningCommand(Protocol):
 
 
 class Terminal(Protocol):
+    def expect(self) -> None:
+        """A command will come soon: what takes a while can be begun. Returns at once."""
+        ...
+
     async def start(
         self,
         command: str,

@@ -66,6 +66,10 @@ class Leash(Protocol):
 class Sandbox(Protocol):
     """Confines the commands of one task."""
 
+    def expect(self) -> None:
+        """A command will come soon: make ready for it, in the background and in silence."""
+        ...
+
     async def probe(self) -> SandboxReport:
         """What works here; tried once in a process, when it is first asked."""
         ...

@@ -99,10 +99,12 @@ class KeeperProcess:
             self._theirs = None
 
     async def dismiss(self) -> None:
-        """It is not needed: it ends by itself when nobody is there any more."""
+        """It is not needed. Nothing was asked of it, so it may end at once, whatever it is at."""
         self.let_go()
         self.socket.close()
         if self._transport is not None:
+            with suppress(ProcessLookupError):
+                self._transport.kill()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PATIENCE):
                     await self._idle.over.wait()

@@ -103,6 +103,18 @@ class LocalSandbox:
         self._survey: Survey | None = None
         self._has_warned = False
         self._spares: Spares | None = None
+        self._readying: asyncio.Task[None] | None = None
+
+    def expect(self) -> None:
+        if self._readying is None or self._readying.done():
+            self._readying = asyncio.get_running_loop().create_task(self._get_ready())
+
+    async def _get_ready(self) -> None:
+        """All that the first command would wait for and that leaves nothing on disk."""
+        found = await self._find()
+        if found.confinement is not None:
+            self._keepers().prepare()
+            await asyncio.to_thread(self._look_around)
 
     async def probe(self) -> SandboxReport:
         return (await self._find()).report
@@ -115,7 +127,7 @@ class LocalSandbox:
             if self._settings.sandbox == "required":
                 raise ToolError(f"Commands may run in a sandbox only. {why_none(found.report)}")
             return None
-        spares, proxy = self._companions()
+        spares, proxy = self._keepers(), self._proxy()
         spares.begin()
         return await asyncio.to_thread(
             self.lead, found.confinement, shell, cwd, env, spares.take, proxy
@@ -145,7 +157,7 @@ class LocalSandbox:
                 " or ask the user to name the folder in sandboxReadable or sandboxWritable."
             )
         network = "hosts" if proxy is not None else str(self._settings.sandbox_network)
-        held = held_in(self._session, layout, self._surveyed(layout.workspace))
+        held = held_in(self._session, layout, self._folders(layout.workspace))
         plan = confinement.plan(layout, held, _encoded(shell), where, network)
         plan |= {
             "workspace": str(layout.workspace),
@@ -170,9 +182,13 @@ class LocalSandbox:
             record.write(f"{found.st_ino} {found.st_ctime_ns}\n")
 
     async def close(self) -> None:
-        if self._spares is not None:
-            await self._spares.close()
-        await asyncio.to_thread(self.tidy_up)
+        if self._readying is not None:
+            self._readying.cancel()
+            await asyncio.wait((self._readying,))
+        spares, self._spares = self._spares, None  # a task that goes on needs new ones
+        if spares is not None:
+            await spares.close()
+            await asyncio.to_thread(self.tidy_up)
 
     def tidy_up(self) -> None:
         """Remove what belongs to the task."""
@@ -196,33 +212,50 @@ class LocalSandbox:
             self._group = make_group(self._settings.sandbox_max_processes)
         return self._group
 
-    def _companions(self) -> tuple[Spares, HostProxy | None]:
-        """What a command needs outside of its sandbox."""
-        from joey.sandboxes.host_proxy import make_proxy
+    def _keepers(self) -> Spares:
         from joey.sandboxes.spares import Spares
 
         if self._spares is None:
             self._spares = Spares(self._counted)
+        return self._spares
+
+    def _proxy(self) -> HostProxy | None:
+        """Who answers commands that may reach some hosts."""
         hosts = self._settings.sandbox_network
-        return self._spares, None if isinstance(hosts, str) else make_proxy(
-            hosts, self._session.env
-        )
+        if isinstance(hosts, str):
+            return None
+        from joey.sandboxes.host_proxy import make_proxy
+
+        return make_proxy(hosts, self._session.env)
+
+    def _look_around(self) -> None:
+        """The first look takes longest."""
+        from joey.sandboxes import layout, leash
+
+        assert layout and leash  # loaded
+        self._surveyed(Path(os.path.realpath(self._session.workspace)))
 
     def _surveyed(self, workspace: Path) -> dict[str, Folder]:
-        from joey.sandboxes.survey import MOST_FOLDERS, Survey
+        from joey.sandboxes.survey import Survey
 
         with self._looking:
             if self._survey is None:
                 self._survey = Survey(str(workspace))
-            found = self._survey.look()
-            if not self._survey.is_complete and not self._has_warned:
-                self._has_warned = True
-                log.warning(
-                    "the workspace has more than %d folders: protected names in those that lie"
-                    " deepest are not held against commands",
-                    MOST_FOLDERS,
-                )
-            return found
+            return self._survey.look()
+
+    def _folders(self, workspace: Path) -> dict[str, Folder]:
+        from joey.sandboxes.survey import MOST_FOLDERS
+
+        found = self._surveyed(workspace)
+        assert self._survey is not None
+        if not self._survey.is_complete and not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "the workspace has more than %d folders: protected names in those that lie"
+                " deepest are not held against commands",
+                MOST_FOLDERS,
+            )
+        return found
 
     def _layout(self) -> Layout:
         from joey.sandboxes.layout import make_layout

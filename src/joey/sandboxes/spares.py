@@ -43,8 +43,7 @@ class Spares:
         if not keeper.waits:
             self._dismiss(making)
             keeper = await self._make()
-        if not self._closed:
-            self._prepare()
+        self.prepare()
         return keeper
 
     def begin(self) -> None:
@@ -52,18 +51,19 @@ class Spares:
         if self._next is None and not self._closed:
             self._next = self._begin()
 
+    def prepare(self) -> None:
+        """One will be needed, sooner or later."""
+        if self._next is None and not self._closed and len(_waiting) < _MOST:
+            _waiting.add(self)
+            self._next = self._begin()
+            self._timer = asyncio.get_running_loop().call_later(_LONG, self._expire)
+
     async def close(self) -> None:
         """Nobody waits any more, and nobody will."""
         self._closed = True
         self._forget_timer()
         self._expire()
         await asyncio.gather(*self._dismissals)
-
-    def _prepare(self) -> None:
-        if self._next is None and len(_waiting) < _MOST:
-            _waiting.add(self)
-            self._next = self._begin()
-            self._timer = asyncio.get_running_loop().call_later(_LONG, self._expire)
 
     def _expire(self) -> None:
         _waiting.discard(self)

@@ -52,6 +52,10 @@ class LocalTerminal:
         left = [command for command in self._commands if command.leave()]
         return bool(left)
 
+    def expect(self) -> None:
+        if self._sandbox is not None:
+            self._sandbox.expect()
+
     async def start(
         self,
         command: str,
@@ -73,8 +77,14 @@ class LocalTerminal:
         return None if self._sandbox is None else await self._sandbox.probe()
 
     async def close(self) -> None:
-        if not self._started:
-            return
+        try:
+            if self._started:
+                await self._end_all()
+        finally:
+            if self._sandbox is not None:
+                await self._sandbox.close()
+
+    async def _end_all(self) -> None:
         try:
             await asyncio.gather(
                 *(command.kill() for command in self._commands if not command.is_forgettable)
@@ -82,8 +92,6 @@ class LocalTerminal:
         finally:
             # Children that were sent to the background with their output elsewhere.
             await end_processes(lambda: find_processes(self._mark), self._kill_grace)
-            if self._sandbox is not None:
-                await self._sandbox.close()
         self._forget()
 
     def _forget(self) -> None:

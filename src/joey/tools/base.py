@@ -22,7 +22,7 @@ from joey.core.permissions.claims import Claim as Claim  # noqa: PLC0414
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.todos import Todo
-from joey.ports import Extras, ToolContext
+from joey.ports import Extras, Terminal, ToolContext
 from joey.tools.schema import native_schema
 
 
@@ -139,6 +139,9 @@ class Tool(ABC, Generic[P, R]):
         Raises:
             ArgumentError: naming the parameter that is missing or wrong.
         """
+
+    def foresee(self, terminal: Terminal) -> None:
+        """A call of it begins to arrive; its arguments, and leave to run it, come later."""
 
     @abstractmethod
     async def prepare(self, params: P, ctx: ToolContext) -> R:

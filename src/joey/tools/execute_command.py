@@ -16,7 +16,7 @@ from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.text import unescape_entities
 from joey.errors import ToolError
-from joey.ports import Place, ToolContext
+from joey.ports import Place, Terminal, ToolContext
 from joey.tools.arguments import convert, missing
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
 from joey.tools.command_confinement import explained
@@ -58,6 +58,9 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
         if not params.command.strip():
             raise missing(self.name, "command")
         return params
+
+    def foresee(self, terminal: Terminal) -> None:
+        terminal.expect()
 
     async def prepare(self, params: ExecuteCommandParams, ctx: ToolContext) -> PreparedCommand:
         command = params.command

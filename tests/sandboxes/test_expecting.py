@@ -1,0 +1,175 @@
+"""What is made ready while the model still writes a command, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
+import pytest
+
+from joey.core.settings import Settings
+from joey.engine.engine import TaskOptions
+from joey.ports import Level, SandboxReport
+from joey.sandboxes.landlock import Landlock
+from joey.sandboxes.local import Found, LocalSandbox
+from joey.sandboxes.session import Session
+from joey.terminals.local import LocalTerminal
+from joey.testing.script import Turn, call, pause
+from tests.engine.workshop import ALLOW_ALL, Workshop, asked, finish
+from tests.sandboxes.conftest import end
+from tests.sandboxes.test_spares import keepers
+
+COMMAND = call("execute_command", {"command": "true"})
+
+
+class Believer:
+    """A prober that believes in a sandbox when it is let."""
+
+    def __init__(self, level: Level = Level.LANDLOCK) -> None:
+        self.asked = threading.Event()
+        self.let = threading.Event()
+        self.let.set()
+        self._level = level
+
+    def expects_one(self) -> bool:
+        return True
+
+    def find(self) -> Found:
+        self.asked.set()
+        assert self.let.wait(20)
+        confinement = None if self._level is Level.NONE else Landlock()
+        return Found(SandboxReport(self._level), confinement)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Workshop:
+    return Workshop(tmp_path)
+
+
+def terminal(shop: Workshop, prober: Believer, monkeypatch: pytest.MonkeyPatch) -> LocalSandbox:
+    """The sandbox of the terminal that the next task gets."""
+    session = Session(workspace=shop.root, joey_home=shop.home, env=os.environ)
+    held = LocalSandbox(session, Settings(), lambda: prober)
+    monkeypatch.setattr("tests.engine.workshop.LocalTerminal", lambda: LocalTerminal(sandbox=held))
+    return held
+
+
+async def until_keepers(number: int) -> None:
+    async with asyncio.timeout(20):
+        while len(keepers()) != number:  # noqa: ASYNC110 (another process)
+            await asyncio.sleep(0.01)
+
+
+def leftovers(folder: Path) -> list[Path]:
+    return list(folder.glob("joey-*"))
+
+
+async def test_a_keeper_waits_before_the_command_is_written_and_goes_when_it_is_not(
+    shop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = len(keepers())
+    terminal(shop, Believer(), monkeypatch)
+    task = await shop.start(Turn(COMMAND, pause(asyncio.Event())))
+    await until_keepers(before + 1)
+    assert leftovers(tmp_path) == []
+    await task.cancel()
+    assert len(keepers()) == before
+    await shop.engine.close()
+
+
+@pytest.mark.parametrize(
+    ("mode", "turn"),
+    [
+        ("ask", Turn(COMMAND)),
+        ("code", Turn(call("list_files", {"path": "."}))),
+        ("code", Turn(call("read_command_output", {"artifact_id": "cmd-1.txt"}))),
+        ("code", Turn(call("no_such_tool", {}))),
+    ],
+)
+async def test_nothing_is_tried_where_no_command_comes(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch, mode: str, turn: Turn
+) -> None:
+    prober = Believer()
+    terminal(shop, prober, monkeypatch)
+    shop.script(turn, finish())
+    options = TaskOptions(workspace=shop.root, mode=mode, settings=ALLOW_ALL)
+    await asked(await shop.engine.start("do it", options=options))
+    await shop.engine.close()
+    assert not prober.asked.is_set()
+
+
+async def test_where_nothing_works_no_keeper_is_started(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = keepers()
+    held = terminal(shop, Believer(Level.NONE), monkeypatch)
+    held.expect()
+    await held.probe()
+    await held.close()
+    assert keepers() == before
+
+
+async def test_a_task_that_closes_while_it_is_tried_what_works_starts_no_keeper(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = keepers()
+    prober = Believer()
+    prober.let.clear()
+    held = terminal(shop, prober, monkeypatch)
+    held.expect()
+    await asyncio.to_thread(prober.asked.wait, 20)
+    async with asyncio.timeout(5):
+        await held.close()
+    prober.let.set()
+    await held.probe()
+    assert keepers() == before
+
+
+async def test_a_task_that_goes_on_after_it_was_cancelled_has_the_next_keeper_waiting_again(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = len(keepers())
+    held = terminal(shop, Believer(), monkeypatch)
+    for _ in range(2):
+        held.expect()
+        await until_keepers(before + 1)
+        await held.close()
+        assert len(keepers()) == before
+
+
+_EXPECTING = """
+import asyncio, os, psutil, sys
+from pathlib import Path
+from joey.app.sandboxing import sandbox_for
+from joey.core.settings import Settings
+
+async def main():
+    folder = Path(sys.argv[1])
+    held = sandbox_for(folder, folder, os.environ, Settings())
+    held.expect()
+    await held.probe()
+    while not psutil.Process().children():
+        await asyncio.sleep(0.01)
+    print("ready", flush=True)
+    await asyncio.get_running_loop().create_future()
+
+asyncio.run(main())
+"""
+
+
+async def test_what_waits_for_a_command_ends_with_a_joey_that_is_killed(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _EXPECTING, str(tmp_path)),
+        stdout=PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        assert await process.stdout.readline() == b"ready\n"
+        assert await end(process) == []
+    assert leftovers(tmp_path) == []
