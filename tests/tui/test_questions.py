@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,11 +11,13 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from textual import events
 from textual.app import App, ComposeResult
 
 from joey.client.session import Session
 from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import AskOpened
+from joey.tui import front as front_module
 from joey.tui.composer import Composer
 from joey.tui.dialogue import Asked
 from joey.tui.front import Front
@@ -36,6 +39,8 @@ COMMAND = AskOpened(
     sandbox="full",
 )
 RESULT = AskOpened(ts=1, ask=AskKind.COMPLETION_RESULT)
+JUST_NOW, LONG_AGO = 1000.0, 0.0
+"""The moments in which keys are not taken for answers, whatever the clock says."""
 
 
 class Nothing:
@@ -75,8 +80,23 @@ class Small(App[None]):
         self.sent.append(event.text)
 
 
+def guard(patch: pytest.MonkeyPatch, *, seen: float = LONG_AGO, written: float = LONG_AGO) -> None:
+    """When the question was seen first, and when words were written last."""
+    patch.setattr(panel, "GUARD", seen)
+    patch.setattr(front_module, "GUARD", written)
+
+
 def asked(ask: AskOpened) -> Asked:
     return Asked(cast("Session", SimpleNamespace(id="one")), ask)
+
+
+async def appear(app: Small, ask: AskOpened) -> None:
+    """Until it stands there, and the keys go where they are to go."""
+    app.front.show(asked(ask), "")
+    drawn = asyncio.Event()
+    app.front.call_after_refresh(drawn.set)
+    async with asyncio.timeout(20):
+        await drawn.wait()
 
 
 def labels(ask: AskOpened) -> list[str]:
@@ -122,19 +142,24 @@ def test_every_kind_of_question_can_be_answered_or_typed_over(kind: AskKind) -> 
 @given(st.text("1234yna ,.x", min_size=1, max_size=12))
 async def test_keys_that_come_with_the_question_are_words(words: str) -> None:
     app = Small()
-    async with app.run_test() as pilot:
-        app.front.show(asked(COMMAND), "")
-        await pilot.pause()
-        await pilot.press(*(_key(char) for char in words))
-        await pilot.pause()
-        assert app.answers == []
-        assert app.composer.draft.text == words
+    with pytest.MonkeyPatch.context() as patch:
+        guard(patch, seen=JUST_NOW)
+        async with app.run_test() as pilot:
+            app.front.show(asked(COMMAND), "")
+            await pilot.pause()
+            for char in words:
+                app.post_message(events.Key(_key(char), char))
+            async with asyncio.timeout(20):
+                while not app.answers and len(app.composer.draft.text) < len(words):
+                    await pilot.pause()
+            assert app.answers == []
+            assert app.composer.draft.text == words
 
 
 async def test_a_question_that_was_seen_is_answered_by_a_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(panel, "GUARD", 0.0)
+    guard(monkeypatch)
     for key, expected in (
         ("y", Answer(Response.YES)),
         ("2", Answer(Response.YES, always=True)),
@@ -146,8 +171,7 @@ async def test_a_question_that_was_seen_is_answered_by_a_key(
     ):
         app = Small()
         async with app.run_test() as pilot:
-            app.front.show(asked(COMMAND), "")
-            await pilot.pause()
+            await appear(app, COMMAND)
             await pilot.press(key)
             await pilot.pause()
             assert app.answers == [expected], key
@@ -157,13 +181,12 @@ async def test_a_question_that_was_seen_is_answered_by_a_key(
 async def test_no_has_the_same_number_whether_always_is_offered_or_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(panel, "GUARD", 0.0)
+    guard(monkeypatch)
     for always in (None, "git status"):
         ask = AskOpened(ts=1, ask=AskKind.COMMAND, text="git status", always=always)
         app = Small()
         async with app.run_test() as pilot:
-            app.front.show(asked(ask), "")
-            await pilot.pause()
+            await appear(app, ask)
             assert "3 no" in app.query_one(AnswerList).render().plain
             await pilot.press("3")
             await pilot.pause()
@@ -173,11 +196,10 @@ async def test_no_has_the_same_number_whether_always_is_offered_or_not(
 async def test_words_over_a_result_are_sent_whole_whatever_they_begin_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(panel, "GUARD", 0.0)
+    guard(monkeypatch)
     app = Small()
     async with app.run_test() as pilot:
-        app.front.show(asked(RESULT), "")
-        await pilot.pause()
+        await appear(app, RESULT)
         await pilot.press(*(_key(char) for char in "yes, but 1 more"), "enter")
         await pilot.pause()
         assert app.answers == []
@@ -191,8 +213,7 @@ async def test_a_long_answer_can_be_read_whole(size: tuple[int, int]) -> None:
     text = json.dumps({"question": "Which?", "suggest": suggested})
     app = Small()
     async with app.run_test(size=size) as pilot:
-        app.front.show(asked(AskOpened(ts=1, ask=AskKind.FOLLOWUP, text=text)), "")
-        await pilot.pause()
+        await appear(app, AskOpened(ts=1, ask=AskKind.FOLLOWUP, text=text))
         answers = app.query_one(AnswerList)
         seen = answers.render().plain.split()
         await pilot.press("down")
@@ -203,12 +224,14 @@ async def test_a_long_answer_can_be_read_whole(size: tuple[int, int]) -> None:
             assert {*words} <= {*seen}
 
 
-async def test_a_draft_keeps_the_keys_when_a_question_appears() -> None:
+async def test_a_draft_keeps_the_keys_when_a_question_appears(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    guard(monkeypatch)
     app = Small()
     async with app.run_test() as pilot:
         await pilot.press("h", "i")
-        app.front.show(asked(COMMAND), "")
-        await pilot.pause(panel.GUARD * 1.5)
+        await appear(app, COMMAND)
         await pilot.press("y", "1")
         await pilot.pause()
         assert app.answers == []
@@ -225,31 +248,35 @@ async def test_a_draft_keeps_the_keys_when_a_question_appears() -> None:
         ("escape", Answer(Response.NO)),
     ],
 )
-async def test_keys_answer_again_once_the_words_were_sent(key: str, expected: Answer) -> None:
+async def test_keys_answer_again_once_the_words_were_sent(
+    monkeypatch: pytest.MonkeyPatch, key: str, expected: Answer
+) -> None:
+    guard(monkeypatch, written=JUST_NOW)
     app = Small()
     async with app.run_test() as pilot:
         await pilot.press("h", "i")
-        app.front.show(asked(COMMAND), "")
-        await pilot.pause(panel.GUARD * 1.5)
+        await appear(app, COMMAND)
         await pilot.press("enter", "y")
         await pilot.pause()
         assert app.answers == [], "what is typed in one go are words, all of it"
         assert app.composer.draft.text == "y"
         await pilot.press("backspace")
-        await pilot.pause(panel.GUARD * 1.5)
+        guard(monkeypatch, written=LONG_AGO)
         await pilot.press(key)
         await pilot.pause()
         assert app.answers == [expected]
         assert app.composer.is_empty
 
 
-async def test_tab_leads_to_words_whatever_they_begin_with() -> None:
+async def test_tab_leads_to_words_whatever_they_begin_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    guard(monkeypatch)
     app = Small()
     async with app.run_test() as pilot:
-        app.front.show(asked(COMMAND), "")
-        await pilot.pause(panel.GUARD * 1.5)
+        await appear(app, COMMAND)
         app.front.change_focus()
-        await pilot.pause(panel.GUARD * 1.5)
+        await pilot.pause()
         await pilot.press("n", "o", "t")
         await pilot.pause()
         assert app.answers == []
