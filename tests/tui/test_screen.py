@@ -130,7 +130,8 @@ async def test_two_interrupts_leave_and_one_does_not(joey: Joey) -> None:
         await shown.until("what shall be done?")
         await shown.press("C-c")
         await shown.until("Ctrl+C again leaves")
-        await shown.press("C-c")
+        await shown.until_gone("Ctrl+C again leaves")
+        await shown.press("C-c", "C-c")
         await shown.ended(130)
 
 

@@ -51,8 +51,9 @@ class Screen:
         await self.press("Enter")
 
     async def answer(self, key: str) -> None:
-        """To a question that was seen: for a moment, keys are not taken for answers."""
-        await asyncio.sleep(GUARD * 1.5)
+        """To a question that was seen: for a moment, keys are not taken for answers. It begins when
+        the question was drawn, which on a busy machine is seen here before joey knows it."""
+        await asyncio.sleep(GUARD * 3)
         await self.press(key)
 
     async def shown(self) -> str:
