@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct
@@ -188,6 +188,6 @@ def _xml_tags(tool: Tool[Any, Any]) -> frozenset[str]:
 @cache
 def _description(name: str) -> tuple[str, str | None]:
     """The Markdown file of a tool, cut in two at the line ``---xml---`` if it has one."""
-    text = files("joey.tools").joinpath(f"{name}.md").read_text(encoding="utf-8")
+    text = Path(__file__).with_name(f"{name}.md").read_text(encoding="utf-8")
     description, marker, usage = text.partition("\n---xml---\n")
     return description.strip(), usage.strip() if marker else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
@@ -49,5 +49,5 @@ class FetchInstructions(Tool[FetchInstructionsParams, PreparedInstructions]):
     async def run(
         self, prepared: PreparedInstructions, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        folder = files("joey.tools") / "instructions"
-        return Outcome((folder / f"{prepared.task}.md").read_text(encoding="utf-8"))
+        text = Path(__file__).parent / "instructions" / f"{prepared.task}.md"
+        return Outcome(text.read_text(encoding="utf-8"))
