@@ -134,8 +134,15 @@ def _alive_in_group(group: int) -> list[psutil.Process]:
     return [
         process
         for process in psutil.process_iter(["status"])
-        if process.info["status"] != psutil.STATUS_ZOMBIE and os.getpgid(process.pid) == group
+        if process.info["status"] != psutil.STATUS_ZOMBIE and _group_of(process.pid) == group
     ]
+
+
+def _group_of(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:  # others on this machine come and go
+        return None
 
 
 @pytest.mark.requirement("engine:cancel:during-wait")
