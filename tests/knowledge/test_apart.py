@@ -14,17 +14,19 @@ SLOW = b"<<A " * 100_000
 
 @pytest.mark.requirement("read:hostile:apart")
 async def test_what_takes_too_long_is_stopped() -> None:
+    before = set(psutil.Process().children())
     with pytest.raises(ToolError, match=r"longer than 0\.5 s"):
         await run_apart("joey.knowledge.definitions", "bash", SLOW, seconds=0.5)
-    assert psutil.Process().children() == []
+    assert set(psutil.Process().children()) <= before
 
 
 @pytest.mark.requirement("read:hostile:apart")
 async def test_a_cancelled_request_leaves_no_process() -> None:
+    before = set(psutil.Process().children())
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.5):
             await run_apart("joey.knowledge.definitions", "bash", SLOW, seconds=60)
-    assert psutil.Process().children() == []
+    assert set(psutil.Process().children()) <= before
 
 
 @pytest.mark.requirement("read:hostile:apart")

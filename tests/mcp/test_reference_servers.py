@@ -174,8 +174,9 @@ async def test_the_everything_server_behind_an_address(
 async def test_a_reference_server_that_is_killed_comes_back(
     house: House, npm_servers: Commands
 ) -> None:
+    before = set(psutil.Process().children())
     lease = await house.open(every=entry(npm_servers["server-everything"]))
-    (process,) = psutil.Process().children()
+    (process,) = set(psutil.Process().children()) - before
     process.kill()
     await until(lambda: server(lease, "every").status != "connected")
     await until(lambda: server(lease, "every").status == "connected")

@@ -482,7 +482,7 @@ async def test_many_commands_leak_no_file_descriptor(
     await many()
     before = psutil.Process().num_fds()
     await many()
-    assert psutil.Process().num_fds() == before
+    assert psutil.Process().num_fds() <= before, "fewer: what other tests have left was closed"
 
 
 async def test_a_command_that_is_waited_for_can_be_left_in_the_background(
