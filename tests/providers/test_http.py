@@ -168,9 +168,9 @@ async def test_a_slow_reader_is_not_taken_for_a_silent_server(http: HttpClient) 
         await read_request(reader)
 
     async with listening(handler) as port:
-        response = await http.post(f"http://127.0.0.1:{port}/", {}, [b""], silence=0.05)
+        response = await http.post(f"http://127.0.0.1:{port}/", {}, [b""], silence=0.5)
         async with response:
-            await asyncio.sleep(0.15)  # longer than the silence, spent on something else
+            await asyncio.sleep(0.75)  # longer than the silence, spent on something else
             assert await response.read() == b"o"
 
 
