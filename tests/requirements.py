@@ -650,6 +650,10 @@ REQUIREMENTS: dict[str, Requirement] = {
         "security P1",
         "The task that asked goes by the rule at once, and asks about other commands.",
     ),
+    "always:edits": Requirement(
+        "security P1",
+        "Leave to edit covers unprotected files of the workspace, and ends with its task.",
+    ),
     "always:only-yes": Requirement("security P1", "Only a yes to an open question makes a rule."),
     "always:client": Requirement(
         "security K6", "The engine makes the rule; a client may take it, or not."
@@ -1952,6 +1956,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     "acp:cancel": Requirement("D44", "A cancel at any moment ends the turn and what is at work."),
     "acp:reload": Requirement("D44", "A loaded session tells the same as the live one."),
     "acp:files": Requirement("K2", "Text that is not saved is read and written behind the gate."),
+    "acp:terminals": Requirement("D44", "Editors show commands that still run in the sandbox."),
     "acp:servers": Requirement("K4", "Servers of the editor are used in its session alone."),
     # Programs that steered the extension through its socket
     "ipc:frames": Requirement(

@@ -67,6 +67,24 @@ async def test_always_names_its_rule_and_is_not_asked_again(
     assert settings["allowedCommands"] == ["touch made.txt"]
 
 
+async def test_the_edits_of_a_session_are_accepted_with_one_answer(
+    joey: Joey, rules: Rules | None
+) -> None:
+    def write(path: str) -> Turn:
+        return Turn(call("write_to_file", {"path": path, "content": "x\n"}))
+
+    async with (
+        ModelServer([write("a.txt"), write("b.txt"), done()]) as server,
+        connected(joey, server.url, rules, choosing("always")) as here,
+    ):
+        session = await here.new(joey.workspace)
+        assert await here.prompt(session, "go") == "end_turn"
+        (asked,) = here.editor.asked
+    rule = "Always allow edits in this workspace, for this task"
+    assert ("always", "allow_always", rule) in asked["options"]
+    assert (joey.workspace / "b.txt").exists()
+
+
 @pytest.mark.requirement("acp:permission")
 async def test_an_option_that_was_not_offered_allows_nothing(
     joey: Joey, rules: Rules | None

@@ -28,8 +28,8 @@ DONE = Turn(call("attempt_completion", {"result": "Done."}))
 @pytest.mark.requirement("always:task")
 @pytest.mark.parametrize("word", ["a", " ALWAYS "])
 def test_always_is_understood_where_a_rule_is_shown(word: str) -> None:
-    ask = AskOpened(ts=1, ask=AskKind.COMMAND, text="npm test", always="npm\x1b[2J test")
-    assert "[a]lways `npm test`" in hint_of(ask)
+    ask = AskOpened(ts=1, ask=AskKind.COMMAND, text="npm test", always="npm test")
+    assert "[a]lways" in hint_of(ask)
     assert answer_of(ask, word) == Answer(Response.YES, always=True)
     plain = AskOpened(ts=1, ask=AskKind.COMMAND, text="npm test")
     assert "lways" not in hint_of(plain)
@@ -40,12 +40,29 @@ def test_always_is_understood_where_a_rule_is_shown(word: str) -> None:
 async def test_a_person_allows_a_command_for_good(joey: Joey) -> None:
     turns = [running("touch a.txt"), running("touch a.txt"), DONE]
     async with ModelServer(turns) as server, terminal(joey, *reach(server.url), "go") as screen:
-        assert "[a]lways `touch a.txt`" in (await screen.until(ASK)).replace("\n", "")
+        assert "always: touch a.txt\n" in await screen.until(ASK)
         screen.press("a\n")
         await screen.until(ACCEPT)
     settings = json.loads((joey.home / "settings.json").read_text(encoding="utf-8"))
     assert settings["allowedCommands"] == ["touch a.txt"]
     assert settings["alwaysAllowExecute"] is True
+
+
+@pytest.mark.requirement("always:edits")
+async def test_a_person_accepts_the_edits_of_a_task(joey: Joey) -> None:
+    def write(path: str) -> Turn:
+        return Turn(call("write_to_file", {"path": path, "content": "x\n"}))
+
+    turns = [write("a.txt"), write("b.txt"), DONE]
+    async with ModelServer(turns) as server, terminal(joey, *reach(server.url), "go") as screen:
+        assert "always: edits in this workspace, for this task\n" in await screen.until(ASK)
+        screen.press("a\n")
+        await screen.until(ACCEPT)
+    assert (joey.workspace / "b.txt").exists()
+    assert not (joey.home / "settings.json").exists()
+    report = await joey.run("permissions", "report")
+    assert "you said always `edits in this workspace, for this task`" in report.out
+    assert "by edits in this workspace, for this task" in report.out
 
 
 @pytest.mark.requirement("hooks:ask")

@@ -84,6 +84,7 @@ def test_nothing_that_a_model_says_commands_the_terminal() -> None:
         ToolAnnounced(ts=4, call_id="c", tool="execute_command", text=evil),
         AskOpened(ts=5, ask=AskKind.TOOL, tool="write_to_file", path=evil, diff=evil, text="{}"),
         AskOpened(ts=6, ask=AskKind.FOLLOWUP, text=evil),
+        AskOpened(ts=6, ask=AskKind.COMMAND, text=evil, always=evil),
         CommandGrew(ts=7, output=f"{evil}\n"),
         TaskFailed(ts=8, code="x", message=evil),
         UserSaid(ts=9, text=evil),

@@ -47,7 +47,7 @@ async def test_a_client_is_told_the_rule_and_adds_it(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("always:client")
 async def test_a_client_cannot_add_a_rule_that_was_not_offered(tmp_path: Path) -> None:
-    write = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
+    write = Turn(call("write_to_file", {"path": ".roo/a.txt", "content": "one\n"}))
     async with house(tmp_path, write, done()) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="write it"))["taskId"]
         ask_ts = await peer.asked("tool")
@@ -56,6 +56,22 @@ async def test_a_client_cannot_add_a_rule_that_was_not_offered(tmp_path: Path) -
             arguments = {"askTs": ask_ts, "response": response, "always": True, "rule": "*"}
             with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*no rule"):
                 await peer.ask("respond", task_id, **arguments)
-        assert not (here.workspace / "a.txt").exists()
+        assert not (here.workspace / ".roo/a.txt").exists()
         await peer.ask("respond", task_id, askTs=ask_ts, response=YES)
         await peer.asked("completion_result")
+
+
+@pytest.mark.requirement("always:edits")
+async def test_a_client_accepts_the_edits_of_a_task(tmp_path: Path) -> None:
+    def write(path: str) -> Turn:
+        return Turn(call("write_to_file", {"path": path, "content": "one\n"}))
+
+    async with house(tmp_path, write("a.txt"), write("b.txt"), done()) as here, here.peer() as peer:
+        task_id = (await peer.ask("startNewTask", text="write it"))["taskId"]
+        ask_ts = await peer.asked("tool")
+        told = await peer.event("taskInteractive")
+        assert told["payload"]["alwaysRule"] == "edits in this workspace, for this task"
+        await peer.ask("respond", task_id, askTs=ask_ts, response=YES, always=True)
+        await peer.asked("completion_result")
+        assert (here.workspace / "b.txt").exists()
+        assert "alwaysAllowWrite" not in written(here.home)

@@ -64,13 +64,32 @@ async def test_always_shows_its_rule_and_keeps_it(joey: Joey) -> None:
     assert kept["allowedCommands"] == ["git status"]
 
 
+@pytest.mark.requirement("always:edits")
+async def test_the_edits_of_a_task_are_accepted_with_one_answer(joey: Joey) -> None:
+    turns = [writing("a.txt", "x"), writing("b.txt", "x"), done(), writing("c.txt", "x")]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
+        asked = await shown.until("Change a.txt?", "2 always: edits in this workspace, for this")
+        assert "allows" not in asked
+        await shown.keep("edits")
+        await shown.answer("2")
+        await shown.until("All done.", "b.txt", "allows edits")
+        await shown.send("/new")
+        await shown.until("a new task")
+        await shown.send("another")
+        asked = await shown.until("Change c.txt?")
+        assert "allows edits" not in asked
+    assert "alwaysAllow" not in (joey.home / "settings.json").read_text(encoding="utf-8")
+
+
 async def test_arrows_and_enter_choose(joey: Joey) -> None:
     turns = [writing("new.txt", "x"), done()]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
         await shown.until("› 1 yes")
         await shown.answer("Down")
+        await shown.until("› 2 always")
+        await shown.press("Down")
         await shown.until("› 3 no")
-        await shown.press("Up")
+        await shown.press("Up", "Up")
         await shown.until("› 1 yes")
         await shown.press("Enter")
         await shown.until("All done.")

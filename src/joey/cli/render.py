@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 REASONING_LINES = 8
+LONGEST_RULE = 2000
+"""Characters: a person has to see what they allow."""
 _TODO_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
 _PERSON = "person"
 
@@ -193,6 +195,8 @@ class Renderer:
             if ask.sandbox is not None:
                 is_held = ask.sandbox in ("full", "landlock")
                 self.print(Text(f"  {held_by(ask.sandbox)}", "dim" if is_held else "yellow"))
+            if ask.always:
+                self.note(f"  always: {one_line(ask.always, LONGEST_RULE)}")
         if question := question_of(ask):
             self.print(Text(f"\n{question}", "bold"))
         self.prompt(hint_of(ask))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 from rich.text import Text
 
 from joey.app import open_store, open_task_index
@@ -185,6 +186,7 @@ class ScreenHost:
 
     def standing(self, session: Session | None) -> Standing:
         settings = self._settings(session)
+        edits_granted = session is not None and self._task(session).granted.edits
         confined = "no sandbox" if settings.sandbox == "off" else self._confinement
         if session is not None:
             task = self._task(session)
@@ -204,7 +206,7 @@ class ScreenHost:
             folder=shown_folder(self.workspace),
             branch=branch_of(self.workspace),
             window=window,
-            permissions=permissions_of(settings),
+            permissions=permissions_of(settings, edits_granted=edits_granted),
             sandbox=confined,
             background=background,
         )
@@ -295,6 +297,7 @@ class ScreenHost:
         except UserError:
             vars(self._arguments).update(before)
             raise
+        options = structs.replace(options, granted=self._task(session).granted)
         await self._engine.release(self._task(session))
         return await self._engine.open(session.id, options=options)
 

@@ -33,14 +33,14 @@ def _head(git: Path) -> str | None:
         return None
 
 
-def permissions_of(settings: Settings) -> str:
+def permissions_of(settings: Settings, *, edits_granted: bool = False) -> str:
     """What joey may do without asking."""
     if not settings.auto_approval_enabled:
         return "asks for everything"
     if settings.always_allow_execute and "*" in settings.allowed_commands:
         return "allows everything"
     allowed = []
-    if settings.always_allow_write:
+    if settings.always_allow_write or edits_granted:
         allowed.append("edits")
     if settings.always_allow_execute and settings.allowed_commands:
         allowed.append("some commands")

@@ -70,7 +70,7 @@ def question_of(ask: AskOpened) -> str:
 def hint_of(ask: AskOpened) -> str:
     """What may be typed."""
     if ask.ask in APPROVALS:
-        always = f"[a]lways `{sanitise(ask.always)}` / " if ask.always else ""
+        always = "[a]lways / " if ask.always else ""
         return f"Allow? [y]es / [n]o / {always}or say what to do instead"
     if ask.ask is AskKind.FOLLOWUP and (suggested := len(follow_up(ask.text).suggest)):
         numbers = "1" if suggested == 1 else f"1-{suggested}"

@@ -10,7 +10,14 @@ from joey.core.asks import Answer
 from joey.core.events import Said
 from joey.core.permissions.agreement import SecondReading
 from joey.core.permissions.claims import Claim
-from joey.core.permissions.standing import StandingRule, standing_rule, with_rule
+from joey.core.permissions.standing import (
+    EDITS,
+    StandingRule,
+    TaskRule,
+    standing_rule,
+    task_rule,
+    with_rule,
+)
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 
@@ -22,22 +29,34 @@ class Granted:
     """Those of a task and its subtasks, which count for all of them at once."""
 
     def __init__(self) -> None:
-        self._rules: list[StandingRule] = []
+        self._rules: list[StandingRule | TaskRule] = []
 
-    def add(self, rule: StandingRule) -> None:
+    @property
+    def rules(self) -> Sequence[StandingRule | TaskRule]:
+        return self._rules
+
+    @property
+    def edits(self) -> bool:
+        """Files of the workspace may be changed without a question."""
+        return EDITS in self._rules
+
+    def add(self, rule: StandingRule | TaskRule) -> None:
         if rule not in self._rules:
             self._rules.append(rule)
 
     def over(self, settings: Settings) -> Settings:
         for rule in self._rules:
-            settings = with_rule(settings, rule)
+            if isinstance(rule, StandingRule):
+                settings = with_rule(settings, rule)
         return settings
 
 
 async def rule_to_offer(
     task: Task, claims: Sequence[Claim], read: SecondReading | None
-) -> StandingRule | None:
+) -> StandingRule | TaskRule | None:
     """What the person may add with their answer; None where that would not be just this."""
+    if (leave := task_rule(claims, task.settings)) is not None:
+        return leave
     rulebook = task.bench.extras.rulebook
     if rulebook is None:
         return None
@@ -55,12 +74,15 @@ def _wakes_lists(task: Task) -> bool:
     return any(tool.always_allowed for server in mcp.servers for tool in server.tools)
 
 
-async def heed_always(task: Task, rule: StandingRule | None, answer: Answer) -> None:
-    """Write the rule down, if that is what the person said; the task itself goes by it at once."""
-    rulebook = task.bench.extras.rulebook
-    if rule is None or rulebook is None or not (answer.always and answer.approves):
+async def heed_always(task: Task, rule: StandingRule | TaskRule | None, answer: Answer) -> None:
+    """Go by the rule at once, if that is what the person said, and write it down if it outlives
+    the task."""
+    if rule is None or not (answer.always and answer.approves):
         return
     task.granted.add(rule)
+    rulebook = task.bench.extras.rulebook
+    if rulebook is None or isinstance(rule, TaskRule):
+        return
     try:
         await asyncio.to_thread(rulebook.add, rule)
     except ConfigError as error:

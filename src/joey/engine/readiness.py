@@ -10,7 +10,7 @@ from joey.core.asks import Answer, AskKind, Response, first_suggestion
 from joey.core.events import ToolAnnounced
 from joey.core.permissions.claims import Access, Confinement
 from joey.core.permissions.policy import Allow, Ask, Deny, decide
-from joey.core.permissions.standing import StandingRule
+from joey.core.permissions.standing import StandingRule, TaskRule
 from joey.core.prompts import replies
 from joey.core.settings import Settings
 from joey.engine.asks import Lapse
@@ -39,7 +39,7 @@ async def make_ready(task: Task, placed: PlacedCall, mistakes: Mistakes) -> Read
     tool, prepared, context = await _prepare(task, placed, mistakes)
     shell = task.bench.extras.shell
     read = None if shell is None else shell.chain
-    match decide(prepared.claims, task.settings, read):
+    match decide(prepared.claims, task.settings, read, edits_granted=task.granted.edits):
         case Allow(rule):
             if prepared.row or any(claim.access is not Access.NONE for claim in prepared.claims):
                 _announce(task, placed, tool, prepared, rule)
@@ -106,7 +106,7 @@ async def _put_to_person(
     tool: AnyTool,
     prepared: Prepared,
     reason: str,
-    offered: StandingRule | None,
+    offered: StandingRule | TaskRule | None,
 ) -> Answer:
     return await task.ask(
         prepared.ask,

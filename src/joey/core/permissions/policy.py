@@ -19,16 +19,22 @@ from joey.core.settings import Settings
 
 __all__ = ["Allow", "Ask", "Decision", "Deny", "decide"]
 
+EDITS_HERE = "edits in this workspace, for this task"
+"""What a person may grant a task: changes of files that are neither outside nor protected."""
 UNCONFINED = "no sandbox works here, so each command is asked (see joey doctor, or --no-sandbox)"
 
 
 def decide(
-    claims: Sequence[Claim], settings: Settings, read: SecondReading | None = None
+    claims: Sequence[Claim],
+    settings: Settings,
+    read: SecondReading | None = None,
+    *,
+    edits_granted: bool = False,
 ) -> Decision:
     """`read` is the second reading of command lines; without one, no rule allows a command."""
     if not claims:
         return Ask("the call does not say what it is going to do")
-    decisions = [_judge_or_ask(claim, settings, read) for claim in claims]
+    decisions = [_judge_or_ask(claim, settings, read, edits_granted) for claim in claims]
     for decision in decisions:
         if isinstance(decision, Deny):
             return decision
@@ -39,14 +45,18 @@ def decide(
     return Allow(", ".join(dict.fromkeys(rules)))
 
 
-def _judge_or_ask(claim: Claim, settings: Settings, read: SecondReading | None) -> Decision:
+def _judge_or_ask(
+    claim: Claim, settings: Settings, read: SecondReading | None, edits_granted: bool
+) -> Decision:
     try:
-        return _judge(claim, settings, read)
+        return _judge(claim, settings, read, edits_granted)
     except Exception as fault:
         return Ask(f"the rules could not judge it ({type(fault).__name__}: {str(fault)[:200]})")
 
 
-def _judge(claim: Claim, settings: Settings, read: SecondReading | None) -> Decision:
+def _judge(
+    claim: Claim, settings: Settings, read: SecondReading | None, edits_granted: bool
+) -> Decision:
     match claim.access:
         case Access.NONE:
             return Allow("touches nothing outside the task")
@@ -55,7 +65,7 @@ def _judge(claim: Claim, settings: Settings, read: SecondReading | None) -> Deci
         case Access.READ:
             return _judge_read(claim.place, settings)
         case Access.WRITE:
-            return _judge_write(claim.place, settings)
+            return _judge_write(claim.place, settings, edits_granted)
         case Access.EXECUTE:
             return _judge_execute(claim, settings, read)
         case Access.MCP:
@@ -88,12 +98,14 @@ def _judge_read(place: Place | None, settings: Settings) -> Decision:
     return _by_switches(switches, f"reading {place.shown}", settings)
 
 
-def _judge_write(place: Place | None, settings: Settings) -> Decision:
+def _judge_write(place: Place | None, settings: Settings, edits_granted: bool) -> Decision:
     if place is None:
         return Ask("the call does not say what it writes")
     if place.ignored:
         return _hidden(place)
     switches = {"alwaysAllowWrite": settings.always_allow_write}
+    if edits_granted and place.inside and not place.protected and not settings.always_allow_write:
+        switches = {EDITS_HERE: True}
     if not place.inside:
         switches["alwaysAllowWriteOutsideWorkspace"] = settings.always_allow_write_outside_workspace
     if place.protected:

@@ -1,7 +1,8 @@
 """The rule that lets a person be asked about something once, and not again.
 
 It is made from what the call claims, never from anybody's words, it is the narrowest there is, and
-it is offered only where adding it allows what it says and nothing else.
+it is offered only where adding it allows what it says and nothing else. Of files it is the leave to
+change those of the workspace, and that ends with the task.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from joey.core.permissions.claims import Access, Claim
 from joey.core.permissions.commands import judge_command
 from joey.core.permissions.decisions import Allow
 from joey.core.permissions.narrowest import narrowest_rule
-from joey.core.permissions.policy import decide
+from joey.core.permissions.policy import EDITS_HERE, decide
 from joey.core.permissions.rules import ANYTHING
 from joey.core.settings import Settings
 
@@ -24,6 +25,24 @@ from joey.core.settings import Settings
 class StandingRule(Struct, frozen=True):
     setting: Literal["allowedCommands", "allowedMcpTools"]
     text: str
+
+
+class TaskRule(Struct, frozen=True):
+    """It counts for a task and its subtasks, and is written down nowhere."""
+
+    text: str
+
+
+EDITS = TaskRule(EDITS_HERE)
+
+
+def task_rule(claims: Sequence[Claim], settings: Settings) -> TaskRule | None:
+    """The leave to offer with a question about these claims; None unless they are edits, and all
+    of them are covered by it."""
+    kinds = {claim.access for claim in claims}
+    if Access.WRITE not in kinds or not kinds <= {Access.READ, Access.WRITE}:
+        return None
+    return EDITS if isinstance(decide(claims, settings, edits_granted=True), Allow) else None
 
 
 def standing_rule(

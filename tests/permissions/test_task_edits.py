@@ -1,0 +1,169 @@
+"""Leave to edit the files of the workspace, given with an answer, for the rest of a task."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from joey.core.asks import Answer, AskKind, Response
+from joey.core.events import ToolAnnounced
+from joey.core.permissions.claims import Access, Claim
+from joey.core.permissions.policy import EDITS_HERE, Allow, Ask, Deny, decide
+from joey.core.permissions.standing import task_rule
+from joey.core.places import Place
+from joey.core.settings import Settings
+from joey.engine.engine import TaskOptions
+from joey.shells.bash_grammar import BashGrammar
+from joey.testing.script import Turn, call
+from tests.engine.cast import Cast, hand
+from tests.engine.workshop import Workshop, asked, durable, finish
+
+HERE = Place(given="a.py", path=Path("/w/a.py"), shown="a.py", inside=True)
+OUTSIDE = Place(given="/etc/x", path=Path("/etc/x"), shown="/etc/x", inside=False)
+PROTECTED = structs.replace(HERE, shown=".roo/a.py", protected=True)
+HIDDEN = structs.replace(HERE, ignored=True)
+ALWAYS = Answer(Response.YES, always=True)
+SWITCHES = [
+    name
+    for name in Settings.__struct_fields__
+    if name.startswith(("always_allow_", "auto_approval"))
+]
+CLAIMS = [
+    *(Claim(access, place=place) for access, place in product(
+        (Access.READ, Access.WRITE), (HERE, OUTSIDE, PROTECTED, HIDDEN, None)
+    )),
+    Claim(Access.EXECUTE, command="make"),
+    Claim(Access.MCP, subject="a/b"),
+    Claim(Access.DELEGATE),
+    Claim(Access.CUSTOM_TOOL, subject="x"),
+]  # fmt: skip
+READ = BashGrammar().chain
+
+
+def edits(*places: Place | None) -> tuple[Claim, ...]:
+    return tuple(Claim(Access.WRITE, place=place) for place in places)
+
+
+@pytest.mark.requirement("always:edits")
+def test_an_edit_in_the_workspace_is_offered_leave_for_the_task() -> None:
+    rule = task_rule(edits(HERE), Settings())
+    assert rule is not None and rule.text == "edits in this workspace, for this task"
+    assert task_rule((*edits(HERE, HERE), Claim(Access.READ, place=HERE)), Settings()) == rule
+
+
+@pytest.mark.requirement("always:edits", "always:not-offered")
+@pytest.mark.parametrize(
+    "claims",
+    [
+        *(edits(place) for place in (OUTSIDE, PROTECTED, HIDDEN, None)),
+        edits(HERE, OUTSIDE),
+        (*edits(HERE), Claim(Access.READ, place=OUTSIDE)),
+        (*edits(HERE), Claim(Access.EXECUTE, command="make")),
+        (Claim(Access.READ, place=HERE),),
+        (),
+    ],
+)
+def test_other_calls_are_offered_no_leave(claims: tuple[Claim, ...]) -> None:
+    assert task_rule(claims, Settings()) is None
+
+
+@pytest.mark.requirement("always:edits")
+def test_no_leave_is_offered_where_everything_is_to_be_asked() -> None:
+    settings = Settings(auto_approval_enabled=False)
+    assert task_rule(edits(HERE), settings) is None
+    assert isinstance(decide(edits(HERE), settings, edits_granted=True), Ask)
+
+
+@pytest.mark.requirement("always:edits", "always:nothing-else")
+@given(
+    st.lists(st.sampled_from(CLAIMS), min_size=1, max_size=3), st.sets(st.sampled_from(SWITCHES))
+)
+def test_leave_to_edit_changes_nothing_but_edits_in_the_workspace(
+    claims: list[Claim], on: set[str]
+) -> None:
+    switches = {name: name in on for name in SWITCHES}
+    settings = Settings(**switches, denied_commands=("make",))  # type: ignore[arg-type]
+    before = decide(claims, settings, READ)
+    after = decide(claims, settings, READ, edits_granted=True)
+    if isinstance(before, Deny):
+        assert after == before
+    if isinstance(before, Ask) and isinstance(after, Allow):
+        assert EDITS_HERE in after.rule and settings.auto_approval_enabled
+        rest = [claim for claim in claims if claim != edits(HERE)[0]]
+        assert not rest or isinstance(decide(rest, settings, READ), Allow)
+
+
+def write(path: str) -> Turn:
+    return Turn(call("write_to_file", {"path": path, "content": f"{path}\n"}))
+
+
+@pytest.mark.requirement("always:edits")
+async def test_the_task_edits_on_and_asks_about_everything_else(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    outside = str(tmp_path / "far.txt")
+    turns = (write("a.txt"), write("b.txt"), write(".roo/rules.md"), write(outside))
+    run = Turn(call("execute_command", {"command": "touch c.txt", "cwd": None}))
+    task = await workshop.start(*turns, run, finish(), settings=Settings())
+    first = await asked(task)
+    assert first.always == EDITS_HERE
+    assert await task.answer(first.ts, ALWAYS)
+    for path in (".roo/rules.md", outside):
+        ask = await asked(task)
+        assert ask.path == path and ask.always is None
+        assert await task.answer(ask.ts, Answer(Response.NO))
+    assert (await asked(task)).ask is AskKind.COMMAND
+    assert (workshop.root / "a.txt").exists() and (workshop.root / "b.txt").exists()
+    announced = [event for event in durable(task) if isinstance(event, ToolAnnounced)]
+    assert [event.rule for event in announced] == [EDITS_HERE]
+    assert not (workshop.home / "settings.json").exists(), "it is written down nowhere"
+
+
+@pytest.mark.requirement("always:edits")
+@pytest.mark.parametrize("answer", [Answer(Response.YES), Answer(Response.NO, always=True)])
+async def test_only_a_yes_for_good_gives_leave(workshop: Workshop, answer: Answer) -> None:
+    task = await workshop.start(write("a.txt"), write("b.txt"), finish(), settings=Settings())
+    assert await task.answer((await asked(task)).ts, answer)
+    assert (await asked(task)).path == "b.txt"
+
+
+@pytest.mark.requirement("always:edits")
+async def test_what_rooignore_hides_stays_hidden(workshop: Workshop) -> None:
+    (workshop.root / ".rooignore").write_text("secret.txt\n")
+    turns = (write("a.txt"), write("secret.txt"), finish())
+    task = await workshop.start(*turns, settings=Settings())
+    assert await task.answer((await asked(task)).ts, ALWAYS)
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    assert not (workshop.root / "secret.txt").exists()
+
+
+@pytest.mark.requirement("always:edits")
+async def test_leave_counts_for_subtasks_too(workshop: Workshop) -> None:
+    parts = {
+        "the whole": (write("a.txt"), Turn(hand("a part")), finish()),
+        "a part": (write("b.txt"), finish()),
+    }
+    workshop.provider = Cast(parts)
+    settings = Settings(always_allow_subtasks=True)
+    task = await workshop.start(text="the whole", settings=settings)
+    assert await task.answer((await asked(task)).ts, ALWAYS)
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    assert (workshop.root / "b.txt").exists()
+
+
+@pytest.mark.requirement("always:edits")
+async def test_leave_is_gone_with_the_task_and_when_it_is_opened_again(workshop: Workshop) -> None:
+    task = await workshop.start(write("a.txt"), finish(), settings=Settings())
+    assert await task.answer((await asked(task)).ts, ALWAYS)
+    assert await task.answer((await asked(task)).ts, Answer(Response.YES))
+    await workshop.engine.release(task)
+    other = await workshop.start(write("b.txt"), finish(), settings=Settings())
+    assert (await asked(other)).path == "b.txt"
+    workshop.script(write("c.txt"), finish())
+    again = await workshop.engine.resume(task.id, "go on", options=TaskOptions(settings=Settings()))
+    assert (await asked(again)).path == "c.txt"
