@@ -17,7 +17,13 @@ from pathlib import Path
 from msgspec import structs
 
 from joey.core.permissions.commands import granted_words
-from joey.core.permissions.programs import MOVERS, only_reads, path_words, program_name
+from joey.core.permissions.programs import (
+    MOVERS,
+    only_reads,
+    path_words,
+    program_name,
+    value_words,
+)
 from joey.core.permissions.rules import ANYTHING
 from joey.core.permissions.shell import Words, possible_commands, word_set
 from joey.core.regex import regex
@@ -133,10 +139,19 @@ class _Reach:
                     self._claim_protected([place])
                     if await self._is_tree(program, word, words, place):
                         self._claim_tree(place)
+        await self._claim_values(words, granted, command)
         if program == "git":
             await self._claim_repositories()
         if program in MOVERS:
             self._enter(words[1:])
+
+    async def _claim_values(self, words: Words, granted: int, command: str) -> None:
+        """What passes for the value of an option is text, unless there is such a file outside."""
+        for word in value_words(words, max(granted, 1)):
+            for folder, name in self._candidates(word) if len(word) > 1 else ():
+                place = self._lookups.find(folder, name)
+                if place is not None and await self._is_outside(folder / name, place):
+                    self.claims[Access.EXECUTE, place.path] = Claim(Access.EXECUTE, place, command)
 
     async def _claim_repositories(self) -> None:
         """git does what the settings of the repository say that it finds itself in, and a folder

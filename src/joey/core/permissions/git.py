@@ -20,7 +20,7 @@ LOOKING = word_set(
     " rev-parse shortlog show show-branch show-ref status version whatchanged"
 )
 _OPTIONS = (
-    "-1 -A# -B# -C# -G= -L= -M -P -S= -U# -a -b -c -e= -h -i -l -m -n# -p -q -r -s -t -u -v -w -z"
+    "-1 -A# -B# -C# -M -P -U# -a -b -c -h -i -l -m -n# -p -q -r -s -t -u -v -w -z"
     " --abbrev --abbrev-commit --abbrev-ref --after= --all --author= --before= --branch --branches"
     " --cached --check --color --committer= --compact-summary --contains --count --date="
     " --decorate --diff-filter= --dirstat --dry-run --exclude= --exclude-standard --first-parent"
@@ -45,17 +45,21 @@ _LOOKING_MORE = (
     " --ignore-space-at-eol --indent-heuristic --no-abbrev --no-abbrev-commit --no-indent-heuristic"
     " --no-prefix --no-standard-notes --no-walk --parents --remotes --right-only --left-only"
     " --show-notes --simplify-by-decoration --source --stat-count# --stat-width# --submodule"
-    " --text --walk-reflogs -R -g -uno -uall -unormal"
+    " --text --walk-reflogs -R -g -uno -uall -unormal -G= -L= -S="
 )
 """Of those that only look."""
 _MORE: dict[str, str] = {
-    "add": "-A -N -f -p -u --update --intent-to-add",
+    "add": "-A -N -e -f -p -u --update --intent-to-add",
+    "annotate": "-e",
+    "blame": "-e",
     "branch": "--list --show-current --track --set-upstream-to= -vv",
+    "cat-file": "-e",
     "checkout": "-b= --detach --track --ours --theirs",
     "cherry-pick": "-x --no-commit --abort --continue --quit",
     "clone": "-b= --branch= --depth= --single-branch --no-tags",
-    "commit": "-S -a -am= -m= -s --amend --message= --no-edit --allow-empty --signoff --fixup=",
+    "commit": "-S -a -e -am= -m= -s --amend --message= --no-edit --allow-empty --signoff --fixup=",
     "config": "-l -z --get= --get-all= --get-regexp= --list --show-origin --show-scope --local",
+    "grep": "-e=",
     "fetch": "--prune --depth= --no-tags --force",
     "merge": "-m= --no-ff --ff-only --no-edit --abort --squash --continue",
     "mv": "-f -k",
@@ -65,17 +69,29 @@ _MORE: dict[str, str] = {
     "reset": "--soft --mixed",
     "restore": "-S -W -s= --source= --worktree",
     "rm": "-f --cached",
+    "shortlog": "-e",
     "stash": "-m= --include-untracked --message= --keep-index",
     "switch": "-c= --create= --detach --track",
     "tag": "--list -m= --message= --annotate",
 }
 _FLAGS = {
-    "annotate": ("-C", "-e", "-n"),
-    "blame": ("-C", "-e", "-n"),
-    "grep": ("-L", "-n"),
-    "shortlog": ("-e", "-n"),
+    "annotate": ("-C", "-n"),
+    "blame": ("-C", "-n"),
+    "grep": ("-G", "-L", "-n"),
+    "shortlog": ("-n",),
 }
 """Options that take a value elsewhere, and none here."""
+_OTHERWISE = {
+    "annotate": ("-S=",),
+    "blame": ("-S=",),
+    "cherry-pick": ("-s",),
+    "clone": ("-c", "-u"),
+    "merge": ("-s",),
+    "pull": ("-s",),
+    "rebase": ("-s",),
+    "revert": ("-s",),
+}
+"""Options that mean something else here: a setting, a file, a program to run."""
 _LISTS = word_set("-l --list --contains --no-contains --merged --no-merged --points-at")
 _WHILE_LISTING: dict[str, frozenset[str]] = {
     "branch": _LISTS
@@ -100,11 +116,24 @@ _LISTING: dict[str, frozenset[str]] = {
 }
 """Subcommands that look when they are not told to do something; and what they may be told."""
 _GETS = word_set("--get --get-all --get-regexp --list -l")
-_RUNNING = {"bisect": "^(run|view|visualize)$", "submodule": "^foreach$", "hook": "^run$"}
+_RUNNING = {
+    "bisect": "^(run|view|visualize)$",
+    "hook": "^run$",
+    "maintenance": "^(start|register)$",
+    "submodule": "^foreach$",
+}
 """What a rule for the subcommand does not say: which program is run."""
 _TRANSPORTING = word_set("clone fetch pull push remote submodule")
 _ADDRESS = r"^(?!https://)[^/]*:|^[./]"
-_PUSHED_ELSEWHERE = r":|^[./]"
+_PUSHED_ELSEWHERE = r":|^[./+]"
+"""Other places; and a `+` overwrites what is there."""
+_HARMLESS_SETTING = re.compile(
+    r"(user|color|advice)\.|(commit\.gpgsign|core\.(autocrlf|eol|filemode|ignorecase|quotepath)"
+    r"|fetch\.prune|init\.defaultbranch|merge\.(conflictstyle|ff)|pull\.(ff|rebase)"
+    r"|push\.(autosetupremote|default)|rebase\.(autosquash|autostash)|rerere\.enabled)$",
+    re.IGNORECASE,
+)
+_SETTING = word_set("set unset")
 _SIGNATURE = "%(G|[(]signature)"
 """To check one, git runs the program that its settings name."""
 
@@ -120,7 +149,20 @@ def git_concern(words: Words, granted: int) -> str | None:
     name, rest = words[at], words[at:]
     if at >= granted and (reason := _looking_concern(name, rest[1:])):
         return reason
+    if name == "config" and (reason := _setting_concern(rest, granted - at)):
+        return reason
     return sheet_concern(f"git {name}", rest, max(granted - at, 0), git_sheet(name))
+
+
+def _setting_concern(words: Words, granted: int) -> str | None:
+    """Settings may name programs that git runs, and a rule for `git config` names none of them."""
+    if _looking_concern("config", words[1:]) is None:
+        return None
+    operands = [at for at, word in enumerate(words) if at and not word.startswith("-")]
+    at = next((at for at in operands if words[at] not in _SETTING), None)
+    if at is None or at < granted or _HARMLESS_SETTING.match(words[at]):
+        return None
+    return f"the setting `{words[at]}` may decide what git runs"
 
 
 def git_paths(words: Words, granted: int) -> Words:
@@ -133,6 +175,15 @@ def git_paths(words: Words, granted: int) -> Words:
         *words[granted:at],
         *(item.word for item in arguments if item.at + at >= granted and not item.is_text),
     )
+
+
+def git_values(words: Words, granted: int) -> Words:
+    """The words beyond the rule that are text because of the option before them."""
+    at = _subcommand(words)
+    if at >= len(words):
+        return ()
+    arguments = read_arguments(words[at:], git_sheet(words[at]))
+    return tuple(item.word for item in arguments if item.at + at >= granted and item.is_value)
 
 
 def _subcommand(words: Words) -> int:
@@ -180,10 +231,7 @@ def git_sheet(name: str) -> Sheet:
         refused = _SIGNATURE
     if name == "config":
         options = _MORE[name]
-    if name == "clone":
-        options = options.replace(" -u ", " ")  # the program to run at the other end
     for flag in _FLAGS.get(name, ()):
         options = re.sub(rf"(?<!\S){flag}[=#](?!\S)", flag, options)
-    if name in ("annotate", "blame"):
-        options = options.replace(" -S= ", " ")
+    options = " ".join(word for word in options.split() if word not in _OTHERWISE.get(name, ()))
     return Sheet(options, refused=refused, text="first" if name == "grep" else "")

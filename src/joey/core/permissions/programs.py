@@ -20,7 +20,7 @@ from joey.core.permissions.changing_programs import (
     TOLD,
     UNFAMILIAR,
 )
-from joey.core.permissions.git import git_concern, git_paths, only_looks
+from joey.core.permissions.git import git_concern, git_paths, git_values, only_looks
 from joey.core.permissions.reading_programs import PLAIN, READING
 from joey.core.permissions.runners import (
     INTERPRETERS,
@@ -146,6 +146,23 @@ def path_words(words: Words, granted: int) -> tuple[str, ...]:
     return tuple(item.word for item in arguments if item.at >= granted and not item.is_text)
 
 
+def value_words(words: Words, granted: int) -> tuple[str, ...]:
+    """Words beyond the rule that are taken for mere text because of the option before them.
+
+    Should another version of the program not take any there, they would be names of files.
+    """
+    name = program_name(words[0])
+    if name in _SCRIPTED:
+        return ()
+    if name == "git":
+        return git_values(words, granted)
+    sheet = _sheet(name)
+    if sheet is None or sheet.text == "all":
+        return ()
+    arguments = read_arguments(words, sheet)
+    return tuple(item.word for item in arguments if item.at >= granted and item.is_value)
+
+
 def only_reads(words: Words, granted: int) -> bool:
     """Whether the command changes no file that it names; as far as its rule does not say more."""
     name = program_name(words[0])
@@ -167,12 +184,15 @@ def leaves_workspace(word: str) -> bool:
 @cache
 def _sheet(name: str) -> Sheet | None:
     name = _ALIASES.get(name, name)
-    if name in word_set(LANGUAGES):
+    names = {name, name.rstrip(VERSION)}
+    if names & word_set(LANGUAGES):
         return NOTHING
     if name in _PLAIN or name in RUNNERS:
         return None
     known = READING.get(name) or CHANGING.get(name) or BUILDING.get(name)
-    return known or (TOLD if name in word_set(COMMANDED) else UNFAMILIAR)
+    if known is None and names & INTERPRETERS:
+        return NOTHING
+    return known or (TOLD if names & word_set(COMMANDED) else UNFAMILIAR)
 
 
 def _printf_concern(rest: Words) -> str | None:

@@ -16,6 +16,14 @@ _SEARCH = (
     " --null --count-matches --trim --max-depth# --iglob= --column --stats --json --type-list"
     " --no-line-number --pretty --vimgrep --multiline --case-sensitive --file:"
 )
+_RIPGREP = (
+    _SEARCH.replace(" -E ", " -E= ")
+    .replace(" -r ", " -r= ")
+    .replace(" -h ", " ")
+    .replace(" -z ", " ")
+    .replace(" --color ", " --color= ")
+    + " -g= -t= -T= --replace= --encoding="
+)
 _COUNTED = "-n# -c# -q -v -z --lines# --bytes# --quiet --silent --verbose --zero-terminated"
 _SUMS = "-b -t -z -w --binary --text --tag --zero --quiet --status"
 _CHANGING_METHOD = (
@@ -44,7 +52,7 @@ READING: dict[str, Sheet] = {
         " --style= --tabs= --terminal-width= --theme= --wrap="
     ),
     "cksum": Sheet("-a= --algorithm= --untagged --tag --raw --base64 --length="),
-    "column": Sheet("-c= -n -s= -t -x --table --separator= --columns= --output-separator= -o="),
+    "column": Sheet("-c= -s= -t -x --table --separator= --columns= --output-separator= -o="),
     "cpio": Sheet("-t -v --list --verbose", refused=_REMOTE),
     "curl": Sheet(
         "-4 -6 -A= -G -H= -I -L -S -X= -f -i -k -m= -s -v --compressed --connect-timeout= --fail"
@@ -93,7 +101,7 @@ READING: dict[str, Sheet] = {
     "head": Sheet(_COUNTED),
     "hexdump": Sheet("-C -b -c -d -n= -o -s= -v -x"),
     "hg": Sheet(
-        "-b= -l= -m= -p -q -r= -u= -v --graph --limit= --patch --rev= --stat",
+        "-l# -p -q -r= -v --graph --limit= --patch --rev= --stat",
         first="annotate diff heads id log manifest root status summary tip",
         refused="://",
     ),
@@ -104,7 +112,7 @@ READING: dict[str, Sheet] = {
     "jq": Sheet(
         "-r -c -e -s -S -M -C -n -R -j -a --raw-output --compact-output --exit-status --slurp"
         " --sort-keys --monochrome-output --color-output --null-input --raw-input --join-output"
-        " --ascii-output --tab --indent= --arg= --argjson= --version",
+        " --ascii-output --tab --indent= --arg== --argjson== --version",
         text="first",
         refused=r"\b(import|include|modulemeta)\b",
     ),
@@ -120,7 +128,7 @@ READING: dict[str, Sheet] = {
     # A page of one's own may take in any file.
     "man": Sheet("-a -f -k -s= -w --all --apropos --sections= --whatis --where", refused="/"),
     "md5sum": Sheet(_SUMS),
-    "more": Sheet("-d -f -l -p -c -s -u -n=", refused=r"^\+"),
+    "more": Sheet("-d -f -l -c -s -u -n#", refused=r"^\+"),
     "nc": Sheet(_FLOW, needs="-z"),
     "nm": Sheet("-A -C -D -S -a -g -n -p -r -u", refused="^@"),
     "pgrep": Sheet("-a -c -d= -f -i -l -n -o -u= -x", text="all"),
@@ -128,7 +136,7 @@ READING: dict[str, Sheet] = {
     "ps": Sheet(
         "-A -a -d -e -f -F -H -L -l -o= -p= -u= -U= -w -x --forest --no-headers --sort=", text="all"
     ),
-    "rg": Sheet(_SEARCH.replace(" -z ", " ").replace("-A#", "-g= -t= -T= -A#"), text="first"),
+    "rg": Sheet(_RIPGREP, text="first"),
     "seq": Sheet("-f= -s= -w --format= --separator= --equal-width", text="all"),
     "shuf": Sheet("-e -i= -n= -r -z"),
     "sleep": Sheet(text="all"),

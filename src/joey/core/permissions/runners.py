@@ -6,7 +6,7 @@ from joey.core.permissions.shell import Words, word_set
 
 RUNNERS = word_set(
     ". aa-exec abduco agetty arch ash bash bashbug builtin busybox bwrap caffeinate capsh"
-    " catchsegv cgexec choom chpst chroot chrt command cpulimit csh daemonize dash dbus-launch"
+    " catchsegv cgexec choom chpst chroot chrt cmd command cpulimit csh daemonize dash dbus-launch"
     " dbus-run-session detach doas dtach dumb-init eatmydata elvish entr env envdir eval exec"
     " fakechroot fakeroot faketime fc firejail fish flock genie genv gnice gosu grc gtimeout"
     " gxargs hyperfine ionice ksh ksu ld-linux-aarch64.so.1 ld-linux-x86-64.so.2 ld-linux.so.2"

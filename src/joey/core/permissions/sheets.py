@@ -6,8 +6,8 @@ carried out. Options that follow links while walking through folders are left ou
 would leave the workspace.
 
 In a list of options `-k:` takes a value that may be a path, `-t=` takes a value that is mere text,
-and `-n#` takes a number, if one follows: other programs, or other versions, may not take any, and
-then the next word is a word like others.
+`-a==` takes two such values, and `-n#` takes a number, if one follows: other programs, or other
+versions, may not take any, and then the next word is a word like others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from msgspec import Struct
 from joey.core.permissions.shell import Words
 from joey.core.regex import regex
 
-_Takes = Literal[":", "=", "#"]
+_Takes = Literal[":", "=", "==", "#"]
 
 
 class Sheet(Struct, frozen=True):
@@ -67,6 +67,11 @@ class Argument(Struct, frozen=True):
     is_text: bool = False
     """It names no file, whatever it looks like."""
 
+    @property
+    def is_value(self) -> bool:
+        """It is text for the only reason that it follows an option."""
+        return self.kind is Kind.VALUE and self.is_text
+
 
 class _Options(Struct, frozen=True):
     flags: frozenset[str]
@@ -83,6 +88,9 @@ def _options(text: str) -> _Options:
     flags: set[str] = set()
     valued: dict[str, _Takes] = {}
     for word in text.split():
+        if word.endswith("=="):
+            valued[word[:-2]] = "=="
+            continue
         match word[-1]:
             case ":" | "=" | "#" as takes:
                 valued[word[:-1]] = takes
@@ -131,8 +139,8 @@ def _read(words: Words, sheet: Sheet) -> Iterator[Argument]:
             # Should the option take none after all, this would be the next one.
             hidden = not _is_operand(word) and not _is_known(word, known, sheet)
             kind = Kind.UNKNOWN if hidden and not _NUMBER.fullmatch(word) else Kind.VALUE
-            yield Argument(at, word, kind, takes == "=")
-            takes = None
+            yield Argument(at, word, kind, takes in ("=", "=="))
+            takes = "=" if takes == "==" else None
         elif word == "--":
             settled = True
             yield Argument(at, word, Kind.OPTION, is_text=True)

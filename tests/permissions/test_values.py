@@ -1,0 +1,71 @@
+"""What passes for the value of an option names no file, unless there is such a file outside.
+
+Programs differ: where one takes a value another takes none, or an option before it has taken the
+option itself. Then the next word is a file that is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from joey.app.permissions import Explainer, Flags
+from joey.core.permissions.building_programs import BUILDING
+from joey.core.permissions.changing_programs import CHANGING
+from joey.core.permissions.git import LOOKING, git_sheet
+from joey.core.permissions.reading_programs import READING
+from joey.core.permissions.sheets import Sheet
+from tests.permissions.arena import Arena
+
+OUTSIDE = ("../outside/secret", "link", "dirlink/secret", "{root}/outside/secret")
+
+
+def valued(sheet: Sheet) -> Iterator[str]:
+    return (word.rstrip("=") for word in sheet.options.split() if word.endswith("="))
+
+
+def lines() -> Iterator[str]:
+    sheets = {**READING, **CHANGING, **BUILDING}
+    for name, sheet in sheets.items():
+        if sheet.text != "all":
+            yield from (f"{name} x {option}" for option in valued(sheet))
+    for name in sorted(LOOKING):
+        yield from (f"git {name} x {option}" for option in valued(git_sheet(name)))
+
+
+@pytest.mark.requirement("permissions:commands:options", "permissions:paths:outside")
+@pytest.mark.parametrize("value", OUTSIDE)
+async def test_no_option_hides_a_file_outside_as_its_value(tmp_path: Path, value: str) -> None:
+    arena = Arena(tmp_path, ())
+    named = value.replace("{root}", str(arena.root))
+    unasked = []
+    for line in lines():
+        flags = Flags(allow=(line.split()[0],), no_sandbox=True)
+        explainer = Explainer(arena.work, flags, home=tmp_path / "joey-home", env={})
+        for given in (f"{line} {named}", f"{line} {line.split()[-1]} {named}"):
+            if (await explainer.command(given)).decision == "allow":
+                unasked.append(given)
+
+    assert unasked == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("grep -e /api/users README.md", "rg -g '*.py' -e /v1 src", "cut -d / -f 1 other"),
+        *("git log --grep /nowhere/at/all", "jq --arg name value '.[$name]' package.json"),
+        *("rg -r new old src", "rg -rn old src", "git commit -m 'Read /etc/hosts no more'"),
+        *("git config user.name Ada", "git config --get core.pager", "git commit -S -m x"),
+    ],
+)
+async def test_a_value_that_is_no_file_outside_is_text(tmp_path: Path, line: str) -> None:
+    arena = Arena(tmp_path, ())
+    rules = ("grep", "rg", "cut", "git", "jq", "git commit", "git config")
+    flags = Flags(allow=rules, no_sandbox=True)
+    explainer = Explainer(arena.work, flags, home=tmp_path / "joey-home", env={})
+
+    answer = await explainer.command(line)
+
+    assert answer.decision == "allow", answer.reason
