@@ -49,6 +49,12 @@ sqlite3 x '.shell gi""t push'
 /lib64/ld-linux-x86-64.so.2 /usr/bin/gi? push
 find . -exec sh -c '$(printf gi\\164) push' ';'
 find . -exec true ';' -exec /usr/bin/gi? push ';'
+gi`true`t push
+`printf gi`t push
+ls; g`printf i`t push
+cmd.exe /c gi^t push
+powershell -c "gi`t push"
+pwsh -EncodedCommand ZwBpAHQA
 """
 HONEST = r"""
 npm test 2>&1 | tail -20

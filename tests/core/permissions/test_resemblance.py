@@ -15,6 +15,13 @@ DENIED = [
     *(("pip install", line) for line in ("pip3 install x", "pip3.11 -q install x")),
     *(("git push", line) for line in ("git-push origin", "/usr/lib/git-core/git-push")),
     ("python", "python3 x.py"),
+    *(
+        ("npm install", line)
+        for line in ("npm add x", "npm i x", "npm isntall x", "sudo npm add x")
+    ),
+    *(("npm add", line) for line in ("npm install x", "npm in x")),
+    *(("npm run", line) for line in ("npm run-script x", "npm rum x")),
+    *(("git push --force", line) for line in ("git push origin +main", "git push -q o +a:b")),
 ]
 ASKED = [
     *(("rm -rf", line) for line in ("rm --recursive --force x", "rm -r --force x")),
@@ -26,6 +33,7 @@ ASKED = [
 ALLOWED = [
     *(("rm -rf", line) for line in ("rm x", "rm -f x", "rm -r x", "rmdir x")),
     *(("git push --force", line) for line in ("git push", "git push -u origin main")),
+    *(("npm install", line) for line in ("npm test", "npm ls add", "npm run install-all")),
     *(("pip install", line) for line in ("pip3 list", "pipx list")),
 ]
 

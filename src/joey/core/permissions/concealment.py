@@ -19,6 +19,8 @@ from joey.core.regex import regex
 _CODE = regex(r"[^\w\-./:,+@%=^~]")
 _SEDS = word_set("sed gsed")
 _AWKS = word_set("awk gawk mawk nawk original-awk goawk")
+_FOREIGN_SHELLS = word_set("cmd powershell pwsh")
+"""Their quoting is another than bash's, and they take code in disguise."""
 _SED_RUNS = regex(r"(?<![A-Za-z0-9])[gpiImM0-9]*e[gpiImM0-9]*(?:\s|$|[;}])")
 _AWK_RUNS = regex(r"system|[|@]")
 _WRITTEN = regex(r">\|?\s*([^\s;&|()<>]+)")
@@ -57,6 +59,8 @@ def code_doubt(words: Words) -> str | None:
         )
         scripts = [words[at] for at in script_words(words) if at < len(words)]
         hidden = any(runs.search(text) and not is_harmless(text) for text in scripts)
+    elif name in _FOREIGN_SHELLS:
+        hidden = len(words) > 1 and words[1] not in ("--version", "-version")
     else:
         at = started_at(name, words)
         is_language = at is not None and (name.rstrip(VERSION) or name) == bare_name(name)

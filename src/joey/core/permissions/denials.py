@@ -39,6 +39,8 @@ from joey.core.regex import regex
 _ASSIGNMENT = regex(r"[A-Za-z_]\w*(\[.*\])?\+?=")
 _SYNTAX = regex(r"[^\w\-./:,+@%=^]")
 _SPELLED_LATER = regex(r"[$*?\[{~]")
+_COMPUTED = regex("`[^`]*`")
+"""What it gives may be a part of a word; `$` stands for that."""
 _STARTERS: dict[str, frozenset[str]] = {
     "find": word_set("-exec -execdir -ok -okdir"),
     "fd": word_set("-x -X --exec --exec-batch"),
@@ -97,7 +99,11 @@ class Denials(Struct, frozen=True):
         """About a line that is not plain."""
         if not self.refusing:
             return None
-        commands = (*possible_commands(line), *possible_commands(without_redirections(line)))
+        commands = (
+            *possible_commands(line),
+            *possible_commands(without_redirections(line)),
+            *possible_commands(_COMPUTED.sub("$", line)),
+        )
         if not commands:
             return Ask("the line holds no command that could be judged")
         for words in dict.fromkeys(commands):

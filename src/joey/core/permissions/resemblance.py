@@ -13,6 +13,37 @@ from joey.core.permissions.runners import VERSION
 from joey.core.permissions.shell import Words
 
 
+def _other_names(text: str) -> dict[str, str]:
+    """From lines of a name and those that mean the same."""
+    rows = (line.split() for line in text.strip().splitlines())
+    return {other: name for name, *others in rows for other in others}
+
+
+_NPM = _other_names("""
+    install add i in ins inst insta instal isnt isnta isntal isntall
+    uninstall unlink remove rm r un
+    update up upgrade udpate
+    run run-script rum urn
+    test t tst
+    exec x
+    ci clean-install ic install-clean isntall-clean
+    install-test it
+    link ln
+    config c set
+    view info show v
+""")
+_OTHER_NAMES: dict[str, dict[str, str]] = {
+    "npm": _NPM,
+    "pnpm": _NPM,
+    "bun": _NPM,
+    "brew": _other_names("uninstall remove rm\nupgrade up"),
+    "dnf": _other_names("remove erase\nupgrade update"),
+    "git": _other_names("add stage"),
+    "yum": _other_names("remove erase\nupgrade update"),
+}
+"""By program, what its subcommands are called too."""
+
+
 class Meant(Enum):
     NO = 0
     PERHAPS = 1
@@ -26,9 +57,20 @@ def meant(words: Words, denied: Words) -> Meant:
     words = _taken_apart(words, denied)
     if not words or words[0] != denied[0]:
         return Meant.NO
+    others = _OTHER_NAMES.get(denied[0], {})
+    words = tuple(others.get(word, word) for word in words)
+    denied = tuple(others.get(word, word) for word in denied)
     named = tuple(word for word in denied[1:] if not word.startswith("-"))
     options = tuple(word for word in denied[1:] if word.startswith("-"))
+    if _is_forced(words, denied):
+        return _names(words, named)
     return min((_names(words, named), _given(words, options)), key=lambda each: each.value)
+
+
+def _is_forced(words: Words, denied: Words) -> bool:
+    """To git, `+main` is `main` with force."""
+    forbids = denied in (("git", "push", "--force"), ("git", "push", "-f"))
+    return forbids and any(word.startswith("+") for word in words)
 
 
 def _taken_apart(words: Words, denied: Words) -> Words:
