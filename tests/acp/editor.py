@@ -170,6 +170,7 @@ async def connected(
     editor: Editor | None = None,
     *,
     files: bool = False,
+    terminals: bool = False,
     arguments: Sequence[str] = (),
     complaint: str = "",
 ) -> AsyncIterator[Connected]:
@@ -188,7 +189,8 @@ async def connected(
     )
     try:
         can = ClientCapabilities(
-            fs=FileSystemCapabilities(read_text_file=files, write_text_file=files)
+            fs=FileSystemCapabilities(read_text_file=files, write_text_file=files),
+            terminal=terminals,
         )
         async with asyncio.timeout(LIMIT):
             await agent.initialize(protocol_version=1, client_capabilities=can)

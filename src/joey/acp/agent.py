@@ -53,6 +53,7 @@ from joey.acp.mcp_servers import Server, as_entries
 from joey.acp.refusals import in_words
 from joey.acp.session import INVALID_PARAMS, Session
 from joey.acp.stops import AUTH_REQUIRED
+from joey.acp.terminals import Terminals
 from joey.client.local import Engine, new_task_id
 from joey.display.sanitise import one_line
 from joey.errors import UserError
@@ -77,6 +78,7 @@ class Agent:
         self._house = house
         self._now = now
         self._editor: Editor | None = None
+        self._terminals: Terminals | None = None
         self._is_ready = False
         self._sessions: dict[str, Session] = {}
         self._opening: dict[str, asyncio.Lock] = {}
@@ -101,6 +103,7 @@ class Agent:
 
     def connect(self, connection: Connection) -> None:
         self._editor = Editor(connection)
+        self._terminals = Terminals(self._editor)
 
     async def handle(self, name: str, params: Any, is_notification: bool) -> Any:
         """What the library calls for each message.
@@ -133,6 +136,8 @@ class Agent:
         sessions = list(self._sessions.values())
         self._sessions.clear()
         await asyncio.gather(*(session.close() for session in sessions))
+        if self._terminals is not None:
+            await self._terminals.close()
         if self._answering:
             await asyncio.wait(self._answering, timeout=GOODBYE)
         for job in list(self._jobs):
@@ -220,10 +225,12 @@ class Agent:
         )
 
     async def _made(self, id: str, cwd: str, servers: list[Server] | None) -> Session:
-        assert self._editor is not None
+        assert self._editor and self._terminals
         folder = await asyncio.to_thread(self._house.check_folder, Path(_checked(cwd)))
         entries = as_entries(servers)
-        return Session(id, folder, entries, self._engine, self._house, self._editor)
+        return Session(
+            id, folder, entries, self._engine, self._house, self._editor, self._terminals
+        )
 
     def _keep(self, session: Session) -> None:
         self._sessions[session.id] = session

@@ -23,6 +23,7 @@ from acp.schema import (
 )
 
 from joey.acp.chunks import Update
+from joey.acp.command_views import CommandViews
 from joey.acp.editor import Editor
 from joey.acp.narration import Narrator
 from joey.acp.permissions import (
@@ -33,6 +34,7 @@ from joey.acp.permissions import (
     shown_call,
 )
 from joey.acp.stops import stop_of
+from joey.acp.terminals import Terminals
 from joey.client.family import family
 from joey.client.local import Engine, Subscription, Task, TaskOptions
 from joey.client.session import Session as Teller
@@ -87,6 +89,7 @@ class Conversation:
         id: str,
         engine: Engine,
         editor: Editor,
+        terminals: Terminals,
         on_mode: Callable[[str], Awaitable[None]],
     ) -> None:
         """`on_mode` is told of every mode that the task switches to."""
@@ -101,6 +104,7 @@ class Conversation:
         """Questions that the editor has been asked, by task and `ts`."""
         self._asked: tuple[Teller, AskOpened] | None = None
         """The question that the latest turn has ended with."""
+        self._views = CommandViews(terminals, lambda: self.id)
         self._on_mode = on_mode
         self._saying = asyncio.Lock()
         """A task is started once, and not let go of while it is."""
@@ -194,6 +198,7 @@ class Conversation:
             await self._engine.release(task)
         if self._listening is not None:
             await asyncio.wait([self._listening])
+        await self._views.close()
         self._end_turn("cancelled")
 
     async def tell_facts(self) -> None:
@@ -258,6 +263,7 @@ class Conversation:
         if narrator is None:
             narrator = Narrator(task.bench.workspace, of_subtask=teller.id)
             self._narrators[teller.id] = narrator
+        await self._views.follow(teller, narrator, event)
         await self._tell(narrator.tell(event))
         match event:
             case AskOpened():

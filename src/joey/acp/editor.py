@@ -11,9 +11,12 @@ from acp.exceptions import RequestError
 from acp.meta import CLIENT_METHODS
 from acp.schema import (
     ClientCapabilities,
+    CreateTerminalRequest,
+    CreateTerminalResponse,
     PermissionOption,
     ReadTextFileRequest,
     ReadTextFileResponse,
+    ReleaseTerminalRequest,
     RequestPermissionRequest,
     RequestPermissionResponse,
     SessionNotification,
@@ -25,7 +28,7 @@ from pydantic import BaseModel, ValidationError
 from joey.acp.chunks import Update
 
 PATIENCE = 10.0
-"""Seconds that the editor has to read or write a file."""
+"""Seconds that the editor has to read or write a file, or to open a terminal."""
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -78,6 +81,28 @@ class Editor:
         async with asyncio.timeout(PATIENCE):
             wanted = WriteTextFileRequest(session_id=session_id, path=path, content=text)
             method = CLIENT_METHODS["fs_write_text_file"]
+            await self._connection.send_request(method, as_json(wanted))
+
+    async def open_terminal(
+        self, session_id: str, command: str, arguments: list[str], cwd: str
+    ) -> str:
+        """Start a program where the person sees it; the name of its terminal.
+
+        Raises:
+            RequestError, ConnectionError, TimeoutError
+        """
+        async with asyncio.timeout(PATIENCE):
+            wanted = CreateTerminalRequest(
+                session_id=session_id, command=command, args=arguments, cwd=cwd
+            )
+            opened = await self._request("terminal_create", wanted, CreateTerminalResponse)
+            return opened.terminal_id
+
+    async def release_terminal(self, session_id: str, terminal_id: str) -> None:
+        """Raises RequestError, ConnectionError, TimeoutError."""
+        async with asyncio.timeout(PATIENCE):
+            wanted = ReleaseTerminalRequest(session_id=session_id, terminal_id=terminal_id)
+            method = CLIENT_METHODS["terminal_release"]
             await self._connection.send_request(method, as_json(wanted))
 
     async def _request(self, name: str, params: BaseModel, answer: type[T]) -> T:

@@ -34,6 +34,7 @@ from joey.acp.tool_calls import (
     image_contents,
     kind_of,
     outcome_contents,
+    terminal_content,
     text_content,
 )
 from joey.core.asks import APPROVALS, AskKind
@@ -79,8 +80,11 @@ class _Call:
         self.id = id
         self.tool = tool
         self.look: Look = first_look(tool)
+        self.command = ""
         self.is_rejected = False
         self.output = ""
+        self.terminal: str | None = None
+        """The editor's, in which the output is shown."""
 
 
 class Narrator:
@@ -143,6 +147,16 @@ class Narrator:
         """The call that a question is about: its name in the session, and how it looks."""
         call_id = ask.call_id or f"ask_{ask.ts}"
         return self._name(call_id), self._look(ask, call_id)
+
+    @property
+    def running_command(self) -> str | None:
+        """What the command is that is at work."""
+        return next((call.command for call in self._running()), None)
+
+    def show_running_in(self, terminal: str | None) -> None:
+        """Where the output of the command at work is to be seen: here, without a terminal."""
+        for call in self._running():
+            call.terminal = terminal
 
     # The task --------------------------------------------------------------------------------
 
@@ -306,6 +320,7 @@ class Narrator:
             )
         call = self._calls[call_id]
         call.tool, call.look = tool, self._look(event, call_id)
+        call.command = event.text if tool == COMMAND_TOOL else ""
         yield self._progress(
             call,
             status=status,
@@ -321,7 +336,13 @@ class Narrator:
 
     def _output(self, output: str) -> Iterator[Update]:
         for call in self._running():
+            is_new = not call.output
             call.output = (call.output + output)[-OUTPUT_SHOWN:]
+            if call.terminal is not None:
+                if is_new:
+                    terminal = terminal_content(call.terminal)
+                    yield self._progress(call, content=[*call.look.content, terminal])
+                continue
             shown = text_content(fenced(call.output))
             yield self._progress(call, content=[*call.look.content, shown])
 
@@ -343,7 +364,7 @@ class Narrator:
             yield self._progress(call, status=status)
             return
         raw = None if event.exit_code is None else {"exitCode": event.exit_code}
-        shown = outcome_contents(event, call.output)
+        shown = outcome_contents(event, call.output, call.terminal)
         content = [*call.look.content, *shown, *image_contents(event.images)]
         yield self._progress(call, status=status, content=content, raw_output=raw)
 

@@ -28,6 +28,7 @@ from joey.acp.editor import Editor
 from joey.acp.house import Choice, House
 from joey.acp.permissions import EditorPolicy
 from joey.acp.prompts import Block, read_prompt
+from joey.acp.terminals import Terminals
 from joey.client.local import Engine, Task, TaskOptions
 from joey.core.events import ModeSwitched
 from joey.core.modes import Mode, usual_mode
@@ -45,6 +46,7 @@ class Session:
         engine: Engine,
         house: House,
         editor: Editor,
+        terminals: Terminals,
     ) -> None:
         self.id = id
         self.folder = folder
@@ -52,7 +54,7 @@ class Session:
         self._engine = engine
         self._house = house
         self._editor = editor
-        self._talk = Conversation(id, engine, editor, self._tell_choices)
+        self._talk = Conversation(id, engine, editor, terminals, self._tell_choices)
         self._modes: Sequence[Mode] = ()
         self._models: Sequence[str] = ()
         self._commands: Sequence[Choice] = ()
@@ -144,6 +146,7 @@ class Session:
         earlier = task.bench.route
         make = partial(self._house.other_options, self.folder, self._model, earlier)
         options = self._options(await asyncio.to_thread(make))
+        options = structs.replace(options, granted=task.granted)
         await self._talk.let_go()
         await self._open(options)
 

@@ -11,6 +11,7 @@ from acp.schema import (
     ContentToolCallContent,
     FileEditToolCallContent,
     ImageContentBlock,
+    TerminalToolCallContent,
     TextContentBlock,
     ToolCallLocation,
     ToolKind,
@@ -141,6 +142,10 @@ def text_content(text: str) -> ContentToolCallContent:
     return ContentToolCallContent(type="content", content=block)
 
 
+def terminal_content(terminal_id: str) -> TerminalToolCallContent:
+    return TerminalToolCallContent(type="terminal", terminal_id=terminal_id)
+
+
 def image_contents(images: Iterable[str]) -> Iterable[ContentToolCallContent]:
     """Data URIs."""
     for uri in images:
@@ -150,13 +155,18 @@ def image_contents(images: Iterable[str]) -> Iterable[ContentToolCallContent]:
         yield ContentToolCallContent(type="content", content=block)
 
 
-def outcome_contents(event: ToolFinished, output: str) -> Iterable[ContentToolCallContent]:
-    """What a person reads of a call that has ended; `output` is what a command has printed."""
+def outcome_contents(
+    event: ToolFinished, output: str, terminal: str | None
+) -> Iterable[ContentToolCallContent | TerminalToolCallContent]:
+    """What a person reads of a call that has ended; `output` is what a command has printed,
+    `terminal` the editor's that has shown it."""
     end = command_end(event) if event.tool == COMMAND_TOOL else ""
     has_run = bool(output or end) or event.exit_code is not None
     told = mishap(event.content) if event.is_error else event.content
     shown = output if has_run else told
-    if shown.strip():
+    if terminal is not None:
+        yield terminal_content(terminal)
+    elif shown.strip():
         yield text_content(fenced(shown))
     if end:
         yield text_content(end)

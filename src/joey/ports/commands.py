@@ -80,6 +80,10 @@ class Terminal(Protocol):
         """Leave the commands that are waited for in the background; False when there are none."""
         ...
 
+    async def kill_running(self) -> None:
+        """Kill the commands that are waited for: whoever waits hears how they have ended."""
+        ...
+
     async def confinement(self) -> SandboxReport | None:
         """How far commands are confined here; None when the person has switched that off."""
         ...

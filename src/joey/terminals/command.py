@@ -166,6 +166,11 @@ class LocalCommand(asyncio.SubprocessProtocol):
     # What the terminal asks
 
     @property
+    def is_awaited(self) -> bool:
+        """It runs, and somebody waits for its end."""
+        return self._end is None and bool(self._waits)
+
+    @property
     def is_listed(self) -> bool:
         """It was left in the background, and there is or may be something to tell about it."""
         return self.in_background and not self._reported

@@ -52,6 +52,10 @@ class LocalTerminal:
         left = [command for command in self._commands if command.leave()]
         return bool(left)
 
+    async def kill_running(self) -> None:
+        awaited = [command for command in self._commands if command.is_awaited]
+        await asyncio.gather(*(command.kill() for command in awaited))
+
     def expect(self) -> None:
         if self._sandbox is not None:
             self._sandbox.expect()

@@ -1,0 +1,87 @@
+"""Which commands of a session are shown in which terminals of the editor."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from acp.exceptions import RequestError
+
+from joey.acp.narration import Narrator
+from joey.acp.terminals import Terminals, View
+from joey.acp.tool_calls import COMMAND_TOOL
+from joey.client.local import Task
+from joey.client.session import Session as Teller
+from joey.core.events import (
+    CommandGrew,
+    Event,
+    TaskAborted,
+    TaskFailed,
+    TaskFinished,
+    ToolFinished,
+)
+
+log = logging.getLogger(__name__)
+
+
+class CommandViews:
+    def __init__(self, terminals: Terminals, session_id: Callable[[], str]) -> None:
+        self._terminals = terminals
+        self._session_id = session_id
+        self._is_wanted = True
+        """The editor has not refused one yet."""
+        self._views: dict[str, View] = {}
+        """By task: commands of one task run one after the other."""
+        self._releases: set[asyncio.Task[None]] = set()
+
+    async def follow(self, teller: Teller, narrator: Narrator, event: Event) -> None:
+        """Show what a command prints, before the narrator tells of it."""
+        if not self._terminals.are_offered:
+            return
+        match event:
+            case CommandGrew(output=output):
+                view = self._views.get(teller.id) or await self._open(teller, narrator)
+                if view is not None:
+                    view.print(output)
+            case ToolFinished(tool=tool, exit_code=code) if tool == COMMAND_TOOL:
+                view = self._end(teller.id, code)
+                if view is not None and not await view.has_come():
+                    narrator.show_running_in(None)
+            case TaskAborted() | TaskFailed() | TaskFinished():
+                self._end(teller.id, None)
+
+    async def close(self) -> None:
+        """What still runs is not shown any more."""
+        for task_id in list(self._views):
+            self._end(task_id, None)
+        await asyncio.gather(*self._releases)
+
+    async def _open(self, teller: Teller, narrator: Narrator) -> View | None:
+        command = narrator.running_command
+        if not self._is_wanted or command is None or not isinstance(teller, Task):
+            return None
+        try:
+            view = await self._terminals.show(
+                self._session_id(),
+                command,
+                teller.bench.workspace,
+                teller.bench.terminal.kill_running,
+            )
+        except (RequestError, TimeoutError, OSError) as error:
+            log.warning("the editor shows no terminal, so output comes as text: %s", error)
+            self._is_wanted = False
+            return None
+        narrator.show_running_in(view.terminal_id)
+        self._views[teller.id] = view
+        return view
+
+    def _end(self, task_id: str, code: int | None) -> View | None:
+        view = self._views.pop(task_id, None)
+        if view is None:
+            return None
+        view.end(code)
+        release = asyncio.create_task(self._terminals.release(self._session_id(), view))
+        self._releases.add(release)
+        release.add_done_callback(self._releases.discard)
+        return view

@@ -1,0 +1,190 @@
+"""Terminals of the editor, which show what commands print.
+
+A command runs where all commands do: in joey's sandbox, with what was decided about it. What the
+editor starts in its terminal is a [viewer](viewer.py), which prints what comes through a socket,
+and ends as the command has ended. Whoever ends the viewer ends the command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shlex
+import shutil
+import sys
+import tempfile
+from asyncio import StreamReader, StreamWriter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+from acp.exceptions import RequestError
+
+from joey.acp.editor import Editor
+from joey.acp.viewer import END
+from joey.display.sanitise import one_line, sanitise
+
+PATIENCE = 5.0
+"""Seconds that a viewer has to come, and to go."""
+MOST_UNREAD = 1024 * 1024
+"""Bytes that wait for a viewer that is slow; what comes beyond is left out."""
+LONGEST_CODE = 255
+LEFT_RUNNING = 0
+
+log = logging.getLogger(__name__)
+
+
+class View:
+    """One command, as one terminal shows it."""
+
+    def __init__(self, on_closed: Callable[[], Awaitable[None]]) -> None:
+        """`on_closed` is called when the viewer goes before the command does."""
+        self.terminal_id = ""
+        self._on_closed = on_closed
+        self._unread = bytearray()
+        """What was printed before the viewer came."""
+        self._left_out = 0
+        self._writer: StreamWriter | None = None
+        self._is_over = False
+        self._came = asyncio.Event()
+        self._gone = asyncio.Event()
+
+    def print(self, text: str) -> None:
+        # A bare return is how progress is shown, and in a terminal it does no harm.
+        data = "\r".join(map(sanitise, text.split("\r"))).encode("utf-8", "replace")
+        if self._waiting + len(data) > MOST_UNREAD:
+            self._left_out += len(data)
+            return
+        if self._left_out:
+            data = f"\n[...{self._left_out} bytes omitted...]\n".encode() + data
+            self._left_out = 0
+        self._write(data)
+
+    def end(self, code: int | None) -> None:
+        """The command is over, or goes on unseen."""
+        self._write(END + bytes([min(max(code or LEFT_RUNNING, 0), LONGEST_CODE)]))
+        self._is_over = True
+
+    async def has_come(self) -> bool:
+        """Whether anything is shown."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await self._came.wait()
+        return self._came.is_set()
+
+    async def attend(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """Until the viewer is gone."""
+        if self._came.is_set():
+            return  # there is one already
+        self._writer = writer
+        writer.write(bytes(self._unread))
+        self._unread.clear()
+        self._came.set()
+        try:
+            while await reader.read(1024):
+                pass  # it has nothing more to say
+        except ConnectionError:
+            log.debug("a viewer was killed")
+        self._gone.set()
+        if not self._is_over:
+            await self._on_closed()
+
+    async def until_gone(self) -> None:
+        if self._came.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE):
+                    await self._gone.wait()
+
+    @property
+    def _waiting(self) -> int:
+        if self._writer is None:
+            return len(self._unread)
+        return self._writer.transport.get_write_buffer_size()
+
+    def _write(self, data: bytes) -> None:
+        if self._is_over or self._gone.is_set():
+            return
+        if self._writer is None:
+            self._unread += data
+        else:
+            self._writer.write(data)
+
+
+class Terminals:
+    """Those of one editor."""
+
+    def __init__(self, editor: Editor) -> None:
+        self._editor = editor
+        self._folder: Path | None = None
+        self._server: asyncio.Server | None = None
+        self._views: dict[str, View] = {}
+        self._count = 0
+        self._beginning = asyncio.Lock()
+
+    @property
+    def are_offered(self) -> bool:
+        return bool(self._editor.can.terminal)
+
+    async def show(
+        self, session_id: str, command: str, cwd: Path, on_closed: Callable[[], Awaitable[None]]
+    ) -> View:
+        """A terminal for a command that runs by now.
+
+        Raises:
+            RequestError, TimeoutError, ConnectionError, OSError
+        """
+        async with self._beginning:
+            folder = self._folder or await self._begin()
+        self._count += 1
+        number = str(self._count)
+        view = self._views[number] = View(on_closed)
+        try:
+            view.terminal_id = await self._editor.open_terminal(
+                session_id, str(folder / "show"), [number, one_line(command, 200)], str(cwd)
+            )
+        except BaseException:
+            del self._views[number]
+            raise
+        return view
+
+    async def release(self, session_id: str, view: View) -> None:
+        """Once the viewer is gone; what it has printed stays where it is shown."""
+        await view.until_gone()
+        try:
+            await self._editor.release_terminal(session_id, view.terminal_id)
+        except (RequestError, TimeoutError, ConnectionError) as error:
+            log.debug("terminal %s was not released: %s", view.terminal_id, error)
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        if self._folder is not None:
+            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+    async def _begin(self) -> Path:
+        folder = await asyncio.to_thread(_prepare)
+        self._server = await asyncio.start_unix_server(self._come, folder / "socket")
+        self._folder = folder
+        return folder
+
+    async def _come(self, reader: StreamReader, writer: StreamWriter) -> None:
+        try:
+            asked = (await reader.readline()).decode("ascii", "replace").strip()
+            view = self._views.pop(asked, None)
+            if view is not None:
+                await view.attend(reader, writer)
+        except (ConnectionError, ValueError) as error:
+            log.debug("a viewer came and went: %s", error)
+        finally:
+            writer.close()
+
+
+def _prepare() -> Path:
+    """A folder of our own, with what the editor is to start: its name is what people see."""
+    folder = Path(tempfile.mkdtemp(prefix="joey-"))
+    viewer = Path(__file__).with_name("viewer.py")
+    words = (sys.executable, "-I", "-S", str(viewer), str(folder / "socket"))
+    script = folder / "show"
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$1"\n', encoding="utf-8")
+    script.chmod(0o700)
+    return folder

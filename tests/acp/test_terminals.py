@@ -1,0 +1,261 @@
+"""Commands in the editor's own terminals, which show them without running them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import threading
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acp.exceptions import RequestError
+from acp.schema import CreateTerminalResponse, ReleaseTerminalResponse
+
+from joey.acp.viewer import JOEY_IS_GONE, view
+from joey.testing.script import Turn, call
+from joey.testing.server import ModelServer
+from tests.acp.editor import Connected, Editor, connected
+from tests.acp.rules import Rules
+from tests.front.binary import LIMIT, Joey
+
+SLOW = "echo begun; sleep 600; echo never"
+
+
+class TerminalEditor(Editor):
+    """Starts what it is asked to, as editors do, and keeps what is printed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started: list[Process] = []
+        self.lines: list[list[str]] = []
+        self.printed: dict[str, bytes] = {}
+        self.released: list[str] = []
+
+    async def create_terminal(
+        self, command: str, args: list[str], cwd: str, **_: Any
+    ) -> CreateTerminalResponse:
+        process = await asyncio.create_subprocess_exec(
+            command, *args, cwd=cwd, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT
+        )
+        self.started.append(process)
+        self.lines.append([command, *args])
+        id = f"terminal-{len(self.started)}"
+        self.printed[id] = b""
+        asyncio.get_running_loop().create_task(self._collect(id, process))
+        return CreateTerminalResponse(terminal_id=id)
+
+    async def release_terminal(self, terminal_id: str, **_: Any) -> ReleaseTerminalResponse:
+        self.released.append(terminal_id)
+        await self._tell()
+        return ReleaseTerminalResponse()
+
+    async def _collect(self, id: str, process: Process) -> None:
+        assert process.stdout is not None
+        while piece := await process.stdout.read(1024):
+            self.printed[id] += piece
+            await self._tell()
+        await process.wait()
+        await self._tell()
+
+
+def running(command: str) -> Turn:
+    return Turn(call("execute_command", {"command": command}))
+
+
+def done() -> Turn:
+    return Turn(call("attempt_completion", {"result": "Done."}))
+
+
+@asynccontextmanager
+async def editing(
+    joey: Joey, rules: Rules | None, editor: Editor, *turns: Turn
+) -> AsyncIterator[tuple[Connected, str]]:
+    async with (
+        ModelServer([*turns]) as server,
+        connected(joey, server.url, rules, editor, terminals=True) as here,
+    ):
+        yield here, await here.new(joey.workspace)
+
+
+def contents(editor: Editor, session: str) -> list[list[str]]:
+    """The kinds of content that each call ends up with."""
+    calls = editor.calls(session).values()
+    return [[part["type"] for part in one.get("content", ())] for one in calls]
+
+
+@pytest.mark.requirement("acp:terminals")
+async def test_a_command_is_seen_in_a_terminal_of_the_editor(
+    joey: Joey, rules: Rules | None
+) -> None:
+    editor = TerminalEditor()
+    script = "printf 'one\\ntwo\\n'; printf '\\033]52;c;c3RvbGVu\\007'; exit 3"
+    async with editing(joey, rules, editor, running(script), done()) as (here, session):
+        assert await here.prompt(session, "go") == "end_turn"
+        await editor.until(lambda: editor.released == ["terminal-1"])
+    (viewer,) = editor.started
+    assert (editor.printed["terminal-1"], viewer.returncode) == (b"one\ntwo\n", 3)
+    assert editor.lines[0][-1] == script  # what people see it is called
+    (told,) = editor.calls(session).values()
+    assert [part["type"] for part in told["content"]] == ["content", "terminal", "content"]
+    assert told["content"][1]["terminalId"] == "terminal-1"
+    assert told["content"][2]["content"]["text"] == "exit 3"
+    assert not list(Path(editor.lines[0][0]).parent.glob("*"))
+
+
+async def test_it_is_seen_while_it_runs_and_who_closes_the_terminal_ends_it(
+    joey: Joey, rules: Rules | None
+) -> None:
+    editor = TerminalEditor()
+    async with editing(joey, rules, editor, running(SLOW), done()) as (here, session):
+        turn = asyncio.ensure_future(here.prompt(session, "go"))
+        await editor.until(lambda: editor.printed.get("terminal-1") == b"begun\n")
+        editor.started[0].kill()
+        assert await turn == "end_turn"
+        await editor.until(lambda: editor.released == ["terminal-1"])
+    (told,) = editor.calls(session).values()
+    assert told["content"][-1]["content"]["text"] == "ended by SIGTERM"
+
+
+async def test_cancelling_the_turn_ends_what_the_terminal_shows(
+    joey: Joey, rules: Rules | None
+) -> None:
+    editor = TerminalEditor()
+    async with editing(joey, rules, editor, running(SLOW), done()) as (here, session):
+        turn = asyncio.ensure_future(here.prompt(session, "go"))
+        await editor.until(lambda: editor.printed.get("terminal-1") == b"begun\n")
+        await here.agent.cancel(session_id=session)
+        assert await turn == "cancelled"
+        await editor.until(lambda: editor.released == ["terminal-1"])
+        await editor.until(lambda: editor.started[0].returncode is not None)
+
+
+async def test_every_command_has_a_terminal_of_its_own(joey: Joey, rules: Rules | None) -> None:
+    editor = TerminalEditor()
+    turns = (running("echo first"), running("true"), running("echo second"), done())
+    async with editing(joey, rules, editor, *turns) as (here, session):
+        assert await here.prompt(session, "go") == "end_turn"
+        await editor.until(lambda: editor.released == ["terminal-1", "terminal-2"])
+    assert editor.printed == {"terminal-1": b"first\n", "terminal-2": b"second\n"}
+    seen = ["content", "terminal"]
+    assert contents(editor, session) == [seen, ["content"], seen]
+
+
+@pytest.mark.requirement("acp:terminals")
+async def test_the_command_is_confined_whoever_shows_it(joey: Joey, rules: Rules | None) -> None:
+    editor = TerminalEditor()
+    outside = joey.workspace.parent / "outside.txt"
+    command = f"echo x > {outside}; echo tried"
+    async with editing(joey, rules, editor, running(command), done()) as (here, session):
+        assert await here.prompt(session, "go") == "end_turn"
+        (asked,) = editor.asked
+        confined = "runs confined" in str(asked["call"]["content"])
+    assert outside.exists() is not confined
+
+
+class Refusing(TerminalEditor):
+    async def create_terminal(
+        self, command: str, args: list[str], cwd: str, **_: Any
+    ) -> CreateTerminalResponse:
+        self.lines.append([command])
+        raise RequestError.internal_error({"details": "no room"})
+
+
+class Elsewhere(TerminalEditor):
+    """Its terminals are on another machine, where there is no such program."""
+
+    async def create_terminal(
+        self, command: str, args: list[str], cwd: str, **_: Any
+    ) -> CreateTerminalResponse:
+        return CreateTerminalResponse(terminal_id="far")
+
+
+async def test_without_a_terminal_the_output_comes_as_text(joey: Joey, rules: Rules | None) -> None:
+    editor = Refusing()
+    turns = (running("echo first"), running("echo second"), done())
+    async with (
+        ModelServer([*turns]) as server,
+        connected(
+            joey,
+            server.url,
+            rules,
+            editor,
+            terminals=True,
+            complaint="joey: the editor shows no terminal, so output comes as text:"
+            " Internal error\n",
+        ) as here,
+    ):
+        session = await here.new(joey.workspace)
+        assert await here.prompt(session, "go") == "end_turn"
+    assert len(editor.lines) == 1  # it is not asked again
+    texts = [one["content"][1]["content"]["text"] for one in editor.calls(session).values()]
+    assert texts == ["```\nfirst\n```", "```\nsecond\n```"]
+
+
+async def test_a_terminal_that_shows_nothing_is_not_relied_on(
+    joey: Joey, rules: Rules | None
+) -> None:
+    editor = Elsewhere()
+    async with editing(joey, rules, editor, running("echo seen"), done()) as (here, session):
+        assert await here.prompt(session, "go") == "end_turn"
+        await editor.until(lambda: editor.released == ["far"])
+    (told,) = editor.calls(session).values()
+    assert told["content"][1]["content"]["text"] == "```\nseen\n```"
+
+
+async def test_a_viewer_ends_when_joey_does(joey: Joey, rules: Rules | None) -> None:
+    editor = TerminalEditor()
+    async with ModelServer([running(SLOW), done()]) as server:
+        with pytest.raises((AssertionError, RequestError, ConnectionError)):
+            async with connected(joey, server.url, rules, editor, terminals=True) as here:
+                session = await here.new(joey.workspace)
+                turn = asyncio.ensure_future(here.prompt(session, "go"))
+                await editor.until(lambda: editor.printed.get("terminal-1") == b"begun\n")
+                here.process.kill()
+                await turn
+    async with asyncio.timeout(LIMIT):
+        await editor.started[0].wait()
+    assert editor.started[0].returncode == JOEY_IS_GONE
+
+
+@pytest.mark.parametrize("cut", range(1, 5))
+def test_the_end_is_understood_wherever_it_is_cut(
+    cut: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "s"
+    data = b"a\xc3\xa4\xff\x07"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                assert connection.makefile("rb").readline() == b"12\n"
+                connection.sendall(data[:cut])
+                connection.sendall(data[cut:])
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert view(str(path), "12") == 7
+        thread.join(LIMIT)
+    assert capfd.readouterr().out == "aä"
+
+
+def test_a_viewer_without_joey_says_so(tmp_path: Path) -> None:
+    viewer = Path(sys.modules[view.__module__].__file__ or "")
+    told = subprocess.run(
+        [sys.executable, "-I", "-S", viewer, tmp_path / "none", "1"],
+        env={"PATH": os.defpath},
+        capture_output=True,
+        check=False,
+        timeout=LIMIT,
+    )
+    assert told.returncode == 1
+    assert told.stderr.decode().startswith("joey shows nothing here any more: ")
