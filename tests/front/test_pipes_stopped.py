@@ -26,22 +26,23 @@ MOMENTS = int(os.environ.get("JOEY_STOPS", "3"))
 LONGEST = 1.5
 """Seconds that the whole run takes, about."""
 LOUD = "for i in 1 2 3 4 5 6; do echo $i; sleep 0.05; done; (sleep 300 &); sleep 300"
+ENDLESS = "(sleep 300 &); while sleep 0.05; do echo on; done"
 DONE = Turn(call("attempt_completion", {"result": "Done."}))
 several = pytest.mark.parametrize("seed", range(MOMENTS))
 
 
-def script() -> list[Turn]:
+def script(last: str) -> list[Turn]:
     slow = [step for _ in range(5) for step in (say("word "), pause(0.02))]
     return [
         Turn(*slow, call("write_to_file", {"path": "a.txt", "content": "hello\n" * 20}, chunk=7)),
         Turn(say("I look."), call("read_file", {"path": "a.txt"})),
-        Turn(say("I run."), call("execute_command", {"command": LOUD})),
+        Turn(say("I run."), call("execute_command", {"command": last})),
     ]
 
 
 @asynccontextmanager
-async def model() -> AsyncIterator[ModelServer]:
-    async with ModelServer(by_conversation(script())) as server:
+async def model(last: str = LOUD) -> AsyncIterator[ModelServer]:
+    async with ModelServer(by_conversation(script(last))) as server:
         yield server
 
 
@@ -107,13 +108,13 @@ async def test_a_terminal_that_is_closed(tmp_path: Path, seed: int, flags: tuple
 async def test_a_reader_that_goes_away(tmp_path: Path, seed: int) -> None:
     joey = place(tmp_path, seed)
     flags = ("-p", "-y", "--no-sandbox", "--output-format", "stream-json")
-    async with model() as server, asyncio.timeout(LIMIT):
+    # Whoever has nothing more to say does not notice that nobody reads it.
+    async with model(ENDLESS) as server, asyncio.timeout(LIMIT):
         reading, writing = os.pipe()
         process = await joey.start(*flags, *reach(server.url), "do it", stdout=writing)
         os.close(writing)
         await server.wait_for_requests(1)
-        # Once the last command has said all that it says, nobody would notice.
-        await asyncio.sleep(moment(seed) / 3)
+        await asyncio.sleep(moment(seed))
         os.close(reading)
         _, err = await process.communicate()
     assert process.returncode == 141
