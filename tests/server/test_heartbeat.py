@@ -14,7 +14,7 @@ from joey.server.limits import Limits
 from joey.server.serve import ServeOptions
 from tests.server.house import PATIENCE, TOKEN, House, house
 
-SHORT = ServeOptions(port=0, limits=Limits(heartbeat_seconds=0.5))
+SHORT = ServeOptions(port=0, limits=Limits(heartbeat_seconds=1))
 
 
 async def silence(here: House) -> ClientProtocol:
