@@ -109,7 +109,7 @@ async def test_time_ends_subtasks_and_parent_alike(workshop: Workshop) -> None:
         "part 1": [Turn(pause(600))],
         "part 2": [Turn(pause(600))],
     }
-    task, _ = await play(workshop, parts, limits=Limits(max_seconds=0.5))
+    task, _ = await play(workshop, parts, limits=Limits(max_seconds=2))
     children = await children_of(task)
     ending = await settled(task)
     assert isinstance(ending, Failed)

@@ -98,8 +98,8 @@ async def test_a_call_that_is_never_answered_ends_in_time_and_tells_the_server(
     house: House, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    lease = await house.open(tiny=tiny("--log", str(log), timeout=1))
-    with pytest.raises(ToolError, match="no answer within 1 s"):
+    lease = await house.open(tiny=tiny("--log", str(log), timeout=2))
+    with pytest.raises(ToolError, match="no answer within 2 s"):
         await lease.call("tiny", "never", {})
     await until(lambda: "cancelled" in log.read_text())
     assert (await lease.call("tiny", "echo", {"text": "fine"})).text == "fine"

@@ -194,7 +194,7 @@ async def test_after_the_models_time_the_command_goes_on_in_the_background(
     ctx = make_context(tmp_path, terminal)
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    outcome = await run(ctx, command=f"echo serving; read < {gate}; echo bye", timeout=1)
+    outcome = await run(ctx, command=f"echo serving; read < {gate}; echo bye", timeout=2)
     assert outcome.text.startswith(
         f"Command is still running in terminal from '{ctx.files.root}'.\nOutput so far:\nserving\n"
     )
@@ -204,7 +204,7 @@ async def test_after_the_models_time_the_command_goes_on_in_the_background(
     (running,) = terminal.running
     assert running.take_new() == ""
     await asyncio.to_thread(gate.write_text, "go\n")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         end = await running.wait()
     assert end is not None
     assert end.exit_code == 0
@@ -239,13 +239,13 @@ async def test_the_users_limit_kills_and_is_an_error(
     ctx = make_context(
         tmp_path,
         terminal,
-        settings=Settings(command_execution_timeout=1),
+        settings=Settings(command_execution_timeout=2),
         on_output=listener,
     )
     outcome = await run(ctx, command="echo pids: $$; exec sleep 100")
     (pid,) = await listener.pids()
     assert outcome.is_error
-    assert "longer than the 1 s that the user allows" in outcome.text
+    assert "longer than the 2 s that the user allows" in outcome.text
     assert f"Output:\npids: {pid}\n" in outcome.text
     assert [kind for kind, _ in outcome.said] == ["command_output", "error"]
     assert not is_alive(pid)
@@ -302,7 +302,7 @@ async def test_cancelling_the_call_leaves_no_process(
     call = asyncio.create_task(run(ctx, command=command))
     pids = await listener.pids()
     call.cancel()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         with pytest.raises(asyncio.CancelledError):
             await call
     assert not any(map(is_alive, pids))
