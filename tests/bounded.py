@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-SECONDS = 20
+SECONDS = 60
 
 
 def run_bounded(code: str, *arguments: str, given: str = "") -> None:

@@ -92,7 +92,7 @@ async def _pump(
 @asynccontextmanager
 async def a_server(root: Path, *turns: Turn) -> AsyncIterator[Server]:
     async with (
-        asyncio.timeout(3 * PATIENCE),
+        asyncio.timeout(PATIENCE),
         a_place(root, turns) as (place, _),
         place.serving() as server,
     ):

@@ -57,7 +57,7 @@ STEPS = int(os.environ.get("JOEY_LONG_STEPS", "2000"))
 STEPS_AT_ONCE = 50
 SEED = int(os.environ.get("JOEY_LONG_SEED", "1"))
 """The same walk each time; `make soak` takes others."""
-PATIENCE = 20
+PATIENCE = 60
 WIDE, NARROW = 200_000, 9_000
 ASKING = Settings(
     always_allow_write=False, always_allow_mode_switch=True, always_allow_subtasks=True

@@ -106,7 +106,7 @@ async def test_events_of_a_task_at_rest_end_when_the_reader_has_had_them_all(
 ) -> None:
     task = await workshop.start(Turn(done()), policy=Unattended())
     await settled(task)
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(60):
         assert [event async for event in task.events(since=task.bus.seq)] == []
 
 

@@ -26,7 +26,7 @@ from joey.workspace.environment import LocalEnvironment
 from joey.workspace.files import LocalFiles
 from joey.workspace.search import LocalSearch
 
-PATIENCE = 10
+PATIENCE = 60
 E = TypeVar("E")
 
 ALLOW_ALL = Settings(

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-LIMIT = 30.0
+LIMIT = 60.0
 """Seconds after which a test gives up waiting."""
 
 

@@ -202,7 +202,7 @@ async def test_silence_in_the_middle_is_an_error() -> None:
 @pytest.mark.requirement("providers:http:cancel")
 async def test_closing_the_stream_closes_the_connection_at_the_server() -> None:
     turn = Turn(say("Half a"), pause(asyncio.Event()))
-    async with asyncio.timeout(10), talking("anthropic", turn) as (provider, server):
+    async with asyncio.timeout(60), talking("anthropic", turn) as (provider, server):
         stream = provider.stream(ASK)
         async for chunk in stream:
             if chunk == TextChunk("Half a"):
@@ -215,7 +215,7 @@ async def test_closing_the_stream_closes_the_connection_at_the_server() -> None:
 @pytest.mark.requirement("providers:http:cancel")
 async def test_cancelling_the_reader_closes_the_connection_at_the_server() -> None:
     turn = Turn(say("Half a"), pause(asyncio.Event()))
-    async with asyncio.timeout(10), talking("anthropic", turn) as (provider, server):
+    async with asyncio.timeout(60), talking("anthropic", turn) as (provider, server):
         begun = asyncio.Event()
 
         async def read() -> None:
@@ -232,7 +232,7 @@ async def test_cancelling_the_reader_closes_the_connection_at_the_server() -> No
 
 async def test_turns_share_one_connection_and_find_another_after_a_restart() -> None:
     turns = [Turn(say(str(number))) for number in range(3)]
-    async with asyncio.timeout(10), talking("anthropic", *turns) as (provider, server):
+    async with asyncio.timeout(60), talking("anthropic", *turns) as (provider, server):
         for _ in range(2):
             async for _ in provider.stream(ASK):
                 pass
@@ -244,7 +244,7 @@ async def test_turns_share_one_connection_and_find_another_after_a_restart() -> 
 
 
 async def test_a_provider_that_is_closed_leaves_no_connection() -> None:
-    async with asyncio.timeout(10), talking("anthropic", Turn(say("Hi."))) as (provider, server):
+    async with asyncio.timeout(60), talking("anthropic", Turn(say("Hi."))) as (provider, server):
         async for _ in provider.stream(ASK):
             pass
         assert server.open_connections == 1

@@ -230,7 +230,7 @@ async def test_a_success_that_is_no_stream_is_told_apart(
             f"HTTP/1.1 200 OK\r\n{head}\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode()
         )
 
-    async with asyncio.timeout(10), listening(handler) as port:
+    async with asyncio.timeout(60), listening(handler) as port:
         http = HttpClient(environ={})
         profile = structs.replace(PROFILES["openai"], base_url=f"http://127.0.0.1:{port}/v1")
         with pytest.raises(ProviderError, match=text) as caught:
@@ -245,7 +245,7 @@ async def test_a_refusal_that_is_cut_off_keeps_its_status() -> None:
         await read_request(reader)
         writer.write(b'HTTP/1.1 429 Slow\r\nretry-after: 4\r\ncontent-length: 99\r\n\r\n{"err')
 
-    async with asyncio.timeout(10), listening(handler) as port:
+    async with asyncio.timeout(60), listening(handler) as port:
         http = HttpClient(environ={})
         profile = structs.replace(PROFILES["anthropic"], base_url=f"http://127.0.0.1:{port}")
         with pytest.raises(ProviderError) as caught:

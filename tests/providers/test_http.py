@@ -17,7 +17,7 @@ from tests.providers.sockets import OK, Proxy, Reader, Writer, listening, read_r
 @pytest.fixture
 async def http() -> AsyncIterator[HttpClient]:
     client = HttpClient(environ={}, connect_timeout=5)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         yield client
     await client.close()
 
@@ -247,7 +247,7 @@ async def test_plain_requests_go_through_a_proxy_with_the_whole_address() -> Non
             head, _ = await read_request(reader)
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(head), head))
 
-    async with asyncio.timeout(10), listening(handler) as port:
+    async with asyncio.timeout(60), listening(handler) as port:
         proxy = Proxy(port)
         async with listening(proxy.serve) as proxy_port:
             environ = {"HTTP_PROXY": f"http://me:secret@127.0.0.1:{proxy_port}"}
@@ -270,7 +270,7 @@ async def test_plain_requests_go_through_a_proxy_with_the_whole_address() -> Non
 )
 async def test_a_proxy_that_opens_no_tunnel_is_named(refusal: bytes, text: str) -> None:
     proxy = Proxy(0, refusal)
-    async with asyncio.timeout(10), listening(proxy.serve) as port:
+    async with asyncio.timeout(60), listening(proxy.serve) as port:
         http = HttpClient(environ={"HTTPS_PROXY": f"http://127.0.0.1:{port}"})
         with pytest.raises(ProviderError, match=text) as caught:
             await http.post("https://model.test/", {}, [b""])

@@ -340,7 +340,7 @@ async def test_chunks_that_are_not_json_are_an_error(data: bytes) -> None:
 @pytest.mark.requirement("providers:http:cancel")
 async def test_closing_the_stream_closes_the_connection_at_the_server() -> None:
     turn = Turn(say("Half a"), pause(asyncio.Event()))
-    async with asyncio.timeout(10), talking("openai", turn) as (provider, server):
+    async with asyncio.timeout(60), talking("openai", turn) as (provider, server):
         stream = provider.stream(ASK)
         assert await anext(stream) == TextChunk("Half a")
         await stream.aclose()  # type: ignore[attr-defined]
@@ -372,7 +372,7 @@ async def test_a_connection_whose_body_ends_a_little_late_is_kept() -> None:
             await asyncio.sleep(0.01)  # so that it travels alone
             writer.write(b"0\r\n\r\n")
 
-    async with asyncio.timeout(10), listening(handler) as port:
+    async with asyncio.timeout(60), listening(handler) as port:
         assert await ask_twice(port) == [[TextChunk("Hi.")]] * 2
     assert connections == 1
 
@@ -387,7 +387,7 @@ async def test_a_body_that_never_ends_does_not_hold_up_its_answer() -> None:
         writer.write(HEAD + chunked(ANSWER))
         assert await reader.read() == b""
 
-    async with asyncio.timeout(10), listening(handler) as port:
+    async with asyncio.timeout(60), listening(handler) as port:
         assert await ask_twice(port) == [[TextChunk("Hi.")]] * 2
     assert connections == 2
 

@@ -14,7 +14,7 @@ from joey.server.ipc import serve_ipc
 from joey.testing.script import Turn
 from tests.client.serving import a_place
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Peer:

@@ -262,7 +262,7 @@ async def test_a_task_at_rest_is_let_go_of_while_the_current_one_stays(
             await peer.asked("completion_result", since=before)
             await peer.ask("pressPrimaryButton")
             await peer.event("taskFinished", since=before)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while here.hub.engine.find(ids[0]) is not None:
                 await peer.ask("ping")
         assert (await peer.ask("getCurrentTaskStack"))["taskStack"] == [ids[1]]

@@ -135,7 +135,7 @@ async def test_bytes_that_are_no_frames_cost_only_their_sender(tmp_path: Path) -
             await reader.readuntil(b"\r\n\r\n")
             writer.write(chance.randbytes(chance.randrange(1, 300)))
             writer.write_eof()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await asyncio.gather(reader.read(), return_exceptions=True)
             writer.close()
             await asyncio.gather(writer.wait_closed(), return_exceptions=True)

@@ -161,7 +161,7 @@ async def test_callers_that_wait_at_the_same_time_share_one_sync(
     await asyncio.to_thread(gate.entered.acquire)
     assert [task.done() for task in waiting] == [True] * 5 + [False] * 5
     gate.leave.release()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await asyncio.gather(*waiting)
         await journal.sync()
     assert gate.calls == 2
@@ -170,7 +170,7 @@ async def test_callers_that_wait_at_the_same_time_share_one_sync(
 
 async def test_nothing_is_synced_when_nothing_was_appended(tmp_path: Path, gate: Gate) -> None:
     journal = Journal.create(tmp_path)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await journal.sync()
     assert gate.calls == 0
     journal.close()
@@ -185,7 +185,7 @@ async def test_a_caller_that_is_cancelled_leaves_the_others_their_sync(
     await asyncio.to_thread(gate.entered.acquire)
     first.cancel()
     gate.leave.release()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await second
     assert first.cancelled()
     journal.close()
@@ -198,7 +198,7 @@ async def test_closing_during_a_sync_lets_it_finish(tmp_path: Path, gate: Gate) 
     await asyncio.to_thread(gate.entered.acquire)
     journal.close()
     gate.leave.release()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await waiting
 
 

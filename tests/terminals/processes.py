@@ -30,7 +30,7 @@ class Listener:
 
     async def until(self, wanted: str) -> str:
         """Everything heard so far, as soon as `wanted` is in it."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while wanted not in self.text:
                 self._changed.clear()
                 await self._changed.wait()

@@ -194,7 +194,7 @@ async def test_a_character_split_between_two_writes_is_heard_whole(
     running = await terminal.start(command, tmp_path, None, listener)
     await listener.until("ready ")
     await asyncio.to_thread(gate.write_text, "go\n")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await running.wait()
     assert listener.text == "ready €!\n"
 
@@ -223,7 +223,7 @@ async def test_a_command_that_takes_longer_than_the_wait_goes_on_in_the_backgrou
     assert running.take_new() == ""
 
     await asyncio.to_thread(gate.write_text, "go\n")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert await running.wait() == CommandEnd(exit_code=4)
     assert list(terminal.running) == [running]
     assert running.take_new() == "after\n"
@@ -245,7 +245,7 @@ async def test_the_command_is_over_although_a_child_holds_its_output(
 ) -> None:
     listener = Listener()
     running = await terminal.start("sleep 100 & echo pids: $!", tmp_path, None, listener)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         end = await running.wait()
     (child,) = await listener.pids()
     assert end == CommandEnd(exit_code=0, left_running=True)
@@ -262,7 +262,7 @@ async def test_a_child_left_behind_is_still_heard(terminal: LocalTerminal, tmp_p
     listener = Listener()
     command = f"(read < {gate}; echo late words) & echo early words"
     running = await terminal.start(command, tmp_path, artifact, listener)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert await running.wait() == CommandEnd(exit_code=0, left_running=True)
     await asyncio.to_thread(gate.write_text, "go\n")
     await listener.until("late words")
@@ -275,7 +275,7 @@ async def test_a_child_with_its_output_elsewhere_is_noticed_and_ended_with_the_t
     listener = Listener()
     command = "sleep 100 > /dev/null 2>&1 & echo pids: $!"
     running = await terminal.start(command, tmp_path, None, listener)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert await running.wait() == CommandEnd(exit_code=0, left_running=True)
     (child,) = await listener.pids()
     running.take_new()
@@ -290,7 +290,7 @@ async def test_kill_ends_the_whole_group(terminal: LocalTerminal, tmp_path: Path
     command = "sleep 100 & a=$!; sleep 100 & echo pids: $$ $a $!; wait"
     running = await terminal.start(command, tmp_path, None, listener)
     pids = await listener.pids()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         end = await running.kill()
     assert end == CommandEnd(exit_code=None, signal="SIGTERM")
     assert not any(map(is_alive, pids))
@@ -303,7 +303,7 @@ async def test_a_child_that_ignores_sigterm_is_killed(
     command = "trap '' TERM; echo pids: $$; while :; do sleep 1; done"
     running = await terminal.start(command, tmp_path, None, listener)
     pids = await listener.pids()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         end = await running.kill()
     assert end == CommandEnd(exit_code=None, signal="SIGKILL")
     assert not any(map(is_alive, pids))
@@ -316,7 +316,7 @@ async def test_a_child_that_outlives_its_shell_is_killed_with_it(
     command = "(trap '' TERM; echo pids: $BASHPID; while :; do sleep 1; done) & wait"
     running = await terminal.start(command, tmp_path, None, listener)
     pids = await listener.pids()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         end = await running.kill()
     assert end == running.end == CommandEnd(exit_code=None, signal="SIGTERM")
     assert not any(map(is_alive, pids))
@@ -329,7 +329,7 @@ async def test_killing_what_was_left_behind_ends_it(
     listener = Listener()
     running = await terminal.start("sleep 100 & echo pids: $!", tmp_path, None, listener)
     (child,) = await listener.pids()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await running.wait()
         assert await running.kill() == CommandEnd(exit_code=0)
     assert not is_alive(child)
@@ -343,7 +343,7 @@ async def test_a_killed_command_never_looks_like_a_success(
     command = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done"
     running = await terminal.start(command, tmp_path, None, listener)
     await listener.until("ready")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         end = await running.kill()
     assert end == CommandEnd(exit_code=None, signal="SIGTERM")
 
@@ -352,7 +352,7 @@ async def test_killing_what_has_ended_changes_nothing(
     terminal: LocalTerminal, tmp_path: Path
 ) -> None:
     running = await terminal.start("exit 5", tmp_path, None)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await running.wait()
         assert await running.kill() == CommandEnd(exit_code=5)
 
@@ -382,7 +382,7 @@ async def test_cancelling_whoever_waits_leaves_no_process(
     waiting = asyncio.create_task(running.wait())
     pids = [running.pid, *await listener.pids()]
     waiting.cancel()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         with pytest.raises(asyncio.CancelledError):
             await waiting
     assert not any(map(is_alive, pids))
@@ -401,7 +401,7 @@ async def test_a_second_cancel_kills_at_once(tmp_path: Path) -> None:
     waiting.cancel()
     await listener.until("got it")
     waiting.cancel()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         with pytest.raises(asyncio.CancelledError):
             await waiting
         assert await running.wait() == CommandEnd(exit_code=None, signal="SIGKILL")
@@ -415,7 +415,7 @@ async def test_cancelling_the_start_leaves_no_process(
     starting = asyncio.create_task(terminal.start(f"exec -a {marker} sleep 100", tmp_path, None))
     await asyncio.sleep(0)
     starting.cancel()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         with pytest.raises(asyncio.CancelledError):
             await starting
     commands = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
@@ -429,7 +429,7 @@ async def test_close_ends_everything_and_the_terminal_can_be_used_again(
     for listener in listeners:
         await terminal.start("echo pids: $$; exec sleep 100", tmp_path, None, listener)
     pids = [pid for listener in listeners for pid in await listener.pids()]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await terminal.close()
     assert not any(map(is_alive, pids))
     assert (await finished(terminal, "echo again", tmp_path))[1] == "again\n"
@@ -466,7 +466,7 @@ async def test_an_agent_inside_a_command_is_ended_with_all_its_own_commands(
     command = f"PYTHONPATH={source} {sys.executable} {script} & wait"
     running = await terminal.start(command, tmp_path, None, listener)
     pids = await listener.pids()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await running.kill()
     assert not any(map(is_alive, pids))
 

@@ -166,7 +166,7 @@ async def test_only_streams_on_the_two_wires_are_served(
 
 async def test_waiting_for_requests_and_connections_needs_no_polling() -> None:
     gate = asyncio.Event()
-    async with asyncio.timeout(10), ModelServer([Turn(pause(gate), say("Hi."))]) as server:
+    async with asyncio.timeout(60), ModelServer([Turn(pause(gate), say("Hi."))]) as server:
         async with asking(server.url) as provider:
             answer = asyncio.create_task(text_of(provider, conversation("a")))
             await server.wait_for_requests(1)

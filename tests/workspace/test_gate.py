@@ -39,7 +39,7 @@ SECRET = "SECRET-BYTES"
 TEXT = f"class {SECRET.replace('-', '')}:\n    a = 1\n    b = 2\n    c = 3\n{SECRET}\n"
 EASY = Settings(auto_approval_enabled=True, always_allow_read_only=True, always_allow_write=True)
 """Everything in the workspace that is not protected may be done unasked."""
-SECONDS = 20
+SECONDS = 60
 
 Arguments = Callable[[str], dict[str, Any]]
 

@@ -23,7 +23,7 @@ from joey.workspace.ignore import IgnoreRules
 from joey.workspace.patterns import compile_rules
 from tests.tools.shell_context import make_context
 
-SECONDS = 10
+SECONDS = 60
 PIECES = ["a", "b", "ab", ".", "?", "*", "**", "/", "**/", "/**/", "[ab]", "a*", "*a*"]
 
 
