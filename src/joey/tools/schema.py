@@ -6,52 +6,19 @@ be null instead. Descriptions come from `msgspec.Meta`.
 
 from __future__ import annotations
 
-from typing import Any
+import types
+import typing
+from typing import Any, get_args, get_origin
 
-from msgspec import Struct, inspect
+from msgspec import Meta, Struct
+from msgspec.structs import FieldInfo, fields
 
-_SIMPLE: dict[type[inspect.Type], str] = {
-    inspect.StrType: "string",
-    inspect.IntType: "integer",
-    inspect.FloatType: "number",
-    inspect.BoolType: "boolean",
-}
+_SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def native_schema(params: type[Struct]) -> dict[str, Any]:
     """The schema of an object with the fields of `params`; the same every time."""
-    return _schema(inspect.type_info(params))
-
-
-def _schema(kind: inspect.Type) -> dict[str, Any]:
-    if name := _SIMPLE.get(type(kind)):
-        return {"type": name}
-    match kind:
-        case inspect.Metadata(type=inner, extra_json_schema=extra):
-            return {**_schema(inner), **(extra or {})}
-        case inspect.StructType(fields=fields):
-            return _object(fields)
-        case inspect.LiteralType(values=values):
-            return {"type": "string", "enum": list(values)}
-        case inspect.TupleType(item_types=items):
-            bounds = {"minItems": len(items), "maxItems": len(items)}
-            return {"type": "array", "items": _schema(items[0]), **bounds}
-        case (
-            inspect.ListType(item_type=item, min_length=least)
-            | inspect.VarTupleType(item_type=item, min_length=least)
-        ):
-            bounds = {"minItems": least} if least else {}
-            return {"type": "array", "items": _schema(item), **bounds}
-        case inspect.UnionType(types=types):
-            return _nullable_union(types)
-    raise TypeError(f"no schema for a parameter of type {kind}")
-
-
-def _object(fields: tuple[inspect.Field, ...]) -> dict[str, Any]:
-    properties = {field.encode_name: _schema(field.type) for field in fields}
-    for field in fields:
-        if not field.required:
-            _allow_null(properties[field.encode_name])
+    properties = {field.encode_name: _property(field) for field in fields(params)}
     return {
         "type": "object",
         "properties": properties,
@@ -60,11 +27,55 @@ def _object(fields: tuple[inspect.Field, ...]) -> dict[str, Any]:
     }
 
 
-def _nullable_union(types: tuple[inspect.Type, ...]) -> dict[str, Any]:
+def _property(field: FieldInfo) -> dict[str, Any]:
+    schema = _schema(field.type)
+    if not field.required:
+        _allow_null(schema)
+    return schema
+
+
+def _schema(kind: Any) -> dict[str, Any]:
+    parts = get_args(kind)
+    match get_origin(kind):
+        case None if kind in _SIMPLE:
+            return {"type": _SIMPLE[kind]}
+        case None if isinstance(kind, type) and issubclass(kind, Struct):
+            return native_schema(kind)
+        case typing.Annotated:
+            return _with_notes(*parts)
+        case typing.Literal:
+            return {"type": "string", "enum": sorted(parts)}
+        case types.UnionType | typing.Union:
+            return _nullable_union(kind, parts)
+        case array if array is list or array is tuple:
+            return _array(parts)
+    raise TypeError(f"no schema for a parameter of type {kind}")
+
+
+def _with_notes(kind: Any, *notes: Meta) -> dict[str, Any]:
+    schema = _schema(kind)
+    for note in notes:
+        if note.min_length and "items" in schema:
+            schema["minItems"] = note.min_length
+        if note.description:
+            schema["description"] = note.description
+        schema |= note.extra_json_schema or {}
+    return schema
+
+
+def _array(parts: tuple[Any, ...]) -> dict[str, Any]:
+    """Of any length, but for a tuple that names each of its parts."""
+    schema: dict[str, Any] = {"type": "array", "items": _schema(parts[0])}
+    if len(parts) > 1 and parts[1] is not ...:
+        schema |= {"minItems": len(parts), "maxItems": len(parts)}
+    return schema
+
+
+def _nullable_union(kind: Any, parts: tuple[Any, ...]) -> dict[str, Any]:
     """`X | None`; other unions would need a schema that not every provider takes."""
-    others = [kind for kind in types if not isinstance(kind, inspect.NoneType)]
+    others = [each for each in parts if each is not types.NoneType]
     if len(others) != 1:
-        raise TypeError(f"no schema for a parameter of the types {types}")
+        raise TypeError(f"no schema for a parameter of the types {kind}")
     schema = _schema(others[0])
     _allow_null(schema)
     return schema
