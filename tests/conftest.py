@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("joey")
+
+# In the background, or behind nohup, these are ignored here; what the tests start must not inherit
+# that.
+for number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, lambda *_: None)
 
 FOREIGN_PREFIXES = ("JOEY_", "ANTHROPIC_", "OPENAI_", "OPENROUTER_", "OLLAMA_")
 FOREIGN_SUFFIXES = ("_API_KEY", "_PROXY")
