@@ -96,14 +96,37 @@ def test_rules_that_change_again_within_a_moment_are_read_again(tmp_path: Path) 
         assert rules.hides(name)
 
 
-def test_a_disk_without_case_hides_every_spelling(tmp_path: Path) -> None:
-    file = tmp_path / ".rooignore"
-    file.write_text("secret.txt\nPrivate/\n！kept\n")
-    assert ignored(tmp_path, "SECRET.txt", "private/a") == []
-    # Such a disk finds the rules by this name too; here they have both.
-    (tmp_path / ".ROOIGNORE").hardlink_to(file)
+def test_every_spelling_of_a_name_is_hidden_as_in_roo_code(tmp_path: Path) -> None:
+    (tmp_path / ".rooignore").write_text("secret.txt\nPrivate/\n！kept\nCafé.md\n")
     hidden = ["SECRET.txt", "Secret.TXT.", "sub/ſecret.txt", "private/a", ".RooIgnore", "!kept"]
+    hidden += ["cafe\u0301.MD", "CAFÉ.md"]
     assert ignored(tmp_path, *hidden, "kept", "public/a") == hidden
+
+
+def test_an_exception_counts_in_every_spelling_too(tmp_path: Path) -> None:
+    (tmp_path / ".rooignore").write_text("*.md\n!README.md\n")
+    names = ["README.md", "readme.MD", "notes.md", "Notes.MD"]
+    assert ignored(tmp_path, *names) == ["notes.md", "Notes.MD"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "hidden"),
+    [
+        ("keys/\n!keys/public.pem\n", ["keys/public.pem", "keys/private.pem"]),
+        ("keys\n!keys/public.pem\n", ["keys/public.pem", "keys/private.pem"]),
+        ("Keys/\n!keys/sub/\n!**/*.pem\n", ["keys/public.pem", "keys/private.pem", "keys/sub/a"]),
+        ("keys/*\n!keys/public.pem\n", ["keys/private.pem", "keys/sub/a"]),
+        ("*\n!*/\n!*.pem\n", ["keys/sub/a"]),
+    ],
+)
+def test_nothing_in_a_hidden_folder_is_excepted_as_in_git(
+    tmp_path: Path, rules: str, hidden: list[str]
+) -> None:
+    (tmp_path / ".rooignore").write_text(rules)
+    found = ignored(tmp_path, "keys/public.pem", "keys/private.pem", "keys/sub/a")
+    assert [name for name in found if name in hidden] == hidden
+    if "keys/public.pem" not in hidden:
+        assert "keys/public.pem" not in found
 
 
 async def test_when_rules_cannot_be_used_everybody_is_told_why(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What the model must not see: `.rooignore`.
 
 It has gitignore's syntax, stands in the root of the workspace and is read again when it changes.
+Case makes no difference, as to Roo Code, and neither does how a letter is composed.
 When it is there but cannot be understood, everything counts as ignored: a rule that cannot be read
 must not become no rule.
 """
@@ -37,7 +38,8 @@ class _Rules(Struct, frozen=True):
     text: bytes | None = None
     spec: GitIgnoreSpec | None = None
     folded: GitIgnoreSpec | None = None
-    """The same without regard to case, where the disk has none."""
+    """The same for folded names."""
+    has_exceptions: bool = False
     trouble: str = ""
     """Why they cannot be used."""
 
@@ -73,12 +75,12 @@ class IgnoreRules:
         names = path.split("/")
         if folded_name(path) == NAME or any(len(name) > _LONGEST_NAME for name in names):
             return True
-        end = "/" if is_dir else ""
-        if rules.spec.match_file(f"{path}{end}"):
+        if _match(rules.spec, names, is_dir, rules.has_exceptions):
             return True
-        if rules.folded is None:
+        folded = [folded_name(name) for name in names]
+        if rules.folded is None or (rules.folded is rules.spec and folded == names):
             return False
-        return rules.folded.match_file(f"{'/'.join(map(folded_name, names))}{end}")
+        return _match(rules.folded, folded, is_dir, rules.has_exceptions)
 
     def hides_place(self, path: str, place: Path) -> bool:
         """Like `hides`, for a path that may name a folder."""
@@ -108,9 +110,11 @@ class IgnoreRules:
         text, facts = _read(self._file)
         if self._rules.text != text:
             lines = text.decode("utf-8-sig").splitlines()
-            lenient = _ignores_case(self._file, facts)
-            folded = _parse([_folded_rule(line) for line in lines]) if lenient else None
-            self._rules = _Rules(text, _parse(lines), folded)
+            folded_lines = [_folded_rule(line) for line in lines]
+            spec = _parse(lines)
+            folded = spec if folded_lines == lines else _parse(folded_lines)
+            has_exceptions = any(line.startswith("!") for line in lines)
+            self._rules = _Rules(text, spec, folded, has_exceptions)
         is_settled = time.time_ns() - facts.st_ctime_ns > _SETTLING
         self._seen = seen if is_settled and seen == _signature(facts) else None
 
@@ -137,14 +141,6 @@ def _read(path: Path) -> tuple[bytes, os.stat_result]:
     return text, facts
 
 
-def _ignores_case(path: Path, facts: os.stat_result) -> bool:
-    """Whether the disk finds the same file by another spelling of its name."""
-    try:
-        return os.path.samestat(path.with_name(NAME.upper()).stat(), facts)
-    except OSError:
-        return False
-
-
 def _folded_rule(line: str) -> str:
     """A rule for folded names. No other character becomes one that gives the line a meaning."""
     folded = unicodedata.normalize("NFKC", line.casefold())
@@ -157,6 +153,22 @@ def _parse(lines: list[str]) -> GitIgnoreSpec | None:
     from joey.workspace.patterns import compile_rules
 
     return compile_rules(lines)
+
+
+def _match(spec: GitIgnoreSpec, names: list[str], is_dir: bool, has_exceptions: bool) -> bool:
+    """As in git, nothing in a hidden folder can be excepted."""
+    if has_exceptions:
+        above = ("/".join(names[:depth]) for depth in range(1, len(names)))
+        if any(_is_left_out(spec, f"{folder}/") for folder in above):
+            return True
+    path = "/".join(names)
+    return spec.match_file(f"{path}/" if is_dir else path)
+
+
+def _is_left_out(spec: GitIgnoreSpec, folder: str) -> bool:
+    """By the last rule that fits; the library lets `*` count more than a later `!*/`."""
+    rules = (rule for rule in reversed(spec.patterns) if rule.include is not None)
+    return next((bool(rule.include) for rule in rules if rule.match_file(folder)), False)
 
 
 def _may_be_dir(place: Path) -> bool:
