@@ -172,7 +172,7 @@ async def test_commands_show_what_they_are_asked_for(joey: Joey) -> None:
             await shown.until("Shift+Tab", "/compact", "/greet", "say hello")
             await shown.keep("help")
             await shown.send("/permissions")
-            await shown.until("What joey may do without asking", "✓ reading files here")
+            await shown.until("Runs unasked", "✓ reading files here", "? commands", "Sandbox: ")
             await shown.send("/mcp")
             await shown.until("MCP servers", "none; joey mcp add")
             await shown.send("/skills")

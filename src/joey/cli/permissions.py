@@ -30,8 +30,8 @@ def run_permissions(arguments: Namespace) -> ExitCode:
     if arguments.action == "report":
         from joey.cli.permission_report import run_report
 
-        return run_report(arguments, _flags(arguments))
-    explainer = Explainer(workspace_of(arguments), _flags(arguments))
+        return run_report(arguments, flags_of(arguments))
+    explainer = Explainer(workspace_of(arguments), flags_of(arguments))
     if arguments.stdin:
         asyncio.run(_answer_all(explainer, sys.stdin.buffer))
         return ExitCode.DONE
@@ -39,7 +39,7 @@ def run_permissions(arguments: Namespace) -> ExitCode:
     return ExitCode.DONE
 
 
-def _flags(arguments: Namespace) -> Flags:
+def flags_of(arguments: Namespace) -> Flags:
     return Flags(
         yes=arguments.yes,
         require_approval=arguments.require_approval,

@@ -1,4 +1,4 @@
-"""What the screen shows on request: findings, servers, permissions, skills."""
+"""What the screen shows on request: findings, servers, skills."""
 
 from __future__ import annotations
 
@@ -16,24 +16,11 @@ from joey.app.shelf import open_shelf
 from joey.cli.doctor import PROBES, look
 from joey.cli.export_tasks import write_markdown
 from joey.cli.probes import Status
-from joey.core.settings import Settings
 from joey.display.sanitise import one_line, sanitise
 from joey.ports import Mcp, TaskMetadata
 from joey.tui.host import Provider
 
 _MARKS = {Status.OK: ("✓", "green"), Status.WARN: ("!", "yellow"), Status.FAIL: ("✗", "red")}
-_SWITCHES = (
-    ("reading files here", "always_allow_read_only"),
-    ("reading files elsewhere", "always_allow_read_only_outside_workspace"),
-    ("changing files here", "always_allow_write"),
-    ("changing files elsewhere", "always_allow_write_outside_workspace"),
-    ("changing protected files", "always_allow_write_protected"),
-    ("commands", "always_allow_execute"),
-    ("another mode", "always_allow_mode_switch"),
-    ("subtasks", "always_allow_subtasks"),
-    ("MCP tools", "always_allow_mcp"),
-    ("the browser", "always_allow_browser"),
-)
 
 
 def about_task(task: TaskMetadata, status: str) -> str:
@@ -75,24 +62,6 @@ def servers(workspace: Path, mcp: Mcp | None) -> Text:
     for problem in shelf.problems:
         text.append(f"\n  {sanitise(problem)}", "yellow")
     return text
-
-
-def permissions(settings: Settings, confinement: str) -> Text:
-    text = Text("What joey may do without asking", "bold")
-    for about, name in _SWITCHES:
-        allowed = settings.auto_approval_enabled and bool(getattr(settings, name))
-        text.append(f"\n  {'✓' if allowed else '·'} ", "green" if allowed else "dim")
-        text.append(about, "" if allowed else "dim")
-    for title, patterns in (
-        ("commands that may run", settings.allowed_commands),
-        ("commands that never run", settings.denied_commands),
-        ("MCP tools that may be used", settings.allowed_mcp_tools),
-    ):
-        if patterns:
-            text.append(f"\n  {title}: ", "dim").append(one_line(", ".join(patterns), 1000))
-    sandbox = "switched off" if settings.sandbox == "off" else confinement or "being tried"
-    text.append(f"\n  sandbox: {sandbox}", "dim")
-    return text.append("\n  joey permissions explain says why for any command or file", "dim")
 
 
 def skills(workspace: Path) -> Text:

@@ -28,7 +28,8 @@ from joey.cli.launch import MOST_REMARKS, earlier_task, options_for, short_id, w
 from joey.cli.own_shell import run_in_shell
 from joey.cli.progress import describe_cost
 from joey.cli.revision_text import describe
-from joey.cli.screen_standing import branch_of, permissions_of, shown_folder
+from joey.cli.screen_permissions import permissions_card
+from joey.cli.screen_standing import branch_of, permissions_of, sandbox_of, shown_folder
 from joey.cli.server_watch import WORTH_A_WORD, ServerWatch
 from joey.cli.slash_names import slash_names
 from joey.cli.task_table import status_of
@@ -63,7 +64,7 @@ class ScreenHost:
         left_in = "" if earlier is None or arguments.workspace else earlier.workspace
         self.workspace = Path(left_in) if left_in else workspace_of(arguments)
         self._files = open_file_offers(self.workspace)
-        self._confinement = ""
+        self._level: Level | None = None
         self._probing = asyncio.ensure_future(self._probe())
 
     async def close(self) -> None:
@@ -71,8 +72,7 @@ class ScreenHost:
         await asyncio.gather(self._probing, return_exceptions=True)
 
     async def _probe(self) -> None:
-        report = await asyncio.to_thread(sandbox_report)
-        self._confinement = "no sandbox" if report.level is Level.NONE else "sandboxed"
+        self._level = (await asyncio.to_thread(sandbox_report)).level
 
     # Options of tasks
 
@@ -187,7 +187,6 @@ class ScreenHost:
     def standing(self, session: Session | None) -> Standing:
         settings = self._settings(session)
         edits_granted = session is not None and self._task(session).granted.edits
-        confined = "no sandbox" if settings.sandbox == "off" else self._confinement
         if session is not None:
             task = self._task(session)
             mode, model = task.mode.slug, task.provider.model
@@ -207,7 +206,7 @@ class ScreenHost:
             branch=branch_of(self.workspace),
             window=window,
             permissions=permissions_of(settings, edits_granted=edits_granted),
-            sandbox=confined,
+            sandbox=sandbox_of(settings, self._level),
             background=background,
         )
 
@@ -327,7 +326,11 @@ class ScreenHost:
         return await asyncio.to_thread(screen_cards.servers, self.workspace, mcp)
 
     async def permissions(self, session: Session | None) -> Text:
-        return screen_cards.permissions(self._settings(session), self._confinement)
+        await self._probing
+        task = None if session is None else self._task(session)
+        return await asyncio.to_thread(
+            permissions_card, task, self._arguments, self.workspace, self._level
+        )
 
     async def skills(self) -> Text:
         return await asyncio.to_thread(screen_cards.skills, self.workspace)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from joey.core.settings import Settings
+from joey.ports import Level
 
 LONGEST_HEAD = 1000
 
@@ -45,3 +46,10 @@ def permissions_of(settings: Settings, *, edits_granted: bool = False) -> str:
     if settings.always_allow_execute and settings.allowed_commands:
         allowed.append("some commands")
     return f"allows {', '.join(allowed)}" if allowed else "asks"
+
+
+def sandbox_of(settings: Settings, level: Level | None) -> str:
+    """Whether commands are held; nothing as long as that is being tried."""
+    if settings.sandbox == "off" or level is Level.NONE:
+        return "no sandbox"
+    return "" if level is None else "sandboxed"

@@ -1,0 +1,163 @@
+"""What runs unasked in a task, what is asked about and what is refused, and which rule says so.
+
+The policy itself is asked about a call of each kind, so that this cannot tell anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from joey.app.setting_sources import TASK, SettingSources
+from joey.core.modes import Group, Mode
+from joey.core.permissions.claims import Access, Claim, Confinement
+from joey.core.permissions.decisions import ANYTHING
+from joey.core.permissions.policy import EDITS_HERE, UNCONFINED, Allow, Ask, Deny, decide
+from joey.core.places import Place
+from joey.core.settings import Settings
+from joey.workspace.ignore import NAME as IGNORE_FILE
+
+_FIELDS = {field.encode_name: field.name for field in structs.fields(Settings)}
+_NAMES = {field: name for name, field in _FIELDS.items()}
+_HERE = Place(given="", path=Path("/x"), shown="", inside=True)
+_ELSEWHERE = structs.replace(_HERE, inside=False)
+_PROTECTED = structs.replace(_HERE, protected=True)
+_KINDS = (
+    ("reading files here", Group.READ, Claim(Access.READ, place=_HERE)),
+    ("reading files elsewhere", Group.READ, Claim(Access.READ, place=_ELSEWHERE)),
+    ("changing files here", Group.EDIT, Claim(Access.WRITE, place=_HERE)),
+    ("changing files elsewhere", Group.EDIT, Claim(Access.WRITE, place=_ELSEWHERE)),
+    ("changing protected files", Group.EDIT, Claim(Access.WRITE, place=_PROTECTED)),
+    ("another mode", Group.ALWAYS, Claim(Access.SWITCH_MODE)),
+    ("subtasks", Group.ALWAYS, Claim(Access.DELEGATE)),
+    ("skills and commands of yours", Group.ALWAYS, Claim(Access.GUIDANCE)),
+    ("tools of your own", Group.ALWAYS, Claim(Access.CUSTOM_TOOL)),
+    ("the browser", Group.BROWSER, Claim(Access.BROWSER)),
+)
+
+
+class Judgement(Struct, frozen=True):
+    about: str
+    decision: Literal["allow", "ask", "deny"]
+    rule: str
+    """What allows or refuses it, or why it is asked."""
+    source: str = ""
+    """Where that is said; nothing where it cannot be said otherwise."""
+
+
+class PermissionOverview:
+    def __init__(
+        self,
+        sources: SettingSources,
+        settings: Settings,
+        mode: Mode,
+        sandbox: Confinement,
+        workspace: Path,
+        *,
+        edits_granted: bool = False,
+    ) -> None:
+        self._sources = sources
+        self._settings = settings
+        self._mode = mode
+        self._sandbox = sandbox
+        self._workspace = workspace
+        self._edits_granted = edits_granted
+
+    def judgements(self) -> list[Judgement]:
+        kinds = [self._of_kind(*kind) for kind in _KINDS]
+        return [*kinds, *self._of_commands(), *self._of_mcp(), *self._of_hidden_files()]
+
+    def _of_kind(self, about: str, group: Group, claim: Claim) -> Judgement:
+        grant = self._mode.grant(group)
+        if grant is None:
+            return self._not_in_mode(about)
+        decision = decide((claim,), self._settings, edits_granted=self._edits_granted)
+        judged = self._judgement(about, decision)
+        if grant.file_regex is None:
+            return judged
+        which = grant.description or grant.file_regex
+        return structs.replace(judged, about=f"{about} ({which})")
+
+    def _judgement(self, about: str, decision: Allow | Ask | Deny) -> Judgement:
+        match decision:
+            case Allow(rule) if rule == EDITS_HERE:
+                return Judgement(about, "allow", rule)
+            case Allow(rule):
+                return Judgement(about, "allow", rule, self._source_of(rule.split(" + ")))
+            case Deny(rule):
+                return Judgement(about, "deny", rule)
+            case Ask(reason):
+                why = reason.rpartition(": ")[2]
+                return Judgement(about, "ask", why, self._source_of([why.partition(" ")[0]]))
+
+    def _source_of(self, switches: Sequence[str]) -> str:
+        fields = [_FIELDS[name] for name in switches if name in _FIELDS]
+        found = (self._sources.of_value(each, getattr(self._settings, each)) for each in fields)
+        return ", ".join(dict.fromkeys(found))
+
+    def _not_in_mode(self, about: str) -> Judgement:
+        return Judgement(about, "deny", f"the mode {self._mode.slug} does not have it")
+
+    # Commands
+
+    def _of_commands(self) -> Iterator[Judgement]:
+        if self._mode.grant(Group.COMMAND) is None:
+            yield self._not_in_mode("commands")
+            return
+        yield from self._entries("denied_commands", "commands", "deny")
+        if self._sandbox == "none" and self._settings.sandbox == "required":
+            yield Judgement("commands", "deny", "sandbox is required, and none works here")
+            return
+        if (asleep := self._switch_off("alwaysAllowExecute")) is not None:
+            yield structs.replace(asleep, about="commands")
+            return
+        if self._sandbox == "none":
+            yield Judgement("commands", "ask", UNCONFINED)
+            return
+        yield from self._entries("allowed_commands", "commands", "allow")
+        if ANYTHING not in self._settings.allowed_commands:
+            yield Judgement("other commands", "ask", "no rule of allowedCommands names them")
+
+    # MCP
+
+    def _of_mcp(self) -> Iterator[Judgement]:
+        if self._mode.grant(Group.MCP) is None:
+            yield self._not_in_mode("MCP tools")
+            return
+        if (asleep := self._switch_off("alwaysAllowMcp")) is not None:
+            yield structs.replace(asleep, about="MCP tools")
+            return
+        yield from self._entries("allowed_mcp_tools", "MCP tools", "allow")
+        if ANYTHING in self._settings.allowed_mcp_tools:
+            return
+        source = self._source_of(["alwaysAllowMcp"])
+        yield Judgement(
+            "MCP tools on alwaysAllow of their server", "allow", "alwaysAllowMcp", source
+        )
+        yield Judgement("other MCP tools", "ask", "neither list names them")
+
+    def _of_hidden_files(self) -> Iterator[Judgement]:
+        if (self._workspace / IGNORE_FILE).exists():
+            yield Judgement("hidden files", "deny", IGNORE_FILE)
+
+    def _switch_off(self, switch: str) -> Judgement | None:
+        for name in ("autoApprovalEnabled", switch):
+            if not getattr(self._settings, _FIELDS[name]):
+                return Judgement("", "ask", f"{name} is off", self._source_of([name]))
+        return None
+
+    def _entries(
+        self, field: str, about: str, decision: Literal["allow", "deny"]
+    ) -> Iterator[Judgement]:
+        """Those from the same place together."""
+        rule = _NAMES[field]
+        by_source: dict[str, list[str]] = {}
+        for entry in getattr(self._settings, field):
+            by_source.setdefault(self._sources.of_entry(field, entry), []).append(entry)
+        for source, entries in by_source.items():
+            kept = "" if source == TASK else source
+            listed = f"{about} {', '.join(f'`{entry}`' for entry in entries)}"
+            yield Judgement(listed, decision, rule if kept else f"{rule}, {TASK}", kept)

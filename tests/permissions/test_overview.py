@@ -1,0 +1,187 @@
+"""What may be done unasked, and which rule of which file says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from joey.app.permission_overview import Judgement, PermissionOverview
+from joey.app.permissions import Flags
+from joey.app.setting_sources import SettingSources
+from joey.core.modes import BUILT_IN, find_mode
+from joey.core.permissions.claims import Confinement
+from joey.core.permissions.policy import EDITS_HERE
+from joey.core.permissions.standing import StandingRule, with_rule
+
+NO_FLAGS = Flags()
+
+
+class House:
+    def __init__(self, root: Path) -> None:
+        self.home = root / "person" / ".roo"
+        self.workspace = root / "work"
+        self.home.mkdir(parents=True)
+        (self.workspace / ".roo").mkdir(parents=True)
+
+    def write(self, folder: Path, **settings: Any) -> None:
+        (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+
+    def own(self, **settings: Any) -> None:
+        self.write(self.home, **settings)
+
+    def project(self, **settings: Any) -> None:
+        self.write(self.workspace / ".roo", **settings)
+
+    def sources(self, flags: Flags = NO_FLAGS) -> SettingSources:
+        env = {"HOME": str(self.home.parent)}
+        return SettingSources(self.workspace, flags, self.home, env)
+
+    def found(
+        self,
+        flags: Flags = NO_FLAGS,
+        *,
+        mode: str = "code",
+        sandbox: Confinement = "full",
+        edits_granted: bool = False,
+        rule: StandingRule | None = None,
+    ) -> dict[str, Judgement]:
+        sources = self.sources(flags)
+        settings = sources.settings if rule is None else with_rule(sources.settings, rule)
+        known = find_mode(mode, BUILT_IN)
+        assert known is not None
+        overview = PermissionOverview(
+            sources, settings, known, sandbox, self.workspace, edits_granted=edits_granted
+        )
+        return {each.about: each for each in overview.judgements()}
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+def told(judged: Judgement) -> tuple[str, str, str]:
+    return judged.decision, judged.rule, judged.source
+
+
+def test_defaults_are_called_defaults(house: House) -> None:
+    found = house.found()
+    assert told(found["reading files here"]) == ("allow", "alwaysAllowReadOnly", "default")
+    assert told(found["changing files here"]) == ("ask", "alwaysAllowWrite is off", "default")
+    assert told(found["commands"]) == ("ask", "alwaysAllowExecute is off", "default")
+    assert told(found["MCP tools"]) == ("ask", "alwaysAllowMcp is off", "default")
+
+
+def test_only_the_commands_that_a_rule_names_run_unasked(house: House) -> None:
+    house.own(alwaysAllowExecute=True, allowedCommands=["git status", "npm test"])
+    house.project(deniedCommands=["npm publish"])
+    found = house.found(Flags(allow=("make",), deny=("rm",)))
+    own = ("allow", "allowedCommands", "~/.roo/settings.json")
+    assert told(found["commands `git status`, `npm test`"]) == own
+    assert told(found["commands `make`"]) == ("allow", "allowedCommands", "--allow")
+    assert found["other commands"].decision == "ask"
+    assert told(found["commands `rm`"]) == ("deny", "deniedCommands", "--deny")
+    project = ("deny", "deniedCommands", ".roo/settings.json of the project")
+    assert told(found["commands `npm publish`"]) == project
+
+
+def test_rules_that_sleep_are_not_shown_as_rules(house: House) -> None:
+    house.own(allowedCommands=["git status"], allowedMcpTools=["a/*"])
+    found = house.found()
+    assert told(found["commands"]) == ("ask", "alwaysAllowExecute is off", "default")
+    assert told(found["MCP tools"]) == ("ask", "alwaysAllowMcp is off", "default")
+    assert not any("`" in about for about in found)
+
+
+def test_what_a_project_switches_off_is_its_doing(house: House) -> None:
+    house.own(alwaysAllowWrite=True)
+    house.project(alwaysAllowWrite=False)
+    asked = ("ask", "alwaysAllowWrite is off", ".roo/settings.json of the project")
+    assert told(house.found()["changing files here"]) == asked
+    assert told(house.found(Flags(yes=True))["changing files here"]) == asked
+
+
+@pytest.mark.parametrize(
+    ("flags", "decision", "source"),
+    [
+        (Flags(yes=True), "allow", "-y"),
+        (Flags(allow_writes=True), "allow", "--allow-writes"),
+        (Flags(require_approval=True), "ask", "-a"),
+        (Flags(require_approval=True, yes=True), "ask", "-a"),
+    ],
+)
+def test_flags_are_named(house: House, flags: Flags, decision: str, source: str) -> None:
+    judged = house.found(flags)["changing files here"]
+    assert (judged.decision, judged.source) == (decision, source)
+
+
+@pytest.mark.requirement("always:edits")
+def test_leave_to_edit_is_shown_as_what_it_is(house: House) -> None:
+    house.own(alwaysAllowWriteProtected=True)
+    found = house.found(edits_granted=True)
+    assert told(found["changing files here"]) == ("allow", EDITS_HERE, "")
+    assert found["changing protected files"].decision == "ask"
+    assert found["changing files elsewhere"].decision == "ask"
+
+
+def test_a_rule_that_could_not_be_kept_is_one_of_the_task(house: House) -> None:
+    found = house.found(rule=StandingRule("allowedCommands", "npm test"))
+    assert told(found["commands `npm test`"]) == ("allow", "allowedCommands, for this task", "")
+
+
+def test_without_a_sandbox_no_rule_lets_a_command_run(house: House) -> None:
+    house.own(alwaysAllowExecute=True, allowedCommands=["git"])
+    assert house.found(sandbox="none")["commands"].decision == "ask"
+    assert house.found(sandbox="off")["commands `git`"].decision == "allow"
+    house.project(sandbox="required")
+    assert house.found(sandbox="none")["commands"].decision == "deny"
+
+
+def test_what_the_mode_keeps_from_the_model_is_refused(house: House) -> None:
+    (house.workspace / ".rooignore").write_text("secret\n", encoding="utf-8")
+    found = house.found(mode="architect")
+    assert found["commands"].rule == "the mode architect does not have it"
+    assert found["changing files here (Markdown files only)"].decision == "ask"
+    assert told(found["hidden files"]) == ("deny", ".rooignore", "")
+
+
+def test_tools_of_servers_run_unasked_where_a_list_names_them(house: House) -> None:
+    house.own(alwaysAllowMcp=True, allowedMcpTools=["weather/*"])
+    found = house.found()
+    own = "~/.roo/settings.json"
+    assert told(found["MCP tools `weather/*`"]) == ("allow", "allowedMcpTools", own)
+    listed = found["MCP tools on alwaysAllow of their server"]
+    assert told(listed) == ("allow", "alwaysAllowMcp", own)
+    assert found["other MCP tools"].decision == "ask"
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["autoApprovalEnabled", "alwaysAllowWrite", "alwaysAllowExecute"]),
+        st.booleans(),
+    ),
+    st.dictionaries(st.sampled_from(["autoApprovalEnabled", "alwaysAllowWrite"]), st.just(False)),
+    st.builds(Flags, yes=st.booleans(), require_approval=st.booleans(), allow_writes=st.booleans()),
+)
+@examples(max_examples=60)
+def test_every_answer_names_where_it_comes_from(
+    tmp_path_factory: pytest.TempPathFactory,
+    own: dict[str, bool],
+    project: dict[str, bool],
+    flags: Flags,
+) -> None:
+    house = House(tmp_path_factory.mktemp("house"))
+    house.own(**own)
+    house.project(**project)
+    judged = house.found(flags)["changing files here"]
+    assert judged.source and judged.source != "for this task"
+    if judged.source.startswith(".roo"):
+        assert project
+    if judged.source.startswith("~"):
+        assert own
