@@ -36,7 +36,8 @@ bench: $(READY) ## measure joey against its goals and a bare loop, and the page 
 corpus: $(READY) ## judge thousands of hostile commands, run what would run unasked, and see what it does
 	@$(BIN)/python -m tests.permissions.corpus
 
-soak: $(READY) ## for some minutes: send 100,000 broken frames; kill, cancel and resume tasks at random
+soak: $(READY) ## for some minutes: try other examples, send 100,000 broken frames; kill, cancel and resume tasks at random
+	@$(BIN)/python -m pytest -n $(WORKERS) -m hypothesis --hypothesis-profile chance
 	@JOEY_FUZZ=100000 $(BIN)/python -m pytest -s tests/server/test_fuzz.py
 	@JOEY_KILLS=200 $(BIN)/python -m pytest tests/e2e/test_kill.py
 	@JOEY_STREAM_RUNS=20 $(BIN)/python -m pytest tests/front/test_stdin_stream.py
