@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from joey.cli.command_arguments import COMMAND_PARSERS
-from tests.front.binary import Joey
+from tests.front.binary import Joey, reach
 
 HELPS = [(), *((name,) for name in COMMAND_PARSERS)]
 HELPS += [
@@ -20,6 +20,14 @@ HELPS += [
     for action in each.choices
 ]
 HEAVY = ("asyncio", "rich", "ssl", "joey.app", "joey.engine", "joey.providers", "joey.stores")
+LATER = (
+    *("rich", "textual", "acp", "mcp", "pydantic", "httpx2", "websockets", "starlette", "uvicorn"),
+    *("tree_sitter", "pypdf", "watchfiles", "playwright", "rapidfuzz", "pathspec", "yaml"),
+    *("sqlite3", "zipfile", "email", "http.client", "html", "importlib.resources"),
+    *("joey.tui", "joey.acp", "joey.server", "joey.testing", "joey.stores.adoption"),
+    *("joey.core.permissions.programs", "joey.core.json_schema"),
+)
+"""What a run may need, and never before it has sent its first request."""
 
 
 def loaded_by(joey: Joey, *arguments: str) -> tuple[str, list[str]]:
@@ -49,6 +57,29 @@ def test_a_run_without_a_screen_does_not_load_the_screen(joey: Joey) -> None:
     _, modules = loaded_by(joey, "-p", "do it")
     assert "joey.app" in modules
     assert "rich" not in modules
+
+
+def test_the_first_request_waits_for_nothing_that_is_used_after_it(joey: Joey) -> None:
+    program = (
+        "import os, sys\n"
+        "def look(event, _):\n"
+        "    if event == 'socket.connect':\n"
+        "        print(*sorted(sys.modules), flush=True)\n"
+        "        os._exit(0)\n"
+        "sys.addaudithook(look)\n"
+        "from joey.cli.main import main\n"
+        "main(sys.argv[1:])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "-p", "-y", *reach("http://127.0.0.1:9"), "do it"],
+        env=joey.env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    modules = done.stdout.split()
+    assert "joey.providers.anthropic" in modules
+    assert [name for name in LATER if name in modules] == []
 
 
 def test_help_names_every_command_and_every_exit_code(joey: Joey) -> None:

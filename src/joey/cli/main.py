@@ -18,7 +18,7 @@ from joey.cli.arguments import COMMANDS, parse
 from joey.cli.exit_codes import ExitCode, exit_code_of_error
 from joey.errors import UserError
 
-FEW_CYCLES = 50_000
+FEW_CYCLES = 100_000
 """New objects after which the collector looks for cycles: more than are made before the first
 request. Its default, 700, makes it go through all that was loaded some hundred times until then,
 and it finds nothing."""

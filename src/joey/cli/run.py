@@ -14,7 +14,6 @@ from joey.cli.opening import destination
 from joey.cli.outputs import OUTPUTS, Output, leave_stdout
 from joey.cli.progress import FamilyProgress, Progress, total_cost
 from joey.cli.prompt import gather_prompt, load_images
-from joey.cli.refusals import tell_refusals
 from joey.cli.run_results import interrupted, result_of
 from joey.cli.server_watch import ServerWatch
 from joey.cli.signals import Interruption, interruptible
@@ -80,6 +79,9 @@ async def _run(
             output.end(run)
             short = short_id(task.id, engine.ids())
     if run.code == "needs_person":
+        # It judges commands anew, and most runs end otherwise.
+        from joey.cli.refusals import tell_refusals
+
         for line in tell_refusals(policy.refused, task.bench.settings, yes=arguments.yes):
             progress.line(line)
     _tell(run, short, progress, kept=not arguments.ephemeral)

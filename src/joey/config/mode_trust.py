@@ -14,7 +14,7 @@ import msgspec
 from joey.config.modes import PROJECT_FILE
 from joey.config.sightings import Sightings
 from joey.core.modes import BUILT_IN, Grant, Mode, find_mode
-from joey.core.permissions.rules import ANYTHING
+from joey.core.permissions.decisions import ANYTHING
 from joey.core.settings import Settings
 from joey.ports.trust import Wanted
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Sequence
-from html import escape
 from typing import TYPE_CHECKING
 
 from joey.core.customs import SlashCommand
@@ -204,6 +203,8 @@ def _shown(head: str, entries: list[Entry]) -> list[UserBlock]:
 
 def _tagged(tag: str, text: str, **attributes: str) -> TextBlock:
     """What others wrote does not end before its closing tag."""
+    from html import escape  # with all names of characters, which few prompts need
+
     named = "".join(f' {name}="{escape(value)}"' for name, value in attributes.items())
     contained = re.sub(rf"<(?=\s*+(?:/\s*+)?{tag}\b)", "&lt;", text, flags=re.IGNORECASE)
     return TextBlock(f"<{tag}{named}>\n{contained}\n</{tag}>")

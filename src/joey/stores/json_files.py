@@ -14,7 +14,6 @@ from joey.core.events import Record
 from joey.errors import StoreError, TaskNotFoundError, TaskStateError
 from joey.ports import Store, TaskLog, TaskMetadata
 from joey.private_folders import make_folder
-from joey.stores.adoption import adopt, record_of_histories
 from joey.stores.journal import Journal
 from joey.stores.layout import (
     API,
@@ -61,6 +60,8 @@ class JsonFileLog:
         if isinstance(self._journal, Record):
             self._check_open()
             _prepare(self.folder)
+            from joey.stores.adoption import adopt  # only tasks of others come to this
+
             self._journal = adopt(self.folder, self._journal)
         self._journal.append(record)
 
@@ -155,7 +156,7 @@ class JsonFileStore:
 
     def read(self, task_id: str) -> Sequence[Record]:
         bare, folder = self._existing(task_id)
-        return Journal.peek(folder) or [record_of_histories(folder, bare)]
+        return Journal.peek(folder) or [_adopted(folder, bare)]
 
     def rows(self, task_id: str, limit: int) -> bytes:
         bare, folder = self._existing(task_id)
@@ -232,8 +233,15 @@ def _read(folder: Path, task_id: str) -> tuple[Journal | Record, list[Record]]:
                 f"task {task_id} has nothing to resume: no record in {folder / JOURNAL} can be"
                 " read. Whatever was in it is kept beside it."
             )
-    record = record_of_histories(folder, task_id)
+    record = _adopted(folder, task_id)
     return record, [record]
+
+
+def _adopted(folder: Path, task_id: str) -> Record:
+    """The first record of a task that another program began; few are, so it is loaded late."""
+    from joey.stores.adoption import record_of_histories
+
+    return record_of_histories(folder, task_id)
 
 
 def _note(folder: Path, metadata: TaskMetadata) -> None:

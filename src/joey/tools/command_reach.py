@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec import structs
 
 from joey.core.permissions.commands import granted_words
+from joey.core.permissions.decisions import ANYTHING
 from joey.core.permissions.programs import (
     MOVERS,
     only_reads,
@@ -24,7 +25,6 @@ from joey.core.permissions.programs import (
     program_name,
     value_words,
 )
-from joey.core.permissions.rules import ANYTHING
 from joey.core.permissions.shell import Words, possible_commands, word_set
 from joey.core.regex import regex
 from joey.errors import ToolError

@@ -20,7 +20,6 @@ from joey.ports import Place, Terminal, ToolContext
 from joey.tools.arguments import convert, missing
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
 from joey.tools.command_confinement import explained
-from joey.tools.command_reach import Lookups, hidden_reads, reached_outside
 from joey.tools.command_report import CommandReport, ended_or_running, killed_by_limit
 from joey.tools.live_output import LiveOutput
 
@@ -109,6 +108,9 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
 
 async def _reached(command: str, cwd: Place, ctx: ToolContext) -> list[Claim]:
     """Where else the line leads; a fault in finding out is one more reason to ask."""
+    # It knows many programs, which takes long to load; no request waits for it.
+    from joey.tools.command_reach import Lookups, hidden_reads, reached_outside
+
     lookups = Lookups(ctx.files)
     try:
         hidden = await hidden_reads(command, cwd.path, lookups)

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from joey.core.permissions.decisions import Allow, Ask, Decision
+from joey.core.permissions.decisions import ANYTHING, Allow, Ask, Decision
 from joey.core.permissions.denials import Denials
 from joey.core.permissions.programs import carries_out_input, concern
 from joey.core.permissions.rules import (
-    ANYTHING,
     Rules,
     allowing_rules,
     longest,

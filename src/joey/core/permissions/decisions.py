@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+ANYTHING = "*"
+"""Among the rules that allow: whatever it is."""
+
 
 class Allow(Struct, frozen=True):
     rule: str

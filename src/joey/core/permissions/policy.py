@@ -11,9 +11,7 @@ from collections.abc import Sequence
 
 from joey.core.permissions.agreement import SecondReading, confirmed
 from joey.core.permissions.claims import Access, Claim
-from joey.core.permissions.commands import judge_command
-from joey.core.permissions.decisions import Allow, Ask, Decision, Deny
-from joey.core.permissions.rules import ANYTHING
+from joey.core.permissions.decisions import ANYTHING, Allow, Ask, Decision, Deny
 from joey.core.places import Place
 from joey.core.settings import Settings
 
@@ -117,6 +115,9 @@ def _judge_execute(claim: Claim, settings: Settings, read: SecondReading | None)
     command = claim.command
     if command is None:
         return Ask("the call does not say what it runs")
+    # What it knows of programs takes long to load, and no request waits for it.
+    from joey.core.permissions.commands import judge_command
+
     verdict = judge_command(command, settings.allowed_commands, settings.denied_commands)
     if isinstance(verdict, Deny):
         return verdict

@@ -7,10 +7,9 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from joey.core.permissions.decisions import ANYTHING
 from joey.core.permissions.programs import program_name
 from joey.core.permissions.shell import Words, parts, plain_commands
-
-ANYTHING = "*"
 
 
 class Rule(Struct, frozen=True):

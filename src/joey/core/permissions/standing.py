@@ -14,11 +14,8 @@ from msgspec import Struct, structs
 
 from joey.core.permissions.agreement import SecondReading
 from joey.core.permissions.claims import Access, Claim
-from joey.core.permissions.commands import judge_command
-from joey.core.permissions.decisions import Allow
-from joey.core.permissions.narrowest import narrowest_rule
+from joey.core.permissions.decisions import ANYTHING, Allow
 from joey.core.permissions.policy import EDITS_HERE, decide
-from joey.core.permissions.rules import ANYTHING
 from joey.core.settings import Settings
 
 
@@ -81,6 +78,10 @@ def _rule_for(claims: Sequence[Claim], denied: Sequence[str]) -> StandingRule | 
     commands = {claim.command for claim in claims if claim.access is Access.EXECUTE}
     if len(commands) != 1 or (command := commands.pop()) is None:
         return None
+    # As in `policy`: loaded when there is a command to judge.
+    from joey.core.permissions.commands import judge_command
+    from joey.core.permissions.narrowest import narrowest_rule
+
     if not isinstance(judge_command(command, (ANYTHING,), denied), Allow):
         return None  # a longer rule must not get around one that refuses
     text = narrowest_rule(command)
