@@ -42,8 +42,9 @@ async def test_words_to_a_subtask_that_is_done_set_it_to_work_while_its_sibling_
     one, two = await child_of(task, 0), await child_of(task, 1)
     assert await settled(one) == Completed("first")
     await heard(two, RequestStarted)
+    since = one.seq
     await one.send("more, please")
-    await heard(one, TaskFinished, one.seq)
+    await heard(one, TaskFinished, since)
     gate.set()
     await ended(task)
     first, _ = results(task.messages[2])

@@ -156,8 +156,9 @@ async def test_a_subtask_asks_before_it_hands_over_its_result(workshop: Workshop
     child = await child_of(task)
     ask = await asked(child)
     assert (ask.ask, json.loads(ask.text)) == (AskKind.TOOL, {"tool": "finishTask"})
+    since = child.seq
     await child.reject("that is only half of it")
-    await heard(child, RequestStarted, child.seq)
+    await heard(child, RequestStarted, since)
     await asked(child)
     assert "that is only half of it" in results(child.messages[2])[0]
     await child.approve()
