@@ -82,7 +82,7 @@ async def test_files_come_back_when_asked_for(joey: Joey) -> None:
     task_id = await play(joey)
     looked = await joey.run("tasks", "rewind", task_id, "--with-files", "--preview")
     assert looked.code == 0
-    assert "  1 file is changed back:\n    a.txt\n" in looked.out
+    assert "  1 file is restored:\n    a.txt\n" in looked.out
     assert content(joey) == "two\n"
     (joey.workspace / "a.txt").write_text("by hand\n", encoding="utf-8")
     refused = await joey.run("tasks", "rewind", task_id, "--with-files", "-y")
@@ -169,7 +169,7 @@ async def test_the_only_words_of_a_person_are_gone_back_to_by_default(joey: Joey
     assert gone.code == 0, gone.err
     assert not (joey.workspace / "a.txt").exists()
     back = await joey.run("tasks", "rewind", task_id, "--undo", "--preview")
-    assert "  1 file is brought back:\n    a.txt\n" in back.out
+    assert "  1 file is created:\n    a.txt\n" in back.out
     assert [row["text"] for row in await rows(joey, task_id)] == ["write one"]
 
 

@@ -91,7 +91,7 @@ async def test_a_message_is_said_anew_with_the_files_of_that_moment(
         await open_dialog(page, "make a.txt")
         await page.get_by_role("switch", name="Bring back the files").check()
         changes = page.get_by_role("list", name="What going back changes")
-        await expect(changes).to_contain_text("1 file will be brought back: a.txt")
+        await expect(changes).to_contain_text("1 file will be deleted: a.txt")
         await look_at(page, tmp_path / "rewind-phone.png")
         await page.get_by_label("Your message").fill("make nothing")
         await page.get_by_role("button", name="Send this instead").click()

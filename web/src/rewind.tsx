@@ -108,11 +108,11 @@ function Changes({ changes }: { changes: RewindChanges | null }) {
         </li>
       )}
       {subtasks.length > 0 && <li>{count(subtasks.length, "subtask")} stay as tasks of their own.</li>}
-      {files.length > 0 && (
-        <li>
-          {count(files.length, "file")} will be brought back: {some(files.map(({ path }) => path))}
+      {fatesOf(files).map(({ fate, paths }) => (
+        <li key={fate}>
+          {count(paths.length, "file")} will be {fate}: {some(paths)}
         </li>
-      )}
+      ))}
       {conflicts.length > 0 && (
         <li class="warning">
           Somebody else changed {some(conflicts)}: that would be lost, but for a checkpoint.
@@ -120,6 +120,17 @@ function Changes({ changes }: { changes: RewindChanges | null }) {
       )}
     </ul>
   );
+}
+
+/** What becomes of files, by how they differ afterwards. */
+const FATES = { removed: "deleted", changed: "restored", added: "created" } as const;
+const KINDS = ["removed", "changed", "added"] as const;
+
+function fatesOf(files: RewindChanges["files"]): { fate: string; paths: string[] }[] {
+  return KINDS.map((kind) => ({
+    fate: FATES[kind],
+    paths: files.filter((file) => file.kind === kind).map(({ path }) => path),
+  })).filter(({ paths }) => paths.length > 0);
 }
 
 /** Below a conversation that went back, until it goes on. */

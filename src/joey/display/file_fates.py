@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-FATES = {"removed": "deleted", "changed": "changed back", "added": "brought back"}
+FATES = {"removed": "deleted", "changed": "restored", "added": "created"}
 """By how a file differs afterwards."""
