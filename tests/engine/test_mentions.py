@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from joey.core.customs import Skill, SlashCommand
+from joey.core.events import Said
 from joey.core.messages import ImageBlock, TextBlock
 from joey.core.settings import Settings
 from joey.knowledge.web_pages import WebPages
@@ -19,7 +20,7 @@ from joey.ports import Extras
 from joey.testing.script import Turn, call
 from joey.testing.scripted import ScriptedProvider
 from joey.workspace.repository import GitRepository
-from tests.engine.workshop import Workshop, asked, finish
+from tests.engine.workshop import Workshop, asked, durable, finish
 from tests.engine.written_customs import WrittenCustoms
 
 PIXEL = bytes.fromhex(
@@ -265,6 +266,22 @@ async def test_a_slash_command_brings_its_text_and_its_mode(workshop: Workshop) 
     )
     assert task.mode.slug == "ask"
     assert "<slug>ask</slug>" in str(request.messages[0].content)
+
+
+async def test_a_command_of_the_project_does_not_lead_into_a_mode_that_may_do_more(
+    workshop: Workshop,
+) -> None:
+    theirs = SlashCommand("deploy", "Deploy.", mode="code", source="project")
+    mine = SlashCommand("mine", "Do it.", mode="code", source="global")
+    workshop.extras = Extras(customs=WrittenCustoms(slash_commands=(theirs, mine)))
+    task = await workshop.start(finish(), text="/deploy it", settings=Settings(mode="ask"))
+    await asked(task)
+    assert task.mode.slug == "ask"
+    said = [event.text for event in durable(task) if isinstance(event, Said)]
+    assert any("/deploy of the project wants code mode" in text for text in said)
+    task = await workshop.start(finish(), text="/mine", settings=Settings(mode="ask"))
+    await asked(task)
+    assert task.mode.slug == "code"
 
 
 async def test_a_skill_can_be_called_like_a_command(workshop: Workshop) -> None:

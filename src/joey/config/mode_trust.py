@@ -13,7 +13,7 @@ import msgspec
 
 from joey.config.modes import PROJECT_FILE
 from joey.config.sightings import Sightings
-from joey.core.modes import BUILT_IN, Grant, Mode, find_mode
+from joey.core.modes import BUILT_IN, Mode, find_mode, may_do_more
 from joey.core.permissions.decisions import ANYTHING
 from joey.core.settings import Settings
 from joey.ports.trust import Wanted
@@ -73,12 +73,7 @@ def _loosened(mode: Mode, found: Sequence[Mode]) -> Mode | None:
     known = own[0] if own else find_mode(mode.slug, BUILT_IN)
     if known is None or find_mode(mode.slug, BUILT_IN) is None:
         return None
-    return known if any(not _covers(known, grant) for grant in mode.grants) else None
-
-
-def _covers(known: Mode, grant: Grant) -> bool:
-    same = known.grant(grant.group)
-    return same is not None and same.file_regex in (None, grant.file_regex)
+    return known if may_do_more(mode, known) else None
 
 
 def _name(mode: Mode) -> str:

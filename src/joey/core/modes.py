@@ -65,6 +65,16 @@ class Mode(Struct, frozen=True, omit_defaults=True):
         return next((grant for grant in self.grants if grant.group is group), None)
 
 
+def may_do_more(mode: Mode, other: Mode) -> bool:
+    """Whether the mode grants anything that the other one does not."""
+    return any(not _is_granted(grant, other) for grant in mode.grants)
+
+
+def _is_granted(grant: Grant, mode: Mode) -> bool:
+    same = mode.grant(grant.group)
+    return same is not None and same.file_regex in (None, grant.file_regex)
+
+
 class ModePrompt(Struct, frozen=True, rename="camel", omit_defaults=True):
     """What a person has put in place of the words of a built-in mode."""
 

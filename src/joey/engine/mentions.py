@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from joey.core.customs import SlashCommand
-from joey.core.events import ModeSwitched
+from joey.core.events import ModeSwitched, Said
 from joey.core.history.ui import Row
 from joey.core.mentions import (
     Kind,
@@ -23,7 +23,7 @@ from joey.core.mentions import (
     replace_spans,
 )
 from joey.core.messages import TextBlock, UserBlock, image_block
-from joey.core.modes import find_mode
+from joey.core.modes import find_mode, may_do_more
 from joey.core.prompts import replies
 from joey.core.prompts.problems import problems_text
 from joey.core.protocol import ToolProtocol
@@ -68,14 +68,29 @@ def _call_commands(task: Task, text: str) -> tuple[str, list[UserBlock]]:
     known = _known_commands(task)
     called = [mention for mention in find_commands(text) if mention.name in known]
     unique = [known[name] for name in dict.fromkeys(mention.name for mention in called)]
-    wanted = next((command.mode for command in unique if command.mode), None)
-    if wanted and wanted != task.mode.slug and find_mode(wanted, task.bench.modes) is not None:
-        task.publish(ModeSwitched(ts=task.now(), mode=wanted))
+    wanting = next((command for command in unique if command.mode), None)
+    if wanting is not None:
+        _follow(task, wanting)
     replaced = [
         (mention.start, mention.end, f"Command '{mention.name}' (see below for command content)")
         for mention in called
     ]
     return replace_spans(text, replaced), [_command_block(each) for each in unique]
+
+
+def _follow(task: Task, command: SlashCommand) -> None:
+    """Into the mode of a command; what a project wrote does not lead into one that may do more."""
+    mode = find_mode(command.mode or "", task.bench.modes)
+    if mode is None or mode.slug == task.mode.slug:
+        return
+    if command.source == "project" and may_do_more(mode, task.mode):
+        text = (
+            f"/{command.name} of the project wants {mode.slug} mode, which may do more; this is"
+            f" still {task.mode.slug} mode."
+        )
+        task.publish(Said(ts=task.now(), say="error", text=text))
+        return
+    task.publish(ModeSwitched(ts=task.now(), mode=mode.slug))
 
 
 def _known_commands(task: Task) -> dict[str, SlashCommand]:
