@@ -56,7 +56,7 @@ async def test_always_shows_its_rule_and_keeps_it(joey: Joey) -> None:
         assert "runs UNCONFINED" in asked
         await shown.keep("always")
         await shown.answer("2")
-        await shown.until("All done.")
+        await shown.until("All done.", "accept the result")
         assert "allows" not in asked
         await shown.send("/new")
         await shown.until("a new task", "allows some commands")
