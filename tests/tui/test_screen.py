@@ -153,6 +153,7 @@ async def test_a_line_for_the_persons_own_shell_goes_along_with_the_next_words(j
         await shown.until("what shall be done?")
         await shown.send("!echo two; false; echo $((20 + 22)); exit 3")
         await shown.until("two", "42", "exit 3")
+        await shown.until_gone("running your command")
         await shown.keep("shell")
         assert not server.requests
         await shown.send("what was that?")
