@@ -12,7 +12,12 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-NO_NETWORK = re.compile("ENOTFOUND|ECONNREFUSED|ECONNRESET|EAI_AGAIN|ETIMEDOUT|ENOTCACHED")
+NO_NETWORK = re.compile(
+    "ENOTFOUND|ECONNREFUSED|ECONNRESET|ECONNABORTED|EAI_AGAIN|ETIMEDOUT|ERR_SOCKET_TIMEOUT"
+    r"|EIDLETIMEOUT|ENOTCACHED|npm (?:ERR!|error) network|npm (?:ERR!|error) code E(?:429|5\d\d)"
+)
+LIMIT = 90
+"""Seconds: the test that needs it has a limit too."""
 INSTALL = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
 
 
@@ -37,9 +42,12 @@ def _install(source: Path, made: Path, folder: Path) -> None:
     made.mkdir()
     for name in ("package.json", "package-lock.json"):
         shutil.copy(source / name, made)
-    run = subprocess.run(
-        INSTALL, cwd=made, capture_output=True, text=True, timeout=300, check=False
-    )
+    try:
+        run = subprocess.run(
+            INSTALL, cwd=made, capture_output=True, text=True, timeout=LIMIT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        pytest.skip("npm took too long to install what this needs")
     if run.returncode and NO_NETWORK.search(run.stderr):
         pytest.skip("npm cannot reach its registry")
     assert run.returncode == 0, run.stderr
