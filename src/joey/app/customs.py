@@ -15,6 +15,7 @@ from joey.config.scopes import Scopes
 from joey.config.settings import load_settings
 from joey.config.sightings import Sightings
 from joey.core.modes import Mode, find_mode
+from joey.core.near_names import nearest
 from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
 from joey.ports.trust import Wanted
@@ -71,11 +72,9 @@ def check_mode(slug: str | None, modes: Callable[[], tuple[Mode, ...]]) -> None:
     """Raises ConfigError, which suggests the mode that was probably meant."""
     if slug is None or find_mode(slug, known_modes := modes()) is not None:
         return
-    import difflib
-
     known = [mode.slug for mode in known_modes]
-    near = difflib.get_close_matches(slug.lower(), known, n=1)
-    meant = f" Did you mean {near[0]!r}?" if near else ""
+    near = nearest(slug, known)
+    meant = f" Did you mean {near!r}?" if near else ""
     raise ConfigError(f"There is no mode {slug!r}.{meant} Known ones: {', '.join(known)}.")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from joey.cli.exit_codes import UsageError
-from joey.cli.near_misses import distance
+from joey.core.near_names import nearest
 
 
 class Help(argparse.HelpFormatter):
@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         choices = [str(choice) for choice in action.choices]
-        near = _nearest(str(value), choices)
+        near = nearest(str(value), choices)
         meant = f"; did you mean {near}?" if near else f": it can be {', '.join(choices)}"
         raise argparse.ArgumentError(action, f"there is no {str(value)!r} here{meant}")
 
@@ -41,7 +41,7 @@ class Parser(argparse.ArgumentParser):
         unknown = rest.split(" ")[0].partition("=")[0]
         if not found or not unknown.startswith("--"):
             return ""
-        near = _nearest(unknown, list(_flags(self)))
+        near = nearest(unknown, _flags(self))
         return f"; did you mean {near}?" if near else ""
 
 
@@ -75,16 +75,6 @@ def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
                 yield from _flags(inner)
         elif action.help != argparse.SUPPRESS:
             yield from action.option_strings
-
-
-def _nearest(word: str, names: Sequence[str]) -> str | None:
-    """The name that is a slip or two away, or that was only begun."""
-    near = [(distance(word, name), -len(name), name) for name in names]
-    steps, _, name = min(near)
-    if steps <= (1 if len(name) <= 4 else 2):
-        return name
-    begun = [each for each in names if len(word) > 3 and each.startswith(word)]
-    return begun[0] if begun else None
 
 
 def sentence(text: str) -> str:

@@ -10,7 +10,8 @@ from joey import __version__
 from joey.cli.argument_values import Parser, count, duration, money
 from joey.cli.command_arguments import COMMAND_PARSERS
 from joey.cli.exit_codes import UsageError
-from joey.cli.near_misses import is_about_a_command, meant_command, nearest
+from joey.cli.near_misses import is_about_a_command, meant_command
+from joey.core.near_names import nearest
 
 COMMANDS = tuple(COMMAND_PARSERS)
 FORMATS = ("text", "json", "stream-json")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from joey.core.near_names import nearest
 from joey.core.regex import regex
 
 _MEANT = {
@@ -32,7 +33,7 @@ def meant_command(words: Sequence[str]) -> str | None:
     """The command that these arguments probably stand for; None for a prompt."""
     if not 1 <= len(words) <= 3 or any(" " in word or word.startswith("-") for word in words):
         return None
-    name = nearest(words[0], tuple(_MEANT))
+    name = nearest(words[0], _MEANT)
     if name is None:
         return None
     match words[1:]:
@@ -55,25 +56,3 @@ def is_about_a_command(words: Sequence[str]) -> bool:
         and not words[1].startswith("-")
         and len(words[1].split()) == 1
     )
-
-
-def nearest(word: str, names: tuple[str, ...]) -> str | None:
-    """The name that is one or two slips away; one for short names, which are near many words."""
-    near = [(distance(word.lower(), name), name) for name in names]
-    steps, name = min(near)
-    return name if steps <= (1 if len(name) <= 4 else 2) else None
-
-
-def distance(one: str, other: str) -> int:
-    """How many letters must be changed, added, left out, or swapped with their neighbour."""
-    before: list[int] = []
-    last = list(range(len(other) + 1))
-    for i, a in enumerate(one, 1):
-        row = [i]
-        for j, b in enumerate(other, 1):
-            steps = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (a != b))
-            if i > 1 and j > 1 and a == other[j - 2] and b == one[i - 2]:
-                steps = min(steps, before[j - 2] + 1)
-            row.append(steps)
-        before, last = last, row
-    return last[-1]

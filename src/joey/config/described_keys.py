@@ -34,8 +34,8 @@ from msgspec.inspect import (
     type_info,
 )
 
-from joey.config.near_names import nearest
 from joey.config.project_settings import project_says
+from joey.core.near_names import nearest
 from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.config.described_keys import DescribedKey, type_of
-from joey.config.near_names import nearest
+from joey.core.near_names import nearest
 from joey.errors import ConfigError
 
 _YES = frozenset({"true", "yes", "on", "1"})

@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from joey.config.documents import read_document
-from joey.config.near_names import nearest
 from joey.config.profiles import PROFILE_KEYS, PROFILES
 from joey.config.settings import SETTINGS
+from joey.core.near_names import nearest
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 from msgspec import Struct
 
+from joey.core.near_names import nearest
 from joey.display.sanitise import one_line
 from joey.tui.offers import Offer
 
@@ -45,8 +45,6 @@ COMMANDS: tuple[SlashCommand, ...] = (
 _BY_NAME = {command.name: command for command in COMMANDS}
 UNLISTED = frozenset({"condense", "quit"})
 
-CLOSE = 0.7
-"""How much alike names must be, for one to be a slip of the other."""
 INIT_PROMPT = Path(__file__).with_name("init_prompt.md")
 
 
@@ -74,6 +72,6 @@ def guess_at(text: str, offers: Sequence[Offer]) -> str | None:
     name, names = text.strip()[1:], [offer.name for offer in offers]
     if name in names:
         return None
-    near = get_close_matches(name, names, 1, CLOSE)
-    meant = f"did you mean /{near[0]}?" if near else "see /help"
+    near = nearest(name, names)
+    meant = f"did you mean /{near}?" if near else "see /help"
     return f"there is no command {one_line(text, 80)}; {meant}"
