@@ -27,6 +27,13 @@ from tests.server.browsing import (
 pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
 
 DONE = Turn(call("attempt_completion", {"result": "All is **well**."}))
+WHEN_IT_STANDS = """thread => new Promise(tell => {
+    const look = before => thread.scrollTop === before
+        ? tell(before)
+        : setTimeout(look, 200, thread.scrollTop);
+    look();
+})"""
+"""How far it is scrolled, once a wheel that was turned has come to rest."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -215,10 +222,10 @@ async def test_who_scrolls_up_stays_there_while_it_streams(
         await page.locator("#thread").hover()
         await page.mouse.wheel(0, -1200)
         await expect(page.get_by_role("button", name="Latest")).to_be_visible()
-        top = await page.locator("#thread").evaluate("thread => thread.scrollTop")
+        top = await page.locator("#thread").evaluate(WHEN_IT_STANDS)
         gate.set()
         await status(page).to_contain_text("Result ready")
-        assert await page.locator("#thread").evaluate("thread => thread.scrollTop") == top
+        assert await page.locator("#thread").evaluate(WHEN_IT_STANDS) == top
         await page.get_by_role("button", name="Latest").click()
         await expect(page.locator(".completion")).to_be_in_viewport()
 
