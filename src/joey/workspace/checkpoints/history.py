@@ -14,14 +14,16 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 from msgspec import Struct
 
 from joey.errors import CheckpointError
-from joey.workspace.checkpoints.folder import signature
+from joey.workspace.checkpoints.folder import write_private
 from joey.workspace.checkpoints.look import Sight
+from joey.workspace.checkpoints.objects import write_object
 from joey.workspace.checkpoints.shadow import GitRefusal, Shadow
 
 _REFS = "refs/joey/"
 _ID = re.compile(r"[0-9a-f]{40}")
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _NANOSECONDS = 1_000_000_000
+_WRITER = "joey <joey@localhost>"
 
 
 class Moment(Struct, frozen=True):
@@ -41,19 +43,30 @@ class Ref(Struct, frozen=True):
         return int(stamp) / _NANOSECONDS if stamp.isdecimal() else 0.0
 
 
-async def keep(git: Shadow, task_id: str, sight: Sight) -> str:
-    """Make a checkpoint; its id."""
-    lines = [f"Files of {_task_folder(task_id)}", ""]
-    lines += (quote_from_bytes(path) for path in sorted(sight.left_out))
-    message = "\n".join([*lines, ""]).encode()
-    made = (await git.run("commit-tree", sight.tree, "-F", "-", given=message)).decode().strip()
-    # Zeros: such a ref must not be there yet.
-    await git.run("update-ref", f"{_refs_of(task_id)}{time.time_ns():020}", made, "0" * 40)
+def keep(git: Shadow, task_id: str, sight: Sight) -> str:
+    """Make a checkpoint; its id. Raises OSError."""
+    now = time.time_ns()
+    lines = [
+        f"tree {sight.tree}",
+        *(f"{who} {_WRITER} {now // _NANOSECONDS} +0000" for who in ("author", "committer")),
+        *("", f"Files of {_task_folder(task_id)}", ""),
+        *(quote_from_bytes(path) for path in sorted(sight.left_out)),
+    ]
+    made = write_object(git.path, b"commit", "\n".join([*lines, ""]).encode())
+    ref = git.path / refs_of(task_id) / f"{now:020}"
+    for folder in (ref.parent.parent, ref.parent):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    # As git does it: there either is a ref, or what the next one who has the lock removes.
+    new = ref.with_name(f"{ref.name}.lock")
+    write_private(new, f"{made}\n".encode())
+    new.rename(ref)
     return made
 
 
 async def last_of(git: Shadow, task_id: str) -> Moment | None:
-    wanted = ("--sort=-refname", "--count=1", "--format=%(objectname)", _refs_of(task_id))
+    if not any((git.path / name).exists() for name in (refs_of(task_id), "packed-refs")):
+        return None
+    wanted = ("--sort=-refname", "--count=1", "--format=%(objectname)", refs_of(task_id))
     found = (await git.run("for-each-ref", *wanted)).decode().strip()
     return await moment(git, found) if found else None
 
@@ -75,16 +88,9 @@ async def moment(git: Shadow, checkpoint: str) -> Moment:
     return Moment(checkpoint, Sight(tree, left_out))
 
 
-def signature_of(git: Shadow, task_id: str) -> tuple[tuple[int, ...], ...]:
-    """Other whenever checkpoints of the task were made, dropped or packed, or the repository is
-    not what it was."""
-    names = (_refs_of(task_id), "packed-refs", "HEAD", "config", "objects")
-    return tuple(signature(git.path / name) for name in names)
-
-
 async def refs(git: Shadow, task_id: str | None = None) -> list[Ref]:
     """Of a task or of all, the oldest first."""
-    below = _REFS if task_id is None else _refs_of(task_id)
+    below = _REFS if task_id is None else refs_of(task_id)
     names = (await git.run("for-each-ref", "--format=%(refname)", below)).decode().split()
     return sorted(map(Ref, names), key=lambda ref: ref.seconds)
 
@@ -95,7 +101,8 @@ async def drop(git: Shadow, gone: list[Ref]) -> None:
         await git.run("update-ref", "--stdin", given=lines.encode())
 
 
-def _refs_of(task_id: str) -> str:
+def refs_of(task_id: str) -> str:
+    """The folder of a task's refs, in the repository."""
     return f"{_REFS}{_task_folder(task_id)}/"
 
 

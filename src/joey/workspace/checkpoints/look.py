@@ -17,7 +17,7 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from joey.errors import CheckpointError, ToolError
 from joey.workspace.checkpoints.folder import signature, write_private
 from joey.workspace.checkpoints.rules import LARGEST_FILE, own_folder, rules_text
 from joey.workspace.checkpoints.shadow import GitRefusal, Shadow
+from joey.workspace.checkpoints.trees import Entry
 from joey.workspace.git import Git
 from joey.workspace.git_process import repository_top
 
@@ -60,7 +61,7 @@ class _UnsettledError(CheckpointError):
     """Too many files went while they were read."""
 
 
-class _Plan(Struct, frozen=True):
+class Plan(Struct, frozen=True):
     keep: list[bytes]
     drop: list[bytes]
     left_out: frozenset[bytes]
@@ -82,6 +83,7 @@ class Looker:
     async def look(self, git: Shadow) -> Sight:
         """Raises CheckpointError; a GitRefusal when the repository may be damaged."""
         self._write_rules(git)
+        await _learn_new(git)
         for last in (False,) * (_ROUNDS - 1) + (True,):
             try:
                 return await self._look(git)
@@ -91,8 +93,18 @@ class Looker:
                 log.info("looking at %s again: %s", self._root, error)
         raise AssertionError
 
-    async def ignored(self, git: Shadow) -> set[bytes]:
-        """Files that are known, but by now ignored."""
+    async def ignored_of(self, git: Shadow, paths: Iterable[bytes]) -> set[bytes]:
+        """Which of some files that are not known are ignored. Raises CheckpointError."""
+        self._write_rules(git)
+        # Which takes no literal paths; nothing that begins with `./` means anything else.
+        command = ("--no-literal-pathspecs", "check-ignore", "--no-index", "--stdin", "-z")
+        asked = _joined(b"./" + path for path in paths)
+        listed = await git.run(*command, given=asked, fine=(0, 1))
+        return {path.removeprefix(b"./") for path in listed.split(b"\0")[:-1]}
+
+    async def known_and_ignored(self, git: Shadow) -> set[bytes]:
+        """Raises CheckpointError."""
+        await _learn_new(git)
         listed = await git.run("ls-files", "--cached", "--ignored", "-z", *self._rules)
         return set(listed.split(b"\0"))
 
@@ -108,7 +120,7 @@ class Looker:
             others = [path for path in others if not path.endswith(b"/")]
             others += await self._inside(git, nested)
         others += await self._forced((*(path for _, path in changed), *others))
-        plan = await asyncio.to_thread(_sort_out, self._root, changed, others)
+        plan = await asyncio.to_thread(sort_out, self._root, changed, others)
         if plan.size > self._most:
             raise CheckpointError(
                 f"{plan.size // _MEGABYTE:,} MB of files in {self._root} are new, and checkpoints"
@@ -182,6 +194,32 @@ class Looker:
 
 
 _UPDATE = ("update-index", "-z")
+_NEW = "new.files"
+
+
+def note_new(git: Shadow, kept: Mapping[bytes, Entry]) -> None:
+    """Files that were kept, and that the index does not know: what is known once stays known,
+    also to the next process, and when it is ignored by then. Raises OSError."""
+    if not kept:
+        return
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+    with os.fdopen(os.open(git.path / _NEW, flags, 0o600), "ab") as file:
+        for path, (mode, blob) in kept.items():
+            file.write(b"%s %s\t%s\0" % (mode, blob.encode(), path))
+
+
+async def _learn_new(git: Shadow) -> None:
+    """Tell the index. Raises CheckpointError."""
+    new = git.path / _NEW
+    if not new.exists():
+        return
+    whole, end, _ = new.read_bytes().rpartition(b"\0")
+    try:
+        await git.run(*_UPDATE, "--index-info", given=whole + end)
+    except GitRefusal:
+        new.unlink()
+        raise
+    new.unlink()
 
 
 async def _keep(git: Shadow, paths: Sequence[bytes]) -> frozenset[bytes]:
@@ -228,7 +266,7 @@ async def _may_pack(git: Shadow, count: int) -> bool:
     return version is not None and (int(version[1]), int(version[2])) >= _PACKS_AS_IT_READS
 
 
-def _sort_out(root: Path, changed: Iterable[tuple[bytes, bytes]], others: Iterable[bytes]) -> _Plan:
+def sort_out(root: Path, changed: Iterable[tuple[bytes, bytes]], others: Iterable[bytes]) -> Plan:
     keep: list[bytes] = []
     drop: list[bytes] = []
     left_out: set[bytes] = set()
@@ -244,7 +282,7 @@ def _sort_out(root: Path, changed: Iterable[tuple[bytes, bytes]], others: Iterab
             left_out.add(path)
         if letter:
             drop.append(path)
-    return _Plan(keep, drop, frozenset(left_out), size)
+    return Plan(keep, drop, frozenset(left_out), size)
 
 
 def _facts(place: bytes, path: bytes) -> os.stat_result | None:

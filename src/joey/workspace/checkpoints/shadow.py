@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from joey.errors import CheckpointError
-from joey.workspace.checkpoints.folder import Hold, ShadowFolder, write_private
+from joey.workspace.checkpoints.folder import Hold, ShadowFolder, signature, write_private
 from joey.workspace.git_process import (
     HARMLESS,
     GitAnswer,
@@ -77,6 +77,12 @@ class Shadow:
     def index(self) -> Path:
         return self.path / "index"
 
+    def marks(self, holder: str) -> tuple[tuple[int, ...], ...]:
+        """Others whenever this file or folder of refs was changed, refs were packed or dropped, or
+        the repository is not what it was."""
+        names = (holder, "packed-refs", "HEAD", "config", "objects")
+        return tuple(signature(self.path / name) for name in names)
+
     def make(self) -> None:
         """Have the repository, if it is not there: whole, or not at all."""
         if self.path.exists():
@@ -142,8 +148,6 @@ class Shadow:
             "GIT_ATTR_NOSYSTEM": "1",
             "GIT_LITERAL_PATHSPECS": "1",
             "GIT_NO_REPLACE_OBJECTS": "1",
-            **{f"GIT_{who}_NAME": "joey" for who in ("AUTHOR", "COMMITTER")},
-            **{f"GIT_{who}_EMAIL": "joey@localhost" for who in ("AUTHOR", "COMMITTER")},
             # An old git knows no GIT_CONFIG_GLOBAL.
             "HOME": str(self.path.parent),
             "LC_ALL": "C",

@@ -1,10 +1,11 @@
-"""Whether anything in a workspace has changed since it was last kept, told without git.
+"""What has changed in a workspace since it was last looked at, told without git.
 
-Most steps change nothing, and in a small folder a look at the times of all that is in it takes
-less than starting a program. Of a larger one nothing is said.
+Most steps change nothing or little, and in a small folder a look at the times of all that is in
+it takes less than starting a program. Of a larger one nothing is said.
 
 A time tells of a change only when it is older than the look by more than a tick of the clock
-that files are stamped with: something written in the same tick would look the same.
+that files are stamped with: something written in the same tick would look the same. Files that
+are fresher count as changed the next time, whatever their times say then.
 """
 
 from __future__ import annotations
@@ -24,41 +25,53 @@ _COARSE_TICK = 3_000_000_000
 """Nanoseconds; the second where files are stamped with whole milliseconds, or with seconds."""
 _COARSE = 1_000_000
 
-_Facts = tuple[str, int, int, int, int, int]
+_Facts = tuple[int, int, int, int, int]
 
 
 class Glance(Struct, frozen=True):
-    """All that is in the workspace, by name, kind, size and times."""
+    """All files of the workspace, by kind, size and times."""
 
-    entries: tuple[_Facts, ...]
+    files: dict[bytes, _Facts]
+    fresh: frozenset[bytes]
+    """Those whose times say nothing yet."""
     rules: bytes
     """By which files from above the workspace are left out."""
 
+    def changed_since(self, earlier: Glance) -> set[bytes]:
+        """Files that are not certain to be as they were."""
+        if self.files == earlier.files:
+            return set(earlier.fresh)
+        different = self.files.items() ^ earlier.files.items()
+        return {path for path, _ in different} | earlier.fresh
 
-def glance(root: Path) -> Glance | None:
-    """Blocks for some milliseconds at most. None: there is too much, or too fresh, or a folder
-    that cannot be looked into."""
+
+def glance(root: Path, home: Path) -> Glance | None:
+    """Blocks for some milliseconds at most. None: there is too much, or a folder that cannot be
+    looked into. `home` is joey's own."""
     now = time.time_ns()
-    entries: list[_Facts] = []
-    pending = [str(root)]
+    files: dict[bytes, _Facts] = {}
+    fresh: list[bytes] = []
+    top, own = os.fsencode(root), os.fsencode(home)
+    pending, count = [top], 0
     try:
         while pending:
             folder = pending.pop()
-            facts = os.lstat(folder)
-            if not stat.S_ISDIR(facts.st_mode) or not _settled(facts, now):
-                return None
-            entries.append(_of(folder, facts))
             with os.scandir(folder) as found:
                 for entry in found:
-                    facts = entry.stat(follow_symlinks=False)
-                    if not _settled(facts, now) or len(entries) + len(pending) > MOST_ENTRIES:
+                    count += 1
+                    if count > MOST_ENTRIES:
                         return None
+                    facts = entry.stat(follow_symlinks=False)
                     if stat.S_ISDIR(facts.st_mode):
                         # A repository's own folder says nothing about the files beside it.
-                        pending.extend([] if entry.name == ".git" else [entry.path])
-                    else:
-                        entries.append(_of(entry.path, facts))
-        return Glance(tuple(sorted(entries)), rules_text(root))
+                        if entry.name != b".git" and entry.path != own:
+                            pending.append(entry.path)
+                        continue
+                    path = entry.path[len(top) + 1 :]
+                    files[path] = _of(facts)
+                    if not _settled(facts, now):
+                        fresh.append(path)
+        return Glance(files, frozenset(fresh), rules_text(root))
     except OSError:
         return None  # it changes just now, or git has to say what is wrong with it
 
@@ -68,5 +81,5 @@ def _settled(facts: os.stat_result, now: int) -> bool:
     return now - facts.st_ctime_ns > tick
 
 
-def _of(path: str, facts: os.stat_result) -> _Facts:
-    return path, facts.st_mode, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
+def _of(facts: os.stat_result) -> _Facts:
+    return facts.st_mode, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns

@@ -1,6 +1,6 @@
 """The checkpoints of one workspace, for all tasks that work in it.
 
-`save` brings the shadow's index up to date (`look.py`) and makes a commit of it (`history.py`);
+`save` looks at the files (`renewal.py`) and makes a commit of what it sees (`history.py`);
 `changes` and `diff` compare two commits (`differences.py`); `restore` writes back the files in
 which the workspace differs from one (`restoring.py`). One of these at a time, in this process and
 among all: whoever is at work holds the lock of the folder (`folder.py`).
@@ -34,13 +34,13 @@ from joey.workspace.checkpoints.history import (
     last_of,
     moment,
     refs,
-    signature_of,
+    refs_of,
 )
-from joey.workspace.checkpoints.look import Looker, Sight
+from joey.workspace.checkpoints.look import Sight
+from joey.workspace.checkpoints.renewal import Renewal
 from joey.workspace.checkpoints.restoring import Restoration, clean_up
 from joey.workspace.checkpoints.rules import check_folder
 from joey.workspace.checkpoints.shadow import GitRefusal, Shadow
-from joey.workspace.checkpoints.stillness import Glance, glance
 
 log = logging.getLogger(__name__)
 
@@ -49,16 +49,14 @@ _MOST_NAMED = 5
 
 class _Kept(Struct, frozen=True):
     """The checkpoint that was saved last. It is that of its task as long as the shadow is as it
-    was, and that of the files as long as they are."""
+    was."""
 
     moment: Moment
     task_id: str
-    seen: Glance | None
-    """From before git looked at the files."""
     shadow: tuple[tuple[int, ...], ...]
 
     def is_last(self, git: Shadow, task_id: str) -> bool:
-        return task_id == self.task_id and signature_of(git, task_id) == self.shadow
+        return task_id == self.task_id and git.marks(refs_of(task_id)) == self.shadow
 
 
 class WorkspaceCheckpoints:
@@ -69,7 +67,7 @@ class WorkspaceCheckpoints:
         self._root = root
         self._home = home
         self._folder = folder
-        self._looker = Looker(root, home, limits.bytes)
+        self._looker = Renewal(root, home, limits.bytes)
         self._collection = Collection(folder, root, self._opened, limits)
         self._turn = asyncio.Lock()
         self._first: asyncio.Task[None] | None = None
@@ -98,15 +96,13 @@ class WorkspaceCheckpoints:
         check_folder(self._root, self._home)
         await self._begun()
         async with self._opened() as git:
-            seen = await asyncio.to_thread(glance, self._root)
             last = await self._last(git, task_id)
-            if last is not None and seen is not None and self._is_still(last, seen):
-                return last.id
             sight = await self._look(git)
             if last is None or last.sight != sight:
-                last = Moment(await keep(git, task_id, sight), sight)
+                last = Moment(keep(git, task_id, sight), sight)
                 self._collect_soon()
-            self._kept = _Kept(last, task_id, seen, signature_of(git, task_id))
+            self._looker.rely_on(git, refs_of(task_id))
+            self._kept = _Kept(last, task_id, git.marks(refs_of(task_id)))
         return last.id
 
     async def changes(self, since: str, until: str | None = None) -> Sequence[FileChange]:
@@ -225,10 +221,6 @@ class WorkspaceCheckpoints:
         except CheckpointError as error:
             log.warning("the last checkpoint of task %s cannot be read: %s", task_id, error)
             return None
-
-    def _is_still(self, last: Moment, seen: Glance) -> bool:
-        """No file has changed since this one was saved."""
-        return self._kept is not None and self._kept.moment is last and self._kept.seen == seen
 
     async def _compare(self, git: Shadow, since: str, until: str | None) -> list[Difference]:
         earlier = (await moment(git, since)).sight

@@ -1,0 +1,162 @@
+"""The files of the workspace as they are now, found with as little work as will do.
+
+Where it is certain which files have changed since the last look (`stillness.py`), and these are
+few, git is only asked which of the new ones it ignores; objects and trees are written here
+(`trees.py`). In all other cases git looks at everything (`look.py`), and before it does, its index
+learns of the files that were kept without it: what was known once stays known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import Struct
+
+from joey.workspace.checkpoints.look import Looker, Plan, Sight, note_new, sort_out
+from joey.workspace.checkpoints.objects import write_object
+from joey.workspace.checkpoints.rules import LARGEST_FILE
+from joey.workspace.checkpoints.shadow import GitRefusal, Shadow
+from joey.workspace.checkpoints.stillness import Glance, glance
+from joey.workspace.checkpoints.trees import Entry, Trees
+
+log = logging.getLogger(__name__)
+
+_FEW = 100
+"""Files; for more, git is faster."""
+_FEW_BYTES = 32 * 1024 * 1024
+_INDEX = "index"
+
+
+class _Basis(Struct, frozen=True):
+    """What was seen at some moment, and is still held by the repository."""
+
+    sight: Sight
+    seen: Glance
+    """From before the look."""
+    holder: str
+    """What keeps the objects in the repository."""
+    marks: tuple[tuple[int, ...], ...]
+
+    def is_held(self, git: Shadow) -> bool:
+        return git.marks(self.holder) == self.marks
+
+
+class Renewal:
+    def __init__(self, root: Path, home: Path, most: int) -> None:
+        """`most` bytes are read at once."""
+        self._root = root
+        self._home = home
+        self._most = min(most, _FEW_BYTES)
+        self._looker = Looker(root, home, most)
+        self._trees = Trees()
+        self._basis: _Basis | None = None
+        self._latest: tuple[Sight, Glance | None] | None = None
+        self._ignored: set[bytes] = set()
+        """Files of which git has said so, with the rules as they are."""
+
+    async def look(self, git: Shadow) -> Sight:
+        """Raises CheckpointError; a GitRefusal when the repository may be damaged."""
+        seen = await asyncio.to_thread(glance, self._root, self._home)
+        sight = await self._renewed(git, seen)
+        if sight is None:
+            self._ignored.clear()
+            sight = await self._looker.look(git)
+            self._rely_on(git, sight, seen, _INDEX)
+        self._latest = (sight, seen)
+        return sight
+
+    async def ignored(self, git: Shadow) -> set[bytes]:
+        """Files that are known, but by now ignored. Raises CheckpointError."""
+        return await self._looker.known_and_ignored(git)
+
+    def rely_on(self, git: Shadow, refs: str) -> None:
+        """What was seen last is kept by one of these refs."""
+        if self._latest is not None:
+            self._rely_on(git, *self._latest, refs)
+
+    def forget(self) -> None:
+        """The index is not what it was."""
+        self._looker.forget()
+        self._basis = self._latest = None
+        self._ignored.clear()
+
+    def _rely_on(self, git: Shadow, sight: Sight, seen: Glance | None, holder: str) -> None:
+        self._basis = None if seen is None else _Basis(sight, seen, holder, git.marks(holder))
+
+    async def _renewed(self, git: Shadow, seen: Glance | None) -> Sight | None:
+        """None: git has to look."""
+        basis = self._basis
+        if basis is None or seen is None or basis.seen.rules != seen.rules:
+            return None
+        if not basis.is_held(git):
+            return None
+        changed = seen.changed_since(basis.seen)
+        if not changed:
+            return basis.sight
+        if len(changed) > _FEW or any(map(_is_about_git, changed)):
+            return None
+        try:
+            return await self._changed(git, basis.sight, seen, changed)
+        except (GitRefusal, OSError) as error:
+            log.info("git looks at %s: %s", self._root, error)
+            return None
+
+    async def _changed(
+        self, git: Shadow, before: Sight, seen: Glance, changed: set[bytes]
+    ) -> Sight | None:
+        await self._trees.load(git, before.tree, changed)
+        known = {path for path in changed if self._trees.holds(before.tree, path)}
+        others = await self._others(git, seen, changed - known)
+        letters = [(b"M" if path in seen.files else b"D", path) for path in known]
+        plan = await asyncio.to_thread(sort_out, self._root, letters, others)
+        if plan.size > self._most:
+            return None
+        left_out = (before.left_out - changed) | plan.left_out
+        if not plan.keep and not plan.drop:
+            return Sight(before.tree, left_out)
+        kept, tree = await asyncio.to_thread(self._write, git, before.tree, plan)
+        note_new(git, {path: entry for path, entry in kept.items() if path not in known})
+        return Sight(tree, left_out)
+
+    async def _others(self, git: Shadow, seen: Glance, new: Iterable[bytes]) -> set[bytes]:
+        """Those that git does not ignore."""
+        asked = {path for path in new if path not in self._ignored and _is_file(seen, path)}
+        if asked:
+            self._ignored |= await self._looker.ignored_of(git, asked)
+        return asked - self._ignored
+
+    def _write(self, git: Shadow, tree: str, plan: Plan) -> tuple[dict[bytes, Entry], str]:
+        """What is kept, and the tree. Raises OSError."""
+        place = os.fsencode(self._root) + b"/"
+        kept = {path: _kept(git.path, place + path) for path in plan.keep}
+        return kept, self._trees.write(git.path, tree, dict.fromkeys(plan.drop) | kept)
+
+
+def _is_about_git(path: bytes) -> bool:
+    """It may change what is kept of others."""
+    return any(name in {b".git", b".gitignore"} for name in path.lower().split(b"/"))
+
+
+def _is_file(seen: Glance, path: bytes) -> bool:
+    mode = seen.files[path][0] if path in seen.files else 0
+    return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
+
+
+def _kept(repository: Path, path: bytes) -> Entry:
+    """Raises OSError: it has gone, or is not what it was."""
+    if stat.S_ISLNK(os.lstat(path).st_mode):
+        target = os.readlink(path)  # noqa: PTH115 (bytes)
+        return Entry(b"120000", write_object(repository, b"blob", target))
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        mode = os.fstat(descriptor).st_mode
+        data = file.read(LARGEST_FILE + 1)
+    if not stat.S_ISREG(mode) or len(data) > LARGEST_FILE:
+        raise OSError(f"{os.fsdecode(path)!r} has changed while it was kept")
+    executable = mode & stat.S_IXUSR
+    return Entry(b"100755" if executable else b"100644", write_object(repository, b"blob", data))

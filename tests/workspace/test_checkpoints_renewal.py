@@ -1,0 +1,202 @@
+"""Few changes are kept without a look of git at everything, and nobody can tell the difference."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from joey.workspace.checkpoints.rules import LARGEST_FILE
+from tests.workspace.checkpoint_folder import checkpoints_of, commit_all, git, shadow_of, snapshot
+
+NAMES = [
+    *(b"a", b"a/b", b"a/b/c", b"a.b", b"a-b/c", b"d/x.txt", b"d/y.log", b"nested/in.txt"),
+    *(b":colon", b"*.txt", b"-dash", b" space ", b"new\nline", b"\xff\xfe.txt"),
+]
+RULES = [b"", b"*.log\n", b"d/\n", b"*\n!a\n", b"a*\n", b"/d/*\n!/d/x.txt\n", b"\\:colon\n"]
+STEPS = st.one_of(
+    st.tuples(st.just("write"), st.sampled_from(NAMES), st.binary(max_size=9), st.booleans()),
+    st.tuples(st.just("link"), st.sampled_from(NAMES), st.sampled_from([b"a", b"d", b"none"])),
+    st.tuples(st.just("delete"), st.sampled_from(NAMES)),
+    st.tuples(
+        st.just("rules"), st.sampled_from([b".gitignore", b"d/.gitignore"]), st.sampled_from(RULES)
+    ),
+    st.tuples(st.just("repository"), st.sampled_from([b"nested", b"d"])),
+)
+Step = tuple[object, ...]
+
+
+@given(rounds=st.lists(st.lists(STEPS, max_size=4), min_size=2, max_size=6))
+@example(
+    rounds=[
+        [("write", b"a", b"1", False)],
+        [("write", b"a/b/c", b"2", True), ("write", b"a.b", b"3", False)],
+        [("link", b"a", b"d"), ("write", b"a-b/c", b"4", False)],
+        [("rules", b".gitignore", b"a*\n")],
+        [("write", b"a/b", b"5", False)],
+    ]
+)
+@settings(max_examples=25)
+def test_what_is_kept_is_what_another_process_sees(rounds: list[list[Step]]) -> None:
+    with TemporaryDirectory(prefix="joey-test-") as name:
+        root, home = Path(name).resolve() / "work", Path(name) / "home"
+        root.mkdir()
+        (root / "first.txt").write_text("first\n")
+        asyncio.run(_compared(root, home, rounds))
+        git(root, f"--git-dir={shadow_of(home)}/repository", "fsck", "--strict", "--no-dangling")
+
+
+async def _compared(root: Path, home: Path, rounds: list[list[Step]]) -> None:
+    async with checkpoints_of(root, home) as checkpoints:
+        await checkpoints.save("t")
+        saved = []
+        for steps in rounds:
+            for step in steps:
+                _do(root, step)
+            saved.append(await checkpoints.save("t"))
+            assert await checkpoints.changes(saved[-1]) == []
+            if len(saved) % 2 == 0:
+                await _agrees(root, home, saved[-1])
+        await _agrees(root, home, saved[-1])
+
+
+async def _agrees(root: Path, home: Path, saved: str) -> None:
+    async with checkpoints_of(root, home) as another:
+        assert await another.changes(saved) == []
+
+
+def _do(root: Path, step: Step) -> None:
+    match step:
+        case "write", bytes(name), bytes(data), bool(executable):
+            path = _free(root, name)
+            path.write_bytes(data)
+            path.chmod(0o755 if executable else 0o644)
+        case "link", bytes(name), bytes(target):
+            _free(root, name).symlink_to(os.fsdecode(target))
+        case "delete", bytes(name):
+            path = root / os.fsdecode(name)
+            if os.path.realpath(path.parent) == str(path.parent):
+                _remove(path)
+        case "rules", bytes(name), bytes(rules):
+            _free(root, name).write_bytes(rules)
+        case "repository", bytes(name):
+            folder = _free(root, name + b"/.git").parent
+            git(folder, "init", "-q")
+        case _:
+            raise AssertionError(step)
+
+
+def _free(root: Path, name: bytes) -> Path:
+    """The place of a file, with what is in the way removed."""
+    path = root / os.fsdecode(name)
+    for folder in reversed(path.relative_to(root).parents[:-1]):
+        place = root / folder
+        if place.is_symlink() or not place.is_dir():
+            _remove(place)
+            place.mkdir()
+    _remove(path)
+    return path
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        path.unlink()
+
+
+async def test_the_index_is_not_read_for_few_changes(root: Path, home: Path) -> None:
+    (root / "src").mkdir()
+    for name in ("a.py", "src/b.py", "src/gone.py"):
+        (root / name).write_text("1\n")
+    async with checkpoints_of(root, home) as checkpoints:
+        first = await checkpoints.save("t")
+        was = snapshot(root)
+        index = shadow_of(home) / "repository" / "index"
+        before = index.stat()
+        (root / "src" / "b.py").write_text("2\n")
+        (root / "src" / "gone.py").unlink()
+        (root / "src" / "new.py").write_text("3\n")
+        second = await checkpoints.save("t")
+        told = {one.path: one.kind for one in await checkpoints.changes(first, second)}
+        assert told == {"src/b.py": "changed", "src/gone.py": "removed", "src/new.py": "added"}
+        assert index.stat() == before
+        await checkpoints.restore(first)
+        assert snapshot(root) == was
+
+
+async def test_a_new_file_that_is_ignored_leaves_nothing_in_the_shadow(
+    root: Path, home: Path
+) -> None:
+    (root / ".gitignore").write_text("*.env\n")
+    async with checkpoints_of(root, home) as checkpoints:
+        first = await checkpoints.save("t")
+        (root / "secret.env").write_text("the password\n")
+        assert await checkpoints.save("t") == first
+        (root / "secret.env").write_text("another password\n")
+        (root / "seen.txt").write_text("no secret\n")
+        await checkpoints.save("t")
+        where = f"--git-dir={shadow_of(home)}/repository"
+        objects = git(root, where, "cat-file", "--batch-check", "--batch-all-objects").splitlines()
+        blobs = [line.split()[0] for line in objects if " blob " in line]
+        held = {git(root, where, "cat-file", "blob", blob) for blob in blobs}
+        assert held == {"*.env\n", "no secret\n"}
+
+
+@pytest.mark.parametrize("in_between", [False, True])
+async def test_what_was_kept_once_stays_known_when_it_is_ignored_later(
+    root: Path, home: Path, in_between: bool
+) -> None:
+    """In the same process, and when another one comes in between."""
+    (root / "a").write_text("a\n")
+    async with checkpoints_of(root, home) as checkpoints:
+        await checkpoints.save("t")
+        (root / "made.txt").write_text("1\n")
+        second = await checkpoints.save("t")
+        if not in_between:
+            (root / ".gitignore").write_text("made.txt\n")
+            assert [one.path for one in await checkpoints.changes(second)] == [".gitignore"]
+    async with checkpoints_of(root, home) as checkpoints:
+        (root / ".gitignore").write_text("made.txt\n")
+        (root / "made.txt").write_text("2\n")
+        changes = [(one.path, one.kind) for one in await checkpoints.changes(second)]
+        assert changes == [(".gitignore", "added"), ("made.txt", "changed")]
+
+
+async def test_a_file_that_grows_too_large_is_left_alone(root: Path, home: Path) -> None:
+    (root / "grows").write_text("small\n")
+    async with checkpoints_of(root, home) as checkpoints:
+        first = await checkpoints.save("t")
+        os.truncate(root / "grows", LARGEST_FILE + 1)
+        (root / "large").touch()
+        os.truncate(root / "large", LARGEST_FILE + 1)
+        second = await checkpoints.save("t")
+        assert await checkpoints.changes(first, second) == []
+        await checkpoints.restore(first)
+        assert (root / "grows").stat().st_size == LARGEST_FILE + 1
+        os.truncate(root / "large", 3)
+        third = await checkpoints.save("t")
+        (root / "large").write_text("changed\n")
+        await checkpoints.restore(third)
+        assert (root / "large").read_bytes() == b"\0\0\0"
+
+
+async def test_packed_folders_are_read_again_by_the_next_process(root: Path, home: Path) -> None:
+    (root / "src" / "deep").mkdir(parents=True)
+    (root / "src" / "deep" / "a.py").write_text("1\n")
+    commit_all(root)
+    async with checkpoints_of(root, home) as checkpoints:
+        first = await checkpoints.save("t")
+        await checkpoints.collect()
+    async with checkpoints_of(root, home) as checkpoints:
+        assert await checkpoints.save("t") == first
+        (root / "src" / "deep" / "b.py").write_text("2\n")
+        second = await checkpoints.save("t")
+        (change,) = await checkpoints.changes(first, second)
+        assert (change.path, change.kind) == ("src/deep/b.py", "added")
