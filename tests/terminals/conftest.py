@@ -9,6 +9,6 @@ from joey.terminals.local import LocalTerminal
 
 @pytest.fixture
 async def terminal() -> AsyncIterator[LocalTerminal]:
-    opened = LocalTerminal(kill_grace=0.3, exit_grace=0.1)
+    opened = LocalTerminal(kill_grace=1.5, exit_grace=0.1)
     yield opened
     await opened.close()
