@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import joey
+from joey.core.regex import regex
+
+SOURCE = Path(joey.__file__).parent
+USERS = sorted(
+    ".".join(("joey", *path.relative_to(SOURCE).with_suffix("").parts))
+    for path in SOURCE.rglob("*.py")
+    if "\nfrom joey.core.regex import regex\n" in path.read_text(encoding="utf-8")
+)
+
+
+def test_it_is_what_the_module_re_compiles() -> None:
+    word = regex(r"(?P<first>\w)\w*", re.ASCII)
+    assert word.sub("x", "ab, cd") == "x, x"
+    assert [match["first"] for match in word.finditer("ab, cd")] == ["a", "c"]
+    assert (word.pattern, word.flags) == (r"(?P<first>\w)\w*", re.ASCII)
+    assert regex(rb"\d").search(b"a1") is not None
+
+
+def test_a_mistake_shows_at_the_first_use() -> None:
+    wrong = regex("(")
+    with pytest.raises(re.error):
+        wrong.search("")
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_none_of_ours_has_a_mistake(name: str) -> None:
+    ours = [each for each in vars(import_module(name)).values() if type(each) is type(regex(""))]
+    for each in ours:
+        assert isinstance(each.pattern, str | bytes)
