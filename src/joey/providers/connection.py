@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from joey.errors import UNREACHABLE, ProviderError, Trouble
@@ -71,9 +71,10 @@ class Connection(asyncio.Protocol):
         """Still open, and silent since the last response ended."""
         return not (self._ended or self._received or self._transport is None)
 
-    def send(self, data: bytes) -> None:
+    def send(self, pieces: Sequence[bytes]) -> None:
+        """All at once: each write by itself is a call of the system and perhaps a packet."""
         if self._transport is not None:
-            self._transport.write(data)
+            self._transport.writelines(pieces)
 
     async def receive(self) -> bytes:
         """What has arrived; empty when the peer has ended the connection.
@@ -193,7 +194,7 @@ async def _tunnel(connection: Connection, target: Address, proxy: Address) -> No
     lines = [f"CONNECT {target.shown} HTTP/1.1", f"Host: {target.shown}"]
     if proxy.proxy_authorization:
         lines.append(f"Proxy-Authorization: {proxy.proxy_authorization}")
-    connection.send("\r\n".join([*lines, "", ""]).encode("latin-1"))
+    connection.send(["\r\n".join([*lines, "", ""]).encode("latin-1")])
     head = await _tunnel_head(connection, proxy)
     if 200 <= head.status < 300:
         return

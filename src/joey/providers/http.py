@@ -161,8 +161,7 @@ class Response:
         self._silence = silence
         if silence is not None:
             connection.watch(silence)
-        for data in request:
-            connection.send(data)
+        connection.send(request)
         try:
             while self._head is None:
                 await self._receive(connection)

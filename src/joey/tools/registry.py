@@ -80,10 +80,11 @@ class Registry:
     def specs(self, mode: Mode, offer: Offer) -> tuple[ToolSpec, ...]:
         """What the model is offered in this mode: the same tuple for the same tools, so that its
         bytes can be kept."""
+        granted = {Group.ALWAYS, *(grant.group for grant in mode.grants)}
         specs = tuple(
             tool.spec_for(offer)
             for tool in self._tools.values()
-            if mode.grant(tool.group) is not None
+            if tool.group in granted
             and not _is_disabled(tool, offer.settings)
             and tool.offered(offer)
         )
@@ -159,7 +160,8 @@ def default_tools() -> tuple[AnyTool, ...]:
 
 
 def _is_disabled(tool: AnyTool, settings: Settings) -> bool:
-    return not {tool.name, *tool.aliases}.isdisjoint(settings.disabled_tools)
+    off = settings.disabled_tools
+    return bool(off) and not {tool.name, *tool.aliases}.isdisjoint(off)
 
 
 def _check_path(tool: AnyTool, mode: Mode, grant: Grant, path: str) -> None:

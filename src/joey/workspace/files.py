@@ -39,6 +39,8 @@ LARGEST_READ = 64 * 1024 * 1024
 _LONGEST_PATH = 4096
 _SMALL = 256 * 1024
 """Up to here, moving work to a thread costs more than the work."""
+_FEW = 20
+"""The same for files that are looked at."""
 _CONTROLS = regex("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -117,7 +119,10 @@ class LocalFiles:
             raise _refusal("look at", place, error) from error
 
     async def stat_all(self, places: Sequence[Place]) -> Sequence[FileKind]:
-        return await asyncio.to_thread(lambda: [_kind_if_any(place) for place in places])
+        def look() -> list[FileKind]:
+            return [_kind_if_any(place) for place in places]
+
+        return look() if len(places) <= _FEW else await asyncio.to_thread(look)
 
     async def read(self, place: Place, limit: int | None = None, offset: int = 0) -> bytes:
         most = LARGEST_READ + 1 if limit is None else limit
