@@ -323,6 +323,18 @@ async def test_a_child_that_outlives_its_shell_is_killed_with_it(
     assert not terminal.running
 
 
+async def test_what_was_killed_does_not_go_on_in_the_background(tmp_path: Path) -> None:
+    terminal = LocalTerminal(kill_grace=0.05, exit_grace=0.001)
+    command = "(trap '' TERM; echo pids: $BASHPID; while :; do sleep 1; done) & wait"
+    for _ in range(10):  # its output may be seen to end before or after it
+        listener = Listener()
+        running = await terminal.start(command, tmp_path, None, listener)
+        await listener.pids()
+        async with asyncio.timeout(60):
+            await running.kill()
+        assert not terminal.running
+
+
 async def test_killing_what_was_left_behind_ends_it(
     terminal: LocalTerminal, tmp_path: Path
 ) -> None:

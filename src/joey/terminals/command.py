@@ -149,16 +149,16 @@ class LocalCommand(asyncio.SubprocessProtocol):
                 await end_processes(self._find, self._kill_grace)
             else:
                 await end_leashed(self.leash, self.pid, self._kill_grace)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_REAP):
+                    await self._exited.wait()
+            if self._returncode is None:
+                log.warning("process %d does not end, not even by SIGKILL", self.pid)
+            self._transport.close()
+            self._end = structs.replace(self._finish(left_running=False), left_running=False)
         finally:
             self._kills -= 1
             self._settle()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_REAP):
-                await self._exited.wait()
-        if self._returncode is None:
-            log.warning("process %d does not end, not even by SIGKILL", self.pid)
-        self._transport.close()
-        self._end = structs.replace(self._finish(left_running=False), left_running=False)
         if self._returncode is not None:
             await self._closed.wait()
         return self._end
