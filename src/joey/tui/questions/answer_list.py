@@ -10,6 +10,10 @@ from textual.geometry import Size
 from joey.display.wrapping import cut
 from joey.tui.choice_list import MARK, ChoiceList, Line
 
+FEW = 5
+"""Lines that a small terminal has for answers, so that a no stands beside the yes."""
+OTHERS = 5
+"""Lines of a small terminal that are not for answers."""
 INDENT = 2
 """Of the lines behind the first: they stand under its words, not under its number."""
 
@@ -20,7 +24,8 @@ class AnswerList(ChoiceList):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         needed = sum(len(self._pieces(row, width)) for row in range(len(self.lines)))
-        return min(max(3, viewport.height // 2 - 2), max(1, needed))
+        room = max(3, min(FEW, viewport.height - OTHERS), viewport.height // 2 - 2)
+        return min(room, max(1, needed))
 
     def _scroll(self) -> None:
         room, width = self.size.height, self.size.width
