@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from time import monotonic
-from typing import Any, ClassVar
+from typing import Any
 
 from msgspec import structs
 from textual import events
 from textual.actions import SkipAction
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
 
 from joey.client.session import Session
 from joey.core.asks import Answer, AskKind
@@ -32,9 +30,11 @@ from joey.tui.doings import RUNNING, doing_of
 from joey.tui.errands import Errands
 from joey.tui.front import Front
 from joey.tui.host import Entry, Host, ServerWatch, Waiting
-from joey.tui.keys import key_help
+from joey.tui.interruptions import Interruptions
+from joey.tui.keys import BINDINGS, key_help
 from joey.tui.manners import Manners
 from joey.tui.own_shell import OwnShell
+from joey.tui.placeholders import placeholder_for
 from joey.tui.prompt_history import PromptHistory
 from joey.tui.questions.panel import QuestionPanel
 from joey.tui.slash_commands import guess_at, is_bare, parse
@@ -42,44 +42,15 @@ from joey.tui.status_line import StatusLine
 from joey.tui.todo_list import TodoList
 from joey.tui.waiting_words import WaitingWords
 
-TWICE = 1.5
-"""Seconds within which a key pressed again means more than once."""
 LOOK_AGAIN = 1.0
 """Seconds: nobody tells when a command in the background has ended."""
-INTERRUPTED = 130
-HINTS = {
-    AskKind.FOLLOWUP: "your own answer",
-    AskKind.COMPLETION_RESULT: "Enter accepts the result; or say what to change",
-}
-
-
-AT_WORK = "joey reads what you write before its next step"
 
 
 class JoeyApp(App[int]):
     CSS_PATH = "screen.tcss"
     ENABLE_COMMAND_PALETTE = False
     VERTICAL_BREAKPOINTS = [(0, "-tiny"), (14, "-small"), (20, "-roomy")]  # noqa: RUF012 - theirs
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "escape", show=False),
-        Binding("ctrl+c", "interrupt", show=False, priority=True),
-        Binding("ctrl+d", "leave", show=False, priority=True),
-        Binding("ctrl+q", "nothing", show=False, priority=True),
-        Binding("shift+tab", "next_mode", show=False, priority=True),
-        Binding("tab", "change_focus", show=False, priority=True),
-        Binding("up", "take_back", show=False, priority=True),
-        Binding("ctrl+o", "details", show=False, priority=True),
-        Binding("ctrl+t", "todos", show=False, priority=True),
-        Binding("ctrl+b", "leave_running", show=False, priority=True),
-        Binding("ctrl+l", "redraw", show=False, priority=True),
-        Binding("ctrl+z", "suspend_process", show=False, priority=True),
-        Binding("pageup", "scroll(-1)", show=False),
-        Binding("pagedown", "scroll(1)", show=False),
-        Binding("ctrl+home", "scroll_home", show=False),
-        Binding("ctrl+end", "scroll_end", show=False, priority=True),
-        Binding("home", "scroll_home", show=False),
-        Binding("end", "scroll_end", show=False),
-    ]
+    BINDINGS = BINDINGS
 
     def __init__(self, host: Host, past: PromptHistory, beginning: Beginning) -> None:
         super().__init__(ansi_color=True)
@@ -95,12 +66,12 @@ class JoeyApp(App[int]):
         self.dialogue = Dialogue(host, self)
         self.shell = OwnShell(host, self.conversation, self.status)
         self.manners = Manners(self)
-        self._errands = Errands(self)
+        self.errands = Errands(self)
+        self._interruptions = Interruptions(self)
         self._servers: ServerWatch | None = None
         self._jobs: set[asyncio.Task[None]] = set()
         self.refusal: UserError | None = None
         """Why the screen could not even begin."""
-        self._pressed: tuple[str, float] = ("", 0.0)
 
     def compose(self) -> ComposeResult:
         yield self.conversation
@@ -177,7 +148,7 @@ class JoeyApp(App[int]):
             who += f", {self.dialogue.more_asked} more behind it"
         is_new = self.front.show(asked, who)
         self.todos.set_class(self.front.panel is not None, "beside-question")
-        self._tell_placeholder()
+        self.composer.placeholder = placeholder_for(self.dialogue)
         if asked is None:
             if self.dialogue.is_working:
                 self.status.work("working")
@@ -196,19 +167,8 @@ class JoeyApp(App[int]):
         if was_working:
             self.manners.call("joey has stopped")
 
-    def _tell_placeholder(self) -> None:
-        """What the person may write now."""
-        asked = self.dialogue.asked
-        if asked is not None:
-            hint = HINTS.get(asked.ask.ask, "")
-        elif self.dialogue.session is None:
-            hint = "what shall be done? (? shows the keys)"
-        else:
-            hint = AT_WORK if self.dialogue.is_working else "what next?"
-        self.composer.placeholder = hint
-
     def tell_standing(self) -> None:
-        self._tell_placeholder()
+        self.composer.placeholder = placeholder_for(self.dialogue)
         session = self.dialogue.session
         usage = TokenUsage() if session is None else self.host.usage(session)
         standing = self.host.standing(session)
@@ -225,7 +185,7 @@ class JoeyApp(App[int]):
 
     async def _submit(self, text: str, images: tuple[str, ...]) -> None:
         if (named := parse(text)) is not None:
-            await self._errands.run(*named)
+            await self.errands.run(*named)
         elif is_bare(text) and (guess := guess_at(text, self.host.commands())) is not None:
             self.conversation.note(guess)
             self.composer.put_back()
@@ -290,51 +250,14 @@ class JoeyApp(App[int]):
             self.front.go_on_writing()
         await super().on_event(event)
 
-    def _pressed_twice(self, key: str) -> bool:
-        before, at = self._pressed
-        is_second = before == key and monotonic() - at < TWICE
-        self._pressed = ("", 0.0) if is_second else (key, monotonic())
-        return is_second
-
     def action_escape(self) -> None:
-        if self.shell.stop():
-            return
-        if self.dialogue.is_working and self.dialogue.asked is None:
-            self.do(self.dialogue.stop())
-        elif not self.composer.is_empty or self.front.panel is not None:
-            self.composer.clear()
-            self.front.settle_focus()
-        elif self._pressed_twice("escape"):
-            self.do(self._errands.rewind())
+        self._interruptions.escape()
 
     def action_interrupt(self) -> None:
-        if selected := self.screen.get_selected_text():
-            self.copy_to_clipboard(selected)
-            self.screen.clear_selection()
-        elif self.front.leave_picker() or self.shell.stop():
-            return
-        elif self.dialogue.is_working and not self._asks_for_acceptance:
-            self.do(self.dialogue.stop())
-        elif not self.composer.is_empty:
-            self.composer.clear()
-            self.front.settle_focus()
-        elif self._pressed_twice("ctrl+c"):
-            self.exit(INTERRUPTED)
-        else:
-            self.status.hint("Ctrl+C again leaves")
-            self.set_timer(TWICE, lambda: self.status.hint(""))
+        self._interruptions.interrupt()
 
     def action_leave(self) -> None:
-        """Where words are written, it is a key for the words."""
-        if self.composer.has_focus_within or not self.front.is_silent:
-            raise SkipAction
-        if not self.front.leave_picker() and self.composer.is_empty:
-            self.exit(0)
-
-    @property
-    def _asks_for_acceptance(self) -> bool:
-        asked = self.dialogue.asked
-        return asked is not None and asked.ask.ask is AskKind.COMPLETION_RESULT
+        self._interruptions.leave()
 
     def action_nothing(self) -> None:
         """Not a key of ours."""
@@ -364,7 +287,7 @@ class JoeyApp(App[int]):
         self.tell_standing()
 
     def action_next_mode(self) -> None:
-        self.do(self._errands.next_mode())
+        self.do(self.errands.next_mode())
 
     def action_details(self) -> None:
         self.conversation.toggle_details()

@@ -1,12 +1,34 @@
-"""What the keys do, for `?` and /help."""
+"""Which key does what on the screen, and how `?` and /help say it."""
 
 from __future__ import annotations
 
 from rich.cells import cell_len
 from rich.text import Text
+from textual.binding import Binding, BindingType
 
 from joey import __version__
 from joey.tui.offers import Offer
+
+BINDINGS: list[BindingType] = [
+    Binding("escape", "escape", show=False),
+    Binding("ctrl+c", "interrupt", show=False, priority=True),
+    Binding("ctrl+d", "leave", show=False, priority=True),
+    Binding("ctrl+q", "nothing", show=False, priority=True),
+    Binding("shift+tab", "next_mode", show=False, priority=True),
+    Binding("tab", "change_focus", show=False, priority=True),
+    Binding("up", "take_back", show=False, priority=True),
+    Binding("ctrl+o", "details", show=False, priority=True),
+    Binding("ctrl+t", "todos", show=False, priority=True),
+    Binding("ctrl+b", "leave_running", show=False, priority=True),
+    Binding("ctrl+l", "redraw", show=False, priority=True),
+    Binding("ctrl+z", "suspend_process", show=False, priority=True),
+    Binding("pageup", "scroll(-1)", show=False),
+    Binding("pagedown", "scroll(1)", show=False),
+    Binding("ctrl+home", "scroll_home", show=False),
+    Binding("ctrl+end", "scroll_end", show=False, priority=True),
+    Binding("home", "scroll_home", show=False),
+    Binding("end", "scroll_end", show=False),
+]
 
 KEYS = (
     ("Enter", "send; joey at work reads it before its next step"),
