@@ -41,6 +41,7 @@ ALLOWED: tuple[str, ...] = (
         "comm",
         "join",
     ),
+    *("ping", "netstat", "ss", "lsof", "top", "curl"),
 )
 PATHS = ("README.md", "src/app.py", "package.json", "src", "docs/guide.md", "tests/test_app.py")
 FORMS = (
@@ -160,6 +161,11 @@ SINGLE = (
         "true",
         "which node npm",
     ),
+    *("date -Iseconds", "git submodule status", "ping -c 1 localhost", "netstat -tln", "ss -tlnp"),
+    *("lsof -i :8080", "top -b -n 1", "yarn test --frozen-lockfile"),
+    *("npm test -- --run", "jq --arg n a '.[$n]' package.json", "rg -r new old src"),
+    *("awk '{ if ($1 > 10) print $0 }' README.md", "awk '{ print ($1 > 2) }' README.md"),
+    *("curl -s -o /dev/null -w '%{http_code}' http://localhost", "curl -so /dev/null http://x"),
     *("echo done", "echo 'all good'", 'echo "it works"', "printf '%s\\n' a b", "seq 1 5", "env"),
     *(
         "tree -L 2",

@@ -10,10 +10,12 @@ from __future__ import annotations
 from joey.core.permissions.sheets import Sheet
 
 _LINKED = r"://|^git[+@]|^file:|^@"
+_PACKAGE = r"://|^git[+@]|^file:|^@(?![\w.-]+/[\w.-]+(@[\w.^~-]+)?$)"
+"""To npm and its like, `@types/node` is a package."""
 _NPM = (
     "-s -w: -q --silent --quiet --if-present --workspace: --workspaces --json --depth= --all"
     " --long --version -v -D --save-dev --no-audit --no-fund --dry-run --watch --coverage --ci"
-    " --runInBand --verbose -t="
+    " --runInBand --verbose -t= --run --frozen-lockfile --immutable --prefer-offline"
 )
 _PYTEST = (
     "-q -v -vv -vvv -x -s -l -k= -m= -n= -r= --tb= --maxfail= --lf --ff --last-failed"
@@ -28,7 +30,7 @@ BUILDING: dict[str, Sheet] = {
     "bandit": Sheet("-r -q -v -ll -lll -f= --recursive --quiet --format="),
     "black": Sheet("-q -v -l= -t= -S --check --diff --quiet --line-length= --version --fast"),
     "brew": Sheet("-q -v --json", first="info list outdated search deps leaves"),
-    "bun": Sheet(_NPM, first="", refused=_LINKED),
+    "bun": Sheet(_NPM, first="", refused=_PACKAGE),
     "bundle": Sheet("-q --quiet", first=""),
     "cargo": Sheet(
         "-p= -q -v -vv -j= -D= -W= -A= -F= --package= --lib --bins --bin= --tests --test= --release"
@@ -48,7 +50,9 @@ BUILDING: dict[str, Sheet] = {
     ),
     "conda": Sheet("-q -n= --json", first="list info search"),
     "coverage": Sheet("-m -i --skip-covered --format= --precision=", first="report"),
-    "ctest": Sheet("-R= -E= -V -VV -j= -L= --output-on-failure --verbose --rerun-failed -N"),
+    "ctest": Sheet(
+        "-R= -E= -V -VV -j= -L= --output-on-failure --verbose --rerun-failed -N --test-dir:"
+    ),
     "deno": Sheet("-q --quiet --json --check", first="info doc types --version"),
     "docker": Sheet(
         "-a -q -n= -l -s -t --all --filter= --format= --no-trunc --tail= --since= --timestamps"
@@ -99,7 +103,7 @@ BUILDING: dict[str, Sheet] = {
     ),
     "kubectl": Sheet(
         "-n= -A -l= -o= -w= -c= --namespace= --all-namespaces --selector= --output= --tail="
-        " --since= --no-headers --show-labels --previous -p --short --client --context=",
+        " --since= --no-headers --show-labels --previous -p --short --client --context= --sort-by=",
         first="get describe logs version top api-resources explain",
         refused=r"-file\b|^(go-template|jsonpath|custom-columns)-file",
     ),
@@ -131,7 +135,7 @@ BUILDING: dict[str, Sheet] = {
     "npm": Sheet(
         _NPM,
         first="ls list view info show outdated explain why ping search --version -v",
-        refused=_LINKED,
+        refused=_PACKAGE,
     ),
     "phpunit": Sheet("--filter= --testsuite= --group= --testdox --colors --stop-on-failure -v"),
     "pip": Sheet(
@@ -180,7 +184,7 @@ BUILDING: dict[str, Sheet] = {
         "-t= --run --coverage --testNamePattern= --silent --bail= --passWithNoTests"
         " --no-color --version",
     ),
-    "yarn": Sheet(_NPM, first="list why info outdated --version versions", refused=_LINKED),
+    "yarn": Sheet(_NPM, first="list why info outdated --version versions", refused=_PACKAGE),
 }
 _PACKAGES = Sheet("-q -a --installed --upgradable", first="list show search info policy")
 BUILDING |= dict.fromkeys(("apt", "apt-get", "apt-cache", "dnf", "yum", "apk", "snap"), _PACKAGES)

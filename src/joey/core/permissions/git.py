@@ -102,6 +102,7 @@ _WHILE_LISTING: dict[str, frozenset[str]] = {
     "tag": _LISTS
     | word_set("-n -i --sort --format --color --no-color --ignore-case --column --no-column"),
     "remote": word_set("-v --verbose --all --push"),
+    "submodule": word_set("--cached --quiet"),
     "worktree": word_set("-v -z --verbose --porcelain"),
 }
 """Their other options may do something, and what such an option takes may look like a pattern."""
@@ -111,6 +112,7 @@ _LISTING: dict[str, frozenset[str]] = {
     "reflog": word_set("show"),
     "remote": word_set("get-url"),
     "stash": word_set("list show"),
+    "submodule": word_set("status"),
     "tag": frozenset(),
     "worktree": word_set("list"),
 }

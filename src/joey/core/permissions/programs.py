@@ -77,6 +77,10 @@ _OUTSIDE = regex(
 _STORING = regex(r"%[^%A-Za-z\\]*[hjlLtz]*n")
 _EVALUATED = regex(r"`|\$[({\[]")
 """Quoted, this is text to the shell; builtins that compute may still carry it out."""
+_CURL_OUTPUT = regex("-[46GILSfiksv]*o|--output")
+_CURL_REPORT = regex("-[46GILSfiksv]*w|--write-out")
+_REPORTED = regex(r"(?:[^%@]|%\{[a-z_]+\})(?:[^%]|%\{[a-z_]+\})*")
+"""Numbers about a transfer; other signs behind `%` write files."""
 _ABOUT_ITSELF = (("--version",), ("--help",))
 
 
@@ -124,11 +128,28 @@ def _own_concern(name: str, words: Words, granted: int) -> str | None:
         return _SCRIPTED[name](words, granted)
     if name == "printf":
         return _printf_concern(words[granted:])
+    if name == "curl":
+        words = _without_reports(words, granted)
     at = started_at(name, words)
     if at is not None and at < min(granted, len(words)):
         return _own_concern(bare_name(words[at]), words[at:], granted - at)
     sheet = _sheet(name)
     return None if sheet is None else sheet_concern(name, words, granted, sheet)
+
+
+def _without_reports(words: Words, granted: int) -> Words:
+    """Without what makes curl drop what it gets, and tell about it: `-o /dev/null -w '%{…}'`."""
+    kept: list[str] = list(words[:granted])
+    rest = list(words[granted:])
+    while rest:
+        word, value = rest.pop(0), rest[0] if rest else ""
+        drops = _CURL_OUTPUT.fullmatch(word) and value == "/dev/null"
+        if drops or (_CURL_REPORT.fullmatch(word) and _REPORTED.fullmatch(value)):
+            del rest[0]
+            word = "-s" if word.startswith("--") else word[:-1]
+        if word != "-":
+            kept.append(word)
+    return tuple(kept)
 
 
 def path_words(words: Words, granted: int) -> tuple[str, ...]:

@@ -65,7 +65,8 @@ READING: dict[str, Sheet] = {
         " --only-delimited --output-delimiter= --zero-terminated"
     ),
     "date": Sheet(
-        "-I -R -d= -r: -u --date= --iso-8601 --reference: --rfc-3339= --rfc-email --utc",
+        "-I -Idate -Ihours -Iminutes -Is -Iseconds -Ins -R -d= -r: -u --date= --iso-8601"
+        " --reference: --rfc-3339= --rfc-email --utc",
         operand=r"\+",
     ),
     "df": Sheet("-a -h -H -i -k -l -m -P -T -t= --total --human-readable --inodes --type="),
@@ -117,6 +118,7 @@ READING: dict[str, Sheet] = {
         refused=r"\b(import|include|modulemeta)\b",
     ),
     "less": Sheet("-E -F -M -N -R -S -X -e -g -i -m -n -r -s", refused=r"^\+"),
+    "lsof": Sheet("-P -a -i= -l -n -p= -t -u="),
     "ls": Sheet(
         "-1 -A -B -C -F -G -I= -N -Q -R -S -T= -U -X -Z -a -b -c -d -f -g -h -i -k -l -m -n -o"
         " -p -q -r -s -t -u -v -w= -x --all --almost-all --author --block-size= --classify"
@@ -129,9 +131,11 @@ READING: dict[str, Sheet] = {
     "man": Sheet("-a -f -k -s= -w --all --apropos --sections= --whatis --where", refused="/"),
     "md5sum": Sheet(_SUMS),
     "more": Sheet("-d -f -l -c -s -u -n#", refused=r"^\+"),
+    "netstat": Sheet("-4 -6 -a -e -i -l -n -o -p -r -s -t -u -x", operands=0),
     "nc": Sheet(_FLOW, needs="-z"),
     "nm": Sheet("-A -C -D -S -a -g -n -p -r -u", refused="^@"),
     "pgrep": Sheet("-a -c -d= -f -i -l -n -o -u= -x", text="all"),
+    "ping": Sheet("-4 -6 -W= -c= -n -q -w=", text="all"),
     "printf": Sheet(text="all"),
     "ps": Sheet(
         "-A -a -d -e -f -F -H -L -l -o= -p= -u= -U= -w -x --forest --no-headers --sort=", text="all"
@@ -145,6 +149,7 @@ READING: dict[str, Sheet] = {
         " --key= --numeric-sort --reverse --stable --unique --version-sort --human-numeric-sort"
         " --general-numeric-sort --month-sort --ignore-leading-blanks --dictionary-order"
     ),
+    "ss": Sheet("-4 -6 -a -e -i -l -m -n -o -p -r -s -t -u -x", text="all"),
     "ssh-keygen": Sheet("-l -v", first=""),
     "strings": Sheet("-a -f -n= -t= -e= --all --bytes= --radix=", refused="^@"),
     "stat": Sheet("-c= -f -t --format= --printf= --terse --file-system"),
@@ -163,6 +168,7 @@ READING: dict[str, Sheet] = {
         " -w -x -z",
         single=True,
     ),
+    "top": Sheet("-1 -H -b -c -i -n= -o= -p= -u=", text="all"),
     "tr": Sheet("-c -C -d -s -t --complement --delete --squeeze-repeats", text="all"),
     "tree": Sheet("-C -D -F -I= -L= -P= -a -d -f -h -i -n -p -s -J --dirsfirst --gitignore"),
     "uniq": Sheet("-c -d -f= -i -s= -u -w= -z --count --repeated --unique", operands=1),

@@ -145,7 +145,7 @@ def is_harmless_awk(script: str) -> bool:
     """Whether the script can only compute and print: it names no file and no command."""
     if len(script) > _LONGEST:
         return False
-    at = depth = 0
+    at = depth = parens = 0
     before = "start"
     while at < len(script):
         if script[at] == "/":
@@ -159,16 +159,19 @@ def is_harmless_awk(script: str) -> bool:
             at, before = at + 1, "mark"
             continue
         token = _AWK_TOKEN.match(script, at)
-        if token is None or not _is_harmless_token(token, depth):
+        if token is None or not _is_harmless_token(token, depth > 0 and parens == 0):
             return False
         depth += {"{": 1, "}": -1}.get(token["brace"] or "", 0)
+        parens += {"(": 1, ")": -1}.get(token[0][-1] if not token["text"] else "", 0)
+        if parens < 0 or (parens and token["brace"]):
+            return False
         at, before = token.end(), _kind(token, before)
-    return depth == 0
+    return depth == parens == 0
 
 
-def _is_harmless_token(token: re.Match[str], depth: int) -> bool:
-    # Within braces, "more than" may send what is printed to a file.
-    if token["more"] and depth:
+def _is_harmless_token(token: re.Match[str], may_write: bool) -> bool:
+    # Within braces, and not in parentheses, "more than" may send what is printed to a file.
+    if token["more"] and may_write:
         return False
     return not token["name"] or _is_harmless_name(token["name"], bool(token["call"]))
 

@@ -230,9 +230,11 @@ def sheet_concern(name: str, words: Words, granted: int, sheet: Sheet) -> str | 
 
 
 def _names_arguments(name: str, argument: Argument) -> bool:
-    """Many programs take `@file` for the arguments in that file; to git it is a revision."""
+    """Many programs take `@file` for the arguments in that file; to git it is a revision, and to
+    npm the beginning of a package."""
     is_file = argument.kind is Kind.OPERAND and not argument.is_text
-    return is_file and argument.word.startswith("@") and not name.startswith("git ")
+    knows_none = name.startswith("git ") or name in ("bun", "npm", "pnpm", "yarn")
+    return is_file and argument.word.startswith("@") and not knows_none
 
 
 def _is_given(option: str, arguments: list[Argument]) -> bool:
