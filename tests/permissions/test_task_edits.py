@@ -167,3 +167,15 @@ async def test_leave_is_gone_with_the_task_and_when_it_is_opened_again(workshop:
     workshop.script(write("c.txt"), finish())
     again = await workshop.engine.resume(task.id, "go on", options=TaskOptions(settings=Settings()))
     assert (await asked(again)).path == "c.txt"
+
+
+@pytest.mark.requirement("always:edits")
+async def test_leave_that_is_withdrawn_is_gone_at_once(workshop: Workshop) -> None:
+    read = Turn(call("ask_followup_question", {"question": "On?", "follow_up": []}))
+    turns = (write("a.txt"), read, write("b.txt"), finish())
+    task = await workshop.start(*turns, settings=Settings())
+    assert await task.answer((await asked(task)).ts, ALWAYS)
+    question = await asked(task)
+    assert task.granted.withdraw_edits() and not task.granted.withdraw_edits()
+    assert await task.answer(question.ts, Answer(Response.MESSAGE, text="yes"))
+    assert (await asked(task)).path == "b.txt"

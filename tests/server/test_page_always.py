@@ -46,6 +46,20 @@ async def test_the_page_shows_the_rule_and_adds_it(browser: Browser, tmp_path: P
     assert written["allowedCommands"] == ["touch a.txt"]
 
 
+@pytest.mark.requirement("always:edits")
+async def test_the_page_accepts_the_edits_of_a_task(browser: Browser, tmp_path: Path) -> None:
+    writes = [
+        Turn(call("write_to_file", {"path": path, "content": "x\n"})) for path in ("a.txt", "b.txt")
+    ]
+    async with visit(browser, tmp_path, [*writes, DONE]) as at:
+        await start_task(at.page, "Write them")
+        always = at.page.get_by_role("button", name="Always allow")
+        await expect(always).to_contain_text("edits in this workspace, for this task")
+        await always.click()
+        await status(at.page).to_contain_text("Result ready")
+        assert (at.server.workspace / "b.txt").exists()
+
+
 @pytest.mark.requirement("permissions:sandbox:told")
 @pytest.mark.parametrize(
     ("sandbox", "told"),

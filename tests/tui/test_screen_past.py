@@ -161,6 +161,20 @@ async def test_the_model_of_a_task_is_changed_while_it_rests(joey: Joey) -> None
         assert [request.body["model"] for request in server.requests] == ["scripted", "another-one"]
 
 
+@pytest.mark.requirement("always:edits")
+async def test_edits_that_were_accepted_stay_so_with_another_model(joey: Joey) -> None:
+    turns = [writing("a.txt", "x"), done("First."), writing("b.txt", "x"), done("Second.")]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "begin") as shown:
+        await shown.until("2 always")
+        await shown.answer("2")
+        await shown.until("accept the result")
+        await shown.send("/model another-one")
+        await shown.until("from now on with another-one", "allows edits")
+        await shown.send("go on")
+        await shown.until("Second.")
+    assert (joey.workspace / "b.txt").exists()
+
+
 async def test_commands_show_what_they_are_asked_for(joey: Joey) -> None:
     commands = joey.workspace / ".roo" / "commands"
     commands.mkdir(parents=True)

@@ -233,6 +233,9 @@ class ScreenHost:
     async def condense(self, session: Session, wish: str) -> Event:
         return await self._task(session).condense(wish)
 
+    def withdraw_edits(self, session: Session) -> bool:
+        return self._task(session).granted.withdraw_edits()
+
     def leave_command_running(self, session: Session) -> bool:
         return self._task(session).bench.terminal.leave_running()
 

@@ -47,6 +47,8 @@ def permissions_card(
         sources, settings, mode, sandbox, workspace, edits_granted=edits_granted
     )
     text = listed(overview.judgements())
+    if edits_granted:
+        text.append("/permissions ask: edits are asked about again\n", "dim")
     chosen = sources.of_value("sandbox", settings.sandbox)
     text.append(f"{_held(sandbox, settings, chosen)}\n")
     return text.append("joey permissions explain says why for any command or file", "dim")

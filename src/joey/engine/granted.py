@@ -44,6 +44,13 @@ class Granted:
         if rule not in self._rules:
             self._rules.append(rule)
 
+    def withdraw_edits(self) -> bool:
+        """Ask about each edit again; False when they are asked about anyway."""
+        if not self.edits:
+            return False
+        self._rules.remove(EDITS)
+        return True
+
     def over(self, settings: Settings) -> Settings:
         for rule in self._rules:
             if isinstance(rule, StandingRule):

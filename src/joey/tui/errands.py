@@ -22,6 +22,10 @@ _ENDED = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK, AskKind.RESU
 """Questions behind which a task only waits for what comes next."""
 
 
+ASK_AGAIN = "ask"
+"""Behind /permissions: what was accepted for this task is over."""
+
+
 class Errands:
     def __init__(self, app: JoeyApp) -> None:
         self._app = app
@@ -36,6 +40,7 @@ class Errands:
             "condense": self._compact,
             "mode": self._mode,
             "model": self._model,
+            "permissions": self._permissions,
         }
         if command.name in with_words:
             await with_words[command.name](words)
@@ -52,7 +57,6 @@ class Errands:
             "init": self._init,
             "export": self._export,
             "mcp": self._servers,
-            "permissions": self._permissions,
             "skills": self._skills,
             "doctor": self._doctor,
             "exit": self._exit,
@@ -238,8 +242,17 @@ class Errands:
     async def _servers(self) -> None:
         self._app.conversation.card(await self._app.host.servers(self._app.dialogue.session))
 
-    async def _permissions(self) -> None:
-        self._app.conversation.card(await self._app.host.permissions(self._app.dialogue.session))
+    async def _permissions(self, words: str) -> None:
+        app, session = self._app, self._app.dialogue.session
+        if not words:
+            app.conversation.card(await app.host.permissions(session))
+            return
+        if words != ASK_AGAIN:
+            raise UserError(f"/permissions takes nothing, or `{ASK_AGAIN}`: edits are asked again")
+        withdrawn = session is not None and app.host.withdraw_edits(session)
+        app.tell_standing()
+        told = "edits are asked about again" if withdrawn else "no edits were accepted in this task"
+        self._note(told)
 
     async def _skills(self) -> None:
         self._app.conversation.card(await self._app.host.skills())

@@ -130,6 +130,10 @@ class Host(Offers, Protocol):
         """What became of the conversation."""
         ...
 
+    def withdraw_edits(self, session: Session) -> bool:
+        """Edits are asked about again; False when they were not accepted for the task."""
+        ...
+
     def leave_command_running(self, session: Session) -> bool:
         """The command that is waited for goes on in the background; False when there is none."""
         ...

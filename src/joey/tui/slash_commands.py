@@ -36,7 +36,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("init", "let joey write AGENTS.md for this folder", at_rest=True),
     SlashCommand("export", "write this task to a Markdown file"),
     SlashCommand("mcp", "MCP servers"),
-    SlashCommand("permissions", "what joey may do without asking"),
+    SlashCommand("permissions", "what joey may do without asking", takes_words=True),
     SlashCommand("skills", "skills, and commands of your own"),
     SlashCommand("doctor", "what is found, what is missing"),
     SlashCommand("exit", "leave"),
