@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from msgspec import structs
 
-from joey.core.chunks import Chunk
+from joey.core.chunks import Chunk, joined
 from joey.core.messages import Message
 from joey.core.models import ModelRequest
 from joey.core.settings import Profile
@@ -40,15 +40,16 @@ async def talking(
 async def heard(
     wire: str, turn: Turn, silence: float = 20.0
 ) -> tuple[list[Chunk], ProviderError | None]:
-    """The chunks that came, and the error that ended them."""
+    """The chunks that came, and the error that ended them. How many pieces a text comes in is
+    chance, so they are put together."""
     chunks: list[Chunk] = []
     async with talking(wire, turn, silence=silence) as (provider, _):
         try:
             async for chunk in provider.stream(ASK):
                 chunks.append(chunk)
         except ProviderError as error:
-            return chunks, error
-    return chunks, None
+            return list(joined(chunks)), error
+    return list(joined(chunks)), None
 
 
 async def chunks_of(wire: str, turn: Turn) -> list[Chunk]:

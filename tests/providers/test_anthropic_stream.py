@@ -54,18 +54,12 @@ async def test_thinking_text_and_calls_come_as_they_are_streamed() -> None:
     )
     assert await chunks_of("anthropic", turn) == [
         UsageChunk(Usage(input=2310, output=1, cache_writes=300, cache_reads=2000)),
-        ReasoningChunk("Let "),
-        ReasoningChunk("me s"),
-        ReasoningChunk("ee."),
+        ReasoningChunk("Let me see."),
         ReasoningChunk(signature="sig"),
         ReasoningChunk(redacted="opaque"),
-        TextChunk("I'll "),
-        TextChunk("read "),
-        TextChunk("it."),
+        TextChunk("I'll read it."),
         CallChunk(3, id="toolu_1", name="read_file"),
-        CallChunk(3, arguments='{"path'),
-        CallChunk(3, arguments='":"a.p'),
-        CallChunk(3, arguments='y"}'),
+        CallChunk(3, arguments='{"path":"a.py"}'),
         CallEndChunk(3),
         CallChunk(4, id="toolu_2", name="list_files"),
         CallChunk(4, arguments="{}"),
@@ -98,7 +92,7 @@ async def test_two_blocks_of_text_do_not_run_together() -> None:
         "anthropic", Turn(say("One."), say("Two."), think("hm"), say("Three."))
     )
     texts = [chunk.text for chunk in chunks if isinstance(chunk, TextChunk)]
-    assert texts == ["One.", "\n", "Two.", "Three."]
+    assert texts == ["One.\nTwo.", "Three."]
 
 
 async def test_the_reason_to_stop_is_told_in_the_words_of_the_service() -> None:

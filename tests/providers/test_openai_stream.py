@@ -80,15 +80,10 @@ async def test_reasoning_text_and_calls_come_as_they_are_streamed() -> None:
         usage(input=10, output=25, cache_writes=300, cache_reads=2000),
     )
     assert await chunks_of("openai", turn) == [
-        ReasoningChunk("Let me"),
-        ReasoningChunk(" see."),
-        TextChunk("I'll "),
-        TextChunk("read "),
-        TextChunk("it."),
+        ReasoningChunk("Let me see."),
+        TextChunk("I'll read it."),
         CallChunk(0, id="call_1", name="read_file"),
-        CallChunk(0, arguments='{"path'),
-        CallChunk(0, arguments='":"a.p'),
-        CallChunk(0, arguments='y"}'),
+        CallChunk(0, arguments='{"path":"a.py"}'),
         CallChunk(1, id="call_2", name="list_files"),
         CallChunk(1, arguments="{}"),
         CallEndChunk(0),

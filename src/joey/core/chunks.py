@@ -6,6 +6,7 @@ any moment and more than once. Failures are raised as `ProviderError`, never yie
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -55,3 +56,48 @@ class StopChunk(Struct, frozen=True, omit_defaults=True, tag="stop"):
 
 
 Chunk = TextChunk | ReasoningChunk | CallChunk | CallEndChunk | UsageChunk | StopChunk
+
+
+def joined(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Neighbouring pieces of the same text or call as one: for what came together anyway.
+
+    When there is an error, what came before it comes first."""
+    last: object = None
+    pieces: list[str] = []
+    try:
+        for chunk in chunks:
+            this, piece = _piece(chunk)
+            if pieces and this != last:
+                yield _whole(last, pieces)
+                pieces = []
+            if this is None:
+                yield chunk
+            else:
+                pieces.append(piece)
+            last = this
+    except Exception:
+        if pieces:
+            yield _whole(last, pieces)
+        raise
+    if pieces:
+        yield _whole(last, pieces)
+
+
+def _piece(chunk: Chunk) -> tuple[object, str]:
+    """What it is a piece of, and the piece; None where it is more than a piece."""
+    match chunk:
+        case CallChunk(index, None, None, str(arguments)) if arguments:
+            return index, arguments
+        case TextChunk(text):
+            return TextChunk, text
+        case ReasoningChunk(text, None, None, ()):
+            return ReasoningChunk, text
+        case _:
+            return None, ""
+
+
+def _whole(of: object, pieces: list[str]) -> Chunk:
+    text = "".join(pieces)
+    if isinstance(of, int):
+        return CallChunk(of, arguments=text)
+    return TextChunk(text) if of is TextChunk else ReasoningChunk(text)

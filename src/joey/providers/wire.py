@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from joey.core.chunks import Chunk
+from joey.core.chunks import Chunk, joined
 from joey.errors import ProviderError
 from joey.providers import errors
 from joey.providers.errors import Service
@@ -68,9 +68,9 @@ class Wire:
                 await self._check(response)
             reader = SseReader()
             while data := await self._read(response, decoder):
-                for event in reader.feed(data):
-                    for chunk in decoder.feed(event):
-                        yield chunk
+                events = reader.feed(data)
+                for chunk in joined(chunk for event in events for chunk in decoder.feed(event)):
+                    yield chunk
                 if decoder.is_final:
                     await response.finish()
                     return

@@ -1,0 +1,71 @@
+"""Pieces that came together are one piece, and say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from joey.core.chunks import (
+    CallChunk,
+    CallEndChunk,
+    Chunk,
+    ReasoningChunk,
+    TextChunk,
+    joined,
+)
+from joey.core.protocol import ToolProtocol
+from tests.core.parsing.streams import assemble
+from tests.core.parsing.test_assembler import any_chunk
+
+
+def test_neighbours_are_joined_and_nothing_else() -> None:
+    chunks: list[Chunk] = [
+        *(ReasoningChunk("th"), ReasoningChunk("ink"), ReasoningChunk(signature="s")),
+        *(TextChunk("a"), TextChunk("b")),
+        *(
+            CallChunk(0, "id", "read_file", "{"),
+            CallChunk(0, arguments='"p'),
+            CallChunk(0, arguments='":'),
+        ),
+        *(
+            CallChunk(1, arguments="{"),
+            CallChunk(0, arguments="1"),
+            CallEndChunk(0),
+            TextChunk("c"),
+        ),
+    ]
+    assert list(joined(chunks)) == [
+        *(ReasoningChunk("think"), ReasoningChunk(signature="s"), TextChunk("ab")),
+        *(CallChunk(0, "id", "read_file", "{"), CallChunk(0, arguments='"p":')),
+        *(
+            CallChunk(1, arguments="{"),
+            CallChunk(0, arguments="1"),
+            CallEndChunk(0),
+            TextChunk("c"),
+        ),
+    ]
+
+
+def test_what_came_before_an_error_comes_first() -> None:
+    def cut_off() -> Iterator[Chunk]:
+        yield from (TextChunk("a"), TextChunk("b"))
+        raise ValueError("cut off")
+
+    chunks = joined(cut_off())
+    assert next(chunks) == TextChunk("ab")
+    with pytest.raises(ValueError, match="cut off"):
+        next(chunks)
+
+
+@given(st.lists(any_chunk, max_size=25), st.sampled_from(ToolProtocol), st.booleans())
+@settings(max_examples=200)
+def test_the_reply_is_the_same(chunks: list[Chunk], protocol: ToolProtocol, complete: bool) -> None:
+    together = list(joined(chunks))
+    replies = [assemble(said, protocol, complete=complete)[0] for said in (chunks, together)]
+    assert replies[0] == replies[1]
+    texts = [type(chunk) is TextChunk for chunk in together]
+    assert (True, True) not in pairwise(texts)
