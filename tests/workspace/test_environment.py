@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import shutil
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -51,6 +52,39 @@ async def test_the_workspace_is_listed_with_everything_below(workspace: Path) ->
 
     assert set(listing.entries) >= {"README.md", "src/app.py"}
     assert not listing.truncated
+
+
+async def test_a_listing_that_is_expected_is_made_once_and_then_anew(workspace: Path) -> None:
+    here = environment(workspace)
+    here.expect_listing(200)
+    expected = await here.workspace_listing(200)
+    (workspace / "later.py").touch()
+    assert "README.md" in expected.entries
+    assert "later.py" in (await here.workspace_listing(200)).entries
+
+
+async def test_a_listing_of_another_length_is_not_the_expected_one(workspace: Path) -> None:
+    here = environment(workspace)
+    here.expect_listing(1)
+    assert len((await here.workspace_listing(200)).entries) > 1
+    await here.close()
+
+
+async def test_a_listing_that_nobody_asks_for_ends_with_the_task(workspace: Path) -> None:
+    here = environment(workspace)
+    before = asyncio.all_tasks()
+    here.expect_listing(200)
+    await asyncio.sleep(0)
+    await here.close()
+    assert asyncio.all_tasks() == before
+
+
+async def test_an_expected_listing_fails_when_it_is_asked_for(workspace: Path) -> None:
+    here = environment(workspace)
+    shutil.rmtree(workspace)
+    here.expect_listing(200)
+    with pytest.raises(WorkspaceError):
+        await here.workspace_listing(200)
 
 
 async def test_a_long_listing_is_cut_and_says_so(workspace: Path) -> None:

@@ -90,6 +90,8 @@ class Engine:
         task_id = task_id or new_task_id(self._clock.now())
         task = await self._create(task_id, options or TaskOptions())
         task.publish(UserSaid(ts=task.now(), text=well_formed(text), images=images, first=True))
+        # Its first request tells of the workspace: one can look while the disk is at work.
+        task.bench.environment.expect_listing(task.bench.settings.max_workspace_files)
         await task.recorder.commit()
         task.start(Opening.NEW)
         return task

@@ -88,7 +88,7 @@ class Workbench(Struct, frozen=True, kw_only=True):
 
     async def close(self) -> None:
         """Let go of all that outlives a request; one that fails does not keep the others."""
-        things = (self.terminal, self.provider, self.others)
+        things = (self.terminal, self.provider, self.others, self.environment)
         extras = (self.extras.mcp, self.extras.index, self.extras.browser, self.extras.checkpoints)
         closing = [thing.close() for thing in (*things, *extras) if thing is not None]
         for problem in await asyncio.gather(*closing, return_exceptions=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -20,6 +21,7 @@ class LocalEnvironment:
     def __init__(self, files: Files, search: Search) -> None:
         self._files = files
         self._search = search
+        self._expected: tuple[int, asyncio.Task[Listing]] | None = None
 
     def system_facts(self) -> Mapping[str, str]:
         return {
@@ -32,12 +34,30 @@ class LocalEnvironment:
     def time_zone(self) -> str:
         return zone_text(datetime.now().astimezone())
 
+    def expect_listing(self, limit: int) -> None:
+        listing = asyncio.get_running_loop().create_task(self._list(limit))
+        # Where nobody asks for it after all, its failure is nobody's concern either.
+        listing.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._expected = (limit, listing)
+
     async def workspace_listing(self, limit: int) -> Listing:
         """Everything in the workspace that is worth naming, at most `limit` entries.
 
         Raises:
             WorkspaceError: the folder cannot be listed.
         """
+        if self._expected is not None and self._expected[0] == limit:
+            (_, listing), self._expected = self._expected, None
+            return await listing
+        return await self._list(limit)
+
+    async def close(self) -> None:
+        if self._expected is not None:
+            _, listing = self._expected
+            listing.cancel()
+            await asyncio.wait((listing,))
+
+    async def _list(self, limit: int) -> Listing:
         if limit <= 0:
             return Listing(entries=())
         root = self._files.root
