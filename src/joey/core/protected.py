@@ -132,6 +132,8 @@ def folded_name(name: str) -> str:
 @lru_cache(2048)
 def _is_protected_name(name: str) -> bool:
     name = folded_name(name)
+    if not name:
+        return False  # the folder itself
     if name in _NAMES or name.startswith(_BEGINNINGS) or name.endswith(_ENDINGS):
         return True
     return _others().match(name) is not None
