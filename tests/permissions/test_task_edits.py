@@ -179,3 +179,17 @@ async def test_leave_that_is_withdrawn_is_gone_at_once(workshop: Workshop) -> No
     assert task.granted.withdraw_edits() and not task.granted.withdraw_edits()
     assert await task.answer(question.ts, Answer(Response.MESSAGE, text="yes"))
     assert (await asked(task)).path == "b.txt"
+
+
+@pytest.mark.requirement("always:edits")
+async def test_tasks_that_begin_with_the_same_options_have_their_own_leave(
+    workshop: Workshop,
+) -> None:
+    options = TaskOptions(workspace=workshop.root, settings=Settings())
+    workshop.script(write("a.txt"), finish())
+    task = await workshop.engine.start("one", options=options)
+    assert await task.answer((await asked(task)).ts, ALWAYS)
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    workshop.script(write("b.txt"), finish())
+    other = await workshop.engine.start("two", options=options)
+    assert (await asked(other)).path == "b.txt"

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from joey.core.events import (
     AskWithdrawn,
@@ -55,8 +55,8 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     """What the task remembers of the profile."""
     earlier: Route | None = None
     """The model that a resumed task worked with; used where `profile` says nothing."""
-    granted: Granted = field(default_factory=Granted)
-    """Rules that the person adds meanwhile; subtasks share them."""
+    granted: Granted | None = None
+    """Rules that the person has added in this task already; subtasks share them."""
     trusted_as: Path | None = None
     """The workspace that this one is a worktree of, and whose trust counts here too."""
     result_schema: Schema | None = None
@@ -171,6 +171,7 @@ class Engine:
             protocol=facts.protocol if xml else options.protocol,
             mode=None,
             earlier=facts.route,
+            granted=parent.granted,
             result_schema=None,
         )
         try:
