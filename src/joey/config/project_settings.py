@@ -18,7 +18,7 @@ from joey.core.network_hosts import narrowed, read_host
 from joey.core.settings import Settings
 
 FILE = "settings.json"
-_FIELDS = {field.encode_name: field.name for field in structs.fields(Settings)}
+_FIELDS = dict(zip(Settings.__struct_encode_fields__, Settings.__struct_fields__, strict=True))
 _OFF = {
     name: field
     for name, field in _FIELDS.items()

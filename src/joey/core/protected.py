@@ -104,8 +104,10 @@ PROTECTED: tuple[str, ...] = tuple(
 
 _WILD = regex(r"[*\[]")
 _NAMES = frozenset(name for name in PROTECTED if not _WILD.search(name))
-_BEGINNINGS = tuple(name[:-1] for name in PROTECTED if _WILD.sub("", name) + "*" == name)
-_ENDINGS = tuple(name[1:] for name in PROTECTED if "*" + _WILD.sub("", name) == name)
+_BEGINNINGS = tuple(
+    name[:-1] for name in PROTECTED if name[-1] == "*" and not _WILD.search(name[:-1])
+)
+_ENDINGS = tuple(name[1:] for name in PROTECTED if name[0] == "*" and not _WILD.search(name[1:]))
 _IGNORABLE = regex(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
