@@ -29,6 +29,8 @@ ASKED = [
     ("git push --force", "git push --force-with-lease"),
     *(("npm publish", line) for line in ("npm pub", "npm p")),
     ("rm -rf", "env " + "rm " * 3_000),
+    *(("rm", line) for line in ("rmdir x", "RMDIR x", "ls && rmdir x", "rmdir x > y")),
+    *(("git push", line) for line in ("git pushx", "git push-all origin")),
 ]
 ALLOWED = [
     *(("rm -rf", line) for line in ("rm x", "rm -f x", "rm -r x", "rmdir x")),
@@ -41,6 +43,10 @@ ALLOWED = [
 @pytest.mark.parametrize(("rule", "line"), DENIED)
 def test_another_spelling_of_a_denied_command_is_denied(rule: str, line: str) -> None:
     assert isinstance(judge_command(line, ("*",), (rule,)), Deny)
+
+
+def test_a_longer_rule_allows_what_begins_like_a_denied_command() -> None:
+    assert isinstance(judge_command("rmdir x", ("*", "rmdir"), ("rm",)), Allow)
 
 
 @pytest.mark.parametrize(("rule", "line"), ASKED)

@@ -22,7 +22,7 @@ from joey.core.permissions.programs import (
     program_name,
 )
 from joey.core.permissions.resemblance import Meant, meant
-from joey.core.permissions.rules import Rule, Rules, named, rank
+from joey.core.permissions.rules import Rule, Rules, longest, named
 from joey.core.permissions.runners import RUNNERS, VERSION, started_at
 from joey.core.permissions.shell import (
     RESERVED,
@@ -106,10 +106,14 @@ class Denials(Struct, frozen=True):
         )
         if not commands:
             return Ask("the line holds no command that could be judged")
+        doubt: Ask | None = None
         for words in dict.fromkeys(commands):
             program = _program(words)
             if program and isinstance(found := self._of_command(program), Deny):
                 return found
+            doubt = doubt or self._of_beginning(program)
+        if doubt is not None:
+            return doubt
         mentioned = {part for words in commands for part in parts(words)}
         for rule in self.refusing:
             if mentioned.intersection((*rule.parts[:1], "-".join(rule.parts))):
@@ -117,6 +121,14 @@ class Denials(Struct, frozen=True):
         if any(_hides_program(words) for words in commands):
             return Ask("what the line runs is known only when it runs")
         return _fed_doubt(line) or self._of_hidden(line, commands)
+
+    def _of_beginning(self, words: Words) -> Ask | None:
+        if not words:
+            return None
+        compared, fitting = named(words), longest(words, self.allowing)
+        alike = (rule for rule in self.refusing if _begins_alike(compared, rule, fitting))
+        rule = next(alike, None)
+        return None if rule is None else Ask(f"the line begins like rule `{rule.text}`")
 
     def _of_hidden(self, line: str, commands: tuple[Words, ...]) -> Ask | None:
         """About what the line brings along, and does not name."""
@@ -139,7 +151,8 @@ class Denials(Struct, frozen=True):
         started = _started(compared)
         if len(started) > _MOST_PLACES:
             return Ask(f"{compared[0]} starts more than can be judged")
-        allowed = rank(words, self.allowing)
+        fitting = longest(words, self.allowing)
+        allowed = 0 if fitting is None else len(fitting.words)
         doubt: Ask | None = None
         for rule in self.refusing:
             outranked = allowed > len(rule.words)
@@ -151,6 +164,8 @@ class Denials(Struct, frozen=True):
                 doubt = doubt or Ask(
                     f"`{' '.join(compared)}` may be what rule `{rule.text}` denies"
                 )
+            if not outranked and _begins_alike(compared, rule, fitting):
+                doubt = doubt or Ask(f"`{' '.join(compared)}` begins like rule `{rule.text}`")
             mentions = rest if outranked else (*parts(compared[:1]), *rest)
             if not doubt and rule.parts and _has_in_order(mentions, rule.parts):
                 doubt = _mention(words, compared, rule)
@@ -171,6 +186,14 @@ class Denials(Struct, frozen=True):
                 return found
             doubt = doubt or found
         return doubt
+
+
+def _begins_alike(compared: Words, rule: Rule, allowed: Rule | None) -> bool:
+    """To Roo Code rules are the beginning of a line: its `rm` denies `rmdir` too, unless a longer
+    rule allows that."""
+    beginning = " ".join(rule.text.casefold().split())
+    is_longer = allowed is not None and len(allowed.text) > len(beginning)
+    return not is_longer and " ".join(compared).startswith(beginning)
 
 
 def _mention(words: Words, compared: Words, rule: Rule) -> Ask | None:

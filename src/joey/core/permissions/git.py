@@ -230,7 +230,8 @@ def git_sheet(name: str) -> Sheet:
     options = f"{_OPTIONS} {_MORE.get(name, '')}"
     if name in LOOKING:
         options += _LOOKING_MORE
-        refused = _SIGNATURE
+    if name in LOOKING or name in _LISTING:
+        refused = f"{refused}|{_SIGNATURE}" if refused else _SIGNATURE
     if name == "config":
         options = _MORE[name]
     for flag in _FLAGS.get(name, ()):
