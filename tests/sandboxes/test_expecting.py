@@ -21,7 +21,7 @@ from joey.terminals.local import LocalTerminal
 from joey.testing.script import Turn, call, pause
 from tests.engine.workshop import ALLOW_ALL, Workshop, asked, finish
 from tests.sandboxes.conftest import end
-from tests.sandboxes.test_spares import keepers
+from tests.sandboxes.test_standby import leftovers, starters
 
 COMMAND = call("execute_command", {"command": "true"})
 
@@ -58,27 +58,23 @@ def terminal(shop: Workshop, prober: Believer, monkeypatch: pytest.MonkeyPatch) 
     return held
 
 
-async def until_keepers(number: int) -> None:
+async def until_starters(number: int) -> None:
     async with asyncio.timeout(20):
-        while len(keepers()) != number:  # noqa: ASYNC110 (another process)
+        while len(starters()) != number:  # noqa: ASYNC110 (another process)
             await asyncio.sleep(0.01)
-
-
-def leftovers(folder: Path) -> list[Path]:
-    return list(folder.glob("joey-*"))
 
 
 async def test_a_keeper_waits_before_the_command_is_written_and_goes_when_it_is_not(
     shop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    before = len(keepers())
+    before = len(starters())
     terminal(shop, Believer(), monkeypatch)
     task = await shop.start(Turn(COMMAND, pause(asyncio.Event())))
-    await until_keepers(before + 1)
+    await until_starters(before + 1)
     assert leftovers(tmp_path) == []
     await task.cancel()
-    assert len(keepers()) == before
+    assert len(starters()) == before
     await shop.engine.close()
 
 
@@ -106,18 +102,18 @@ async def test_nothing_is_tried_where_no_command_comes(
 async def test_where_nothing_works_no_keeper_is_started(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = keepers()
+    before = starters()
     held = terminal(shop, Believer(Level.NONE), monkeypatch)
     held.expect()
     await held.probe()
     await held.close()
-    assert keepers() == before
+    assert starters() == before
 
 
 async def test_a_task_that_closes_while_it_is_tried_what_works_starts_no_keeper(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = keepers()
+    before = starters()
     prober = Believer()
     prober.let.clear()
     held = terminal(shop, prober, monkeypatch)
@@ -127,19 +123,19 @@ async def test_a_task_that_closes_while_it_is_tried_what_works_starts_no_keeper(
         await held.close()
     prober.let.set()
     await held.probe()
-    assert keepers() == before
+    assert starters() == before
 
 
 async def test_a_task_that_goes_on_after_it_was_cancelled_has_the_next_keeper_waiting_again(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = len(keepers())
+    before = len(starters())
     held = terminal(shop, Believer(), monkeypatch)
     for _ in range(2):
         held.expect()
-        await until_keepers(before + 1)
+        await until_starters(before + 1)
         await held.close()
-        assert len(keepers()) == before
+        assert len(starters()) == before
 
 
 _EXPECTING = """

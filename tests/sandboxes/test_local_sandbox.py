@@ -196,7 +196,7 @@ def test_the_model_is_told_when_the_sandbox_may_be_the_reason(
     assert ("ran in a sandbox" in outcome.text) is told
 
 
-async def none_needed() -> KeeperProcess:
+async def none_needed(plan: dict[str, Any]) -> KeeperProcess:
     raise AssertionError("nothing is started")
 
 

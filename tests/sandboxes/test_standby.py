@@ -1,40 +1,217 @@
-"""The keeper that waits for the next command does not outlive its task."""
+"""The process that starts the keepers of a task: one serves all commands, and goes with it."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import psutil
+import pytest
 
-from joey.sandboxes.spares import Spares
+from joey.core.settings import Settings
+from joey.errors import ToolError
+from joey.ports import Level, SandboxReport
+from joey.sandboxes.bubblewrap import Bubblewrap
+from joey.sandboxes.canary import try_canary
+from joey.sandboxes.control_group import can_count
+from joey.sandboxes.landlock import Landlock
+from joey.sandboxes.local import Confinement, Found, LocalSandbox
+from joey.sandboxes.session import Session
+from joey.sandboxes.standby import Standby
+from joey.terminals.command import LocalCommand
+from joey.terminals.local import LocalTerminal
+from tests.terminals.processes import Listener
 
 
-def keepers() -> list[int]:
-    """Processes of ours in which a keeper runs."""
+def starters() -> list[int]:
+    """Processes of ours that start keepers."""
     found = psutil.Process().children()
-    return [one.pid for one in found if any("sandboxes.keeper" in word for word in one.cmdline())]
+    return [one.pid for one in found if any("sandboxes.starter" in word for word in _words(one))]
 
 
-async def test_the_next_keeper_waits_and_goes_with_its_task() -> None:
-    before = keepers()
-    spares = Spares(lambda: None)
-    taken = await spares.take()
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []  # It ended meanwhile.
+
+
+def leftovers(folder: Path) -> list[Path]:
+    return list(folder.glob("joey-*"))
+
+
+class Sure:
+    def __init__(self, confinement: Confinement) -> None:
+        self._confinement = confinement
+
+    def expects_one(self) -> bool:
+        return True
+
+    def find(self) -> Found:
+        return Found(SandboxReport(self._confinement.level), self._confinement)
+
+
+def made(tmp_path: Path, confinement: Confinement, settings: Settings) -> LocalTerminal:
+    session = Session(workspace=tmp_path, joey_home=tmp_path / ".roo", env=os.environ)
+    held = LocalSandbox(session, settings, lambda: Sure(confinement))
+    return LocalTerminal(sandbox=held, kill_grace=10)
+
+
+@pytest.fixture(params=[Bubblewrap(), Landlock()], ids=lambda each: str(each.level))
+def confinement(request: pytest.FixtureRequest) -> Confinement:
+    found: Confinement = request.param
+    if reason := found.obstacle() or try_canary(found):
+        pytest.skip(reason)
+    return found
+
+
+@pytest.fixture
+async def terminal(tmp_path: Path, confinement: Confinement) -> AsyncIterator[LocalTerminal]:
+    before = starters()
+    found = made(tmp_path, confinement, Settings())
+    yield found
+    await found.close()
+    assert starters() == before
+
+
+async def output(terminal: LocalTerminal, cwd: Path, command: str) -> str:
+    running = await terminal.start(command, cwd, None)
     async with asyncio.timeout(20):
-        while len(keepers()) < len(before) + 2:  # noqa: ASYNC110 (another process)
+        end = await running.wait()
+    assert end is not None
+    return f"{running.preview(1000)}{end.exit_code}"
+
+
+async def test_one_starter_serves_all_commands(terminal: LocalTerminal, tmp_path: Path) -> None:
+    before = starters()
+    assert await output(terminal, tmp_path, "echo a") == "a\n0"
+    (first,) = set(starters()) - set(before)
+    assert await output(terminal, tmp_path, "echo b; exit 7") == "b\n7"
+    assert set(starters()) - set(before) == {first}
+
+
+async def test_commands_at_the_same_time_hear_each_of_their_own_end(
+    terminal: LocalTerminal, tmp_path: Path
+) -> None:
+    commands = [f"echo {number}; exit {number}" for number in range(8)]
+    found = await asyncio.gather(*(output(terminal, tmp_path, each) for each in commands))
+    assert found == [f"{number}\n{number}" for number in range(8)]
+
+
+async def test_the_next_command_runs_when_the_starter_was_killed(
+    terminal: LocalTerminal, tmp_path: Path
+) -> None:
+    before = starters()
+    listener = Listener()
+    running = await terminal.start("echo on; sleep 1000", tmp_path, None, listener)
+    await listener.until("on")
+    (starter,) = set(starters()) - set(before)
+    os.kill(starter, signal.SIGKILL)
+    async with asyncio.timeout(20):
+        while starter in starters():  # noqa: ASYNC110 (another process)
             await asyncio.sleep(0.01)
-    await spares.close()
-    await taken.dismiss()
-    assert keepers() == before
+    assert await output(terminal, tmp_path, "echo again") == "again\n0"
+    assert running.end is None
+    async with asyncio.timeout(20):
+        end = await running.kill()
+    assert end.signal == "SIGTERM"
 
 
-async def test_none_waits_when_the_task_closes_while_a_command_starts() -> None:
-    before = keepers()
-    spares = Spares(lambda: None)
-    taking = asyncio.ensure_future(spares.take())
-    await asyncio.sleep(0)
-    await spares.close()
-    taken = await taking
-    await asyncio.sleep(0.2)
-    assert len(keepers()) == len(before) + 1
-    await taken.dismiss()
-    assert keepers() == before
+async def test_a_keeper_that_is_killed_takes_its_command_with_it(
+    terminal: LocalTerminal, tmp_path: Path
+) -> None:
+    listener = Listener()
+    running = await terminal.start("echo on; sleep 1000", tmp_path, None, listener)
+    await listener.until("on")
+    family = psutil.Process(running.pid).children(recursive=True)
+    os.kill(running.pid, signal.SIGKILL)
+    async with asyncio.timeout(20):
+        end = await running.wait()
+    assert end is not None
+    assert end.signal == "SIGKILL"
+    if await _level(terminal) is Level.FULL:
+        _, alive = await asyncio.to_thread(psutil.wait_procs, family, 20)
+        assert alive == []
+
+
+async def _level(terminal: LocalTerminal) -> Level:
+    report = await terminal.confinement()
+    assert report is not None
+    return report.level
+
+
+async def test_a_lot_of_output_arrives_whole(terminal: LocalTerminal, tmp_path: Path) -> None:
+    artifact = tmp_path.parent / "artifact"
+    running = await terminal.start("head -c 3000000 /dev/zero", tmp_path, artifact)
+    async with asyncio.timeout(20):
+        await running.wait()
+    assert running.total_bytes == artifact.stat().st_size == 3_000_000
+
+
+async def test_a_limit_that_leaves_no_room_for_a_keeper_is_told(
+    tmp_path: Path, confinement: Confinement
+) -> None:
+    if os.geteuid() != 0 or not can_count():
+        pytest.skip("no control group can be made here")
+    terminal = made(tmp_path, confinement, Settings(sandbox_max_processes=1))
+    with pytest.raises(ToolError, match=r"was not run: no process could be started: Resource"):
+        await terminal.start("true", tmp_path, None)
+    await terminal.close()
+
+
+async def test_at_most_sixteen_wait_however_many_tasks_there_are() -> None:
+    before = starters()
+    many = [Standby(lambda: None) for _ in range(20)]
+    for each in many:
+        each.prepare()
+    async with asyncio.timeout(60):
+        while len(starters()) < len(before) + 16:  # noqa: ASYNC110 (another process)
+            await asyncio.sleep(0.01)
+    await asyncio.gather(*(each.close() for each in many[:16]))
+    assert starters() == before
+    await asyncio.gather(*(each.close() for each in many))
+
+
+async def test_nothing_stays_when_the_task_closes_while_a_command_starts(
+    tmp_path: Path, confinement: Confinement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = starters()
+    terminal = made(tmp_path, confinement, Settings())
+    starting = asyncio.ensure_future(terminal.start("true", tmp_path, None))
+    while len(starters()) == len(before):  # noqa: ASYNC110 (another process)
+        await asyncio.sleep(0)
+    await terminal.close()
+    async with asyncio.timeout(20):
+        await asyncio.wait([starting])
+        if starting.exception() is None:
+            await starting.result().wait()
+    await terminal.close()
+    assert starters() == before
+    assert leftovers(tmp_path) == []
+
+
+async def test_a_command_that_has_ended_before_it_is_killed_ends_as_it_did(
+    terminal: LocalTerminal, tmp_path: Path
+) -> None:
+    listener = Listener()
+    command = "echo on; until [ -e go ]; do sleep 0.01; done; exit 7"
+    running = await terminal.start(command, tmp_path, None, listener)
+    await listener.until("on")
+    keeper = psutil.Process(running.pid)
+    (child,) = keeper.children()
+    keeper.suspend()
+    await asyncio.to_thread((tmp_path / "go").touch)
+    async with asyncio.timeout(20):
+        while child.status() != psutil.STATUS_ZOMBIE:  # noqa: ASYNC110 (another process)
+            await asyncio.sleep(0.01)
+        assert isinstance(running, LocalCommand)
+        assert running.leash is not None
+        running.leash.kill()
+        keeper.resume()
+        end = await running.wait()
+    assert end is not None
+    assert end.exit_code == 7

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,8 @@ from joey.errors import ConfigError
 from joey.ports import Level, Sandbox, SandboxReport
 from joey.sandboxes.local import LocalSandbox, Prober, why_none
 from joey.sandboxes.session import Session
+
+_making = threading.Lock()
 
 
 def sandbox_for(
@@ -53,8 +56,13 @@ async def check_unattended(settings: Settings) -> None:
         )
 
 
-@cache
 def prober() -> Prober:
+    with _making:  # two commands that come at the same time try the same one
+        return _prober()
+
+
+@cache
+def _prober() -> Prober:
     # Only who runs a command, or asks what works, needs all this.
     from joey.sandboxes.bubblewrap import Bubblewrap
     from joey.sandboxes.canary import CanaryProber

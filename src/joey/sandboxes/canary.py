@@ -24,8 +24,10 @@ from joey.errors import ToolError
 from joey.ports.sandbox import Level, SandboxReport
 from joey.sandboxes.control_group import can_count
 from joey.sandboxes.keeper_process import KeeperProcess
+from joey.sandboxes.leash import why_not
 from joey.sandboxes.local import Confinement, Found, LocalSandbox
 from joey.sandboxes.session import Session
+from joey.sandboxes.starter_process import StarterProcess
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +113,7 @@ def _try(confinement: Confinement) -> str | None:
         return _judge(root, tcp, udp)
 
 
-def _none() -> NoReturn:
+def _none(*_: object) -> NoReturn:
     raise AssertionError("the canary is told what to try")
 
 
@@ -119,12 +121,12 @@ def _run(
     sandbox: LocalSandbox, confinement: Confinement, workspace: Path, env: dict[str, str]
 ) -> str | None:
     shell = ("/bin/bash", "--noprofile", "--norc", "-c", "--", _SCRIPT)
-    keeper = KeeperProcess()
-    leash = sandbox.lead(confinement, shell, workspace, env, _none)
+    plan = sandbox.lead(confinement, shell, workspace, env, _none).plan
+    starter = StarterProcess()
     try:
         process = subprocess.Popen(
-            keeper.argv,
-            pass_fds=keeper.fds,
+            starter.argv,
+            pass_fds=starter.fds,
             env={},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -133,14 +135,24 @@ def _run(
         )
         with process:
             try:
-                refused = leash.heard(keeper, _PATIENCE)
-                process.wait(_PATIENCE)
+                refused = _hear_out(starter.start(plan))
             finally:
-                leash.close()
+                starter.release()
+            process.wait(_PATIENCE)
         return refused
     finally:
+        starter.release()
+
+
+def _hear_out(keeper: KeeperProcess) -> str | None:
+    """Why the command could not be confined, once all has ended."""
+    try:
+        answer = keeper.hear_out(_PATIENCE)
+    except OSError as error:
+        return f"it did not start: {error}"
+    finally:
         keeper.let_go()
-        leash.close()
+    return None if answer.startswith(b"R") else why_not(answer)
 
 
 def _judge(root: Path, tcp: socket.socket, udp: socket.socket) -> str | None:

@@ -1,25 +1,21 @@
 """The process that keeps a confined command: it starts it, waits for it, and ends what is left.
 
-    joey ── front ── keeper ── bubblewrap ── the first process inside ── the shell
-                           └── (landlock) the shell
+    joey ── starter ── keeper ── bubblewrap ── the first process inside ── the shell
+                             └── (landlock) the shell
 
-*front* is what joey waits for: it ends as the shell does. *keeper* lives until everything that the
-shell started has ended. It hears from joey by a socket: `G`, with a file that holds the plan, lets
-it begin, `T` asks all inside to end, and the end of the socket, which also comes when joey dies,
-ends them at once. It answers `R` when the command itself runs, together with the door to the
-network if there is one, or `F` and a reason when it could not be confined.
+It lives until everything that the shell started has ended. It hears from joey by a socket: `T` asks
+all inside to end, and the end of the socket, which also comes when joey dies, ends them at once. It
+says `R` and its number when the command itself runs, together with the door to the network if there
+is one, or `F` and a reason when it could not be confined; and then `E` and how the shell has ended,
+with a `!` when nothing is left inside.
 
-One is started for each command, mostly ahead of time. When it is not, nothing that takes long to
-import must stand in the way.
+It is a copy of its starter, so nothing that takes long to import must stand in the way of that.
 """
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found] # `signal` takes longer to load than we run
 import _socket
-import marshal
 import os
-import resource
 import select
 import sys
 import time
@@ -37,90 +33,18 @@ if TYPE_CHECKING:
 _POLL = 200
 """Milliseconds between two looks for orphans that have ended."""
 _TERM, _KILL = 15, 9
-_IGNORED = (1, 2, 3, _TERM)
-"""Signals to the whole group are meant for the command, which gets its own."""
 _LONGEST_REASON = 2000
 _MOST_SENTENCES = 20
 _LINGER = 0.1
 """Seconds in which what the shell has started may end as well, before it counts as left behind."""
-_SOON = 15
-"""Milliseconds; a plan that is not here by then is not for the person who waits now."""
 _DESCRIPTOR = 4
 _LAST = b"!"
-"""Ends the last word of a keeper that is about to end itself."""
-
-
-def main(control: int) -> None:
-    os.set_inheritable(control, False)  # it came to us by being inherited; the command is no heir
-    for number in _IGNORED:
-        _signal.signal(number, _signal.SIG_IGN)
-    plan = _await_plan(control)
-    if plan is None:
-        os._exit(0)
-    ends, tells = os.pipe()
-    if keeper := os.fork():
-        os.close(tells)
-        os.close(control)
-        _silence()
-        told = os.read(ends, 16)
-        if told.endswith(_LAST) or not told:
-            os.waitpid(keeper, 0)
-        _end_like(told.rstrip(_LAST))
-    os.close(ends)
-    Keeper(plan, control, tells).run()
-    os._exit(0)
-
-
-def _await_plan(control: int) -> dict[str, Any] | None:
-    """What is to be run; None when joey wants nothing any more."""
-    poll = select.poll()
-    poll.register(control, select.POLLIN)
-    if not poll.poll(_SOON):
-        _preload()
-    joey = _socket.socket(fileno=control)
-    try:
-        order, attached, *_ = joey.recvmsg(1, _socket.CMSG_SPACE(_DESCRIPTOR))
-    finally:
-        joey.detach()
-    if order != b"G" or not attached:
-        return None
-    with open(int.from_bytes(attached[0][2], sys.byteorder), "rb") as file:
-        plan: dict[str, Any] = marshal.loads(file.read())
-        return plan
-
-
-def _preload() -> None:
-    """There is time: load what may be needed later."""
-    from joey.sandboxes import door, survey
-
-    assert door
-    survey.is_held("a name that has to be compared with all patterns")
-
-
-def _end_like(told: bytes) -> None:
-    """End as the shell has ended; a keeper that was killed has told nothing."""
-    status = int(told or b"%d" % -_KILL)
-    if status < 0:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if -status != _KILL:
-            _signal.signal(-status, _signal.SIG_DFL)
-        os.kill(os.getpid(), -status)
-    os._exit(status if status >= 0 else 128 - status)
-
-
-def _silence() -> None:
-    """Let go of the output: it is over when the command lets go of it."""
-    null = os.open("/dev/null", os.O_RDWR)
-    for number in range(3):
-        os.dup2(null, number)
-    os.close(null)
 
 
 class Keeper:
-    def __init__(self, plan: dict[str, Any], control: int, tells: int) -> None:
+    def __init__(self, plan: dict[str, Any], control: int) -> None:
         self._plan = plan
         self._control = control
-        self._tells = tells
         self._is_full = plan["level"] == "full"
         self._placeholders = Placeholders(plan["workspace"])
         guarded, pinned = plan["guarded"], plan["pinned"]
@@ -142,15 +66,17 @@ class Keeper:
         """The shell has left nothing behind."""
         self._asked: int = 0
         """The signal that was sent by us, if any."""
+        self._status = -1
+        """Where the first process inside says how the shell has ended."""
         self._heard = b""
 
     def run(self) -> None:
         self._output = os.dup(1)
         try:
-            status = self._start()
+            runs = self._start()
             _silence()
-            if status is not None:
-                self._watch(status)
+            if runs:
+                self._watch()
         finally:
             try:
                 self._end_all()
@@ -162,9 +88,9 @@ class Keeper:
 
     # The beginning
 
-    def _start(self) -> int | None:
-        """Where the command is heard of; None when it could not be confined."""
-        status, ends = os.pipe()
+    def _start(self) -> bool:
+        """Whether the command could be confined."""
+        self._status, ends = os.pipe()
         errors, complains = os.pipe()
         gate, opens = os.pipe()
         entrance = Entrance(self._plan, self._placeholders)
@@ -174,22 +100,22 @@ class Keeper:
             entrance.enter(ends, complains, gate)
         for each in (ends, complains, gate):
             os.close(each)
-        door, reason = None, self._failure(status, errors)
+        door, reason = None, self._failure(errors)
         if not reason:
             door, reason = self._door()
         if reason:
-            self._answer(b"F" + reason[:_LONGEST_REASON], None)
+            answer(self._control, b"F" + reason[:_LONGEST_REASON])
             os.close(opens)
-            return None
-        self._answer(b"R", door)
+            return False
+        answer(self._control, b"R%d" % os.getpid(), door)
         os.write(opens, b"\n" if self._is_full and self._plan["port"] else b"")
         os.close(opens)
-        return status
+        return True
 
-    def _failure(self, status: int, errors: int) -> bytes:
+    def _failure(self, errors: int) -> bytes:
         """Why the command does not run; empty when it does."""
         if self._is_full:
-            if os.read(status, 6) == b"ready\n":
+            if os.read(self._status, 6) == b"ready\n":
                 return b""
         elif not (said := _read_all(errors)):
             return b""
@@ -210,17 +136,18 @@ class Keeper:
 
     # The middle
 
-    def _watch(self, status: int) -> None:
+    def _watch(self) -> None:
         poll = select.poll()
-        sources = [self._control, os.pidfd_open(self._child), *([status] if self._is_full else [])]
+        status = [self._status] if self._is_full else []
+        sources = [self._control, os.pidfd_open(self._child), *status]
         for each in sources:
             poll.register(each, select.POLLIN)
         while self._child:
             for ready, _ in poll.poll(self._patience()):
                 if ready == self._control:
                     self._obey(poll)
-                elif ready == status:
-                    self._hear(status, poll)
+                elif ready == self._status:
+                    self._hear(poll)
                 else:
                     poll.unregister(ready)
             self._reap()
@@ -243,19 +170,39 @@ class Keeper:
         poll.unregister(self._control)
         self._end_all()
 
-    def _hear(self, status: int, poll: select.poll) -> None:
-        said = os.read(status, 16)
-        self._heard += said
+    def _hear(self, poll: select.poll) -> None:
+        said = os.read(self._status, 16)
         if not said:
-            poll.unregister(status)
-        if self._heard.endswith(b"\n") and self._code is None:
-            # A command can write here too, and only lies about its own end.
-            said, self._heard = self._heard.strip(), b""
-            code = int(said) if said.isdigit() else 255
-            # The first process inside only knows the shell's way of telling a signal.
-            first = children(self._child)
-            self._was_alone = bool(first) and not children(first[0])
-            self._shell_ended(-self._asked if self._asked and code == 128 + self._asked else code)
+            poll.unregister(self._status)
+        if (code := self._code_in(said)) is None:
+            return
+        first = children(self._child)
+        self._was_alone = bool(first) and not children(first[0])
+        self._shell_ended(code)
+        if self._was_alone:
+            # Whoever waits need not see how the kernel takes an empty sandbox down.
+            self._placeholders.drop()
+            self._tell(_LAST)
+
+    def _code_in(self, said: bytes) -> int | None:
+        """How the shell has ended, once all of that was said. A command can say it too, and only
+        lies about its own end."""
+        self._heard += said
+        if self._code is not None or not self._heard.endswith(b"\n"):
+            return None
+        said, self._heard = self._heard.strip(), b""
+        code = int(said) if said.isdigit() else 255
+        # The first process inside only knows the shell's way of telling a signal.
+        return -self._asked if self._asked and code == 128 + self._asked else code
+
+    def _last_words(self) -> int:
+        """Everything inside has ended; the shell may have done so by itself, unheard so far."""
+        os.set_blocking(self._status, False)
+        try:
+            code = self._code_in(os.read(self._status, 16))
+        except BlockingIOError:
+            code = None  # What is being killed still holds it.
+        return -_KILL if code is None else code
 
     def _reap(self) -> None:
         while True:
@@ -269,7 +216,7 @@ class Keeper:
             if pid == self._child and self._code is None:
                 ended = os.waitstatus_to_exitcode(status)
                 self._was_alone = True
-                self._shell_ended(-_KILL if self._is_full else ended)
+                self._shell_ended(self._last_words() if self._is_full else ended)
 
     def _shell_ended(self, code: int) -> None:
         self._code = code
@@ -287,11 +234,10 @@ class Keeper:
         return told
 
     def _tell(self, last: bytes) -> None:
-        """Let the front end like the shell."""
+        """How the shell has ended."""
         if self._code is not None and not self._has_told:
             self._has_told = True
-            os.write(self._tells, b"%d%s" % (self._code, last))
-            os.close(self._tells)
+            answer(self._control, b"E%d%s" % (self._code, last))
 
     # The end
 
@@ -322,18 +268,28 @@ class Keeper:
                 select.select((), (), (), 0.005)
                 send(descendants(os.getpid()), _KILL)
 
-    def _answer(self, words: bytes, attached: int | None) -> None:
-        joey = _socket.socket(fileno=self._control)
-        rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS)
-        number = b"" if attached is None else attached.to_bytes(_DESCRIPTOR, sys.byteorder)
-        try:
-            joey.sendmsg([words], [(*rights, number)] if number else [])
-        except OSError:
-            pass  # joey is gone; the end of the socket says so again.
-        finally:
-            joey.detach()
-            if attached is not None:
-                os.close(attached)
+
+def answer(control: int, words: bytes, attached: int | None = None) -> None:
+    """Say something to joey."""
+    joey = _socket.socket(fileno=control)
+    rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS)
+    number = b"" if attached is None else attached.to_bytes(_DESCRIPTOR, sys.byteorder)
+    try:
+        joey.sendmsg([words], [(*rights, number)] if number else [])
+    except OSError:
+        pass  # joey is gone; the end of the socket says so again.
+    finally:
+        joey.detach()
+        if attached is not None:
+            os.close(attached)
+
+
+def _silence() -> None:
+    """Let go of the output: it is over when the command lets go of it."""
+    null = os.open("/dev/null", os.O_RDWR)
+    for number in range(3):
+        os.dup2(null, number)
+    os.close(null)
 
 
 def _say(descriptor: int, text: str) -> None:

@@ -1,125 +1,180 @@
-"""joey's end of the socket to a keeper that waits for a command to keep.
+"""joey's end of a keeper: what it hears of a command, as asyncio would tell of a process.
 
-Python takes longer to start than the sandbox takes to be set up. So a task that has run a command
-has the next keeper waiting.
+It is no child of ours (see `starter`), so it says itself how the command has ended. One that goes
+without a word was killed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import marshal
 import os
 import socket
-import subprocess
-import sys
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
-from joey.sandboxes.control_group import ControlGroup
+_LONGEST = 4096
+_CHUNK = 256 * 1024
+_OUTPUT = 1
+_KILLED = -9
+_LAST = b"!"
 
-_START = (
-    "import sys\n"
-    "house = type(sys)('joey')\n"
-    "house.__path__ = [sys.argv[1]]\n"
-    "sys.modules['joey'] = house\n"
-    "from joey.sandboxes.keeper import main\n"
-    "main(int(sys.argv[2]))\n"
-)
-"""The package itself is not imported: that would take longer than all the rest."""
-_PACKAGE = Path(__file__).parent.parent
-_PATIENCE = 5.0
+Answer = tuple[bytes, socket.socket | None]
+"""`R` and the number of the keeper when the command itself runs, together with the door to the
+network if there is one; `F` and a reason when it could not be confined."""
 
 
-class KeeperProcess:
-    def __init__(self, group: ControlGroup | None = None) -> None:
-        """`group` is where it counts, with all that it starts."""
-        self.socket, theirs = socket.socketpair()
-        self.socket.setblocking(False)
-        self._theirs: int | None = theirs.detach()
-        self._group = group
-        self._transport: asyncio.SubprocessTransport | None = None
-        self._idle = _Idle()
-        self.fds: tuple[int, ...] = (self._theirs,)
-        interpreter = (sys.executable, "-I", "-S", "-c", _START, str(_PACKAGE))
-        self.argv: tuple[str, ...] = (*interpreter, str(self._theirs))
+class KeeperProcess(asyncio.SubprocessTransport):
+    def __init__(self, control: socket.socket, output: int) -> None:
+        super().__init__()
+        control.setblocking(False)
+        os.set_blocking(output, False)
+        self._control = control
+        self._output: int | None = output
+        self._answered: asyncio.Future[Answer] | None = None
+        self._protocol: asyncio.SubprocessProtocol | None = None
+        self._pid = 0
+        self._returncode: int | None = None
+        self._left = 2
+        """The end of the command and that of its output are still to be told."""
+        self.is_slack = False
+        """Nothing is left inside."""
 
-    async def spawn(self) -> None:
-        """Start it.
+    async def answer(self, patience: float) -> Answer:
+        """What comes of the command; to be asked once."""
+        loop = asyncio.get_running_loop()
+        self._answered = loop.create_future()
+        loop.add_reader(self._control, self._hear)
+        try:
+            async with asyncio.timeout(patience):
+                return await self._answered
+        except TimeoutError:
+            return b"Fit took too long", None
+        except asyncio.CancelledError:
+            self.let_go()
+            raise
+
+    def hear_out(self, patience: float) -> bytes:
+        """The answer, once all has ended; without an event loop.
 
         Raises:
             OSError
         """
-        loop = asyncio.get_running_loop()
-        try:
-            transport, _ = await loop.subprocess_exec(
-                lambda: self._idle,
-                *self.argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                cwd="/",
-                env={},
-                pass_fds=self.fds,
-                start_new_session=True,
-            )
-        finally:
-            self.let_go()
-        self._transport = transport
-        if self._group is not None:
-            await asyncio.to_thread(self._group.admit, transport.get_pid())
+        self._control.settimeout(patience)
+        answer = data = self._control.recv(_LONGEST)
+        while data:
+            data = self._control.recv(_LONGEST)
+        return answer
 
-    @property
-    def waits(self) -> bool:
-        """It is there, and nothing was asked of it."""
-        return self._transport is not None and not self._idle.has_exited
+    def hand_over(self, pid: int, protocol: asyncio.SubprocessProtocol) -> None:
+        """From now on somebody hears of it."""
+        assert self._output is not None
+        self._pid = pid
+        self._protocol = protocol
+        protocol.connection_made(self)
+        asyncio.get_running_loop().add_reader(self._output, self._read)
+        if self._returncode is not None:
+            asyncio.get_running_loop().call_soon(self._tell_end)
 
-    def hand_over(self, protocol: asyncio.SubprocessProtocol) -> None:
-        """From now on somebody else hears of it."""
-        assert self._transport is not None
-        self._transport.set_protocol(protocol)
-        protocol.connection_made(self._transport)
+    def order(self, word: bytes) -> None:
+        """Raises OSError: everything has ended."""
+        self._control.send(word)
 
-    def begin(self, plan: dict[str, Any]) -> None:
-        """Raises OSError."""
-        file = os.memfd_create("plan")
-        try:
-            data = memoryview(marshal.dumps(plan))
-            while data:
-                data = data[os.write(file, data) :]
-            os.lseek(file, 0, os.SEEK_SET)
-            socket.send_fds(self.socket, [b"G"], [file])
-        finally:
-            os.close(file)
+    def end(self) -> None:
+        """Nobody wants to hear more: everything inside is ended.
+
+        Raises:
+            OSError: it has ended.
+        """
+        self._control.shutdown(socket.SHUT_WR)
 
     def let_go(self) -> None:
-        """Close what only the child needs."""
-        if self._theirs is not None:
-            os.close(self._theirs)
-            self._theirs = None
+        """The same, and hear nothing more of it."""
+        self._stop_hearing()
+        if self._protocol is None:
+            self.close()
 
-    async def dismiss(self) -> None:
-        """It is not needed. Nothing was asked of it, so it may end at once, whatever it is at."""
-        self.let_go()
-        self.socket.close()
-        if self._transport is not None:
-            with suppress(ProcessLookupError):
-                self._transport.kill()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_PATIENCE):
-                    await self._idle.over.wait()
-            self._transport.close()
+    # What a transport is asked
 
+    def get_pid(self) -> int:
+        return self._pid
 
-class _Idle(asyncio.SubprocessProtocol):
-    """Hears of a process that has nothing to say yet."""
+    def get_returncode(self) -> int | None:
+        return self._returncode
 
-    def __init__(self) -> None:
-        self.has_exited = False
-        self.over = asyncio.Event()
+    def close(self) -> None:
+        """Read no more of the output."""
+        if self._output is None:
+            return
+        if self._protocol is not None:
+            asyncio.get_running_loop().remove_reader(self._output)
+            asyncio.get_running_loop().call_soon(self._output_ended)
+        os.close(self._output)
+        self._output = None
 
-    def process_exited(self) -> None:
-        self.has_exited = True
+    # What the keeper says
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.over.set()
+    def _hear(self) -> None:
+        while not self.is_slack:
+            try:
+                data, attached, *_ = socket.recv_fds(self._control, _LONGEST, 1)
+            except BlockingIOError:
+                return
+            except OSError:
+                data, attached = b"", []  # It has gone without having listened.
+            self._take(data, socket.socket(fileno=attached[0]) if attached else None)
+
+    def _take(self, data: bytes, attached: socket.socket | None) -> None:
+        if data.startswith(b"E"):
+            if data.endswith(_LAST):
+                self._stop_hearing()
+            self._ended(int(data[1:].rstrip(_LAST)))
+            return
+        assert self._answered is not None
+        if not self._answered.done():
+            self._answered.set_result((data, attached))
+        elif attached is not None:
+            attached.close()
+        if not data:
+            self._stop_hearing()
+            self._ended(_KILLED)
+
+    def _ended(self, code: int) -> None:
+        if self._returncode is not None:
+            return
+        self._returncode = code
+        if self._protocol is not None:
+            self._tell_end()
+
+    def _tell_end(self) -> None:
+        assert self._protocol is not None
+        self._protocol.process_exited()
+        self._one_less()
+
+    def _stop_hearing(self) -> None:
+        self.is_slack = True
+        if self._answered is not None and self._control.fileno() >= 0:
+            self._answered.get_loop().remove_reader(self._control)
+        self._control.close()
+
+    # What the command says
+
+    def _read(self) -> None:
+        assert self._output is not None
+        assert self._protocol is not None
+        try:
+            data = os.read(self._output, _CHUNK)
+        except BlockingIOError:
+            return
+        if data:
+            self._protocol.pipe_data_received(_OUTPUT, data)
+        else:
+            self.close()
+
+    def _output_ended(self) -> None:
+        assert self._protocol is not None
+        self._protocol.pipe_connection_lost(_OUTPUT, None)
+        self._one_less()
+
+    def _one_less(self) -> None:
+        self._left -= 1
+        if not self._left:
+            assert self._protocol is not None
+            self._protocol.connection_lost(None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -19,93 +18,41 @@ class KeeperLeash:
     def __init__(
         self,
         plan: dict[str, Any],
-        keeper: Callable[[], Awaitable[KeeperProcess]],
+        begin: Callable[[dict[str, Any]], Awaitable[KeeperProcess]],
         proxy: HostProxy | None = None,
     ) -> None:
-        """`keeper` gives the one that waits; `proxy` answers where only some hosts are reached."""
-        self._plan = plan
-        self._find = keeper
+        """`begin` has the plan carried out; `proxy` answers where only some hosts are reached."""
+        self.plan = plan
+        self._begin = begin
         self._proxy = proxy
         self._keeper: KeeperProcess | None = None
         self._door: Door | None = None
 
     async def start(self, protocol: asyncio.SubprocessProtocol) -> None:
-        self._keeper = await self._find()
-        self._keeper.hand_over(protocol)
         try:
-            self._keeper.begin(self._plan)
+            self._keeper = await self._begin(self.plan)
         except OSError as error:
             raise _failed(str(error)) from error
-        answer, attached = await self._answer()
-        if answer != b"R":
-            reason = answer[1:].decode(errors="replace").strip() or "it gave no reason"
+        answer, attached = await self._keeper.answer(_PATIENCE)
+        if not answer.startswith(b"R"):
             self.close()
-            raise _failed(reason)
+            raise _failed(why_not(answer))
+        self._keeper.hand_over(int(answer[1:]), protocol)
         if attached is not None:
             assert self._proxy is not None
             self._door = await self._proxy.answer(attached)
-
-    def heard(self, keeper: KeeperProcess, patience: float) -> str | None:
-        """Wait, without an event loop; why the command could not be confined."""
-        self._keeper = keeper
-        keeper.let_go()
-        keeper.socket.settimeout(patience)
-        answer = b""
-        try:
-            keeper.begin(self._plan)
-            while answer != b"R" and (data := keeper.socket.recv(4096)):
-                answer += data
-        except OSError as error:
-            return f"it did not start: {error}"
-        finally:
-            keeper.socket.setblocking(False)
-        return None if answer == b"R" else answer[1:].decode(errors="replace").strip()
-
-    async def _answer(self) -> tuple[bytes, socket.socket | None]:
-        assert self._keeper is not None
-        loop, ours = asyncio.get_running_loop(), self._keeper.socket
-        ready = asyncio.Event()
-        loop.add_reader(ours, ready.set)
-        answer = b""
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                while True:
-                    await ready.wait()
-                    ready.clear()
-                    try:
-                        data, attached, _, _ = socket.recv_fds(ours, 4096, 1)
-                    except BlockingIOError:
-                        continue  # It was told twice of the same.
-                    answer += data
-                    if attached:
-                        return answer, socket.socket(fileno=attached[0])
-                    if not data or answer == b"R":
-                        return answer, None
-        except TimeoutError:
-            return b"Fit took too long", None
-        except OSError as error:
-            return b"F" + str(error).encode(), None
-        finally:
-            loop.remove_reader(ours)
 
     def notes(self) -> list[str]:
         return [] if self._door is None else self._door.take_notes()
 
     def is_slack(self) -> bool:
-        if self._keeper is None:
-            return True
-        try:
-            return self._keeper.socket.recv(1) == b""
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
+        return self._keeper is None or self._keeper.is_slack
 
     def terminate(self) -> None:
         if self._keeper is None:
             return
         try:
-            self._keeper.socket.send(b"T")
+            self._keeper.order(b"T")
         except OSError:
             return  # Everything has ended.
 
@@ -113,7 +60,7 @@ class KeeperLeash:
         if self._keeper is None:
             return
         try:
-            self._keeper.socket.shutdown(socket.SHUT_WR)
+            self._keeper.end()
         except OSError:
             return  # Everything has ended.
 
@@ -121,7 +68,12 @@ class KeeperLeash:
         if self._door is not None:
             self._door.close()
         if self._keeper is not None:
-            self._keeper.socket.close()
+            self._keeper.let_go()
+
+
+def why_not(answer: bytes) -> str:
+    """The reason of a keeper that could not confine a command."""
+    return answer[1:].decode(errors="replace").strip() or "it gave no reason"
 
 
 def _failed(reason: str) -> ToolError:

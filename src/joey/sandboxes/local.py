@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from joey.sandboxes.keeper_process import KeeperProcess
     from joey.sandboxes.layout import Layout
     from joey.sandboxes.leash import KeeperLeash
-    from joey.sandboxes.spares import Spares
+    from joey.sandboxes.standby import Standby
     from joey.sandboxes.survey import Folder, Survey
 
 log = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ class LocalSandbox:
         self._looking = threading.Lock()
         self._survey: Survey | None = None
         self._has_warned = False
-        self._spares: Spares | None = None
+        self._standby: Standby | None = None
         self._readying: asyncio.Task[None] | None = None
 
     def expect(self) -> None:
@@ -127,10 +127,10 @@ class LocalSandbox:
             if self._settings.sandbox == "required":
                 raise ToolError(f"Commands may run in a sandbox only. {why_none(found.report)}")
             return None
-        spares, proxy = self._keepers(), self._proxy()
-        spares.begin()
+        standby, proxy = self._keepers(), self._proxy()
+        standby.begin()
         return await asyncio.to_thread(
-            self.lead, found.confinement, shell, cwd, env, spares.take, proxy
+            self.lead, found.confinement, shell, cwd, env, standby.start, proxy
         )
 
     def lead(
@@ -139,7 +139,7 @@ class LocalSandbox:
         shell: Sequence[str],
         cwd: Path,
         env: Mapping[str, str],
-        keeper: Callable[[], Awaitable[KeeperProcess]],
+        begin: Callable[[dict[str, Any]], Awaitable[KeeperProcess]],
         proxy: HostProxy | None = None,
     ) -> KeeperLeash:
         """How to start `shell` with this confinement, by a keeper that waits."""
@@ -172,7 +172,7 @@ class LocalSandbox:
         given = confinement.environment(layout)
         added = given | {name: given["TMPDIR"] + place for name, place in caches.items()}
         plan["env"] = {**env, **added, **(proxy.environment if proxy is not None else {})}
-        return KeeperLeash(plan, keeper, proxy)
+        return KeeperLeash(plan, begin, proxy)
 
     def spare(self, path: Path) -> None:
         if self._temp is None or not is_protected(str(path)):
@@ -185,9 +185,10 @@ class LocalSandbox:
         if self._readying is not None:
             self._readying.cancel()
             await asyncio.wait((self._readying,))
-        spares, self._spares = self._spares, None  # a task that goes on needs new ones
-        if spares is not None:
-            await spares.close()
+        standby, self._standby = self._standby, None  # a task that goes on needs new ones
+        if standby is not None:
+            await standby.close()
+        if self._temp is not None or self._group is not None:
             await asyncio.to_thread(self.tidy_up)
 
     def tidy_up(self) -> None:
@@ -212,12 +213,12 @@ class LocalSandbox:
             self._group = make_group(self._settings.sandbox_max_processes)
         return self._group
 
-    def _keepers(self) -> Spares:
-        from joey.sandboxes.spares import Spares
+    def _keepers(self) -> Standby:
+        from joey.sandboxes.standby import Standby
 
-        if self._spares is None:
-            self._spares = Spares(self._counted)
-        return self._spares
+        if self._standby is None:
+            self._standby = Standby(self._counted)
+        return self._standby
 
     def _proxy(self) -> HostProxy | None:
         """Who answers commands that may reach some hosts."""

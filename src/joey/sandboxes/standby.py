@@ -1,98 +1,104 @@
-"""Keepers of one task: one waits for the next command, unless none has come for long."""
+"""The starter of one task's keepers: at hand, unless no command has come for long."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 from weakref import WeakSet
 
 from joey.sandboxes.control_group import ControlGroup
 from joey.sandboxes.keeper_process import KeeperProcess
+from joey.sandboxes.starter_process import StarterProcess
 
 _LONG = 300.0
 _MOST = 16
 """That wait in one process, whatever the number of tasks."""
 
 
-_waiting: WeakSet[Spares] = WeakSet()
+_waiting: WeakSet[Standby] = WeakSet()
 
 
-class Spares:
+class Standby:
     def __init__(self, group: Callable[[], ControlGroup | None]) -> None:
         self._group = group
-        self._next: asyncio.Task[KeeperProcess] | None = None
+        self._making: asyncio.Task[StarterProcess] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._dismissals: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    async def take(self) -> KeeperProcess:
-        """One that waits by now.
+    async def start(self, plan: dict[str, Any]) -> KeeperProcess:
+        """Have a command kept.
 
         Raises:
             OSError
         """
-        self._forget_timer()
-        _waiting.discard(self)
-        making = self._next or self._begin()
-        self._next = None
         try:
-            keeper = await asyncio.shield(making)
-        except asyncio.CancelledError:
-            self._dismiss(making)
+            starter = await asyncio.shield(self._begun())
+            if starter.waits:
+                with suppress(BrokenPipeError, ConnectionResetError):  # it has just been killed
+                    return starter.start(plan)
+            self._dismiss()
+            return (await asyncio.shield(self._begun())).start(plan)
+        except OSError:
+            self._dismiss()
             raise
-        if not keeper.waits:
-            self._dismiss(making)
-            keeper = await self._make()
-        self.prepare()
-        return keeper
+        finally:
+            self._let_wait()
 
     def begin(self) -> None:
-        """One will be needed at once."""
-        if self._next is None and not self._closed:
-            self._next = self._begin()
+        """A starter will be needed at once."""
+        if not self._closed:
+            self._begun()
 
     def prepare(self) -> None:
         """One will be needed, sooner or later."""
-        if self._next is None and not self._closed and len(_waiting) < _MOST:
-            _waiting.add(self)
-            self._next = self._begin()
-            self._timer = asyncio.get_running_loop().call_later(_LONG, self._expire)
+        if not self._closed and (self in _waiting or len(_waiting) < _MOST):
+            self.begin()
+            self._let_wait()
 
     async def close(self) -> None:
         """Nobody waits any more, and nobody will."""
         self._closed = True
-        self._forget_timer()
-        self._expire()
+        self._dismiss()
         await asyncio.gather(*self._dismissals)
 
-    def _expire(self) -> None:
-        _waiting.discard(self)
-        if self._next is not None:
-            self._dismiss(self._next)
-            self._next = None
-
-    def _begin(self) -> asyncio.Task[KeeperProcess]:
-        return asyncio.get_running_loop().create_task(self._make())
-
-    async def _make(self) -> KeeperProcess:
-        keeper = KeeperProcess(self._group())
-        await keeper.spawn()
-        return keeper
-
-    def _dismiss(self, making: asyncio.Task[KeeperProcess]) -> None:
-        task = asyncio.get_running_loop().create_task(_dismissed(making))
-        self._dismissals.add(task)
-        task.add_done_callback(self._dismissals.discard)
-
-    def _forget_timer(self) -> None:
+    def _let_wait(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._closed or (self not in _waiting and len(_waiting) >= _MOST):
+            self._dismiss()
+        elif self._making is not None:
+            _waiting.add(self)
+            self._timer = asyncio.get_running_loop().call_later(_LONG, self._dismiss)
+
+    def _begun(self) -> asyncio.Task[StarterProcess]:
+        if self._closed:
+            raise OSError(errno.ECANCELED, "its task is being closed")
+        if self._making is None:
+            self._making = asyncio.get_running_loop().create_task(self._make())
+        return self._making
+
+    async def _make(self) -> StarterProcess:
+        starter = StarterProcess(self._group())
+        await starter.spawn()
+        return starter
+
+    def _dismiss(self) -> None:
+        _waiting.discard(self)
+        making, self._making = self._making, None
+        if making is not None:
+            task = asyncio.get_running_loop().create_task(_dismissed(making))
+            self._dismissals.add(task)
+            task.add_done_callback(self._dismissals.discard)
 
 
-async def _dismissed(making: asyncio.Task[KeeperProcess]) -> None:
+async def _dismissed(making: asyncio.Task[StarterProcess]) -> None:
     try:
-        keeper = await making
+        starter = await making
     except OSError:
         return  # There is none.
-    await keeper.dismiss()
+    await starter.dismiss()
