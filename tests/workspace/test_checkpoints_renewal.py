@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from joey.workspace.checkpoints import stillness
 from joey.workspace.checkpoints.rules import LARGEST_FILE
 from tests.workspace.checkpoint_folder import checkpoints_of, commit_all, git, shadow_of, snapshot
 
@@ -200,3 +201,34 @@ async def test_packed_folders_are_read_again_by_the_next_process(root: Path, hom
         second = await checkpoints.save("t")
         (change,) = await checkpoints.changes(first, second)
         assert (change.path, change.kind) == ("src/deep/b.py", "added")
+
+
+async def test_a_folder_that_git_ignores_may_be_of_any_size(root: Path, home: Path) -> None:
+    (root / ".gitignore").write_text("built/\n*.log\n")
+    for folder in ("node_modules", "built", "logs", "src"):
+        (root / folder).mkdir()
+    for number in range(stillness.MOST_ENTRIES):
+        (root / "node_modules" / f"{number}.js").touch()
+    (root / "built" / "a.o").touch()
+    (root / "logs" / "a.log").touch()
+    (root / "src" / "a.py").write_text("1\n")
+    async with checkpoints_of(root, home) as checkpoints:
+        for _ in range(2):
+            first = await checkpoints.save("t")
+        index = shadow_of(home) / "repository" / "index"
+        before = index.stat()
+        (root / "src" / "a.py").write_text("2\n")
+        (root / "node_modules" / "new.js").touch()
+        (root / "built" / "b.o").touch()
+        (root / "logs" / "new.txt").touch()
+        second = await checkpoints.save("t")
+        changed = [one.path for one in await checkpoints.changes(first, second)]
+        assert changed == ["logs/new.txt", "src/a.py"]
+        assert index.stat() == before
+        (root / ".gitignore").write_text("!node_modules/\n")
+        third = await checkpoints.save("t")
+        assert len(await checkpoints.changes(second, third)) > stillness.MOST_ENTRIES
+        (root / "node_modules" / "new.js").write_text("seen\n")
+        fourth = await checkpoints.save("t")
+        changed = [one.path for one in await checkpoints.changes(third, fourth)]
+        assert changed == ["node_modules/new.js"]

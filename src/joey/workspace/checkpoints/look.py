@@ -102,6 +102,14 @@ class Looker:
         listed = await git.run(*command, given=asked, fine=(0, 1))
         return {path.removeprefix(b"./") for path in listed.split(b"\0")[:-1]}
 
+    async def ignored_folders(self, git: Shadow) -> frozenset[bytes]:
+        """Those of which nothing is kept, whatever comes into them. Raises CheckpointError."""
+        command = ("ls-files", "--others", "--ignored", "--directory", "-z")
+        listed = (await git.run(*command, *self._rules)).split(b"\0")
+        # Also folders in which there just happen to be ignored files only.
+        folders = {path.removesuffix(b"/") for path in listed if path.endswith(b"/")}
+        return frozenset(await self.ignored_of(git, folders) if folders else ())
+
     async def known_and_ignored(self, git: Shadow) -> set[bytes]:
         """Raises CheckpointError."""
         await _learn_new(git)

@@ -50,7 +50,11 @@ class Renewal:
     def __init__(self, root: Path, home: Path, most: int) -> None:
         """`most` bytes are read at once."""
         self._root = root
-        self._home = home
+        self._home = os.fsencode(home)
+        self._closed: frozenset[bytes] = frozenset()
+        """Folders that git ignores as a whole, and that are not looked into."""
+        self._is_large = False
+        """Also without these."""
         self._most = min(most, _FEW_BYTES)
         self._looker = Looker(root, home, most)
         self._trees = Trees()
@@ -61,11 +65,18 @@ class Renewal:
 
     async def look(self, git: Shadow) -> Sight:
         """Raises CheckpointError; a GitRefusal when the repository may be damaged."""
-        seen = await asyncio.to_thread(glance, self._root, self._home)
+        try:
+            seen = await asyncio.to_thread(glance, self._root, self._passed_over)
+            is_large = seen is None
+        except OSError as error:  # it changes just now, or git has to say what is wrong with it
+            log.info("git looks at %s: %s", self._root, error)
+            seen, is_large = None, False
         sight = await self._renewed(git, seen)
         if sight is None:
             self._ignored.clear()
             sight = await self._looker.look(git)
+            if is_large or self._closed:
+                seen = await self._close_folders(git, seen, is_large=is_large)
             self._rely_on(git, sight, seen, _INDEX)
         self._latest = (sight, seen)
         return sight
@@ -84,6 +95,25 @@ class Renewal:
         self._looker.forget()
         self._basis = self._latest = None
         self._ignored.clear()
+
+    @property
+    def _passed_over(self) -> frozenset[bytes]:
+        place = os.fsencode(self._root) + b"/"
+        return frozenset({self._home, *(place + folder for folder in self._closed)})
+
+    async def _close_folders(
+        self, git: Shadow, seen: Glance | None, *, is_large: bool
+    ) -> Glance | None:
+        """After git has looked. What was seen with other folders closed is worth nothing."""
+        before, self._closed = self._closed, frozenset()
+        self._is_large = self._is_large or (is_large and bool(before))
+        if not self._is_large:
+            try:
+                self._closed = await self._looker.ignored_folders(git)
+            except GitRefusal as refusal:
+                log.info("all folders of %s are looked into: %s", self._root, refusal)
+            self._is_large = is_large and not self._closed
+        return seen if self._closed == before else None
 
     def _rely_on(self, git: Shadow, sight: Sight, seen: Glance | None, holder: str) -> None:
         self._basis = None if seen is None else _Basis(sight, seen, holder, git.marks(holder))
@@ -113,7 +143,7 @@ class Renewal:
         known = {path for path in changed if self._trees.holds(before.tree, path)}
         others = await self._others(git, seen, changed - known)
         letters = [(b"M" if path in seen.files else b"D", path) for path in known]
-        plan = await asyncio.to_thread(sort_out, self._root, letters, others)
+        plan = sort_out(self._root, letters, others)
         if plan.size > self._most:
             return None
         left_out = (before.left_out - changed) | plan.left_out

@@ -1,7 +1,8 @@
 """What has changed in a workspace since it was last looked at, told without git.
 
 Most steps change nothing or little, and in a small folder a look at the times of all that is in
-it takes less than starting a program. Of a larger one nothing is said.
+it, but for what git ignores as a whole, takes less than starting a program. Of a larger one
+nothing is said.
 
 A time tells of a change only when it is older than the look by more than a tick of the clock
 that files are stamped with: something written in the same tick would look the same. Files that
@@ -45,35 +46,31 @@ class Glance(Struct, frozen=True):
         return {path for path, _ in different} | earlier.fresh
 
 
-def glance(root: Path, home: Path) -> Glance | None:
-    """Blocks for some milliseconds at most. None: there is too much, or a folder that cannot be
-    looked into. `home` is joey's own."""
+def glance(root: Path, passed_over: frozenset[bytes]) -> Glance | None:
+    """Blocks for some milliseconds at most. None: there is too much. Folders that are passed over
+    are named by whole paths. Raises OSError: it cannot be looked into, or changes just now."""
     now = time.time_ns()
     files: dict[bytes, _Facts] = {}
     fresh: list[bytes] = []
-    top, own = os.fsencode(root), os.fsencode(home)
+    top = os.fsencode(root)
     pending, count = [top], 0
-    try:
-        while pending:
-            folder = pending.pop()
-            with os.scandir(folder) as found:
-                for entry in found:
-                    count += 1
-                    if count > MOST_ENTRIES:
-                        return None
-                    facts = entry.stat(follow_symlinks=False)
-                    if stat.S_ISDIR(facts.st_mode):
-                        # A repository's own folder says nothing about the files beside it.
-                        if entry.name != b".git" and entry.path != own:
-                            pending.append(entry.path)
-                        continue
-                    path = entry.path[len(top) + 1 :]
-                    files[path] = _of(facts)
-                    if not _settled(facts, now):
-                        fresh.append(path)
-        return Glance(files, frozenset(fresh), rules_text(root))
-    except OSError:
-        return None  # it changes just now, or git has to say what is wrong with it
+    while pending:
+        with os.scandir(pending.pop()) as found:
+            for entry in found:
+                count += 1
+                if count > MOST_ENTRIES:
+                    return None
+                facts = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(facts.st_mode):
+                    # A repository's own folder says nothing about the files beside it.
+                    if entry.name != b".git" and entry.path not in passed_over:
+                        pending.append(entry.path)
+                    continue
+                path = entry.path[len(top) + 1 :]
+                files[path] = _of(facts)
+                if not _settled(facts, now):
+                    fresh.append(path)
+    return Glance(files, frozenset(fresh), rules_text(root))
 
 
 def _settled(facts: os.stat_result, now: int) -> bool:
