@@ -34,23 +34,23 @@ class Aftermath:
 
     def appeared(self) -> list[str]:
         """Paths below the root, those above before those below."""
-        root, known, found = self._root, self._known, list[str]()
-        pending = [""]
+        root, known, found = f"{self._root}/", self._known.get, list[str]()
+        look, pending = os.lstat, [""]
         for path in pending:  # grows while it is walked
-            place = f"{root}/{path}"
             try:
-                seen = os.stat(place, follow_symlinks=False)
-                folder = known.get(path)
+                seen = look(root + path)
+                folder = known(path)
                 if folder is not None and folder[1] == seen.st_ino:
                     if folder[0] == seen.st_ctime_ns:
-                        pending += folder[2]
+                        if folder[2]:
+                            pending += folder[2]
                         continue
                 elif not stat.S_ISDIR(seen.st_mode):
                     continue
                 else:
                     folder = None  # it is new, or another stands in its place
                 prefix = f"{path}/" if path else ""
-                folders, names = self._read(place, prefix, folder[3] if folder else ())
+                folders, names = self._read(root + path, prefix, folder[3] if folder else ())
             except OSError:
                 continue  # It went away.
             pending += folders

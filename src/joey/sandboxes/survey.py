@@ -48,19 +48,18 @@ class Survey:
 
     def look(self) -> dict[str, Folder]:
         """Folders by their paths below the root, those above before those below."""
-        root, known, found = self._root, self._known, dict[str, Folder]()
-        pending = [""]
+        root, known, found = f"{self._root}/", self._known.get, dict[str, Folder]()
+        look, pending = os.lstat, [""]
         for path in pending:  # grows while it is walked, so that what is deep comes last
-            place = f"{root}/{path}"
             try:
-                seen = os.stat(place, follow_symlinks=False)
-                folder = known.get(path)
-                if folder is None or folder[:2] != (seen.st_ctime_ns, seen.st_ino):
+                seen = look(root + path)
+                folder = known(path)
+                if not folder or folder[0] != seen.st_ctime_ns or folder[1] != seen.st_ino:
                     if not stat.S_ISDIR(seen.st_mode):
                         continue
-                    folder = _read(place, path, seen)
+                    folder = _read(root + path, path, seen)
                 elif folder[3]:
-                    folder = (*folder[:3], _again(place, folder[3]))
+                    folder = (*folder[:3], _again(root + path, folder[3]))
             except OSError:
                 continue  # It went away, or is closed to us.
             found[path] = folder
