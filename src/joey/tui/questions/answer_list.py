@@ -13,18 +13,21 @@ from joey.tui.choice_list import MARK, ChoiceList, Line
 FEW = 5
 """Lines that a small terminal has for answers, so that a no stands beside the yes."""
 OTHERS = 5
-"""Lines of a small terminal that are not for answers."""
+"""Lines of a small terminal that are not for answers; each text above them takes two more."""
 INDENT = 2
 """Of the lines behind the first: they stand under its words, not under its number."""
 
 
 class AnswerList(ChoiceList):
-    def __init__(self, lines: Sequence[Line]) -> None:
+    def __init__(self, lines: Sequence[Line], texts: int = 0) -> None:
+        """`texts` stand between the heading and the answers."""
         super().__init__(lines, numbered=True)
+        self._texts = texts
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         needed = sum(len(self._pieces(row, width)) for row in range(len(self.lines)))
-        room = max(3, min(FEW, viewport.height - OTHERS), viewport.height // 2 - 2)
+        left = viewport.height - OTHERS - 2 * self._texts
+        room = max(3, min(FEW, left), viewport.height // 2 - 2)
         return min(room, max(1, needed))
 
     def _scroll(self) -> None:

@@ -61,7 +61,8 @@ class QuestionPanel(Widget, can_focus=True):
             yield Static(Text(question.held, "dim" if is_held else "yellow"), markup=False)
         if question.warning:
             yield Static(Text(f"! {question.warning}", "bold red"), markup=False)
-        yield AnswerList([Line(one.label, number=one.number) for one in question.choices])
+        texts = sum(map(bool, (question.about, question.held, question.warning)))
+        yield AnswerList([Line(one.label, number=one.number) for one in question.choices], texts)
         yield Input(
             placeholder="what shall it do instead? (Enter sends, Esc goes back)", compact=True
         )
