@@ -207,9 +207,10 @@ def test_what_a_killed_joey_has_left_among_temporary_files_is_removed_in_time(
     gone, fresh, ours = (
         tmp_path / f"joey-commands-{name}-x" for name in ("4999999", "4999998", str(os.getpid()))
     )
-    for folder in (gone, fresh, ours):
+    canary = tmp_path / "joey-canary-4999999-x"
+    for folder in (gone, canary, fresh, ours):
         folder.mkdir()
-    for folder in (gone, ours):
+    for folder in (gone, canary, ours):
         os.utime(folder, (1, 1))
     held = sandbox(workspace, NOTHING, Settings())
     leash = held.lead(Landlock(), ("/bin/true",), workspace, {}, none_needed)

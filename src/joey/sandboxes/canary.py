@@ -25,7 +25,7 @@ from joey.ports.sandbox import Level, SandboxReport
 from joey.sandboxes.control_group import can_count
 from joey.sandboxes.keeper_process import KeeperProcess
 from joey.sandboxes.leash import why_not
-from joey.sandboxes.local import Confinement, Found, LocalSandbox
+from joey.sandboxes.local import CANARY_PREFIX, Confinement, Found, LocalSandbox
 from joey.sandboxes.session import Session
 from joey.sandboxes.starter_process import StarterProcess
 
@@ -86,7 +86,7 @@ def try_canary(confinement: Confinement) -> str | None:
 
 def _try(confinement: Confinement) -> str | None:
     with ExitStack() as stack:
-        root = Path(os.path.realpath(tempfile.mkdtemp(prefix="joey-canary-")))
+        root = Path(os.path.realpath(tempfile.mkdtemp(prefix=f"{CANARY_PREFIX}{os.getpid()}-")))
         stack.callback(shutil.rmtree, root, ignore_errors=True)
         for name in ("workspace", "outside", "home/.ssh"):
             (root / name).mkdir(parents=True)

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -41,6 +42,7 @@ _CACHES = {"npm_config_cache": "npm", "GOCACHE": "go-build", "UV_CACHE_DIR": "uv
 """Caches that tools cannot do without writing: they get one of the task's own."""
 _MEGABYTE = 1024**2
 _PREFIX = "joey-commands-"
+CANARY_PREFIX = "joey-canary-"
 _WRITTEN = "written"
 """A list of what joey's own tools have written under protected names; commands do not see it."""
 _LONG_AGO = 24 * 3600
@@ -279,12 +281,13 @@ class LocalSandbox:
 
 def _sweep(folder: Path) -> None:
     """Remove what processes that were killed long ago have left."""
-    for each in folder.glob(f"{_PREFIX}[0-9]*-*"):
+    left = (folder.glob(f"{prefix}[0-9]*-*") for prefix in (_PREFIX, CANARY_PREFIX))
+    for each in chain.from_iterable(left):
         try:
             found = each.lstat()
         except OSError:
             continue  # Somebody else sweeps too.
-        owner = each.name.removeprefix(_PREFIX).partition("-")[0]
+        owner = each.name.split("-")[2]
         is_old = time.time() - found.st_mtime > _LONG_AGO
         if is_old and found.st_uid == os.getuid() and not Path("/proc", owner).exists():
             shutil.rmtree(each, ignore_errors=True)
