@@ -269,3 +269,23 @@ async def test_trying_a_server_whose_entry_is_wrong_says_what_is_wrong_with_it(j
     assert broken.code == 78
     assert "not valid JSON" in broken.err
     assert (await joey.run("mcp", "test", "ghost", "-w", str(joey.home.parent))).code == 78
+
+
+async def test_ones_own_server_runs_nothing_of_the_folder_that_is_open(joey: Joey) -> None:
+    (joey.workspace / "helper.py").write_text("open('ran', 'w').close()\n", encoding="utf-8")
+    script = joey.workspace / "server.sh"
+    script.write_text("#!/bin/sh\n: > ran\n", encoding="utf-8")
+    script.chmod(0o755)
+    joey.home.mkdir(exist_ok=True)
+    servers: dict[str, dict[str, Any]] = {
+        "module": {"command": sys.executable, "args": ["-m", "helper"]},
+        "script": {"command": "./server.sh"},
+    }
+    (joey.home / "mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    for name in servers:
+        assert (await joey.run("mcp", "test", name)).code != 0
+    assert not (joey.workspace / "ran").exists()
+    servers["module"]["cwd"] = "${workspaceFolder}"
+    (joey.home / "mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    await joey.run("mcp", "test", "module")
+    assert (joey.workspace / "ran").exists()

@@ -145,6 +145,9 @@ def parse_server(
     if b"\\u0000" in content:
         raise ValueError("it has a zero byte in it, which no program and no address can have")
     entry = _filled(written, variables)
+    if source == "global" and not entry.cwd:
+        # In the workspace, `npx x` and `python -m x` would run what a stranger calls so.
+        entry = structs.replace(entry, cwd=variables.get("HOME"))
     if transport != "stdio":
         _check_url(entry.url or "")
         _check_headers(entry.headers)
