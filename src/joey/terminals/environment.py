@@ -46,14 +46,25 @@ very word). Nobody can scroll a pager or type a password: both would only wait."
 
 def command_environment(source: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in source.items() if _harmless(name, value)}
-    if "PATH" in kept:
-        kept["PATH"] = _without_here(kept["PATH"])
+    for name in _PROGRAMS & kept.keys():
+        kept[name] = _without_here(kept[name])
+    for name in _SEARCHED & kept.keys():
+        # An empty entry is the folder that the command is in, and is hardly ever meant.
+        kept[name] = ":".join(filter(None, kept[name].split(":")))
+        if not kept[name]:
+            del kept[name]
     return {"TERM": "dumb", **kept, **_ALWAYS}
 
 
+_PROGRAMS = frozenset({"PATH", "LD_LIBRARY_PATH"})
+_SEARCHED = frozenset(
+    ("PYTHONPATH", "NODE_PATH", "LIBRARY_PATH", "CPATH", "GEM_PATH", "LD_LIBRARY_PATH")
+)
+
+
 def _without_here(path: str) -> str:
-    """A PATH whose entries are the same everywhere: with `.` in it, a rule for `git` would run
-    whatever a folder of the workspace calls so."""
+    """A PATH whose entries are the same everywhere: with `.` in it, a rule for `git` would run, or
+    load, whatever a folder of the workspace calls so."""
     return ":".join(entry for entry in path.split(":") if entry.startswith("/"))
 
 
