@@ -51,7 +51,7 @@ async def look(
         async with asyncio.timeout(seconds):
             connection = await connect(target, proxy, ssl.create_default_context, seconds)
             try:
-                connection.send(_request(address, proxy, headers or {}))
+                connection.send((_request(address, proxy, headers or {}),))
                 return await _answer(connection)
             finally:
                 connection.abort()
