@@ -500,6 +500,7 @@ class LongAdoptedTask(LongTask):
 
 
 @pytest.mark.requirement("history:survives-everything")
+@pytest.mark.timeout(300 + STEPS // 5)
 @pytest.mark.parametrize("machine", [LongTask, LongXmlTask, LongAdoptedTask])
 def test_a_task_survives_whatever_happens_to_it(machine: type[LongTask]) -> None:
     survive(machine, STEPS // 3)
@@ -513,7 +514,7 @@ def survive(machine: type[LongTask], steps: int) -> None:
         run_state_machine_as_test(
             seed(number)(machine),
             settings=settings(
-                max_examples=10,
+                max_examples=max(3, min(10, (steps - machine.steps) // STEPS_AT_ONCE)),
                 database=None,
                 stateful_step_count=STEPS_AT_ONCE,
                 deadline=None,

@@ -177,5 +177,6 @@ def _changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
 
 
 @pytest.mark.requirement("rewind:files")
+@pytest.mark.timeout(300 + STEPS // 5)
 def test_the_files_survive_with_their_task() -> None:
     survive(KeptTask, FILE_STEPS)
