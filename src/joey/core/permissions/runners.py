@@ -50,6 +50,7 @@ _SUBRUNNERS: dict[str, frozenset[str]] = {
     "conda": word_set("run"),
     "coverage": word_set("run"),
     "docker": word_set("run exec"),
+    "docker-compose": word_set("run exec"),
     "hatch": word_set("run"),
     "kubectl": word_set("exec run debug"),
     "micromamba": word_set("run"),
@@ -64,6 +65,12 @@ _SUBRUNNERS: dict[str, frozenset[str]] = {
     "uv": word_set("run"),
     "yarn": word_set("exec dlx"),
 }
+_GROUPS: dict[str, frozenset[str]] = {
+    "docker": word_set("compose container"),
+    "podman": word_set("compose container"),
+    "uv": word_set("tool"),
+}
+"""Words between such a program and what it is told."""
 SHELL_STATE = word_set(
     "alias bind compgen complete compopt declare enable export getopts hash history let local"
     " mapfile read readarray readonly set shopt typeset ulimit umask unalias unset"
@@ -105,8 +112,9 @@ def started_at(name: str, words: Words) -> int | None:
     name = bare_name(name)
     if name in _LAUNCHERS:
         return _first_operand(words, 1)
-    if name in _SUBRUNNERS and words[1:2] and words[1] in _SUBRUNNERS[name]:
-        return _first_operand(words, 2)
+    told = 2 if words[1:2] and words[1] in _GROUPS.get(name, ()) else 1
+    if name in _SUBRUNNERS and words[told : told + 1] and words[told] in _SUBRUNNERS[name]:
+        return _first_operand(words, told + 1)
     if name not in _SCRIPTS:
         return None
     for at, word in enumerate(words[1:], start=1):
