@@ -279,9 +279,11 @@ async def test_a_command_of_the_project_does_not_lead_into_a_mode_that_may_do_mo
     assert task.mode.slug == "ask"
     said = [event.text for event in durable(task) if isinstance(event, Said)]
     assert any("/deploy of the project wants code mode" in text for text in said)
-    task = await workshop.start(finish(), text="/mine", settings=Settings(mode="ask"))
-    await asked(task)
-    assert task.mode.slug == "code"
+    free = Settings(mode="ask", auto_approval_enabled=True, always_allow_mode_switch=True)
+    for text, settings in (("/mine", Settings(mode="ask")), ("/deploy", free)):
+        task = await workshop.start(finish(), text=text, settings=settings)
+        await asked(task)
+        assert task.mode.slug == "code"
 
 
 async def test_a_skill_can_be_called_like_a_command(workshop: Workshop) -> None:

@@ -24,6 +24,8 @@ from joey.core.mentions import (
 )
 from joey.core.messages import TextBlock, UserBlock, image_block
 from joey.core.modes import find_mode, may_do_more
+from joey.core.permissions.claims import Access, Claim
+from joey.core.permissions.policy import Allow, decide
 from joey.core.prompts import replies
 from joey.core.prompts.problems import problems_text
 from joey.core.protocol import ToolProtocol
@@ -79,14 +81,16 @@ def _call_commands(task: Task, text: str) -> tuple[str, list[UserBlock]]:
 
 
 def _follow(task: Task, command: SlashCommand) -> None:
-    """Into the mode of a command; what a project wrote does not lead into one that may do more."""
+    """Into the mode of a command; what a project wrote leads into one that may do more only where
+    modes may be switched unasked."""
     mode = find_mode(command.mode or "", task.bench.modes)
     if mode is None or mode.slug == task.mode.slug:
         return
-    if command.source == "project" and may_do_more(mode, task.mode):
+    is_free = isinstance(decide((Claim(Access.SWITCH_MODE),), task.settings), Allow)
+    if command.source == "project" and may_do_more(mode, task.mode) and not is_free:
         text = (
             f"/{command.name} of the project wants {mode.slug} mode, which may do more; this is"
-            f" still {task.mode.slug} mode."
+            f" still {task.mode.slug} mode. Switch the mode yourself, or set alwaysAllowModeSwitch."
         )
         task.publish(Said(ts=task.now(), say="error", text=text))
         return
