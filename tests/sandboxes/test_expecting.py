@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import gc
 import os
 import sys
 import threading
 from asyncio.subprocess import PIPE
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -169,3 +172,27 @@ async def test_what_waits_for_a_command_ends_with_a_joey_that_is_killed(tmp_path
         assert await process.stdout.readline() == b"ready\n"
         assert await end(process) == []
     assert leftovers(tmp_path) == []
+
+
+class Desperate(Believer):
+    def find(self) -> Found:
+        super().find()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+async def test_a_full_disk_is_told_by_the_command_not_before(shop: Workshop) -> None:
+    troubles: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, trouble: troubles.append(trouble))
+    prober = Desperate()
+    session = Session(workspace=shop.root, joey_home=shop.home, env=os.environ)
+    held = LocalSandbox(session, Settings(), lambda: prober)
+    me = asyncio.current_task()
+    for _ in range(2):  # the second makes the first forgotten
+        held.expect()
+        await asyncio.wait(asyncio.all_tasks() - {me})
+    gc.collect()
+    with pytest.raises(OSError, match="No space left"):
+        await held.probe()
+    await held.close()
+    assert prober.asked.is_set()
+    assert troubles == []

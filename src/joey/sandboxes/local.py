@@ -113,7 +113,11 @@ class LocalSandbox:
 
     async def _get_ready(self) -> None:
         """All that the first command would wait for and that leaves nothing on disk."""
-        found = await self._find()
+        try:
+            found = await self._find()
+        except OSError as error:
+            log.info("the sandbox could not be tried beforehand: %s", error)
+            return  # The first command tells.
         if found.confinement is not None:
             self._keepers().prepare()
             await asyncio.to_thread(self._look_around)
