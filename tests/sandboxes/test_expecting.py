@@ -75,9 +75,9 @@ async def test_a_keeper_waits_before_the_command_is_written_and_goes_when_it_is_
     terminal(shop, Believer(), monkeypatch)
     task = await shop.start(Turn(COMMAND, pause(asyncio.Event())))
     await until_starters(before + 1)
-    assert leftovers(tmp_path) == []
     await task.cancel()
     assert len(starters()) == before
+    assert leftovers(tmp_path) == []
     await shop.engine.close()
 
 

@@ -55,7 +55,9 @@ class Sure:
 
 
 def made(tmp_path: Path, confinement: Confinement, settings: Settings) -> LocalTerminal:
-    session = Session(workspace=tmp_path, joey_home=tmp_path / ".roo", env=os.environ)
+    home = tmp_path / ".roo"
+    home.mkdir(exist_ok=True)
+    session = Session(workspace=tmp_path, joey_home=home, env=os.environ)
     held = LocalSandbox(session, settings, lambda: Sure(confinement))
     return LocalTerminal(sandbox=held, kill_grace=10)
 
@@ -91,6 +93,14 @@ async def test_one_starter_serves_all_commands(terminal: LocalTerminal, tmp_path
     (first,) = set(starters()) - set(before)
     assert await output(terminal, tmp_path, "echo b; exit 7") == "b\n7"
     assert set(starters()) - set(before) == {first}
+
+
+async def test_a_task_that_goes_on_has_temporary_files_again(
+    terminal: LocalTerminal, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        assert await output(terminal, tmp_path, "echo 1 > $TMPDIR/f; cat $TMPDIR/f") == "1\n0"
+        await terminal.close()
 
 
 async def test_commands_at_the_same_time_hear_each_of_their_own_end(

@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
@@ -98,6 +99,7 @@ class LocalSandbox:
         self._prober = prober
         self._found: Found | None = None
         self._temp: Path | None = None
+        self._has_temp = False
         self._group: ControlGroup | None = None
         self._known: Layout | None = None
         self._known_until = 0.0
@@ -112,7 +114,7 @@ class LocalSandbox:
             self._readying = asyncio.get_running_loop().create_task(self._get_ready())
 
     async def _get_ready(self) -> None:
-        """All that the first command would wait for and that leaves nothing on disk."""
+        """All that the first command would wait for."""
         try:
             found = await self._find()
         except OSError as error:
@@ -154,6 +156,7 @@ class LocalSandbox:
         from joey.sandboxes.leash import KeeperLeash
 
         layout = self._layout()
+        self._make_temp(layout.temp)
         where = Path(os.path.realpath(cwd))
         if not where.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(cwd))
@@ -169,7 +172,7 @@ class LocalSandbox:
             "workspace": str(layout.workspace),
             "folders": held.folders,
             "left_out": list(held.left_out),
-            "written": str(self._private() / _WRITTEN),
+            "written": str(layout.temp / _WRITTEN),
             "aside": str(self._session.joey_home / "put-aside" / str(time.time_ns())),
             "processes": max(self._settings.sandbox_max_processes, 0),
             "limits": _limits(self._settings),
@@ -181,8 +184,9 @@ class LocalSandbox:
         return KeeperLeash(plan, begin, proxy)
 
     def spare(self, path: Path) -> None:
-        if self._temp is None or not is_protected(str(path)):
+        if not self._has_temp or not is_protected(str(path)):
             return
+        assert self._temp is not None
         found = path.lstat()
         with (self._temp / _WRITTEN).open("a", encoding="ascii") as record:
             record.write(f"{found.st_ino} {found.st_ctime_ns}\n")
@@ -194,14 +198,14 @@ class LocalSandbox:
         standby, self._standby = self._standby, None  # a task that goes on needs new ones
         if standby is not None:
             await standby.close()
-        if self._temp is not None or self._group is not None:
+        if self._has_temp or self._group is not None:
             await asyncio.to_thread(self.tidy_up)
 
     def tidy_up(self) -> None:
         """Remove what belongs to the task."""
-        if self._temp is not None:
+        if self._has_temp and self._temp is not None:
             shutil.rmtree(self._temp, ignore_errors=True)
-            self._temp = None
+            self._has_temp = False
         if self._group is not None:
             self._group.close()
             self._group = None
@@ -236,11 +240,12 @@ class LocalSandbox:
         return make_proxy(hosts, self._session.env)
 
     def _look_around(self) -> None:
-        """The first look takes longest."""
+        """The first looks take longest."""
         from joey.sandboxes import layout, leash
 
         assert layout and leash  # loaded
         self._surveyed(Path(os.path.realpath(self._session.workspace)))
+        self._layout()
 
     def _surveyed(self, workspace: Path) -> dict[str, Folder]:
         from joey.sandboxes.survey import Survey
@@ -268,19 +273,25 @@ class LocalSandbox:
         from joey.sandboxes.layout import make_layout
 
         if self._known is None or time.monotonic() > self._known_until:
-            self._known = make_layout(self._session, self._private())
+            self._known = make_layout(self._session, self._place())
             self._known_until = time.monotonic() + _LAYOUT_SECONDS
         return self._known
 
-    def _private(self) -> Path:
-        """A folder that belongs to the task, and what is put in place of others' folders."""
+    def _place(self) -> Path:
+        """Where the folder will be that belongs to the task."""
         if self._temp is None:
-            _sweep(Path(tempfile.gettempdir()))
-            made = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
-            for name in ("tmp", "home"):
-                (made / name).mkdir(mode=0o700)
-            self._temp = Path(os.path.realpath(made))
+            folder = os.path.realpath(tempfile.gettempdir())
+            self._temp = Path(folder, f"{_PREFIX}{os.getpid()}-{token_hex(8)}")
         return self._temp
+
+    def _make_temp(self, place: Path) -> None:
+        """It holds what is put in place of others' folders."""
+        with self._looking:
+            if not self._has_temp:
+                _sweep(place.parent)
+                for each in (place, place / "tmp", place / "home"):
+                    each.mkdir(mode=0o700)
+                self._has_temp = True
 
 
 def _sweep(folder: Path) -> None:
