@@ -6,6 +6,7 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -110,6 +111,26 @@ async def test_slash_commands_are_offered_and_completed_by_keyboard(
         await field.press("Enter")
         await status(page).to_contain_text("Result ready")
         assert "Review it well." in str(at.model.requests[0].body)
+
+
+async def test_slash_commands_are_offered_once_there_is_a_connection(
+    browser: Browser, tmp_path: Path
+) -> None:
+    folder = tmp_path / "work" / ".roo" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "review.md").write_text("Review it well.\n")
+    connect = asyncio.Event()
+
+    async def hold(route: Any) -> None:
+        await connect.wait()
+        route.connect_to_server()
+
+    async with visit(browser, tmp_path, [DONE]) as at:
+        await at.page.route_web_socket("**/*", hold)
+        await at.page.reload()
+        await at.page.get_by_label("The new task").press_sequentially("Please /")
+        connect.set()
+        await expect(at.page.get_by_role("option", name="/review")).to_be_visible()
 
 
 async def test_modes_of_the_project_can_be_chosen(browser: Browser, tmp_path: Path) -> None:

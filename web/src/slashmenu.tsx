@@ -1,7 +1,7 @@
 // The slash commands that fit what is being written, above the field.
 
 import type { RefObject } from "preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { completed, fitting, wordAt } from "./slash";
 import { attempt, link, loadSlashCommands, slashCommands } from "./store";
 import type { SlashCommand } from "./wire";
@@ -67,11 +67,16 @@ export function useSlashMenu(
     caret.current = null;
   }, [text]);
 
+  // Somebody may write before there is a connection, and the menu comes with it.
+  const canAsk = word !== null && link.value === "open";
+  useEffect(() => {
+    if (canAsk) void attempt(loadSlashCommands());
+  }, [canAsk]);
+
   const close = () => setWord(null);
   const look = () => {
     const element = field.current;
     const found = element && wordAt(element.value, element.selectionStart);
-    if (found === "" && link.value === "open") void attempt(loadSlashCommands());
     setWord(found);
     setPlace(0);
   };
