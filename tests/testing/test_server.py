@@ -77,7 +77,6 @@ async def test_a_large_answer_arrives_whole_in_any_manner_of_writing(
             async for chunk in provider.stream(conversation("write"))
             if isinstance(chunk, CallChunk)
         ]
-    assert len(pieces) > 3000
     assert json.loads("".join(pieces)) == {"content": content}
 
 
