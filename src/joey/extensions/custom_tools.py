@@ -174,7 +174,7 @@ class LocalCustomTools:
             self._end_marked(mark)
             with suppress(TimeoutError):  # somebody who got away may still hold its output open
                 async with asyncio.timeout(_DYING_SECONDS):
-                    await process.wait()
+                    await process.communicate()  # it has not ended before what it said is read
 
 
 def _untrusted(count: int) -> str:

@@ -27,6 +27,7 @@ from joey.ports import Files, Place, Problems
 
 _MOST_BYTES = 1024 * 1024
 _MOST_OUTPUT = 1024 * 1024
+_DYING_SECONDS = 5
 _REMEMBERED = 1000
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
 
@@ -155,7 +156,9 @@ class LocalProblems:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, 9)
-            await process.wait()
+            with suppress(TimeoutError):  # somebody may still hold its output open
+                async with asyncio.timeout(_DYING_SECONDS):
+                    await process.communicate()  # it has not ended before what it said is read
 
 
 def _absolute(path: str) -> str:

@@ -165,4 +165,4 @@ async def _end(process: Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(TimeoutError):  # somebody may still hold its output open
         async with asyncio.timeout(_DYING_SECONDS):
-            await process.wait()
+            await process.communicate()  # it has not ended before what it said is read

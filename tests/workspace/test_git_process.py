@@ -1,0 +1,37 @@
+"""A run of git that is given up leaves nothing behind, whatever it was saying."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from pathlib import Path
+
+import pytest
+
+from joey.workspace.git_process import GitRun, run_git
+
+
+async def test_who_gives_up_on_a_git_that_says_much_is_free_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = tmp_path / "told"
+    program = tmp_path / "git"
+    program.write_text(f"#!/bin/sh\n: > {told}\nexec head -c 100000000 /dev/zero\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    for _ in range(5):
+        told.unlink(missing_ok=True)
+        run = GitRun(arguments=[], folder=tmp_path, environment={})
+        running = asyncio.ensure_future(run_git(run))
+        while not told.exists():  # noqa: ASYNC110 (another process)
+            await asyncio.sleep(0.001)
+        running.cancel()
+        time.sleep(0.05)  # noqa: ASYNC251 (more arrives while the loop is busy)
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert not [each for each in gc.get_objects() if _is_open(each)]
+
+
+def _is_open(thing: object) -> bool:
+    return isinstance(thing, asyncio.SubprocessTransport) and not thing.is_closing()
