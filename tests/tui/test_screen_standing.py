@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
+import time
 from pathlib import Path
 
 import psutil
@@ -92,6 +94,23 @@ async def test_a_line_that_is_stopped_takes_its_children_along(tmp_path: Path) -
             await running
     psutil.wait_procs([child], timeout=20)
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+async def test_a_talkative_line_that_is_stopped_is_over_at_once(tmp_path: Path) -> None:
+    for _ in range(5):
+        begun: list[str] = []
+        running = asyncio.ensure_future(run_in_shell("yes", tmp_path, ENV, begun.append))
+        while not begun:  # noqa: ASYNC110 (a list tells as well)
+            await asyncio.sleep(0.001)
+        running.cancel()
+        time.sleep(0.05)  # noqa: ASYNC251 (more arrives while the loop is busy)
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert not [each for each in gc.get_objects() if _is_open(each)]
+
+
+def _is_open(thing: object) -> bool:
+    return isinstance(thing, asyncio.SubprocessTransport) and not thing.is_closing()
 
 
 async def test_a_shell_that_is_not_there_is_named(tmp_path: Path) -> None:

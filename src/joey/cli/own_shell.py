@@ -60,6 +60,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             os.killpg(process.pid, number)
         with suppress(TimeoutError):
             async with asyncio.timeout(GRACE):
+                await _read(process, lambda _: None)  # it has not ended before that is read
                 await process.wait()
                 return
 

@@ -32,5 +32,5 @@ async def ask_script(script: Path, request: bytes, seconds: float) -> bytes | No
             # Not process.kill(): it reaps a child that has just ended, and asyncio then misses it.
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
-            await process.wait()
+            await process.communicate()  # it has not ended before what it said is read
     return printed if process.returncode == 0 else None
