@@ -53,6 +53,13 @@ async def test_files_pipes_heredocs_and_temporary_files_work(scene: Scene) -> No
 
 
 @pytest.mark.requirement("sandbox:ordinary")
+async def test_signals_mean_what_they_do_in_any_shell(scene: Scene) -> None:
+    """Also those that Python ignores for itself: who writes to nobody ends, without a word."""
+    said = await scene.run("yes | head -1; echo ${PIPESTATUS[*]}", "grep SigIgn /proc/self/status")
+    assert [answer.output for answer in said] == ["y\n141 0\n", "SigIgn:\t0000000000000000\n"]
+
+
+@pytest.mark.requirement("sandbox:ordinary")
 async def test_languages_and_builds_work(scene: Scene) -> None:
     (scene.workspace / "Makefile").write_text("all:\n\t@echo made > out && cat out\n")
     (scene.workspace / "test_a.py").write_text(

@@ -19,7 +19,8 @@ GATE, STATUS = 8, 9
 """Where the first process inside waits until the network is ready, and says how the shell ended."""
 _OTHERS = 16
 """Numbers from here on are free for what only bubblewrap needs."""
-_DEFAULTS = (1, 2, 3, 15)
+_DEFAULTS = (1, 2, 3, 13, 15, 25)
+"""Signals that we ignore, or Python does: what is ignored would stay so in the command."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _PLACE = os.O_PATH | os.O_NOFOLLOW
 
