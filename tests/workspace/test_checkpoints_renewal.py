@@ -170,6 +170,36 @@ async def test_what_was_kept_once_stays_known_when_it_is_ignored_later(
         assert changes == [(".gitignore", "added"), ("made.txt", "changed")]
 
 
+async def test_what_was_deleted_is_ignored_when_it_comes_again(root: Path, home: Path) -> None:
+    """Also by another process, which asks the index what is known."""
+    made = root / "made.env"
+    made.write_text("1\n")
+    async with checkpoints_of(root, home) as checkpoints:
+        await checkpoints.save("t")
+        (root / ".gitignore").write_text("*.env\n")
+        await settled(root / ".gitignore")
+        await checkpoints.save("t")
+        made.unlink()
+        await checkpoints.save("t")
+        made.write_text("a secret\n")
+        last = await checkpoints.save("t")
+        assert await checkpoints.changes(last) == []
+    async with checkpoints_of(root, home) as another:
+        assert await another.changes(last) == []
+
+
+async def settled(path: Path) -> None:
+    """Until its times say when it was changed."""
+    async with asyncio.timeout(60):
+        while _is_fresh(path):  # noqa: ASYNC110 (the clock tells nobody)
+            await asyncio.sleep(0.01)
+
+
+def _is_fresh(path: Path) -> bool:
+    seen = stillness.glance(path.parent, frozenset())
+    return seen is None or os.fsencode(path.name) in seen.fresh
+
+
 async def test_a_file_that_grows_too_large_is_left_alone(root: Path, home: Path) -> None:
     (root / "grows").write_text("small\n")
     async with checkpoints_of(root, home) as checkpoints:

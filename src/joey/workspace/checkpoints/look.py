@@ -83,7 +83,7 @@ class Looker:
     async def look(self, git: Shadow) -> Sight:
         """Raises CheckpointError; a GitRefusal when the repository may be damaged."""
         self._write_rules(git)
-        await _learn_new(git)
+        await _learn_news(git)
         for last in (False,) * (_ROUNDS - 1) + (True,):
             try:
                 return await self._look(git)
@@ -112,7 +112,7 @@ class Looker:
 
     async def known_and_ignored(self, git: Shadow) -> set[bytes]:
         """Raises CheckpointError."""
-        await _learn_new(git)
+        await _learn_news(git)
         listed = await git.run("ls-files", "--cached", "--ignored", "-z", *self._rules)
         return set(listed.split(b"\0"))
 
@@ -202,32 +202,35 @@ class Looker:
 
 
 _UPDATE = ("update-index", "-z")
-_NEW = "new.files"
+_NEWS = "news.files"
+_NONE = b"0 " + b"0" * 40
 
 
-def note_new(git: Shadow, kept: Mapping[bytes, Entry]) -> None:
-    """Files that were kept, and that the index does not know: what is known once stays known,
-    also to the next process, and when it is ignored by then. Raises OSError."""
-    if not kept:
+def note_news(git: Shadow, kept: Mapping[bytes, Entry], dropped: Iterable[bytes]) -> None:
+    """Files that were kept and that the index does not know, and those that it need not know any
+    more: what is known once stays known, also to the next process, and when it is ignored by then.
+    Raises OSError."""
+    lines = [b"%s\t%s\0" % (_NONE, path) for path in dropped]
+    lines += (b"%s %s\t%s\0" % (mode, blob.encode(), path) for path, (mode, blob) in kept.items())
+    if not lines:
         return
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-    with os.fdopen(os.open(git.path / _NEW, flags, 0o600), "ab") as file:
-        for path, (mode, blob) in kept.items():
-            file.write(b"%s %s\t%s\0" % (mode, blob.encode(), path))
+    with os.fdopen(os.open(git.path / _NEWS, flags, 0o600), "ab") as file:
+        file.write(b"".join(lines))
 
 
-async def _learn_new(git: Shadow) -> None:
+async def _learn_news(git: Shadow) -> None:
     """Tell the index. Raises CheckpointError."""
-    new = git.path / _NEW
-    if not new.exists():
+    news = git.path / _NEWS
+    if not news.exists():
         return
-    whole, end, _ = new.read_bytes().rpartition(b"\0")
+    whole, end, _ = news.read_bytes().rpartition(b"\0")
     try:
         await git.run(*_UPDATE, "--index-info", given=whole + end)
     except GitRefusal:
-        new.unlink()
+        news.unlink()
         raise
-    new.unlink()
+    news.unlink()
 
 
 async def _keep(git: Shadow, paths: Sequence[bytes]) -> frozenset[bytes]:

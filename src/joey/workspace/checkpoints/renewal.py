@@ -3,7 +3,7 @@
 Where it is certain which files have changed since the last look (`stillness.py`), and these are
 few, git is only asked which of the new ones it ignores; objects and trees are written here
 (`trees.py`). In all other cases git looks at everything (`look.py`), and before it does, its index
-learns of the files that were kept without it: what was known once stays known.
+learns of the files that came and went without it: what was known once stays known.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.workspace.checkpoints.look import Looker, Plan, Sight, note_new, sort_out
+from joey.workspace.checkpoints.look import Looker, Plan, Sight, note_news, sort_out
 from joey.workspace.checkpoints.objects import write_object
 from joey.workspace.checkpoints.rules import LARGEST_FILE
 from joey.workspace.checkpoints.shadow import GitRefusal, Shadow
@@ -150,7 +150,8 @@ class Renewal:
         if not plan.keep and not plan.drop:
             return Sight(before.tree, left_out)
         kept, tree = await asyncio.to_thread(self._write, git, before.tree, plan)
-        note_new(git, {path: entry for path, entry in kept.items() if path not in known})
+        new = {path: entry for path, entry in kept.items() if path not in known}
+        note_news(git, new, plan.drop)
         return Sight(tree, left_out)
 
     async def _others(self, git: Shadow, seen: Glance, new: Iterable[bytes]) -> set[bytes]:
