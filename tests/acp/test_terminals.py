@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ import pytest
 from acp.exceptions import RequestError
 from acp.schema import CreateTerminalResponse, ReleaseTerminalResponse
 
+from joey.acp.terminals import MOST_UNREAD, View
 from joey.acp.viewer import JOEY_IS_GONE, view
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
@@ -53,6 +55,9 @@ class TerminalEditor(Editor):
 
     async def release_terminal(self, terminal_id: str, **_: Any) -> ReleaseTerminalResponse:
         self.released.append(terminal_id)
+        number = terminal_id.rpartition("-")[2]
+        if number.isdigit() and (viewer := self.started[int(number) - 1]).returncode is None:
+            viewer.kill()
         await self._tell()
         return ReleaseTerminalResponse()
 
@@ -202,9 +207,66 @@ async def test_a_terminal_that_shows_nothing_is_not_relied_on(
     joey: Joey, rules: Rules | None
 ) -> None:
     editor = Elsewhere()
-    async with editing(joey, rules, editor, running("echo seen"), done()) as (here, session):
+    turns = (running("echo seen"), running("echo here"), done())
+    async with (
+        ModelServer([*turns]) as server,
+        connected(
+            joey,
+            server.url,
+            rules,
+            editor,
+            terminals=True,
+            complaint="joey: the editor's terminal shows nothing, so output comes as text\n",
+        ) as here,
+    ):
+        session = await here.new(joey.workspace)
         assert await here.prompt(session, "go") == "end_turn"
-        await editor.until(lambda: editor.released == ["far"])
+        await editor.until(lambda: editor.released == ["far"])  # and is not asked again
+    texts = [one["content"][1]["content"]["text"] for one in editor.calls(session).values()]
+    assert texts == ["```\nseen\n```", "```\nhere\n```"]
+
+
+class Undecided(TerminalEditor):
+    """Starts the program, and then says that it could not."""
+
+    async def create_terminal(
+        self, command: str, args: list[str], cwd: str, **rest: Any
+    ) -> CreateTerminalResponse:
+        opened = await super().create_terminal(command, args, cwd, **rest)
+        await asyncio.to_thread(_wait_for_visitor, Path(command).with_name("socket"))
+        raise RequestError.internal_error({"details": f"{opened.terminal_id} is lost"})
+
+
+def _wait_for_visitor(path: Path) -> None:
+    """Until somebody is connected to a socket."""
+    latest = time.monotonic() + LIMIT
+    while not any(
+        line.endswith(str(path)) and line.split()[5] == "03"
+        for line in Path("/proc/net/unix").read_text().splitlines()
+    ):
+        assert time.monotonic() < latest
+        time.sleep(0.01)
+
+
+async def test_a_viewer_that_came_to_a_refused_terminal_goes_again(
+    joey: Joey, rules: Rules | None
+) -> None:
+    editor = Undecided()
+    async with (
+        ModelServer([running("echo seen"), done()]) as server,
+        connected(
+            joey,
+            server.url,
+            rules,
+            editor,
+            terminals=True,
+            complaint="joey: the editor shows no terminal, so output comes as text:"
+            " Internal error\n",
+        ) as here,
+    ):
+        session = await here.new(joey.workspace)
+        assert await here.prompt(session, "go") == "end_turn"
+        await editor.until(lambda: editor.started[0].returncode is not None)
     (told,) = editor.calls(session).values()
     assert told["content"][1]["content"]["text"] == "```\nseen\n```"
 
@@ -222,6 +284,50 @@ async def test_a_viewer_ends_when_joey_does(joey: Joey, rules: Rules | None) -> 
     async with asyncio.timeout(LIMIT):
         await editor.started[0].wait()
     assert editor.started[0].returncode == JOEY_IS_GONE
+
+
+async def test_what_was_left_out_last_is_told_too() -> None:
+    async def closed() -> None:
+        raise AssertionError
+
+    view = View("1", closed)
+    view.print("a")
+    view.print("b" * MOST_UNREAD)
+    view.end(3)
+    ours, theirs = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=ours)
+    with theirs:
+        theirs.shutdown(socket.SHUT_WR)
+        await view.attend(reader, writer)
+        writer.close()
+        said = theirs.recv(MOST_UNREAD)
+    assert said == b"a\n[...%d bytes omitted...]\n\xff\x03" % MOST_UNREAD
+
+
+class Far(Joey, frozen=True):
+    """Keeps temporary files where names are long."""
+
+    place: Path
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {**super().env, "TMPDIR": str(self.place)}
+
+
+async def test_no_folder_stays_where_there_can_be_no_socket(
+    joey: Joey, rules: Rules | None, tmp_path: Path
+) -> None:
+    far = tmp_path / ("long" * 30)
+    far.mkdir()
+    editor = TerminalEditor()
+    async with ModelServer([running("echo seen"), done()]) as server:
+        with pytest.raises(AssertionError, match="AF_UNIX path too long"):
+            async with connected(
+                Far(joey.home, joey.workspace, far), server.url, rules, editor, terminals=True
+            ) as here:
+                session = await here.new(joey.workspace)
+                assert await here.prompt(session, "go") == "end_turn"
+    assert list(far.iterdir()) == []
 
 
 @pytest.mark.parametrize("cut", range(1, 5))

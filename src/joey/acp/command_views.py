@@ -30,7 +30,7 @@ class CommandViews:
         self._terminals = terminals
         self._session_id = session_id
         self._is_wanted = True
-        """The editor has not refused one yet."""
+        """The editor has not refused one yet, or had one that shows nothing."""
         self._views: dict[str, View] = {}
         """By task: commands of one task run one after the other."""
         self._releases: set[asyncio.Task[None]] = set()
@@ -47,6 +47,8 @@ class CommandViews:
             case ToolFinished(tool=tool, exit_code=code) if tool == COMMAND_TOOL:
                 view = self._end(teller.id, code)
                 if view is not None and not await view.has_come():
+                    log.warning("the editor's terminal shows nothing, so output comes as text")
+                    self._is_wanted = False
                     narrator.show_running_in(None)
             case TaskAborted() | TaskFailed() | TaskFinished():
                 self._end(teller.id, None)

@@ -37,8 +37,10 @@ log = logging.getLogger(__name__)
 class View:
     """One command, as one terminal shows it."""
 
-    def __init__(self, on_closed: Callable[[], Awaitable[None]]) -> None:
-        """`on_closed` is called when the viewer goes before the command does."""
+    def __init__(self, number: str, on_closed: Callable[[], Awaitable[None]]) -> None:
+        """A viewer asks for it by its number; `on_closed` is called when that one goes before the
+        command does."""
+        self.number = number
         self.terminal_id = ""
         self._on_closed = on_closed
         self._unread = bytearray()
@@ -55,14 +57,12 @@ class View:
         if self._waiting + len(data) > MOST_UNREAD:
             self._left_out += len(data)
             return
-        if self._left_out:
-            data = f"\n[...{self._left_out} bytes omitted...]\n".encode() + data
-            self._left_out = 0
-        self._write(data)
+        self._write(self._take_omission() + data)
 
     def end(self, code: int | None) -> None:
         """The command is over, or goes on unseen."""
-        self._write(END + bytes([min(max(code or LEFT_RUNNING, 0), LONGEST_CODE)]))
+        last = END + bytes([min(max(code or LEFT_RUNNING, 0), LONGEST_CODE)])
+        self._write(self._take_omission() + last)
         self._is_over = True
 
     async def has_come(self) -> bool:
@@ -90,10 +90,14 @@ class View:
             await self._on_closed()
 
     async def until_gone(self) -> None:
-        if self._came.is_set():
+        if await self.has_come():  # which takes longer than many a command
             with suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE):
                     await self._gone.wait()
+
+    def _take_omission(self) -> bytes:
+        left_out, self._left_out = self._left_out, 0
+        return f"\n[...{left_out} bytes omitted...]\n".encode() if left_out else b""
 
     @property
     def _waiting(self) -> int:
@@ -136,20 +140,23 @@ class Terminals:
         async with self._beginning:
             folder = self._folder or await self._begin()
         self._count += 1
-        number = str(self._count)
-        view = self._views[number] = View(on_closed)
+        view = View(str(self._count), on_closed)
+        self._views[view.number] = view
+        words = [view.number, one_line(command, 200)]
         try:
             view.terminal_id = await self._editor.open_terminal(
-                session_id, str(folder / "show"), [number, one_line(command, 200)], str(cwd)
+                session_id, str(folder / "show"), words, str(cwd)
             )
         except BaseException:
-            del self._views[number]
+            self._views.pop(view.number, None)
+            view.end(None)  # a viewer may have come all the same
             raise
         return view
 
     async def release(self, session_id: str, view: View) -> None:
         """Once the viewer is gone; what it has printed stays where it is shown."""
         await view.until_gone()
+        self._views.pop(view.number, None)
         try:
             await self._editor.release_terminal(session_id, view.terminal_id)
         except (RequestError, TimeoutError, ConnectionError) as error:
@@ -163,7 +170,11 @@ class Terminals:
 
     async def _begin(self) -> Path:
         folder = await asyncio.to_thread(_prepare)
-        self._server = await asyncio.start_unix_server(self._come, folder / "socket")
+        try:
+            self._server = await asyncio.start_unix_server(self._come, folder / "socket")
+        except OSError:  # such as a name that is too long for a socket
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            raise
         self._folder = folder
         return folder
 
