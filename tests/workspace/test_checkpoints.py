@@ -206,6 +206,23 @@ async def test_repositories_inside_are_kept_like_everything_else(
 
 
 @pytest.mark.requirement("checkpoints:nested")
+async def test_a_repository_in_the_place_of_a_file_is_kept_at_once(root: Path, home: Path) -> None:
+    (root / "vendor").write_text("fetched later\n")
+    async with checkpoints_of(root, home) as checkpoints:
+        await checkpoints.save("t")
+    (root / "vendor").unlink()
+    (root / "vendor").mkdir()
+    (root / "vendor" / "a.txt").write_text("a\n")
+    commit_all(root / "vendor")
+    async with checkpoints_of(root, home) as checkpoints:
+        saved = await checkpoints.save("t")
+        was = snapshot(root)
+        (root / "vendor" / "a.txt").write_text("b\n")
+        await checkpoints.restore(saved)
+        assert snapshot(root) == was
+
+
+@pytest.mark.requirement("checkpoints:nested")
 async def test_a_part_of_a_repository_follows_its_ignore_lists(root: Path, home: Path) -> None:
     top = "*.tmp\n/packages/*/dist/\n/dist/\nother/gen/\n**/cache/\n!keep.tmp\n"
     write(root, ".gitignore", top)

@@ -58,7 +58,7 @@ class Sight(Struct, frozen=True):
 
 
 class _UnsettledError(CheckpointError):
-    """Too many files went while they were read."""
+    """Too many files went while they were read, or one has to look again."""
 
 
 class Plan(Struct, frozen=True):
@@ -137,6 +137,10 @@ class Looker:
             )
         if plan.drop:
             await git.run(*_UPDATE, "--force-remove", "--stdin", given=_joined(plan.drop))
+            place = os.fsencode(self._root) + b"/"
+            if any(_is_folder(place + path) for path in plan.drop):
+                # While it was known as a file, git said nothing of a repository there.
+                raise _UnsettledError("what was a file is a folder by now")
         left_out = plan.left_out | await _keep(git, plan.keep)
         return Sight(await self._written(git, bool(plan.keep or plan.drop)), left_out)
 
@@ -294,6 +298,13 @@ def sort_out(root: Path, changed: Iterable[tuple[bytes, bytes]], others: Iterabl
         if letter:
             drop.append(path)
     return Plan(keep, drop, frozenset(left_out), size)
+
+
+def _is_folder(path: bytes) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _facts(place: bytes, path: bytes) -> os.stat_result | None:
