@@ -21,6 +21,7 @@ from joey.sandboxes.landlock import Landlock
 from joey.sandboxes.local import Confinement, Found, LocalSandbox
 from joey.sandboxes.session import Session
 from joey.sandboxes.standby import Standby
+from joey.sandboxes.starter_process import StarterProcess
 from joey.terminals.command import LocalCommand
 from joey.terminals.local import LocalTerminal
 from tests.terminals.processes import Listener
@@ -37,6 +38,10 @@ def _words(process: psutil.Process) -> list[str]:
         return list(process.cmdline())
     except psutil.Error:
         return []  # It ended meanwhile.
+
+
+def is_there(path: Path) -> bool:
+    return path.exists()
 
 
 def leftovers(folder: Path) -> list[Path]:
@@ -170,6 +175,47 @@ async def test_a_limit_that_leaves_no_room_for_a_keeper_is_told(
     with pytest.raises(ToolError, match=r"was not run: no process could be started: Resource"):
         await terminal.start("true", tmp_path, None)
     await terminal.close()
+
+
+async def test_a_limit_that_leaves_no_room_for_the_command_is_told(
+    tmp_path: Path, confinement: Confinement
+) -> None:
+    if os.geteuid() != 0 or not can_count():
+        pytest.skip("no control group can be made here")
+    terminal = made(tmp_path, confinement, Settings(sandbox_max_processes=2))
+    with pytest.raises(ToolError, match=r"was not run: no process could be started: Resource"):
+        await terminal.start("true", tmp_path, None)
+    await terminal.close()
+
+
+async def test_a_command_that_is_given_up_before_its_start_never_starts(
+    tmp_path: Path, confinement: Confinement
+) -> None:
+    session = Session(workspace=tmp_path, joey_home=tmp_path / ".roo", env=os.environ)
+    sandbox = LocalSandbox(session, Settings(), lambda: Sure(confinement))
+    shell = ("/bin/sh", "-c", ": > ran")
+    starter = StarterProcess()
+    leash = sandbox.lead(confinement, shell, tmp_path, os.environ, Standby(lambda: None).start)
+    await starter.spawn()
+    for _ in range(30):
+        starter.start(leash.plan).let_go()
+    await starter.dismiss()
+    await sandbox.close()
+    assert not is_there(tmp_path / "ran")
+
+
+async def test_a_folder_for_temporary_files_that_could_not_be_made_is_made_the_next_time(
+    tmp_path: Path, confinement: Confinement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "gone"
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    terminal = made(tmp_path, confinement, Settings())
+    with pytest.raises(ToolError, match=r"was not run: .*joey-commands-.*: No such file"):
+        await terminal.start("true", tmp_path, None)
+    await asyncio.to_thread(place.mkdir)
+    assert await output(terminal, tmp_path, "echo again") == "again\n0"
+    await terminal.close()
+    assert leftovers(place) == []
 
 
 async def test_at_most_sixteen_wait_however_many_tasks_there_are() -> None:

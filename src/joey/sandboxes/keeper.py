@@ -90,11 +90,17 @@ class Keeper:
 
     def _start(self) -> bool:
         """Whether the command could be confined."""
+        if self._is_given_up():
+            return False
         self._status, ends = os.pipe()
         errors, complains = os.pipe()
         gate, opens = os.pipe()
         entrance = Entrance(self._plan, self._placeholders)
-        self._child = os.fork()
+        try:
+            self._child = os.fork()
+        except OSError as error:
+            answer(self._control, no_process(error))
+            return False
         if not self._child:
             os.close(opens)
             entrance.enter(ends, complains, gate)
@@ -111,6 +117,12 @@ class Keeper:
         os.write(opens, b"\n" if self._is_full and self._plan["port"] else b"")
         os.close(opens)
         return True
+
+    def _is_given_up(self) -> bool:
+        """Nobody waits for the command any more."""
+        poll = select.poll()
+        poll.register(self._control, select.POLLRDHUP)
+        return bool(poll.poll(0))
 
     def _failure(self, errors: int) -> bytes:
         """Why the command does not run; empty when it does."""
@@ -267,6 +279,10 @@ class Keeper:
             if self._child == before:
                 select.select((), (), (), 0.005)
                 send(descendants(os.getpid()), _KILL)
+
+
+def no_process(error: OSError) -> bytes:
+    return f"Fno process could be started: {error.strerror}".encode()
 
 
 def answer(control: int, words: bytes, attached: int | None = None) -> None:

@@ -32,11 +32,11 @@ class KeeperLeash:
         try:
             self._keeper = await self._begin(self.plan)
         except OSError as error:
-            raise _failed(str(error)) from error
+            raise failed(str(error)) from error
         answer, attached = await self._keeper.answer(_PATIENCE)
         if not answer.startswith(b"R"):
             self.close()
-            raise _failed(why_not(answer))
+            raise failed(why_not(answer))
         self._keeper.hand_over(int(answer[1:]), protocol)
         if attached is not None:
             assert self._proxy is not None
@@ -76,7 +76,7 @@ def why_not(answer: bytes) -> str:
     return answer[1:].decode(errors="replace").strip() or "it gave no reason"
 
 
-def _failed(reason: str) -> ToolError:
+def failed(reason: str) -> ToolError:
     return ToolError(
         f"The sandbox could not be set up, and the command was not run: {reason}."
         " This is not a failure of the command. Tell the user; `joey doctor` says what"

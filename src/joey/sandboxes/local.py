@@ -153,10 +153,13 @@ class LocalSandbox:
         """How to start `shell` with this confinement, by a keeper that waits."""
         # A task that runs no command does without these.
         from joey.sandboxes.layout import View, held_in
-        from joey.sandboxes.leash import KeeperLeash
+        from joey.sandboxes.leash import KeeperLeash, failed
 
         layout = self._layout()
-        self._make_temp(layout.temp)
+        try:
+            self._make_temp(layout.temp)
+        except OSError as error:
+            raise failed(f"{layout.temp}: {error.strerror}") from error
         where = Path(os.path.realpath(cwd))
         if not where.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(cwd))
@@ -289,8 +292,12 @@ class LocalSandbox:
         with self._looking:
             if not self._has_temp:
                 _sweep(place.parent)
-                for each in (place, place / "tmp", place / "home"):
-                    each.mkdir(mode=0o700)
+                try:
+                    for each in (place, place / "tmp", place / "home"):
+                        each.mkdir(mode=0o700)
+                except OSError:
+                    shutil.rmtree(place, ignore_errors=True)
+                    raise
                 self._has_temp = True
 
 

@@ -15,7 +15,7 @@ import marshal
 import os
 import select
 
-from joey.sandboxes.keeper import Keeper, answer
+from joey.sandboxes.keeper import Keeper, answer, no_process
 
 _IGNORED = (1, 2, 3, 15)
 """Signals to the whole group are meant for the command, which gets its own."""
@@ -70,7 +70,7 @@ class Starter:
         try:
             keeper = os.fork()
         except OSError as error:
-            answer(control, f"Fno process could be started: {error.strerror}".encode())
+            answer(control, no_process(error))
         else:
             if not keeper:
                 self._become_keeper(control, output, plan)
