@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import copy
 import re
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from pickle import dumps, loads
 
 import pytest
 
@@ -23,6 +26,14 @@ def test_it_is_what_the_module_re_compiles() -> None:
     assert [match["first"] for match in word.finditer("ab, cd")] == ["a", "c"]
     assert (word.pattern, word.flags) == (r"(?P<first>\w)\w*", re.ASCII)
     assert regex(rb"\d").search(b"a1") is not None
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda one: loads(dumps(one))])
+def test_it_can_be_copied_and_sent(again: Callable[[re.Pattern[str]], re.Pattern[str]]) -> None:
+    for used in (False, True):
+        word = regex("A(b)", re.IGNORECASE)
+        assert not used or word.match("ab")
+        assert again(word).findall("abAB") == ["b", "B"]
 
 
 def test_a_mistake_shows_at_the_first_use() -> None:

@@ -24,6 +24,9 @@ class _Regex:
     def _compiled(self) -> re.Pattern[Any]:
         return re.compile(self._pattern, self._flags)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return regex, (self._pattern, self._flags)
+
     def __getattr__(self, name: str) -> Any:
         """Asked once for each method: what is found stays, and is found without us."""
         found = getattr(self._compiled, name)
