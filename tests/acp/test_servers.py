@@ -49,6 +49,15 @@ async def test_a_server_of_the_editor_is_used_in_its_session_alone(
         assert "mcp--tiny--echo" not in tools(server.requests[2].body)
 
 
+async def test_a_server_of_the_editor_starts_in_the_folder_of_its_session(joey: Joey) -> None:
+    given = McpServerStdio(name="odd", command="sh", args=["-c", "pwd > started.txt"], env=[])
+    async with ModelServer([done()]) as server, connected(joey, server.url, None) as here:
+        session = await here.new(joey.workspace, [given])
+        assert await here.prompt(session, "go") == "end_turn"
+    started = (joey.workspace / "started.txt").read_text(encoding="utf-8")
+    assert started.strip() == str(joey.workspace)
+
+
 async def test_a_server_behind_an_address_gets_its_headers(joey: Joey, rules: Rules | None) -> None:
     async with serving() as web, ModelServer([done()]) as model:
         async with connected(joey, model.url, rules) as here:

@@ -29,4 +29,4 @@ async def test_an_mcp_server_can_tell(joey: Joey) -> None:
     joey.home.mkdir()
     (joey.home / "mcp.json").write_text(json.dumps({"mcpServers": {"one": server}}))
     await joey.run("mcp", "test", "one")
-    assert (joey.home.parent / "seen.txt").read_text() == TOLD
+    assert (joey.home / "mcp" / "seen.txt").read_text() == TOLD

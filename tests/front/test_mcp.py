@@ -289,3 +289,52 @@ async def test_ones_own_server_runs_nothing_of_the_folder_that_is_open(joey: Joe
     (joey.home / "mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
     await joey.run("mcp", "test", "module")
     assert (joey.workspace / "ran").exists()
+
+
+async def test_ones_own_server_is_in_an_empty_folder_that_the_error_names(joey: Joey) -> None:
+    joey.home.mkdir(exist_ok=True)
+    servers = {
+        "files": {"command": "sh", "args": ["-c", "ls -A . >&2; pwd >&2; exit 3"]},
+        "missing": {"command": "./server.sh"},
+        "placed": {"command": "sh", "args": ["-c", "exit 3"], "cwd": "${workspaceFolder}"},
+    }
+    (joey.home / "mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    folder = joey.home / "mcp"
+    remedy = f'It starts in {folder}; "cwd": "${{workspaceFolder}}" starts it in the workspace'
+    files = await joey.run("mcp", "test", "files")
+    assert f"it said last: {folder}. {remedy}" in " ".join(files.out.split())
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    missing = await joey.run("mcp", "test", "missing")
+    assert f"not found, or may not be executed. {remedy}" in " ".join(missing.out.split())
+    assert "It starts in" not in (await joey.run("mcp", "test", "placed")).out
+
+
+async def test_a_relative_folder_of_ones_own_server_is_in_the_home_folder(joey: Joey) -> None:
+    here = joey.home.parent
+    for folder in (here / "tools", joey.workspace / "tools"):
+        folder.mkdir()
+        (folder / "server.sh").write_text("#!/bin/sh\npwd > ran\n", encoding="utf-8")
+        (folder / "server.sh").chmod(0o755)
+    joey.home.mkdir(exist_ok=True)
+    ran = here / "tools" / "ran"
+    for written in ("tools", "~/tools", "${env:HOME}/tools"):
+        server = {"command": "./server.sh", "cwd": written}
+        servers = {"mcpServers": {"one": server}}
+        (joey.home / "mcp.json").write_text(json.dumps(servers), encoding="utf-8")
+        failed = await joey.run("mcp", "test", "one")
+        assert ran.read_text(encoding="utf-8").strip() == str(here / "tools"), written
+        assert "It starts in" not in failed.out
+        ran.unlink()
+    assert not (joey.workspace / "tools" / "ran").exists()
+
+
+async def test_without_its_folder_only_a_server_that_needs_it_fails(joey: Joey) -> None:
+    joey.home.mkdir(exist_ok=True)
+    (joey.home / "mcp").write_text("in the way", encoding="utf-8")
+    tiny = {"command": sys.executable, "args": [str(TINY)]}
+    servers = {"bare": tiny, "placed": {**tiny, "cwd": "~"}}
+    (joey.home / "mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    bare = await joey.run("mcp", "test", "bare")
+    assert bare.code != 0
+    assert f"its folder {joey.home / 'mcp'} cannot be made: File exists" in bare.out
+    assert (await joey.run("mcp", "test", "placed")).code == 0

@@ -64,6 +64,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     """With its variables as they were written."""
     content: bytes
     """What trust is bound to: everything that the file says about it."""
+    aside: Path | None = None
+    """The folder that joey makes for it to start in, where its entry names none."""
 
     @property
     def reach(self) -> tuple[object, ...]:
@@ -95,6 +97,14 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
         )
         query = (value for _, value in parse_qsl(urlsplit(entry.url or "").query))
         return (*hidden, *given, *entry.headers.values(), *query)
+
+    @property
+    def remedy(self) -> str:
+        """What may help when it does not start, after a full stop."""
+        if self.aside is None:
+            return ""
+        other = '"cwd": "${workspaceFolder}" starts it in the workspace'
+        return f". It starts in {self.aside}; {other}"
 
     def allows(self, tool: str) -> bool:
         return tool in self.entry.always_allow or ANY_TOOL in self.entry.always_allow
@@ -145,9 +155,6 @@ def parse_server(
     if b"\\u0000" in content:
         raise ValueError("it has a zero byte in it, which no program and no address can have")
     entry = _filled(written, variables)
-    if source == "global" and not entry.cwd:
-        # In the workspace, `npx x` and `python -m x` would run what a stranger calls so.
-        entry = structs.replace(entry, cwd=variables.get("HOME"))
     if transport != "stdio":
         _check_url(entry.url or "")
         _check_headers(entry.headers)
@@ -159,6 +166,20 @@ def parse_server(
         written=written,
         content=content,
     )
+
+
+def set_aside(config: ServerConfig, aside: Path, person_home: Path) -> ServerConfig:
+    """One of the person's own, away from the workspace unless its entry says otherwise: there,
+    `npx x` and `python -m x` would run what a stranger calls so."""
+    if config.transport != "stdio":
+        return config
+    cwd = config.entry.cwd
+    if not cwd:
+        entry = structs.replace(config.entry, cwd=str(aside))
+        return structs.replace(config, entry=entry, aside=aside)
+    inside = cwd[2:] if cwd == "~" or cwd.startswith("~/") else cwd
+    entry = structs.replace(config.entry, cwd=str(person_home / inside))
+    return structs.replace(config, entry=entry)
 
 
 def _transport(entry: Entry) -> Transport:

@@ -215,6 +215,8 @@ class Connection:
                 failures = 0
             if self._again:
                 continue
+            if self.server.status == "connecting":
+                reason += self.config.remedy
             failures += 1
             delay = min(self._world.first_delay * 2 ** (failures - 1), LONGEST_DELAY)
             rest = delay if failures < MOST_FAILURES else None

@@ -22,7 +22,7 @@ from joey.mcp.answers import answer_of_call, answer_of_reading
 from joey.mcp.config import ServerConfig
 from joey.mcp.gate import Gate, Streams
 from joey.mcp.http import Remarks, http_streams
-from joey.mcp.launch import LastWords
+from joey.mcp.launch import LastWords, make_aside
 from joey.mcp.stdio import stdio_streams
 
 MOST_PAGES = 100
@@ -75,6 +75,8 @@ async def open_dialogue(config: ServerConfig, links: Links) -> AsyncIterator[Dia
 
 
 def _streams(config: ServerConfig, links: Links) -> AbstractAsyncContextManager[Streams]:
+    if config.aside is not None:
+        make_aside(config.aside)
     if config.transport == "stdio":
         return stdio_streams(config.entry, links.workspace, links.environment, links.words)
     return http_streams(config, links.auth, links.remarks)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from joey.errors import ConfigError
-from joey.mcp.config import GROUP, ServerConfig, Servers, Source, parse_servers
-from joey.mcp.paths import config_paths
+from joey.mcp.config import GROUP, ServerConfig, Servers, parse_servers, set_aside
+from joey.mcp.paths import OWN_FOLDER, config_paths
 
 LARGEST = 1024 * 1024
 GIVEN = Path("given")
@@ -77,11 +77,14 @@ class ConfigFiles:
         env: Mapping[str, str],
         given: Mapping[str, Any] | None = None,
     ) -> None:
-        """`given` are servers of the person's own that no file names; nothing is filled in."""
+        """`given` are servers of the person's own that no file names; nothing is filled in, and
+        they start in the workspace: whoever gives them has opened it."""
         self.workspace = workspace
         self._given = parse_servers({GROUP: dict(given or {})}, "global", GIVEN, {})
         self._is_new = bool(given)
         self._variables = {**env, "workspaceFolder": str(workspace)}
+        self._aside = home / OWN_FOLDER
+        self._person_home = Path(env["HOME"]) if env.get("HOME") else Path.home()
         self.paths = config_paths(home, workspace)
         self.project, *self._user = self.paths
         self._stamps: dict[Path, Stamp] = {}
@@ -129,14 +132,21 @@ class ConfigFiles:
         return self._user if own else self.paths
 
     def _load(self, path: Path) -> None:
-        source: Source = "global" if path in self._user else "project"
         try:
             document = read_servers(path)
         except ConfigError as error:
             self._broken[path] = str(error)
             return
         self._broken.pop(path, None)
-        self._loaded[path] = parse_servers(document, source, path, self._variables)
+        if path not in self._user:
+            self._loaded[path] = parse_servers(document, "project", path, self._variables)
+            return
+        own = parse_servers(document, "global", path, self._variables)
+        placed = {
+            name: set_aside(config, self._aside, self._person_home)
+            for name, config in own.configs.items()
+        }
+        self._loaded[path] = Servers(placed, own.problems)
 
 
 def _same(one: Path, other: Path) -> bool:

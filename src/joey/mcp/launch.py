@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from joey.mcp.config import Entry
+from joey.private_folders import FOLDER_MODE, make_folder
 
 _GRACE = 0.5
 """Seconds to leave by itself once its input has ended."""
@@ -56,6 +57,15 @@ async def launch(
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise LaunchError(f"{entry.command!r} cannot be started: {reason}") from error
+
+
+def make_aside(folder: Path) -> None:
+    """Raises LaunchError."""
+    try:
+        make_folder(folder.parent)
+        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    except OSError as error:
+        raise LaunchError(f"its folder {folder} cannot be made: {error.strerror}") from error
 
 
 def folder_of(entry: Entry, workspace: Path) -> Path:

@@ -7,6 +7,8 @@ from pathlib import Path
 USER_FILES = ("mcp.json", "mcp_settings.json")
 """In the person's folder; the first is ours, the second is Roo's, and the first wins."""
 PROJECT_FILE = Path(".roo", "mcp.json")
+OWN_FOLDER = "mcp"
+"""In the person's folder: where servers of their own start, with nothing in it."""
 
 
 def config_paths(home: Path, workspace: Path) -> tuple[Path, ...]:
