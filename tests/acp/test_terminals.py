@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import threading
 import time
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,8 @@ class TerminalEditor(Editor):
         self.released.append(terminal_id)
         number = terminal_id.rpartition("-")[2]
         if number.isdigit() and (viewer := self.started[int(number) - 1]).returncode is None:
-            viewer.kill()
+            with suppress(ProcessLookupError):
+                os.kill(viewer.pid, signal.SIGKILL)  # its own way to kill asks how it has ended
         await self._tell()
         return ReleaseTerminalResponse()
 
@@ -226,6 +228,18 @@ async def test_a_terminal_that_shows_nothing_is_not_relied_on(
     assert texts == ["```\nseen\n```", "```\nhere\n```"]
 
 
+async def test_it_ends_as_the_command_did_however_soon_it_is_let_go(
+    joey: Joey, rules: Rules | None
+) -> None:
+    editor = TerminalEditor()
+    turns = [running(f"echo {code}; exit {code}") for code in range(1, 11)]
+    async with editing(joey, rules, editor, *turns, done()) as (here, session):
+        assert await here.prompt(session, "go") == "end_turn"
+        await editor.until(lambda: len(editor.released) == len(turns))
+        await editor.until(lambda: all(one.returncode is not None for one in editor.started))
+    assert [one.returncode for one in editor.started] == [*range(1, 11)]
+
+
 class Undecided(TerminalEditor):
     """Starts the program, and then says that it could not."""
 
@@ -349,7 +363,9 @@ def test_the_end_is_understood_wherever_it_is_cut(
 
         thread = threading.Thread(target=serve)
         thread.start()
-        assert view(str(path), "12") == 7
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(path))
+            assert view(connection, "12") == 7
         thread.join(LIMIT)
     assert capfd.readouterr().out == "aä"
 

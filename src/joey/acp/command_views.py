@@ -71,7 +71,8 @@ class CommandViews:
                 teller.bench.terminal.kill_running,
             )
         except (RequestError, TimeoutError, OSError) as error:
-            log.warning("the editor shows no terminal, so output comes as text: %s", error)
+            reason = str(error) or "it does not answer"
+            log.warning("the editor shows no terminal, so output comes as text: %s", reason)
             self._is_wanted = False
             return None
         narrator.show_running_in(view.terminal_id)

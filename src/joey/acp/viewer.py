@@ -15,17 +15,15 @@ PIECE = 64 * 1024
 JOEY_IS_GONE = 1
 
 
-def view(path: str, number: str) -> int:
+def view(connection: socket.socket, number: str) -> int:
     """Print until the command has ended; its exit code."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(path)
-        connection.sendall(f"{number}\n".encode())
-        while piece := connection.recv(PIECE):
-            text, end, code = piece.partition(END)
-            _print(text)
-            if end:
-                code = code or connection.recv(1)
-                return code[0] if code else JOEY_IS_GONE
+    connection.sendall(f"{number}\n".encode())
+    while piece := connection.recv(PIECE):
+        text, end, code = piece.partition(END)
+        _print(text)
+        if end:
+            code = code or connection.recv(1)
+            return code[0] if code else JOEY_IS_GONE
     return JOEY_IS_GONE
 
 
@@ -36,6 +34,10 @@ def _print(text: bytes) -> None:
 
 if __name__ == "__main__":
     try:
-        sys.exit(view(sys.argv[1], sys.argv[2]))
+        joey = socket.socket(socket.AF_UNIX)
+        joey.connect(sys.argv[1])
+        # At once, and not before: joey lets go of the terminal when it hears no more of us, and
+        # then the editor would end us in another way.
+        os._exit(view(joey, sys.argv[2]))
     except (OSError, KeyboardInterrupt) as error:
         sys.exit(f"joey shows nothing here any more: {error}")
