@@ -56,6 +56,23 @@ def test_an_edit_in_the_workspace_is_offered_leave_for_the_task() -> None:
     assert task_rule((*edits(HERE, HERE), Claim(Access.READ, place=HERE)), Settings()) == rule
 
 
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [(OUTSIDE, "alwaysAllowWriteOutsideWorkspace"), (PROTECTED, "alwaysAllowWriteProtected")],
+)
+def test_what_lies_beyond_the_leave_is_asked_about_for_that_reason(place: Place, why: str) -> None:
+    asking = Settings(auto_approval_enabled=True)
+    decided = decide(edits(place), asking, edits_granted=True)
+    assert isinstance(decided, Ask) and f"{why} is off" in decided.reason
+    outside = structs.replace(
+        asking,
+        always_allow_write_outside_workspace=True,
+        always_allow_write_protected=True,
+    )
+    decided = decide(edits(place), outside, edits_granted=True)
+    assert isinstance(decided, Ask) and "alwaysAllowWrite is off" in decided.reason
+
+
 @pytest.mark.requirement("always:edits", "always:not-offered")
 @pytest.mark.parametrize(
     "claims",

@@ -208,3 +208,46 @@ async def test_subtasks_that_ask_at_once_are_answered_one_after_the_other(joey: 
         await shown.until("All done.")
     assert not (joey.workspace / f"{asked}.txt").exists()
     assert (joey.workspace / f"{other}.txt").exists()
+
+
+async def test_a_question_is_seen_also_by_who_has_looked_back(joey: Joey) -> None:
+    long = "\n".join(f"line {number}" for number in range(200))
+    gate, late = asyncio.Event(), {"path": "late.txt", "content": "the late one\n"}
+    turns = [
+        writing("long.txt", long),
+        Turn(say("Now another."), pause(gate), call("write_to_file", late)),
+        done(),
+    ]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "go") as shown:
+        await shown.until("Change long.txt?")
+        await shown.answer("y")
+        await shown.until("Now another.")
+        await shown.press("PageUp", "PageUp")
+        await shown.until("more below")
+        gate.set()
+        await shown.until("Change late.txt?", "+ the late one")
+
+
+async def test_words_that_waited_go_out_when_the_step_is_stopped(joey: Joey) -> None:
+    turns = [running("echo begun; sleep 600"), done("Heard you.")]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "go") as shown:
+        await shown.until("sleep 600")
+        await shown.answer("y")
+        await shown.until("begun")
+        await shown.send("do something else")
+        await shown.until("Up takes it back")
+        await shown.press("Escape")
+        await shown.until("Heard you.")
+        assert "do something else" in str(server.requests[1].body)
+
+
+async def test_esc_esc_goes_back_also_from_a_result(joey: Joey) -> None:
+    turns = [done("It is blue."), done()]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "paint") as shown:
+        await shown.until("accept the result")
+        await shown.press("Escape", "Escape")
+        await shown.until("Go back to", "paint")
+        await shown.press("Enter")
+        await shown.until("not at all")
+        await shown.press("Escape")
+        await shown.until("nothing was changed")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.tui.slash_commands import COMMANDS, UNLISTED, guess_at, is_bare, own_offers, parse
+from joey.tui.slash_commands import COMMANDS, UNLISTED, guess_at, own_offers, parse
 
 
 @pytest.mark.parametrize(
@@ -27,12 +27,6 @@ def test_other_words_are_no_commands(text: str) -> None:
     assert parse(text) is None
 
 
-def test_a_path_is_not_taken_for_a_command_that_does_not_exist() -> None:
-    assert is_bare("/nonsense")
-    assert not is_bare("/usr/bin")
-    assert not is_bare("/nonsense, he said")
-
-
 def test_every_command_is_offered_once() -> None:
     names = [offer.name for offer in own_offers()]
     assert len(names) == len(set(names))
@@ -45,7 +39,12 @@ def test_every_command_is_offered_once() -> None:
         ("/doctr", "there is no command /doctr; did you mean /doctor?"),
         ("/rewnd", "there is no command /rewnd; did you mean /rewind?"),
         ("/zzz", "there is no command /zzz; see /help"),
+        ("/permisions ask", "there is no command /permisions; did you mean /permissions?"),
+        ("/mdoe  ask", "there is no command /mdoe; did you mean /mode?"),
         ("/doctor", None),
+        ("/usr/bin", None),
+        ("/nonsense, he said", None),
+        ("/mdoe is what I typed just now", None),
     ],
 )
 def test_a_slip_is_guessed_at(text: str, told: str | None) -> None:

@@ -221,7 +221,7 @@ class ScreenHost:
 
     def queue(self, session: Session) -> Sequence[Waiting]:
         queued = self._task(session).recorder.facts.queue.values()
-        return [Waiting(each.id, each.text) for each in queued]
+        return [Waiting(each.id, each.text, each.images) for each in queued]
 
     async def unqueue(self, session: Session, message_id: str) -> None:
         task = self._task(session)

@@ -37,7 +37,7 @@ from joey.tui.own_shell import OwnShell
 from joey.tui.placeholders import placeholder_for
 from joey.tui.prompt_history import PromptHistory
 from joey.tui.questions.panel import QuestionPanel
-from joey.tui.slash_commands import guess_at, is_bare, parse
+from joey.tui.slash_commands import guess_at, parse
 from joey.tui.status_line import StatusLine
 from joey.tui.todo_list import TodoList
 from joey.tui.waiting_words import WaitingWords
@@ -154,6 +154,8 @@ class JoeyApp(App[int]):
                 self.status.work("working")
             return
         self.status.work("")
+        if is_new:
+            self.conversation.scroll_end()  # what is decided about has to be seen
         if is_new and self.front.panel is not None:
             self.manners.call(f"joey waits for you: {self.front.panel.question.title}")
 
@@ -186,7 +188,7 @@ class JoeyApp(App[int]):
     async def _submit(self, text: str, images: tuple[str, ...]) -> None:
         if (named := parse(text)) is not None:
             await self.errands.run(*named)
-        elif is_bare(text) and (guess := guess_at(text, self.host.commands())) is not None:
+        elif (guess := guess_at(text, self.host.commands())) is not None:
             self.conversation.note(guess)
             self.composer.put_back()
         else:
@@ -194,6 +196,7 @@ class JoeyApp(App[int]):
 
     async def say(self, text: str, images: tuple[str, ...] = ()) -> None:
         """To the task: an answer to what it asks, else words for its next step."""
+        self.conversation.scroll_end()
         text = self.shell.with_ran(text)
         asked = self.dialogue.asked
         try:

@@ -136,6 +136,7 @@ class Errands:
         app.conversation.card(self._preview(app.host.preview_lines(session, files)))
         how = await app.pick("Go back", rewind_choices(files), "what was run stays done")
         if how is None or how.key == "leave":
+            self._note("nothing was changed")
             return
         with_files = how.key == "files"
         await session.rewind(ts, keep=is_first, files=with_files, force=bool(files.conflicts))

@@ -48,6 +48,7 @@ class Waiting(Struct, frozen=True):
 
     id: str
     text: str
+    images: tuple[str, ...] = ()
 
 
 class Provider(Struct, frozen=True):

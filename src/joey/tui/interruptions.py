@@ -27,8 +27,8 @@ class Interruptions:
         if app.shell.stop():
             return
         if app.dialogue.is_working and app.dialogue.asked is None:
-            app.do(app.dialogue.stop())
-        elif not app.composer.is_empty or app.front.panel is not None:
+            app.do(self._stop())
+        elif not app.composer.is_empty or self._must_be_answered:
             self._clear()
         elif self._pressed_twice("escape"):
             app.do(app.errands.rewind())
@@ -41,7 +41,7 @@ class Interruptions:
         elif app.front.leave_picker() or app.shell.stop():
             return
         elif app.dialogue.is_working and not self._asks_for_acceptance:
-            app.do(app.dialogue.stop())
+            app.do(self._stop())
         elif not app.composer.is_empty:
             self._clear()
         elif self._pressed_twice("ctrl+c"):
@@ -58,9 +58,25 @@ class Interruptions:
         if not app.front.leave_picker() and app.composer.is_empty:
             app.exit(0)
 
+    async def _stop(self) -> None:
+        """What waited for the next step need not wait any longer."""
+        app = self._app
+        await app.dialogue.stop()
+        await app.dialogue.rest()
+        session = app.dialogue.session
+        waiting = [] if session is None else app.host.queue(session)
+        if session is not None and waiting and not app.dialogue.is_working:
+            last = waiting[-1]  # those before it go along
+            await app.host.unqueue(session, last.id)
+            await app.dialogue.say(last.text, last.images)
+
     def _clear(self) -> None:
         self._app.composer.clear()
         self._app.front.settle_focus()
+
+    @property
+    def _must_be_answered(self) -> bool:
+        return self._app.front.panel is not None and not self._asks_for_acceptance
 
     @property
     def _asks_for_acceptance(self) -> bool:

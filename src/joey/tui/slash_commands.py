@@ -45,6 +45,8 @@ COMMANDS: tuple[SlashCommand, ...] = (
 _BY_NAME = {command.name: command for command in COMMANDS}
 UNLISTED = frozenset({"condense", "quit"})
 
+_FEW_WORDS = 2
+"""Behind the name of a command; more of them are a sentence."""
 INIT_PROMPT = Path(__file__).with_name("init_prompt.md")
 
 
@@ -61,17 +63,17 @@ def parse(text: str) -> tuple[SlashCommand, str] | None:
     return command, words.strip()
 
 
-def is_bare(text: str) -> bool:
-    """`/name`, and nothing that could be a path or a sentence."""
-    words = text.strip()
-    return words.startswith("/") and not any(char in words[1:] for char in " /\n")
-
-
 def guess_at(text: str, offers: Sequence[Offer]) -> str | None:
-    """What to say of a name that nobody knows; None when it is known."""
-    name, names = text.strip()[1:], [offer.name for offer in offers]
-    if name in names:
+    """What to say of a line that begins with a name which nobody knows; None when it is known, or
+    may be a path or a sentence."""
+    name, *words = text.strip().split(" ")
+    names = [offer.name for offer in offers]
+    if not name.startswith("/") or any(char in text.strip()[1:] for char in "/\n"):
         return None
-    near = nearest(name, names)
+    if name[1:] in names or len(words) > _FEW_WORDS:
+        return None
+    near = nearest(name[1:], names)
+    if words and near is None:
+        return None
     meant = f"did you mean /{near}?" if near else "see /help"
-    return f"there is no command {one_line(text, 80)}; {meant}"
+    return f"there is no command {one_line(name, 80)}; {meant}"

@@ -102,12 +102,15 @@ def _judge_write(place: Place | None, settings: Settings, edits_granted: bool) -
     if place.ignored:
         return _hidden(place)
     switches = {"alwaysAllowWrite": settings.always_allow_write}
-    if edits_granted and place.inside and not place.protected and not settings.always_allow_write:
-        switches = {EDITS_HERE: True}
+    if edits_granted and not settings.always_allow_write:
+        # Beyond that leave it goes by the settings, and what lies beyond it is what to tell.
+        switches = {EDITS_HERE: True} if place.inside and not place.protected else {}
     if not place.inside:
         switches["alwaysAllowWriteOutsideWorkspace"] = settings.always_allow_write_outside_workspace
     if place.protected:
         switches["alwaysAllowWriteProtected"] = settings.always_allow_write_protected
+    if EDITS_HERE not in switches:
+        switches.setdefault("alwaysAllowWrite", settings.always_allow_write)
     return _by_switches(switches, f"writing {place.shown}", settings)
 
 

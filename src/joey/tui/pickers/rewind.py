@@ -33,7 +33,7 @@ def rewind_choices(changes: RewindPreview) -> list[Entry]:
     if changes.files:
         about = ", ".join(_fates(changes.files))
         if changes.conflicts:
-            about += ", also what somebody else has changed since"
+            about = f"{len(changes.conflicts)} of them not joey's; {about}"
         choices.append(Entry("files", "the conversation and the files", about))
     return [*choices, Entry("leave", "not at all")]
 

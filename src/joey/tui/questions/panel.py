@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from joey.core.asks import Answer, Response
+from joey.core.asks import Answer, AskKind, Response
 from joey.tui.choice_list import ChoiceList, Line
 from joey.tui.dialogue import Asked
 from joey.tui.questions.answer_list import AnswerList
@@ -100,8 +100,8 @@ class QuestionPanel(Widget, can_focus=True):
         )
 
     def on_key(self, event: events.Key) -> None:
-        if event.key == "escape":
-            event.stop()
+        if event.key == "escape" and self.asked.ask.ask is not AskKind.COMPLETION_RESULT:
+            event.stop()  # a result needs no answer: there the key is that of the whole screen
             self._escape()
         elif not self.has_focus:
             return
