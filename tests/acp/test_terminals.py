@@ -11,9 +11,10 @@ import sys
 import threading
 import time
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -326,6 +327,35 @@ class Far(Joey, frozen=True):
     @property
     def env(self) -> dict[str, str]:
         return {**super().env, "TMPDIR": str(self.place)}
+
+
+async def test_folders_of_killed_joeys_go_with_the_next_terminal(
+    joey: Joey, rules: Rules | None
+) -> None:
+    with TemporaryDirectory(prefix="joey-") as name:  # pytest's own is too long for a socket
+        place = Path(name)
+        dead, quick, alive = (place / f"joey-terminals-{one}" for one in ("dead", "quick", "alive"))
+        with _listening(alive):
+            for folder in (dead, quick):
+                with _listening(folder):
+                    pass
+            for folder in (dead, alive):
+                os.utime(folder, (1, 1))
+            editor = TerminalEditor()
+            there = Far(joey.home, joey.workspace, place)
+            async with editing(there, rules, editor, running("echo a"), done()) as (here, session):
+                assert await here.prompt(session, "go") == "end_turn"
+        left = sorted(await asyncio.to_thread(lambda: list(place.iterdir())))
+        assert left == [alive, quick]  # which may just be beginning
+
+
+@contextmanager
+def _listening(folder: Path) -> Iterator[None]:
+    folder.mkdir()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(folder / "socket"))
+        server.listen()
+        yield
 
 
 async def test_no_folder_stays_where_there_can_be_no_socket(

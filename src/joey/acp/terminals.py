@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import shlex
 import shutil
+import socket
 import sys
 import tempfile
+import time
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -30,6 +33,9 @@ MOST_UNREAD = 1024 * 1024
 """Bytes that wait for a viewer that is slow; what comes beyond is left out."""
 LONGEST_CODE = 255
 LEFT_RUNNING = 0
+_PREFIX, _SOCKET = "joey-terminals-", "socket"
+_BEGINNING = 60.0
+"""Seconds in which there may be a folder already where nobody answers yet."""
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +177,7 @@ class Terminals:
     async def _begin(self) -> Path:
         folder = await asyncio.to_thread(_prepare)
         try:
-            self._server = await asyncio.start_unix_server(self._come, folder / "socket")
+            self._server = await asyncio.start_unix_server(self._come, folder / _SOCKET)
         except OSError:  # such as a name that is too long for a socket
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
             raise
@@ -192,10 +198,27 @@ class Terminals:
 
 def _prepare() -> Path:
     """A folder of our own, with what the editor is to start: its name is what people see."""
-    folder = Path(tempfile.mkdtemp(prefix="joey-"))
+    _sweep(Path(tempfile.gettempdir()))
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
     viewer = Path(__file__).with_name("viewer.py")
-    words = (sys.executable, "-I", "-S", str(viewer), str(folder / "socket"))
+    words = (sys.executable, "-I", "-S", str(viewer), str(folder / _SOCKET))
     script = folder / "show"
     script.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$1"\n', encoding="utf-8")
     script.chmod(0o700)
     return folder
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what those have left that were killed: nobody answers there any more."""
+    for each in folder.glob(f"{_PREFIX}*"):
+        try:
+            facts = each.lstat()
+            if facts.st_uid != os.getuid() or time.time() - facts.st_mtime < _BEGINNING:
+                continue
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(PATIENCE)
+                connection.connect(str(each / _SOCKET))
+        except (ConnectionRefusedError, FileNotFoundError):
+            shutil.rmtree(each, ignore_errors=True)
+        except OSError as error:
+            log.debug("%s stays: %s", each, error)
