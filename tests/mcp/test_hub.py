@@ -88,6 +88,27 @@ async def test_a_server_is_started_anew_when_what_it_watches_changes(house: Hous
     await lease.close()
 
 
+async def test_a_server_that_changes_while_it_starts_is_ready_once_it_was_started_anew(
+    house: House, tmp_path: Path
+) -> None:
+    built, begun, go = house.workspace / "built.js", tmp_path / "begun", tmp_path / "go"
+    built.write_text("1")
+    waits = f'echo >> {begun}; until [ -e {go} ]; do sleep 0.01; done; exec "$@"'
+    quick = tiny()
+    slow = {"command": "/bin/sh", "args": ["-c", waits, "sh", quick["command"], *quick["args"]]}
+    house.write(tiny=slow | {"watchPaths": ["built.js"]})
+    lease = house.hubs.lease(house.workspace)
+    await lease.settle(0)
+    await until(begun.exists)
+    built.write_text("22")
+    await lease.settle(0)
+    go.touch()
+    await until(lambda: server(lease, "tiny").status == "connected")
+    assert begun.read_text() == "\n\n"
+    assert (await lease.call("tiny", "pid", {})).text.isdecimal()
+    await lease.close()
+
+
 @pytest.mark.requirement("trust:no-start")
 async def test_a_projects_server_does_not_start_before_it_is_trusted(
     tmp_path: Path,

@@ -267,6 +267,8 @@ class Connection:
                     dialogue = await stack.enter_async_context(opening)
                     await dialogue.greet()
                     await self._list(dialogue)
+                if self._again:
+                    return "it is started anew"
                 self._dialogue = dialogue
                 self._show("connected", instructions=dialogue.instructions)
                 self.settled.set()
