@@ -8,8 +8,10 @@ import logging
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from asyncio.subprocess import PIPE
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -278,6 +280,33 @@ async def test_a_shadow_that_is_no_repository_any_more_is_put_aside(
                 await checkpoints.restore(first)
     assert is_there(shadow / "damaged")
     assert "are now in" in caplog.text
+
+
+@pytest.fixture
+def small_home(home: Path) -> Iterator[Path]:
+    """On a disk of its own, which can be filled."""
+    home.mkdir(exist_ok=True)
+    mount = ("mount", "-t", "tmpfs", "-o", "size=8m", "none", str(home))
+    if shutil.which("mount") is None or subprocess.run(mount, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    yield home
+    subprocess.run(("umount", "-l", str(home)), check=True)
+
+
+async def test_no_room_for_the_index_is_no_damage(root: Path, small_home: Path) -> None:
+    """Nothing is put aside: what was kept is there when there is room again."""
+    for number in range(3000):
+        (root / f"{number}-{'long' * 20}").write_text("1\n")
+    async with checkpoints_of(root, small_home) as checkpoints:
+        first = await checkpoints.save("t")
+        free = os.statvfs(small_home)
+        (small_home / "fill").write_bytes(bytes((free.f_bavail - 12) * free.f_bsize))
+        (root / ".gitignore").write_text("none\n")
+        with pytest.raises(CheckpointError, match="Check the room"):
+            await checkpoints.save("t")
+        (small_home / "fill").unlink()
+        (change,) = await checkpoints.changes(first)
+        assert change.path == ".gitignore"
 
 
 async def test_a_workspace_that_goes_away_is_an_error_of_its_own(root: Path, home: Path) -> None:

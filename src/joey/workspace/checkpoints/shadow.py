@@ -48,7 +48,8 @@ _FILES = {
 }
 """What makes a folder a repository."""
 _NO_DAMAGE = (
-    *("No space left on device", "Disk quota exceeded", "Read-only file system"),
+    *("No space left on device", "Out of diskspace", "Disk quota exceeded"),
+    "Read-only file system",
     *("Permission denied", "insufficient permission", "Too many open files", "Out of memory"),
 )
 _ENDED_FROM_OUTSIDE = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
