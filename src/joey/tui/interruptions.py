@@ -27,7 +27,7 @@ class Interruptions:
         if app.shell.stop():
             return
         if app.dialogue.is_working and app.dialogue.asked is None:
-            app.do(self._stop())
+            app.do(self._stop_and_listen())
         elif not app.composer.is_empty or self._must_be_answered:
             self._clear()
         elif self._pressed_twice("escape"):
@@ -41,7 +41,7 @@ class Interruptions:
         elif app.front.leave_picker() or app.shell.stop():
             return
         elif app.dialogue.is_working and not self._asks_for_acceptance:
-            app.do(self._stop())
+            app.do(app.dialogue.stop())
         elif not app.composer.is_empty:
             self._clear()
         elif self._pressed_twice("ctrl+c"):
@@ -58,7 +58,7 @@ class Interruptions:
         if not app.front.leave_picker() and app.composer.is_empty:
             app.exit(0)
 
-    async def _stop(self) -> None:
+    async def _stop_and_listen(self) -> None:
         """What waited for the next step need not wait any longer."""
         app = self._app
         await app.dialogue.stop()
