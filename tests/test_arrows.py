@@ -18,6 +18,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "private_folders": set(),
     "file_digests": set(),
+    "program_ends": set(),
     "core": set(),
     "ports": CORE,
     "tools": ADAPTER,
@@ -50,8 +51,9 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 """Within `joey`; every package may also use itself and `errors`, and all but `core` the leaves."""
 
-LEAVES = {"file_digests", "private_folders"}
-"""What several adapters, which do not know each other, do with files in the same way."""
+LEAVES = {"file_digests", "private_folders", "program_ends"}
+"""What several adapters, which do not know each other, do with files and programs in the same
+way."""
 
 LIBRARIES: dict[str, set[str]] = {
     "tools": {"rapidfuzz"},

@@ -24,11 +24,11 @@ from joey.errors import ToolError
 from joey.extensions.descriptions import check_tool
 from joey.extensions.project_tools import FOLDER, wanted_tools
 from joey.ports import CustomToolInfo, CustomTools
+from joey.program_ends import hear_out
 
 _RUNNER = Path(__file__).with_name("tool_runner.py")
 _DESCRIBE_SECONDS = 10
 _RUN_SECONDS = 300
-_DYING_SECONDS = 5
 _MOST_BYTES = 4 * 1024 * 1024
 _LONGEST_RESULT = 200_000
 MARK = "JOEY_COMMAND"
@@ -172,9 +172,7 @@ class LocalCustomTools:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             self._end_marked(mark)
-            with suppress(TimeoutError):  # somebody who got away may still hold its output open
-                async with asyncio.timeout(_DYING_SECONDS):
-                    await process.communicate()  # it has not ended before what it said is read
+            await hear_out(process)
 
 
 def _untrusted(count: int) -> str:

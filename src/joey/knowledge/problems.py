@@ -24,10 +24,10 @@ from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
 from joey.knowledge.syntax import can_parse, mistakes
 from joey.ports import Files, Place, Problems
+from joey.program_ends import hear_out
 
 _MOST_BYTES = 1024 * 1024
 _MOST_OUTPUT = 1024 * 1024
-_DYING_SECONDS = 5
 _REMEMBERED = 1000
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
 
@@ -156,9 +156,7 @@ class LocalProblems:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, 9)
-            with suppress(TimeoutError):  # somebody may still hold its output open
-                async with asyncio.timeout(_DYING_SECONDS):
-                    await process.communicate()  # it has not ended before what it said is read
+            await hear_out(process)
 
 
 def _absolute(path: str) -> str:

@@ -14,6 +14,8 @@ from asyncio.subprocess import DEVNULL, PIPE
 from contextlib import suppress
 from pathlib import Path
 
+from joey.program_ends import hear_out
+
 
 async def ask_script(script: Path, request: bytes, seconds: float) -> bytes | None:
     """What the script prints when `request` is on its stdin; None when it fails.
@@ -32,5 +34,5 @@ async def ask_script(script: Path, request: bytes, seconds: float) -> bytes | No
             # Not process.kill(): it reaps a child that has just ended, and asyncio then misses it.
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
-            await process.communicate()  # it has not ended before what it said is read
+            await hear_out(process)
     return printed if process.returncode == 0 else None

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-_DYING_SECONDS = 5
+from joey.program_ends import hear_out
+
 _LOW_PRIORITY = 10
 _CHUNK = 64 * 1024
 HARMLESS = {
@@ -163,6 +164,4 @@ async def _end(process: Process) -> None:
     """The whole group: git works with processes of its own."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    with suppress(TimeoutError):  # somebody may still hold its output open
-        async with asyncio.timeout(_DYING_SECONDS):
-            await process.communicate()  # it has not ended before what it said is read
+    await hear_out(process)
