@@ -101,16 +101,18 @@ def _judge_write(place: Place | None, settings: Settings, edits_granted: bool) -
         return Ask("the call does not say what it writes")
     if place.ignored:
         return _hidden(place)
-    switches = {"alwaysAllowWrite": settings.always_allow_write}
-    if edits_granted and not settings.always_allow_write:
-        # Beyond that leave it goes by the settings, and what lies beyond it is what to tell.
-        switches = {EDITS_HERE: True} if place.inside and not place.protected else {}
+    beyond: dict[str, bool] = {}
     if not place.inside:
-        switches["alwaysAllowWriteOutsideWorkspace"] = settings.always_allow_write_outside_workspace
+        beyond["alwaysAllowWriteOutsideWorkspace"] = settings.always_allow_write_outside_workspace
     if place.protected:
-        switches["alwaysAllowWriteProtected"] = settings.always_allow_write_protected
-    if EDITS_HERE not in switches:
-        switches.setdefault("alwaysAllowWrite", settings.always_allow_write)
+        beyond["alwaysAllowWriteProtected"] = settings.always_allow_write_protected
+    switches = {"alwaysAllowWrite": settings.always_allow_write}
+    if not edits_granted or settings.always_allow_write:
+        switches |= beyond
+    elif beyond:
+        switches = beyond | switches  # what lies beyond the leave is what to tell
+    else:
+        switches = {EDITS_HERE: True}
     return _by_switches(switches, f"writing {place.shown}", settings)
 
 
