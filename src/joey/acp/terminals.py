@@ -80,8 +80,6 @@ class View:
 
     async def attend(self, reader: StreamReader, writer: StreamWriter) -> None:
         """Until the viewer is gone."""
-        if self._came.is_set():
-            return  # there is one already
         self._writer = writer
         writer.write(bytes(self._unread))
         self._unread.clear()

@@ -154,9 +154,10 @@ class JoeyApp(App[int]):
                 self.status.work("working")
             return
         self.status.work("")
-        if is_new:
-            self.conversation.scroll_end()  # what is decided about has to be seen
-        if is_new and self.front.panel is not None:
+        if not is_new:
+            return
+        self.conversation.scroll_end()  # what is decided about has to be seen
+        if self.front.panel is not None:
             self.manners.call(f"joey waits for you: {self.front.panel.question.title}")
 
     def rested(self) -> None:
