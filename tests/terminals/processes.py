@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import psutil
 
@@ -13,6 +14,12 @@ def is_alive(pid: int) -> bool:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
+
+
+def open_transports() -> list[asyncio.SubprocessTransport]:
+    """Of programs that nobody has seen end."""
+    found = (each for each in gc.get_objects() if isinstance(each, asyncio.SubprocessTransport))
+    return [transport for transport in found if not transport.is_closing()]
 
 
 class Listener:

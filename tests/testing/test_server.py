@@ -77,6 +77,7 @@ async def test_a_large_answer_arrives_whole_in_any_manner_of_writing(
             async for chunk in provider.stream(conversation("write"))
             if isinstance(chunk, CallChunk)
         ]
+    assert len(pieces) > 1
     assert json.loads("".join(pieces)) == {"content": content}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import subprocess
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ from joey.cli.own_shell import run_in_shell
 from joey.cli.screen_standing import branch_of, permissions_of, shown_folder
 from joey.core.settings import Settings
 from joey.errors import UserError
+from tests.terminals.processes import open_transports
 
 ENV = {"SHELL": "/bin/bash"}
 
@@ -106,11 +106,7 @@ async def test_a_talkative_line_that_is_stopped_is_over_at_once(tmp_path: Path) 
         time.sleep(0.05)  # noqa: ASYNC251 (more arrives while the loop is busy)
         with pytest.raises(asyncio.CancelledError):
             await running
-    assert not [each for each in gc.get_objects() if _is_open(each)]
-
-
-def _is_open(thing: object) -> bool:
-    return isinstance(thing, asyncio.SubprocessTransport) and not thing.is_closing()
+    assert open_transports() == []
 
 
 async def test_a_shell_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -76,3 +77,22 @@ def shadow_of(home: Path) -> Path:
 
 def is_there(path: Path) -> bool:
     return path.exists()
+
+
+def free(root: Path, name: bytes) -> Path:
+    """The place of a file, with what is in the way removed."""
+    path = root / os.fsdecode(name)
+    for folder in reversed(path.relative_to(root).parents[:-1]):
+        place = root / folder
+        if place.is_symlink() or not place.is_dir():
+            remove(place)
+            place.mkdir()
+    remove(path)
+    return path
+
+
+def remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        path.unlink()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,8 +14,10 @@ from hypothesis import strategies as st
 from tests.workspace.checkpoint_folder import (
     checkpoints_of,
     commit_all,
+    free,
     git,
     metadata,
+    remove,
     snapshot,
 )
 
@@ -101,15 +102,15 @@ async def _there_and_back(
 def _do(root: Path, step: tuple[object, ...]) -> None:
     match step:
         case "write", bytes(name), bytes(data), bool(executable):
-            path = _free(root, name)
+            path = free(root, name)
             path.write_bytes(data)
             path.chmod(0o755 if executable else 0o644)
         case "link", bytes(name), bytes(target):
-            _free(root, name).symlink_to(os.fsdecode(target))
+            free(root, name).symlink_to(os.fsdecode(target))
         case "delete", bytes(name):
             path = root / os.fsdecode(name)
             if path.parent == path.parent.resolve():
-                _remove(path)
+                remove(path)
         case "chmod", bytes(name), bool(executable):
             path = root / os.fsdecode(name)
             if path == path.resolve() and path.is_file():
@@ -118,22 +119,3 @@ def _do(root: Path, step: tuple[object, ...]) -> None:
             root.joinpath(".gitattributes").write_bytes(data)
         case _:
             raise AssertionError(step)
-
-
-def _free(root: Path, name: bytes) -> Path:
-    """The place of a file, with what is in the way removed."""
-    path = root / os.fsdecode(name)
-    for folder in reversed(path.relative_to(root).parents[:-1]):
-        place = root / folder
-        if place.is_symlink() or not place.is_dir():
-            _remove(place)
-            place.mkdir()
-    _remove(path)
-    return path
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    elif path.is_symlink() or path.exists():
-        path.unlink()

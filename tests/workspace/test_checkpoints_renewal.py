@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,7 +13,15 @@ from hypothesis import strategies as st
 
 from joey.workspace.checkpoints import stillness
 from joey.workspace.checkpoints.rules import LARGEST_FILE
-from tests.workspace.checkpoint_folder import checkpoints_of, commit_all, git, shadow_of, snapshot
+from tests.workspace.checkpoint_folder import (
+    checkpoints_of,
+    commit_all,
+    free,
+    git,
+    remove,
+    shadow_of,
+    snapshot,
+)
 
 NAMES = [
     *(b"a", b"a/b", b"a/b/c", b"a.b", b"a-b/c", b"d/x.txt", b"d/y.log", b"nested/in.txt"),
@@ -75,41 +82,22 @@ async def _agrees(root: Path, home: Path, saved: str) -> None:
 def _do(root: Path, step: Step) -> None:
     match step:
         case "write", bytes(name), bytes(data), bool(executable):
-            path = _free(root, name)
+            path = free(root, name)
             path.write_bytes(data)
             path.chmod(0o755 if executable else 0o644)
         case "link", bytes(name), bytes(target):
-            _free(root, name).symlink_to(os.fsdecode(target))
+            free(root, name).symlink_to(os.fsdecode(target))
         case "delete", bytes(name):
             path = root / os.fsdecode(name)
             if os.path.realpath(path.parent) == str(path.parent):
-                _remove(path)
+                remove(path)
         case "rules", bytes(name), bytes(rules):
-            _free(root, name).write_bytes(rules)
+            free(root, name).write_bytes(rules)
         case "repository", bytes(name):
-            folder = _free(root, name + b"/.git").parent
+            folder = free(root, name + b"/.git").parent
             git(folder, "init", "-q")
         case _:
             raise AssertionError(step)
-
-
-def _free(root: Path, name: bytes) -> Path:
-    """The place of a file, with what is in the way removed."""
-    path = root / os.fsdecode(name)
-    for folder in reversed(path.relative_to(root).parents[:-1]):
-        place = root / folder
-        if place.is_symlink() or not place.is_dir():
-            _remove(place)
-            place.mkdir()
-    _remove(path)
-    return path
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    elif os.path.lexists(path):
-        path.unlink()
 
 
 async def test_the_index_is_not_read_for_few_changes(root: Path, home: Path) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 from pathlib import Path
 
 import pytest
 
 from joey.workspace.git_process import GitRun, run_git
+from tests.terminals.processes import open_transports
 
 
 async def test_who_gives_up_on_a_git_that_says_much_is_free_at_once(
@@ -30,8 +30,4 @@ async def test_who_gives_up_on_a_git_that_says_much_is_free_at_once(
         time.sleep(0.05)  # noqa: ASYNC251 (more arrives while the loop is busy)
         with pytest.raises(asyncio.CancelledError):
             await running
-    assert not [each for each in gc.get_objects() if _is_open(each)]
-
-
-def _is_open(thing: object) -> bool:
-    return isinstance(thing, asyncio.SubprocessTransport) and not thing.is_closing()
+    assert open_transports() == []
