@@ -121,12 +121,12 @@ def show(
         ratio = f"{median(found) / median(plain):.1f}x"
         goal = f"+{GOAL:.0f}"
         rows.append(
-            [name, f"{median(found):.1f}", f"+{added:.1f}", ratio, goal, verdict(added, GOAL)]
+            [name, f"{median(found):.1f}", f"{added:+.1f}", ratio, goal, verdict(added, GOAL)]
         )
     for name, found in others.items():
         added = median(found) - median(plain)
         judged = [f"+{GOAL:.0f}", verdict(added, GOAL)] if "announced" in name else ["", ""]
-        rows.append([name, f"{median(found):.1f}", f"+{added:.1f}", "", *judged])
+        rows.append([name, f"{median(found):.1f}", f"{added:+.1f}", "", *judged])
     table("The sandbox", rows)
     for name, reason in reasons.items():
         print(f"  {name} was not measured: {reason}")
