@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -59,6 +62,15 @@ def workspace(tmp_path: Path) -> Path:
     folder = tmp_path / "workspace"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def eager_threads() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
 
 
 NOTHING = CanaryProber(())
@@ -198,6 +210,24 @@ def test_the_model_is_told_when_the_sandbox_may_be_the_reason(
 
 async def none_needed(plan: dict[str, Any]) -> KeeperProcess:
     raise AssertionError("nothing is started")
+
+
+def test_first_commands_that_come_together_share_one_temporary_folder(
+    workspace: Path, eager_threads: None
+) -> None:
+    for _ in range(20):
+        held, together = sandbox(workspace, NOTHING, Settings()), Barrier(8)
+
+        def led(_: int, held: LocalSandbox = held, together: Barrier = together) -> Path:
+            together.wait()
+            leash = held.lead(Landlock(), ("/bin/true",), workspace, {}, none_needed)
+            leash.close()
+            return Path(leash.plan["written"]).parent
+
+        with ThreadPoolExecutor(8) as pool:
+            [folder] = set(pool.map(led, range(8)))
+        assert folder.is_dir()
+        held.tidy_up()
 
 
 def test_what_a_killed_joey_has_left_among_temporary_files_is_removed_in_time(

@@ -275,10 +275,11 @@ class LocalSandbox:
     def _layout(self) -> Layout:
         from joey.sandboxes.layout import make_layout
 
-        if self._known is None or time.monotonic() > self._known_until:
-            self._known = make_layout(self._session, self._place())
-            self._known_until = time.monotonic() + _LAYOUT_SECONDS
-        return self._known
+        with self._looking:
+            if self._known is None or time.monotonic() > self._known_until:
+                self._known = make_layout(self._session, self._place())
+                self._known_until = time.monotonic() + _LAYOUT_SECONDS
+            return self._known
 
     def _place(self) -> Path:
         """Where the folder will be that belongs to the task."""
