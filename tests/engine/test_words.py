@@ -19,6 +19,7 @@ from tests.engine.workshop import (
     done,
     finish,
     heard,
+    hears,
     rows,
     settled,
 )
@@ -139,8 +140,8 @@ async def test_words_that_come_with_a_yes_survive_a_cancel_when_another_call_end
         settings=Settings(),
     )
     await asked(task)
-    await task.approve("and then use tabs")
-    await heard(task, CommandGrew)
+    async with hears(task, CommandGrew):
+        await task.approve("and then use tabs")
     await task.cancel()
     await task.send("go on")
     await asked(task)

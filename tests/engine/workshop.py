@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -138,6 +139,16 @@ async def heard(task: Task, kind: type[E], since: int = 0) -> E:
                 if isinstance(item.event, kind):
                     return item.event
     raise AssertionError(f"no {kind.__name__} came")
+
+
+@asynccontextmanager
+async def hears(task: Task, kind: type[object]) -> AsyncIterator[None]:
+    """Leave with an event of a kind, however soon it came: passing ones are not told again."""
+    with task.subscribe() as subscription:
+        yield
+        async with asyncio.timeout(PATIENCE):
+            while not isinstance((await anext(subscription)).event, kind):
+                pass
 
 
 async def settled(task: Task) -> Any:

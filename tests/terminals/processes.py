@@ -17,9 +17,11 @@ def is_alive(pid: int) -> bool:
 
 
 def open_transports() -> list[asyncio.SubprocessTransport]:
-    """Of programs that nobody has seen end."""
+    """Of programs that this test has started, and that nobody has seen end."""
+    loop = asyncio.get_running_loop()
     found = (each for each in gc.get_objects() if isinstance(each, asyncio.SubprocessTransport))
-    return [transport for transport in found if not transport.is_closing()]
+    ours = (each for each in found if vars(each)["_loop"] is loop)
+    return [transport for transport in ours if not transport.is_closing()]
 
 
 class Listener:
