@@ -143,6 +143,10 @@ OPTIONS = (
         'awk \'{{ print /[/]"/; system("touch {f}") /"/ }}\' other',
         "awk -e 'BEGIN{{system(\"evil\")}}'",
     ),
+    *(
+        "awk 'BEGIN {{ for (i = 0; i < 1; print i++ > \"{f}\") {{ }} }}'",
+        'gawk \'BEGIN {{ for (print "x" > "{f}"; 0; ) {{ }} }}\'',
+    ),
     *('awk \'{{ printf "x" > "{f}" }}\' other', "awk 'BEGIN {{ system (\"touch {f}\") }}'"),
     *("awk '1; {{ x++ / 2; system(\"touch {f}\") / 2 }}' other", "gawk -l evil 1", "awk @include"),
     *(

@@ -49,6 +49,7 @@ _AWK_PATTERN = regex(r"/(?:[^/\\\n\[\]]|\\[^\n]|\[\^?[^\]\[/\\\n]+\])+/")
 _BEFORE_PATTERN = word_set("start end brace open")
 _BEFORE_DIVISION = word_set("name number close")
 _AWK_KEYWORDS = word_set("print printf return in else do exit case delete if while for")
+_PRINTING = word_set("print printf")
 _AWK_NAMES = word_set(
     "BEGIN END NR NF FNR FS OFS RS ORS SUBSEP RSTART RLENGTH FILENAME CONVFMT OFMT"
 )
@@ -161,6 +162,8 @@ def is_harmless_awk(script: str) -> bool:
         token = _AWK_TOKEN.match(script, at)
         if token is None or not _is_harmless_token(token, depth > 0 and parens == 0):
             return False
+        if parens and token["name"] in _PRINTING:
+            return False  # `for (…; …; print > "x")`
         depth += {"{": 1, "}": -1}.get(token["brace"] or "", 0)
         parens += {"(": 1, ")": -1}.get(token[0][-1] if not token["text"] else "", 0)
         if parens < 0 or (parens and token["brace"]):
