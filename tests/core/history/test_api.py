@@ -26,6 +26,7 @@ from joey.core.messages import (
 )
 from joey.core.prompts.replies import interrupted
 from joey.core.protocol import ToolProtocol
+from joey.core.revisions import ContextCondensed
 
 PIXEL = "data:image/png;base64,AAAA"
 
@@ -158,6 +159,23 @@ def test_closed_messages_keep_their_identity_so_that_their_bytes_can_be_kept() -
     history.apply(asked(4))
     assert history.messages[0] is first
     assert history.messages[1] is second
+
+
+def test_a_history_that_is_being_saved_is_not_changed_by_a_summary_that_comes_meanwhile() -> None:
+    history = ApiHistory()
+    history.apply(asked(1))
+    summary = ContextCondensed(
+        ts=2,
+        condense_id="c",
+        summary="so far",
+        content=(TextBlock("so far"),),
+        tokens_before=9,
+        tokens_after=1,
+    )
+    saving = history.stored()
+    history.apply(summary)
+    [said] = saving
+    assert said.content == (TextBlock("hello"),)
 
 
 def test_thinking_goes_back_as_it_came() -> None:

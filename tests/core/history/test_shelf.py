@@ -58,3 +58,13 @@ def test_what_is_added_while_it_is_read_is_not_part_of_it() -> None:
     [read] = reading
     assert (read.content, read.condense_parent) == (said.content, "c")
     assert len(sealed) == 2
+
+
+def test_rows_that_are_sealed_while_they_are_read_are_read_once() -> None:
+    shelf = RowShelf(Row)
+    for ts in (1, 2):
+        shelf.put(ts, row(ts))
+        shelf.seal(ts)
+    reading = iter(shelf)
+    shelf.seal(3)
+    assert list(reading) == [row(1), row(2)]

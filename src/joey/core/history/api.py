@@ -135,7 +135,8 @@ class ApiHistory:
 
     def stored(self) -> Iterator[Message]:
         """The history as it would be found if the process ended now, hidden messages included."""
-        return itertools.chain(self._sealed, tuple(self._closed), tuple(self.open_results))
+        sealed = iter(self._sealed)  # now, and not when it is first read: another thread does that
+        return itertools.chain(sealed, tuple(self._closed), tuple(self.open_results))
 
     def rendered(self) -> list[Message]:
         """All that is stored, at once."""

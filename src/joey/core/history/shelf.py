@@ -40,7 +40,7 @@ class RowShelf(Generic[R]):
         at_hand = [self._at_hand[ts] for ts in sorted(self._at_hand)]
         if not len(self._sealed):
             return iter(at_hand)
-        return heapq.merge(self._sealed, at_hand, key=_ts)
+        return heapq.merge(iter(self._sealed), at_hand, key=_ts)
 
     def seal(self, before: int) -> None:
         """Rows older than that are not expected to change."""
