@@ -6,6 +6,7 @@ import ipaddress
 import os
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -83,3 +84,12 @@ def _own_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setenv("JOEY_HOME", f"{root}/home/.roo")
         monkeypatch.chdir(f"{root}/here")
         yield
+
+
+@pytest.fixture
+def eager_threads() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from hypothesis import given, settings
@@ -96,3 +98,33 @@ def test_a_file_that_cannot_be_understood_is_an_error_and_no_trust(
     (tmp_path / "trust.json").write_text(text)
     with pytest.raises(ConfigError, match=r"trust\.json"):
         Trust(tmp_path).standing(tmp_path, WANTED)
+
+
+def test_workspaces_that_are_trusted_at_once_are_all_trusted(
+    tmp_path: Path, eager_threads: None
+) -> None:
+    folders, together = [tmp_path / str(number) for number in range(8)], Barrier(8)
+
+    def grant(folder: Path) -> None:
+        together.wait()
+        Trust(tmp_path).grant(folder, WANTED)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(grant, folders))
+    assert {Trust(tmp_path).standing(folder, WANTED) for folder in folders} == {Trusted()}
+
+
+def test_trust_that_is_taken_back_stays_so_whoever_else_is_trusted_at_once(
+    tmp_path: Path, eager_threads: None
+) -> None:
+    folders, together = [tmp_path / str(number) for number in range(8)], Barrier(8)
+    for folder in folders:
+        Trust(tmp_path).grant(folder, WANTED)
+
+    def revoke(folder: Path) -> None:
+        together.wait()
+        Trust(tmp_path).revoke(folder)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(revoke, folders))
+    assert Trusted() not in {Trust(tmp_path).standing(folder, WANTED) for folder in folders}

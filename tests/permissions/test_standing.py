@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -65,6 +67,19 @@ def test_no_rule_is_offered_where_a_denied_command_may_be(command: str) -> None:
     denied = ("git push", "rm")
     assert offered(runs(command), denied_commands=denied) is None
     assert offered(runs("git status"), denied_commands=denied) == "git status"
+
+
+def test_rules_that_are_added_at_once_are_all_written(tmp_path: Path, eager_threads: None) -> None:
+    rules, together = [StandingRule("allowedCommands", f"make {n}") for n in range(8)], Barrier(8)
+
+    def add(rule: StandingRule) -> None:
+        together.wait()
+        SettingsRulebook(tmp_path).add(rule)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, rules))
+    written = json.loads((tmp_path / "settings.json").read_text())["allowedCommands"]
+    assert {f"make {n}" for n in range(8)} <= set(written)
 
 
 @pytest.mark.requirement("always:nothing-else")

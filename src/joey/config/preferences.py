@@ -6,6 +6,7 @@ not understood is kept as it was.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,12 @@ class Preferences:
 
     def change_settings(self, values: dict[str, Any]) -> None:
         """Set these; null takes a key back to its default."""
+        self.revise_settings(lambda: values)
+
+    def revise_settings(self, find: Callable[[], dict[str, Any]]) -> None:
+        """The same with values that `find` gives; nobody else changes the settings meanwhile."""
         with changing(self._settings_file):
+            values = find()
             self.settings_with({name: value for name, value in values.items() if value is not None})
             document = (read_document(self._settings_file) or {}) | values
             kept = {name: value for name, value in document.items() if value is not None}

@@ -24,17 +24,17 @@ class SettingsRulebook:
             return False  # nothing is written into a file that is not understood
 
     def add(self, rule: StandingRule) -> None:
+        self._preferences.revise_settings(lambda: self._values_with(rule))
+
+    def _values_with(self, rule: StandingRule) -> dict[str, Any]:
         if not self.takes(rule):
             raise ConfigError(
                 f"{self._file} was changed meanwhile; `{rule.text}` was not added to it."
             )
         settings = with_rule(self._preferences.settings(), rule)
-        values: dict[str, Any] = {}
         if rule.setting == "allowedCommands":
-            values = {"alwaysAllowExecute": True, "allowedCommands": settings.allowed_commands}
-        else:
-            values = {"alwaysAllowMcp": True, "allowedMcpTools": settings.allowed_mcp_tools}
-        self._preferences.change_settings(values)
+            return {"alwaysAllowExecute": True, "allowedCommands": settings.allowed_commands}
+        return {"alwaysAllowMcp": True, "allowedMcpTools": settings.allowed_mcp_tools}
 
 
 _fits: type[Rulebook] = SettingsRulebook

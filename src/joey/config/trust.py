@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.config.documents import convert_document, read_document, write_document
+from joey.config.documents import changing, convert_document, read_document, write_document
 
 FILE = "trust.json"
 
@@ -53,14 +53,16 @@ class Trust:
     def grant(self, workspace: Path, wanted: Mapping[str, bytes]) -> None:
         """Agree to this and to nothing else in this workspace."""
         digests = {name: _digest(content) for name, content in wanted.items()}
-        self._save({**self._load(), _canonical(workspace): digests})
+        with changing(self.path):
+            self._save({**self._load(), _canonical(workspace): digests})
 
     def revoke(self, workspace: Path) -> bool:
         """Whether there was anything to take back."""
-        workspaces = self._load()
-        if workspaces.pop(_canonical(workspace), None) is None:
+        place = _canonical(workspace)
+        if place not in self._load():
             return False
-        self._save(workspaces)
+        with changing(self.path):
+            self._save({each: agreed for each, agreed in self._load().items() if each != place})
         return True
 
     def _load(self) -> dict[str, dict[str, str]]:
