@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from random import Random
 import pytest
 
 from joey.errors import CheckpointError
+from joey.workspace.checkpoints.folder import take_lock
 from tests.workspace.checkpoint_folder import checkpoints_of, is_there, shadow_of
 
 DAY = 24 * 60 * 60
@@ -157,3 +159,26 @@ async def test_a_task_may_have_any_name(root: Path, home: Path, task: str) -> No
         other = await checkpoints.save("plain")
         await checkpoints.forget(task)
         assert await checkpoints.changes(other) == []
+
+
+async def test_collecting_that_is_broken_off_at_once_lets_others_collect(
+    root: Path, home: Path
+) -> None:
+    async with checkpoints_of(root, home) as checkpoints:
+        await checkpoints.save("other")
+        fill(root, 1)
+        await checkpoints.save("t")
+        lock = shadow_of(home) / "collecting"
+        await checkpoints.forget("t")
+        await asyncio.sleep(0)
+        wait_for(lock)  # the loop stands still: nobody has heard of the lock when it is closed
+    await asyncio.get_running_loop().shutdown_default_executor()
+    descriptor = take_lock(lock)
+    assert descriptor is not None
+    os.close(descriptor)
+
+
+def wait_for(path: Path) -> None:
+    until = time.monotonic() + 10
+    while not path.exists() and time.monotonic() < until:
+        time.sleep(0.001)

@@ -78,7 +78,8 @@ class Collection:
 
     async def run(self) -> None:
         """Raises CheckpointError."""
-        lock = await asyncio.to_thread(take_lock, self._folder.path / _COLLECTING)
+        # Not in a thread: who is cancelled meanwhile would hold it for as long as the process lives.
+        lock = take_lock(self._folder.path / _COLLECTING)
         if lock is None:
             return  # another process is at it
         try:
