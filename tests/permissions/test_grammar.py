@@ -19,7 +19,24 @@ PIECES = [
     *(" ", " ", " ", "\t", "\n", ";", "&&", "||", "|", "&", "$", "`", "(", ")", "{", "}", "<", ">"),
     *(" \\( ", " \\)", " ! ", "\\!"),
     *("\\", "'", '"', "#", "!", "*", "?", "[", "]", "~", "=", "\r", "\u00a0", "if", "then", "fi"),
-    *("$(", "${x}", "<<EOF", "<(", "$'a'", '$"a"', "2>&1", ">x", "x=1", "time", "[[", "]]", ";;"),
+    *(
+        "$(",
+        "${x}",
+        "<<EOF",
+        "<(",
+        "$'a'",
+        '$"a"',
+        "2>&1",
+        " 2>&1",
+        " >/dev/null",
+        " >&2",
+        ">x",
+        "x=1",
+        "time",
+        "[[",
+        "]]",
+        ";;",
+    ),
 ]
 
 
@@ -34,6 +51,10 @@ def judged(line: str, read: object = GRAMMAR.chain) -> Allow | Ask:
     [
         *("ls", "ls -la 'a b' \"c\"", "ls && echo 1 | cat; ls\n\nls", "echo a'b'\"c\"", "ls;"),
         *('echo "a$" "b$|c" "d\\"e" ""', "echo x=y --z=1 5 -5 HEAD~1 a^ %h é", "ls &&\n ls"),
+        *(
+            "ls 2>&1 | cat >/dev/null; ls > /dev/null 2>&1 && cat 2>/dev/null\nls 1>&2",
+            "ls 2>&1|cat",
+        ),
         *("ls \\( a \\)", "ls ! a", "ls \\! a; ls \\)|cat"),
     ],
 )
@@ -48,6 +69,7 @@ def test_both_readers_see_the_same_words(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
+        *("ls 2>&1 a", "ls >&x", "ls 2>&-", "ls 3>&1", "ls >/dev/nul", "ls >>/dev/null"),
         *("ls > x", "ls &", "(ls)", "echo $x", 'echo "$x"', "echo `x`", "ls # x", "x=1 ls", "! ls"),
         *("ls *", "[ -f x ]", "export a", "ls \\\n x", "ls\r", "ls <<< x", "f() { ls; }", "ls ("),
         *(

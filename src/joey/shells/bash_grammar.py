@@ -21,13 +21,24 @@ LONGEST = 65_536
 """Bytes."""
 PATIENCE = 0.05
 """Seconds."""
-_GROUPS = frozenset({"program", "list", "pipeline", "command", "command_name", "concatenation"})
+_GROUPS = frozenset(
+    {
+        *("program", "list", "pipeline", "redirected_statement"),
+        *("command", "command_name", "concatenation"),
+    }
+)
 _LITERALS = frozenset({"word", "number", "raw_string", "string"})
 _JOINTS = frozenset({"&&", "||", "|"})
 _ENDS = frozenset({";", "\n"})
 _BARE = frozenset(b"-./:,+@%=^~_")
 _SIGNS = frozenset({b"\\(", b"\\)", b"\\!", b"!"})
 """Words that `find` and `test` take for brackets and for *not*."""
+_OUTLETS = frozenset(
+    stream + target
+    for stream in (b">", b"1>", b"2>")
+    for target in (b"&1", b"&2", b"/dev/null", b" /dev/null")
+)
+"""Where a command may send what it says, without anything coming of it."""
 _ESCAPABLE = frozenset(b'"\\')
 _LITERAL_AFTER_DOLLAR = frozenset(b'" |)')
 
@@ -100,6 +111,9 @@ class _Reader:
                 self._words[-1] += text
             else:
                 self._words.append(text)
+        elif node.type == "file_redirect":
+            if self._source[node.start_byte : node.end_byte] not in _OUTLETS:
+                raise _StrangeError
         elif node.type in _JOINTS:
             self._finish()
             self._joint = node.type

@@ -18,6 +18,7 @@ PROGRAMS = [*ALLOWED, "rm", "touch", "tee", "sh -c", "xargs", "eval"]
 PIECES = [
     *["canary", "other", "new", ".", "sub", "-", "--", "-n", "-r", "-c", "-u", "-e", "1p"],
     *["> canary", ">canary", ">> canary", "2> canary", "&> canary", ">| canary", "<> new"],
+    *["2>&1", ">/dev/null", "2> /dev/null", ">&2", ">&canary", "2>&1canary", "2>&1>canary", ">"],
     *["-o canary", "-ocanary", "--output=canary", "--outp=canary", "-i", "-i.bak", "--in-place"],
     *["-delete", "-exec rm canary ;", "-exec rm canary \\;", "-fprint canary", "-fls canary"],
     *["$(rm canary)", "`rm canary`", '"$(rm canary)"', "<(rm canary)", "${x:=$(rm canary)}"],

@@ -1,10 +1,10 @@
 """The part of the shell's grammar that can be judged by reading it.
 
 A line is *plain* when it is a chain of simple commands, each made of literal words, joined by
-``&&``, ``||``, ``;``, ``|`` or line breaks. Everything else (expansion, substitution,
-redirection, assignment, control flow, background jobs, patterns, comments, and whatever nobody
-thought of) is not: unquoted words may hold the listed characters only, so unknown syntax can
-never pass as a word.
+``&&``, ``||``, ``;``, ``|`` or line breaks; what they say may be joined (``2>&1``) or dropped
+(``>/dev/null``). Everything else (expansion, substitution, other redirection, assignment, control
+flow, background jobs, patterns, comments, and whatever nobody thought of) is not: unquoted words
+may hold the listed characters only, so unknown syntax can never pass as a word.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ _TOKEN = regex(
     | (?P<joint>&&|\|\||\|)
     | (?P<end>[;\n])
     | (?P<single>'[^']*')
+    | (?P<outlet>(?<=[ \t])[12]?>(?:&[12]|[ ]?/dev/null)(?=[ \t\n;|]|\Z))
     | (?P<double>"(?:[^"\\$`]|\\[^$`\n]|\$(?=["\ |)]))*")
     | (?P<bare>[\w\-./:,+@%=^~]+)
     | (?P<sign>(?<=[ \t])(?:\\[()!](?=[ \t\n;|]|\Z)|!(?=[ \t])))
@@ -182,7 +183,7 @@ def _tokens(line: str) -> Iterator[tuple[str, str]]:
         if word is not None:
             yield "word", word
             word = None
-        if kind != "blank":
+        if kind not in {"blank", "outlet"}:
             yield kind, text
     if word is not None:
         yield "word", word
