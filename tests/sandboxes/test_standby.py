@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from joey.errors import ToolError
 from joey.ports import Level, SandboxReport
 from joey.sandboxes.bubblewrap import Bubblewrap
 from joey.sandboxes.canary import try_canary
-from joey.sandboxes.control_group import can_count
+from joey.sandboxes.control_group import ControlGroup, can_count
 from joey.sandboxes.landlock import Landlock
 from joey.sandboxes.local import Confinement, Found, LocalSandbox
 from joey.sandboxes.session import Session
@@ -133,6 +134,39 @@ async def test_the_next_command_runs_when_the_starter_was_killed(
     async with asyncio.timeout(20):
         end = await running.kill()
     assert end.signal == "SIGTERM"
+
+
+class Deadly(ControlGroup):
+    """Its first process does not live."""
+
+    def __init__(self) -> None:
+        super().__init__(Path())
+        self._has_killed = False
+
+    def admit(self, pid: int) -> None:
+        if not self._has_killed:
+            self._has_killed = True
+            os.kill(pid, signal.SIGKILL)
+            while psutil.pid_exists(pid):
+                time.sleep(0.001)
+
+
+async def test_commands_that_wait_for_a_starter_that_is_killed_all_get_the_next_one(
+    tmp_path: Path, confinement: Confinement
+) -> None:
+    session = Session(workspace=tmp_path, joey_home=tmp_path / ".roo", env=os.environ)
+    sandbox, group = LocalSandbox(session, Settings(), lambda: Sure(confinement)), Deadly()
+    standby = Standby(lambda: group)
+    shell = ("/bin/sh", "-c", "true")
+    plan = sandbox.lead(confinement, shell, tmp_path, os.environ, standby.start).plan
+    async with asyncio.timeout(20):
+        keepers = await asyncio.gather(*(standby.start(plan) for _ in range(3)))
+        answers = [await keeper.answer(10) for keeper in keepers]
+        for keeper in keepers:
+            keeper.let_go()
+        await standby.close()
+        await sandbox.close()
+    assert [answer[:1] for answer, _ in answers] == [b"R"] * 3
 
 
 async def test_a_keeper_that_is_killed_takes_its_command_with_it(

@@ -36,11 +36,13 @@ class Standby:
             OSError
         """
         try:
-            starter = await asyncio.shield(self._begun())
+            making = self._begun()
+            starter = await asyncio.shield(making)
             if starter.waits:
                 with suppress(BrokenPipeError, ConnectionResetError):  # it has just been killed
                     return starter.start(plan)
-            self._dismiss()
+            if self._making is making:  # else somebody who waited for it too has begun another
+                self._dismiss()
             return (await asyncio.shield(self._begun())).start(plan)
         except OSError:
             self._dismiss()

@@ -78,7 +78,7 @@ class Collection:
 
     async def run(self) -> None:
         """Raises CheckpointError."""
-        # Not in a thread: who is cancelled meanwhile would hold it for as long as the process lives.
+        # Not in a thread: who is cancelled meanwhile would never let go of it.
         lock = take_lock(self._folder.path / _COLLECTING)
         if lock is None:
             return  # another process is at it
