@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 
 import pytest
 
@@ -30,3 +31,13 @@ async def test_what_is_wrong_is_said_whatever_the_size(
 async def test_what_takes_too_long_is_given_up() -> None:
     async with asyncio.timeout(20):
         assert await mistakes("a.toml", ".toml", b"a" + b".a" * 400_000 + b" = 1", 0.5) == []
+
+
+async def test_files_that_are_parsed_at_once_leave_warnings_as_they_were(
+    eager_threads: None,
+) -> None:
+    before = list(warnings.filters)
+    texts = [b'"\\d"\n' * 50] * 200
+    found = await asyncio.gather(*(mistakes("a.py", ".py", text, 20) for text in texts))
+    assert found == [[]] * 200
+    assert list(warnings.filters) == before

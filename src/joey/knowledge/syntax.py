@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 
@@ -21,6 +22,8 @@ from joey.knowledge.confinement import serve
 
 _QUICK = {".py": 64 * 1024, ".pyi": 64 * 1024, ".json": 1024 * 1024, ".toml": 4096}
 """Bytes up to which a text is parsed right here."""
+_quiet = threading.Lock()
+"""What is done about warnings is one for all threads."""
 
 
 def can_parse(suffix: str) -> bool:
@@ -41,7 +44,7 @@ async def mistakes(path: str, suffix: str, data: bytes, seconds: float) -> list[
 
 def _python(path: str, data: bytes) -> list[Problem]:
     try:
-        with warnings.catch_warnings():
+        with _quiet, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compile(data, path, "exec", dont_inherit=True)
     except SyntaxError as error:
