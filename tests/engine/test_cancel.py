@@ -182,6 +182,20 @@ async def test_twice_at_once(workshop: Workshop) -> None:
     await check_resumes(workshop, task)
 
 
+async def test_words_said_just_before_it_is_stopped_wait_and_do_not_set_it_to_work(
+    workshop: Workshop,
+) -> None:
+    provider = workshop.script(Turn(say("hm"), pause(600)), finish())
+    task = await workshop.start()
+    await heard(task, RowGrew)
+    sending = asyncio.ensure_future(task.send("and be quick"))
+    await asyncio.sleep(0)
+    assert task.recorder.facts.queue
+    await asyncio.gather(sending, task.cancel())
+    await check_stopped(task, provider)
+    assert [waiting.text for waiting in task.recorder.facts.queue.values()] == ["and be quick"]
+
+
 async def test_a_task_of_the_engine_is_stopped_when_the_engine_closes(workshop: Workshop) -> None:
     provider = workshop.script(Turn(say("hm"), pause(600)))
     task = await workshop.start(policy=Unattended())

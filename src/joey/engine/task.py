@@ -31,7 +31,7 @@ from joey.engine import loop
 from joey.engine import rewind as rewinding
 from joey.engine.allowance import Allowance
 from joey.engine.asks import AnswerPolicy, Asks, Lapse
-from joey.engine.bus import Bus, Subscription
+from joey.engine.bus import Bus
 from joey.engine.checkpoints import begin_checkpoints
 from joey.engine.endings import Completed, Ending, Failed
 from joey.engine.granted import Granted
@@ -46,8 +46,6 @@ from joey.errors import CondenseError, JoeyError, StoreError, TaskStateError, Us
 from joey.ports import TaskLog
 
 log = logging.getLogger(__name__)
-
-ENDED = (TaskFinished, TaskAborted, TaskFailed)
 
 
 class Task(TaskView):
@@ -99,24 +97,6 @@ class Task(TaskView):
         """One of its subtasks, while it is open."""
         return self.subtasks.find(task_id)
 
-    def subscribe(self, since: int | None = None) -> Subscription:
-        """Numbered events, without end until the task is closed."""
-        return self.bus.subscribe(since)
-
-    async def events(self, since: int | None = None) -> AsyncIterator[Event]:
-        """Events until the task comes to rest; by default from its very beginning."""
-        over = self.state in AT_REST and self.state is not TaskState.CREATED
-        if since is not None and over and not self.bus.after(since):
-            return
-        with self.bus.subscribe(0 if since is None else since) as subscription:
-            async for heard in subscription:
-                yield heard.event
-                if isinstance(heard.event, ENDED) and not self._goes_on_after(heard.seq):
-                    return
-
-    def _goes_on_after(self, seq: int) -> bool:
-        return any(isinstance(record.event, TaskStarted) for record in self.bus.after(seq))
-
     # What anybody may do
 
     async def send(self, text: str, images: tuple[str, ...] = ()) -> None:
@@ -131,9 +111,11 @@ class Task(TaskView):
         ):
             await self.recorder.commit()
             return
-        ts = self.now()
+        ts, was_stopped = self.now(), self._is_stopped
         self.publish(MessageQueued(ts=ts, id=f"queued_{ts}", text=text, images=images))
         await self.recorder.commit()
+        if self._is_stopped and not was_stopped:
+            return  # whoever stops it after these words does not want it to go on by them
         if self._winding_down or self._revising.locked():
             self._goes_on = True
         elif not self.running:
@@ -397,4 +379,9 @@ class Task(TaskView):
         runner = self._runner
         if runner is None or runner.done():
             return False
-        return self.state in AT_REST or runner.cancelling() > 0
+        return self.state in AT_REST or self._is_stopped
+
+    @property
+    def _is_stopped(self) -> bool:
+        """The latest run was told to stop."""
+        return self._runner is not None and self._runner.cancelling() > 0

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from joey.core.event_base import TokenUsage
-from joey.core.events import AskOpened
+from joey.core.events import (
+    AskOpened,
+    Event,
+    TaskAborted,
+    TaskFailed,
+    TaskFinished,
+    TaskStarted,
+)
 from joey.core.history.ui import Row
 from joey.core.messages import Message
 from joey.core.modes import Mode, find_mode, usual_mode
 from joey.core.settings import Settings
-from joey.core.state import TaskState
+from joey.core.state import AT_REST, TaskState
 from joey.engine import loop
-from joey.engine.bus import Bus
+from joey.engine.bus import Bus, Subscription
 from joey.engine.endings import Ending
 from joey.engine.granted import Granted
 from joey.engine.recorder import Recorder
 from joey.engine.subtasks import Subtasks
 from joey.engine.workbench import Workbench
 from joey.ports import Provider
+
+ENDED = (TaskFinished, TaskAborted, TaskFailed)
 
 
 class TaskView:
@@ -103,3 +112,21 @@ class TaskView:
     def provider(self) -> Provider:
         """The model that the task talks to in the mode that it is in."""
         return self.bench.provider_for(self.mode)
+
+    def subscribe(self, since: int | None = None) -> Subscription:
+        """Numbered events, without end until the task is closed."""
+        return self.bus.subscribe(since)
+
+    async def events(self, since: int | None = None) -> AsyncIterator[Event]:
+        """Events until the task comes to rest; by default from its very beginning."""
+        over = self.state in AT_REST and self.state is not TaskState.CREATED
+        if since is not None and over and not self.bus.after(since):
+            return
+        with self.bus.subscribe(0 if since is None else since) as subscription:
+            async for heard in subscription:
+                yield heard.event
+                if isinstance(heard.event, ENDED) and not self._goes_on_after(heard.seq):
+                    return
+
+    def _goes_on_after(self, seq: int) -> bool:
+        return any(isinstance(record.event, TaskStarted) for record in self.bus.after(seq))
