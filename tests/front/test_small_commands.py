@@ -21,11 +21,11 @@ async def test_at_a_question_they_act_or_wait_and_the_question_stays(joey: Joey)
         async with terminal(joey, *reach(server.url), "do it") as screen:
             await screen.until(ASK)
             for typed, told in {
-                "/help": "this text",
+                "/help": "take the rewind back",
                 "/cost": "tokens",
                 "/rewind 2": "/rewind works when joey waits for your words; answer first",
                 "/new": "/new works when joey waits for your words; answer first",
-                "/hlep": "/hlep is no answer to this",
+                "/hlep": "there is no command /hlep; did you mean /help?",
             }.items():
                 screen.press(f"{typed}\n")
                 assert told in await screen.until(ASK)
@@ -50,7 +50,7 @@ async def test_while_joey_works_they_act_or_wait_and_are_no_words(joey: Joey) ->
                 screen.press(f"{name}\n")
                 await screen.until(f"{name} works when joey waits for your words; Ctrl-C stops it")
             screen.press("/help\n")
-            await screen.until("this text")
+            await screen.until("take the rewind back")
             gate.set()
             await screen.until(ASK)
             screen.press("y\n")

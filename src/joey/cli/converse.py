@@ -2,7 +2,8 @@
 
 At any moment the conversation does one of three things: it waits for words at the prompt, it
 draws what a task says, or it waits for the answer to a question of the task. Ctrl-C stops a task
-at work (the next line goes on with it); at the prompt, twice leaves.
+at work (the next line goes on with it), and words that it has not read come back to the person; at
+the prompt, twice leaves.
 """
 
 from __future__ import annotations
@@ -17,50 +18,35 @@ from typing import Any
 
 from rich.console import Console
 
-from joey.app import open_engine, open_store
+from joey.app import open_engine
 from joey.cli import brought_along
+from joey.cli.compacting import COMPACTING, begin_condensing, condense
 from joey.cli.conversation_past import open_earlier, revise
 from joey.cli.exit_codes import ExitCode
 from joey.cli.first_run import offer_found_server
+from joey.cli.greeting import greet
 from joey.cli.keyboard import Interrupted, Keyboard
-from joey.cli.launch import earlier_task, launch, options_for, short_id, workspace_of
+from joey.cli.launch import find_task, launch, short_id, workspace_of
+from joey.cli.line_errands import LineErrands
 from joey.cli.open_question import read_answer
-from joey.cli.opening import introduction, last_words
-from joey.cli.progress import describe_cost, total_cost
+from joey.cli.progress import total_cost
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.render import Renderer
 from joey.cli.scene import Scene
 from joey.cli.server_watch import ServerWatch
 from joey.cli.signals import interruptible
-from joey.cli.slash_names import slash_help, slash_names
-from joey.cli.small_commands import (
-    LEAVING,
-    REVISING,
-    compact_wish,
-    is_bare,
-    is_no_answer,
-    small_command,
-    too_early,
-)
-from joey.cli.transcript import read_rows
+from joey.cli.small_commands import LEAVING, REVISING, is_no_answer, small_command, too_early
+from joey.cli.unread_words import UnreadWords
 from joey.client.family import family
 from joey.client.local import Engine, Subscription, Task
 from joey.client.session import Session
-from joey.core.asks import APPROVALS
+from joey.core.asks import APPROVALS, AskKind
 from joey.core.events import AskOpened, Event, TaskAborted, TaskFailed, TaskFinished
 from joey.display.answers import answer_of
-from joey.display.sanitise import one_line
+from joey.display.slash_commands import INIT_PROMPT, SlashCommand, guess_at
 from joey.errors import UserError
 
-HELP = """\
-Write what you want and press Enter; a line that ends with \\ goes on in the next one.
-While joey works you may write too: it reads your words before its next step.
-  /new    begin another task        /cost   what this task has cost so far
-  /compact [words]   sum the conversation up, to make room in the model's window
-  /rewind [N] [files]   take your latest words back, or all after the N-th message from the end
-  /undo   take the rewind back      /fork   go on in a copy of this task
-  /help   this text                 /exit   leave (or Ctrl-D)
-Ctrl-C stops joey at work; your next line goes on with the task."""
+NOT_READ = "joey has not read this; Enter sends it, other words take its place:"
 
 
 class Leave(Exception):
@@ -119,6 +105,8 @@ class Conversation:
         """The task to go on with, until the first words for it."""
         self._scene: Scene | None = None
         """The screen, while the task works."""
+        self._errands = LineErrands(engine, arguments, renderer)
+        self._unread = UnreadWords()
         self._jobs: set[asyncio.Task[None]] = set()
         """Things that were begun by a key and go on beside the drawing."""
         self._stopping = False
@@ -138,6 +126,7 @@ class Conversation:
         finally:
             loop.remove_signal_handler(signal.SIGINT)
             await asyncio.gather(*self._jobs, return_exceptions=True)
+            await self._errands.close()
 
     async def say_goodbye(self) -> None:
         """The last line: what it cost, and how to go on."""
@@ -157,24 +146,19 @@ class Conversation:
         if line is None or line.strip() in LEAVING:
             self._leaving = True
             self._stop()
-        elif self._is_done_at_once(line.strip(), None):
+        elif line.strip():
+            self._begin(self._hear(line))
+
+    async def _hear(self, line: str) -> None:
+        if await self._is_done_at_once(line.strip(), None) or self._task is None:
             return
-        elif line.strip() and self._task is not None:
-            listener = self._scene.listener if self._scene is not None else self._task
-            self._begin(listener.send(line))
-            self._renderer.note("(joey reads this before its next step)")
+        listener = self._task if self._scene is None else self._scene.listener
+        self._unread.may_wait_for(listener)
+        self._renderer.note("(joey reads this before its next step)")
+        await listener.send(line)
 
     def _greet(self, prompt: str) -> None:
-        earlier = earlier_task(self._engine, self._arguments)
-        options = options_for(self._arguments, earlier, None)
-        self._renderer.note(introduction(options))
-        if earlier is not None:
-            self._earlier = earlier.id
-            title = one_line(earlier.title, 200)
-            short = short_id(earlier.id, self._engine.ids())
-            self._renderer.note(f"going on with task {short}: {title}")
-            if words := last_words(read_rows(open_store(), earlier.id)):
-                self._renderer.note(f"it said last: {one_line(words, 400)}")
+        self._earlier = greet(self._engine, self._arguments, self._renderer.note)
         if prompt:
             self._renderer.echo(prompt)
         else:
@@ -216,8 +200,12 @@ class Conversation:
                             scene.show(each.teller, each.event)
         finally:
             self._scene = None
-        await self._task.wait()
-        self._stopping = False
+        try:
+            await self._task.wait()
+        finally:
+            self._stopping = False
+            if not self._leaving and self._unread.take_back():
+                self._renderer.note(f"{NOT_READ}\n{self._unread.text}")
 
     async def _answer(
         self, keyboard: Keyboard, scene: Scene, task: Session, ask: AskOpened
@@ -241,37 +229,43 @@ class Conversation:
                 return
             if line.strip() in LEAVING:
                 raise Leave
-            done = self._is_done_at_once(line.strip(), ask)
+            done = await self._is_done_at_once(line.strip(), ask)
             answer = None if done else answer_of(ask, line)
             if answer is not None:
                 await task.answer(ask.ts, answer)
                 return
             scene.renderer(task).ask(ask)
 
-    def _is_done_at_once(self, words: str, ask: AskOpened | None) -> bool:
+    async def _is_done_at_once(self, words: str, ask: AskOpened | None) -> bool:
         """Carry out or refuse a small command while the task works or asks; False for words."""
-        name = small_command(words)
-        if name is not None and (why := too_early(name, ask)) is not None:
-            self._renderer.note(why)
-        elif (wish := compact_wish(words)) is not None:
-            if self._task is None:
-                return False
-            self._wish(wish)
-        elif name is not None:
-            self._tell(name)
+        if not words.startswith("/"):
+            return False
+        may_be_path = ask is not None and ask.ask is AskKind.FOLLOWUP
+        if (named := small_command(words)) is not None:
+            await self._do_at_once(*named, ask)
+        elif guess := guess_at(words, self._errands.names, may_be_path=may_be_path):
+            self._renderer.note(guess)
         elif ask is not None and is_no_answer(words, ask):
             self._renderer.note(f"{words} is no answer to this; say what to do, or see /help")
         else:
             return False
         return True
 
-    def _tell(self, name: str) -> None:
-        """`/help` and `/cost`."""
-        if name == "/help":
-            self._renderer.note("\n".join(filter(None, (HELP, slash_help(self._slashes())))))
+    async def _do_at_once(self, command: SlashCommand, words: str, ask: AskOpened | None) -> None:
+        if (why := too_early(command, ask)) is not None:
+            self._renderer.note(why)
+        elif command.name in COMPACTING:
+            begin_condensing(self._task, words, self._renderer)
         else:
-            cost = describe_cost(self._task.total_usage) if self._task else "nothing yet"
-            self._renderer.note(cost)
+            await self._run_errand(command, words)
+
+    async def _run_errand(self, command: SlashCommand, words: str) -> Task | None:
+        """The task to go on with."""
+        try:
+            return await self._errands.run(command, words, self._task)
+        except UserError as error:
+            self._renderer.error(str(error))
+            return self._task
 
     # At the prompt
 
@@ -295,53 +289,59 @@ class Conversation:
             interrupted = False
             if words.startswith("/"):
                 words = await self._command(words.strip())
+            elif not words.strip():
+                words = self._unread.text
             if words.strip():
+                self._unread.forget()
                 return words
 
-    async def _command(self, words: str) -> str:
-        """Carry out a small command; words that are none are handed back."""
-        match words:
-            case "/exit" | "/quit":
+    async def _command(self, text: str) -> str:
+        """Carry out a small command; what is to be said to the model is handed back."""
+        named = small_command(text)
+        if named is None:
+            if (guess := guess_at(text, self._errands.names)) is None:
+                return text
+            self._renderer.note(guess)
+            return ""
+        command, words = named
+        match command.name:
+            case "exit" | "quit":
                 raise Leave
-            case "/help" | "/cost":
-                self._tell(words)
-            case "/new":
-                if self._task is not None:
-                    await self._engine.release(self._task)
-                self._task = self._earlier = None
-                self._arguments.continue_, self._arguments.resume = False, None
+            case "new":
+                await self._let_go()
                 self._renderer.note("a new task; what shall be done?")
-            case _ if (wish := compact_wish(words)) is not None:
-                await self._compact(wish)
-            case _ if words.split(maxsplit=1)[0] in REVISING:
-                await self._revise(words.split())
-            case _ if is_bare(words) and words[1:] not in self._slashes():
-                self._renderer.note(f"there is no command {words}; see /help")
+            case "init":
+                await self._let_go()
+                return INIT_PROMPT.read_text(encoding="utf-8").strip()
+            case "resume" | "tasks" if words:
+                await self._resume(words)
+            case name if name in COMPACTING:
+                await condense(self._task, words, self._renderer)
+                self._stopping = False
+            case name if name in REVISING:
+                await self._revise(text.split())
             case _:
-                return words
+                self._task = await self._run_errand(command, words)
         return ""
 
-    async def _compact(self, wish: str) -> None:
-        """Sum the conversation up; Ctrl-C stops it."""
-        if self._task is None:
-            self._renderer.note("there is nothing to condense yet")
-            return
-        self._renderer.passing("condensing the conversation…")
-        try:
-            self._renderer.show(await self._task.condense(wish))
-        except UserError as error:
-            self._renderer.note(f"not condensed: {one_line(str(error), 400)}")
-        self._stopping = False
+    async def _let_go(self) -> None:
+        """The next words begin another task."""
+        if self._task is not None:
+            await self._engine.release(self._task)
+        self._task = self._earlier = None
+        self._arguments.continue_, self._arguments.resume = False, None
 
-    def _wish(self, wish: str) -> None:
-        """As `_compact`, of a task at work: how it went is drawn with all else."""
-        assert self._task is not None
+    async def _resume(self, start: str) -> None:
         try:
-            self._task.begin_condensing(wish)
+            find_task(self._engine.history(), start)
         except UserError as error:
-            self._renderer.note(f"not condensed: {one_line(str(error), 400)}")
-        else:
-            self._renderer.note("(joey condenses the conversation before its next step)")
+            self._renderer.error(str(error))
+            return
+        await self._let_go()
+        await self._errands.close()
+        self._arguments.resume, self._arguments.fork = start, False
+        self._arguments.mode = None  # it was meant for the first task
+        self._greet("")
 
     async def _revise(self, words: list[str]) -> None:
         try:
@@ -349,10 +349,6 @@ class Conversation:
             self._task = await revise(self._engine, task, words, self._renderer.note)
         except UserError as error:
             self._renderer.error(str(error))
-
-    def _slashes(self) -> dict[str, str]:
-        task = self._task
-        return slash_names(task.bench.workspace if task else workspace_of(self._arguments))
 
     # Ctrl-C
 
@@ -369,6 +365,8 @@ class Conversation:
     def _stop(self) -> None:
         if self._task is not None and self._task.running:
             self._stopping = True
+            if not self._leaving:
+                self._unread.take_back()  # subtasks are closed when they stop
             self._begin(self._task.cancel())
 
     def _begin(self, job: Coroutine[Any, Any, None]) -> None:

@@ -44,8 +44,7 @@ from joey.errors import ConfigError, UserError
 from joey.ports import Level, TaskMetadata
 from joey.ports.task_index import TaskQuery
 from joey.tui.host import Entry, Host, Provider, Standing, Waiting
-from joey.tui.offers import Offer
-from joey.tui.slash_commands import own_offers
+from joey.tui.offers import Offer, own_offers
 
 KEPT = 3.0
 """Seconds for which the names of commands are not read again."""

@@ -1,4 +1,4 @@
-"""joey's own small commands in a conversation: which a line names, and when they can be done.
+"""joey's own commands line by line: which a line names, and when they can be done.
 
 Some of them need the task at rest. Typed at another moment they are refused with a note: they are
 never words for the model, and never the answer to a question.
@@ -8,41 +8,43 @@ from __future__ import annotations
 
 from joey.core.asks import APPROVALS
 from joey.core.events import AskOpened
+from joey.display.slash_commands import BY_NAME, LISTED, SlashCommand, parse
 
 LEAVING = frozenset({"/exit", "/quit"})
-REVISING = frozenset({"/rewind", "/undo", "/fork"})
-_ALONE = LEAVING | {"/help", "/cost", "/new"}
-_AT_REST = REVISING | {"/new"}
+REVISING = frozenset({"rewind", "undo", "fork"})
+_HELP = """\
+Write what you want and press Enter; a line that ends with \\ goes on in the next one.
+While joey works you may write too: it reads your words before its next step.
+Ctrl-C stops joey at work; words that it has not read yet come back to you.
+/rewind takes your latest words back, /rewind N all after the N-th message from the end; with
+`files` behind it the files of that moment come back too."""
 
 
-def small_command(words: str) -> str | None:
-    """The command that a line is; None when it is words."""
-    words = words.strip()
-    name = words.split(maxsplit=1)[0] if words else ""
-    if name in REVISING or compact_wish(words) is not None:
-        return name
-    return words if words in _ALONE else None
+def small_command(text: str) -> tuple[SlashCommand, str] | None:
+    """The command that a line is, and the words behind it; None when it is words."""
+    name, _, words = text.strip().partition(" ")
+    command = BY_NAME.get(name.removeprefix("/")) if name.startswith("/") else None
+    if command is not None and (command.in_lines or command.name in REVISING):
+        return command, words.strip()
+    return parse(text)
 
 
-def compact_wish(words: str) -> str | None:
-    """What the summary shall mind; None when none is asked for."""
-    name, _, wish = words.partition(" ")
-    return wish.strip() if name in ("/compact", "/condense") else None
+def command_help() -> str:
+    heads = {command: f"/{command.name} {command.in_lines}".rstrip() for command in LISTED}
+    room = max(map(len, heads.values()))
+    lines = (f"  {head:{room}}  {command.about}" for command, head in heads.items())
+    return "\n".join((_HELP, *lines))
 
 
-def is_bare(words: str) -> bool:
-    """`/name`, and nothing that could be a path or a sentence."""
-    return words.startswith("/") and not any(char in words[1:] for char in " /\n")
-
-
-def too_early(name: str, ask: AskOpened | None) -> str | None:
+def too_early(command: SlashCommand, ask: AskOpened | None) -> str | None:
     """Why a command must wait while a task works or asks; None when it need not."""
-    if name not in _AT_REST:
+    if not command.at_rest:
         return None
     first = "answer first" if ask is not None else "Ctrl-C stops it"
-    return f"{name} works when joey waits for your words; {first}"
+    return f"/{command.name} works when joey waits for your words; {first}"
 
 
 def is_no_answer(words: str, ask: AskOpened) -> bool:
     """A name with a slash never decides about a call; to a question it may be a path."""
-    return ask.ask in APPROVALS and is_bare(words.strip())
+    is_bare = words.startswith("/") and not any(char in words[1:] for char in " /\n")
+    return ask.ask in APPROVALS and is_bare

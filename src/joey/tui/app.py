@@ -20,6 +20,7 @@ from joey.core.asks import Answer, AskKind
 from joey.core.event_base import TokenUsage
 from joey.core.events import PASSING, Countdown, Event, UsageChanged
 from joey.display.answers import answer_of
+from joey.display.slash_commands import guess_at, parse
 from joey.errors import UserError
 from joey.tui.beginning import Beginning
 from joey.tui.choices import Choices
@@ -37,7 +38,6 @@ from joey.tui.own_shell import OwnShell
 from joey.tui.placeholders import placeholder_for
 from joey.tui.prompt_history import PromptHistory
 from joey.tui.questions.panel import QuestionPanel
-from joey.tui.slash_commands import guess_at, parse
 from joey.tui.status_line import StatusLine
 from joey.tui.todo_list import TodoList
 from joey.tui.waiting_words import WaitingWords
@@ -189,7 +189,7 @@ class JoeyApp(App[int]):
     async def _submit(self, text: str, images: tuple[str, ...]) -> None:
         if (named := parse(text)) is not None:
             await self.errands.run(*named)
-        elif (guess := guess_at(text, self.host.commands())) is not None:
+        elif (guess := guess_at(text, (one.name for one in self.host.commands()))) is not None:
             self.conversation.note(guess)
             self.composer.put_back()
         else:

@@ -9,21 +9,19 @@ from rich.text import Text
 
 from joey.client.session import Session
 from joey.core.asks import Answer, AskKind, Response
+from joey.display.slash_commands import INIT_PROMPT, SlashCommand
 from joey.errors import UserError
+from joey.tui.command_words import named_mode, withdraw_edits
 from joey.tui.host import Entry
 from joey.tui.keys import command_help, key_help
+from joey.tui.offers import own_offers
 from joey.tui.pickers.rewind import earlier_words, rewind_choices, words_at
-from joey.tui.slash_commands import INIT_PROMPT, SlashCommand, own_offers
 
 if TYPE_CHECKING:
     from joey.tui.app import JoeyApp
 
 _ENDED = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK, AskKind.RESUME_TASK)
 """Questions behind which a task only waits for what comes next."""
-
-
-ASK_AGAIN = "ask"
-"""Behind /permissions: what was accepted for this task is over."""
 
 
 class Errands:
@@ -199,10 +197,7 @@ class Errands:
     async def _mode(self, words: str) -> None:
         app = self._app
         modes = app.host.modes(app.dialogue.session)
-        named = next((mode for mode in modes if mode.key == words), None)
-        if words and named is None:
-            raise UserError(f"there is no mode {words!r}; /mode lists them")
-        if chosen := named or await app.pick("Mode", modes):
+        if chosen := named_mode(modes, words) if words else await app.pick("Mode", modes):
             await self._choose_mode(chosen)
 
     async def _choose_mode(self, mode: Entry) -> None:
@@ -248,12 +243,8 @@ class Errands:
         if not words:
             app.conversation.card(await app.host.permissions(session))
             return
-        if words != ASK_AGAIN:
-            raise UserError(f"/permissions takes nothing, or `{ASK_AGAIN}`: edits are asked again")
-        withdrawn = session is not None and app.host.withdraw_edits(session)
+        self._note(withdraw_edits(app.host, session, words))
         app.tell_standing()
-        told = "edits are asked about again" if withdrawn else "no edits were accepted in this task"
-        self._note(told)
 
     async def _skills(self) -> None:
         self._app.conversation.card(await self._app.host.skills())

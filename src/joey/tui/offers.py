@@ -7,10 +7,17 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from joey.display.slash_commands import LISTED
+
 
 class Offer(Struct, frozen=True):
     name: str
     about: str = ""
+
+
+def own_offers() -> list[Offer]:
+    """joey's own commands."""
+    return [Offer(command.name, command.about) for command in LISTED]
 
 
 class Offers(Protocol):

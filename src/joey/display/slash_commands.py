@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
 
 from joey.core.near_names import nearest
 from joey.display.sanitise import one_line
-from joey.tui.offers import Offer
 
 
 class SlashCommand(Struct, frozen=True):
@@ -18,62 +17,67 @@ class SlashCommand(Struct, frozen=True):
     at_rest: bool = False
     """It changes what a task at work stands on."""
     takes_words: bool = False
+    in_lines: str = ""
+    """What may stand behind it line by line, where there is no list to choose from."""
 
 
 COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("help", "keys and commands"),
     SlashCommand("new", "begin another task", at_rest=True),
-    SlashCommand("resume", "go on with an earlier task", at_rest=True),
-    SlashCommand("tasks", "earlier tasks of this folder", at_rest=True),
-    SlashCommand("rewind", "go back to earlier words of yours", at_rest=True),
+    SlashCommand("resume", "go on with an earlier task", at_rest=True, in_lines="[ID]"),
+    SlashCommand("tasks", "earlier tasks of this folder", at_rest=True, in_lines="[ID]"),
+    SlashCommand(
+        "rewind", "go back to earlier words of yours", at_rest=True, in_lines="[N] [files]"
+    ),
     SlashCommand("undo", "take the rewind back", at_rest=True),
     SlashCommand("fork", "go on in a copy of this task", at_rest=True),
-    SlashCommand("compact", "sum the conversation up, to make room", takes_words=True),
+    SlashCommand(
+        "compact", "sum the conversation up, to make room", takes_words=True, in_lines="[words]"
+    ),
     SlashCommand("condense", "the same as /compact", takes_words=True),
-    SlashCommand("mode", "choose the mode", takes_words=True),
-    SlashCommand("model", "choose the model", at_rest=True, takes_words=True),
+    SlashCommand("mode", "choose the mode", takes_words=True, in_lines="[MODE]"),
+    SlashCommand("model", "choose the model", at_rest=True, takes_words=True, in_lines="[MODEL]"),
     SlashCommand("cost", "what this task has used so far"),
     SlashCommand("init", "let joey write AGENTS.md for this folder", at_rest=True),
     SlashCommand("export", "write this task to a Markdown file"),
     SlashCommand("mcp", "MCP servers"),
-    SlashCommand("permissions", "what joey may do without asking", takes_words=True),
+    SlashCommand(
+        "permissions", "what joey may do without asking", takes_words=True, in_lines="[ask]"
+    ),
     SlashCommand("skills", "skills, and commands of your own"),
     SlashCommand("doctor", "what is found, what is missing"),
     SlashCommand("exit", "leave"),
     SlashCommand("quit", "leave"),
 )
-_BY_NAME = {command.name: command for command in COMMANDS}
+BY_NAME = {command.name: command for command in COMMANDS}
 UNLISTED = frozenset({"condense", "quit"})
+LISTED = tuple(command for command in COMMANDS if command.name not in UNLISTED)
 
 _FEW_WORDS = 2
 """Behind the name of a command; more of them are a sentence."""
 INIT_PROMPT = Path(__file__).with_name("init_prompt.md")
 
 
-def own_offers() -> list[Offer]:
-    return [Offer(one.name, one.about) for one in COMMANDS if one.name not in UNLISTED]
-
-
 def parse(text: str) -> tuple[SlashCommand, str] | None:
     """The command that a line is, and the words behind it; None when it is none of ours."""
     name, _, words = text.strip().partition(" ")
-    command = _BY_NAME.get(name.removeprefix("/")) if name.startswith("/") else None
+    command = BY_NAME.get(name.removeprefix("/")) if name.startswith("/") else None
     if command is None or (words.strip() and not command.takes_words):
         return None
     return command, words.strip()
 
 
-def guess_at(text: str, offers: Sequence[Offer]) -> str | None:
+def guess_at(text: str, names: Iterable[str], *, may_be_path: bool = False) -> str | None:
     """What to say of a line that begins with a name which nobody knows; None when it is known, or
-    may be a path or a sentence."""
+    may be a path (`/tmp`, too, if `may_be_path`) or a sentence."""
     name, *words = text.strip().split(" ")
-    names = [offer.name for offer in offers]
+    known = list(names)
     if not name.startswith("/") or any(char in text.strip()[1:] for char in "/\n"):
         return None
-    if name[1:] in names or len(words) > _FEW_WORDS:
+    if name[1:] in known or len(words) > _FEW_WORDS:
         return None
-    near = nearest(name[1:], names)
-    if words and near is None:
+    near = nearest(name[1:], known)
+    if near is None and (words or may_be_path):
         return None
     meant = f"did you mean /{near}?" if near else "see /help"
     return f"there is no command {one_line(name, 80)}; {meant}"

@@ -1,0 +1,42 @@
+"""Words that were typed while a task worked, and that it had not read when it came to rest.
+
+They come back to the person, as they would stand in the screen's composer: to be sent, or not.
+"""
+
+from __future__ import annotations
+
+from joey.client.local import Task
+from joey.client.session import Session
+from joey.core.events import MessageUnqueued
+
+
+class UnreadWords:
+    def __init__(self) -> None:
+        self._listeners: dict[str, Task] = {}
+        """Those with whom words may wait."""
+        self._words: list[str] = []
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self._words)
+
+    def may_wait_for(self, listener: Session) -> None:
+        if isinstance(listener, Task):
+            self._listeners[listener.id] = listener
+
+    def take_back(self) -> bool:
+        """Whether there are any that nobody has read."""
+        for task in self._listeners.values():
+            self._words += _unqueue(task)
+        return bool(self._words)
+
+    def forget(self) -> None:
+        self._words.clear()
+        self._listeners.clear()
+
+
+def _unqueue(task: Task) -> list[str]:
+    waiting = tuple(task.recorder.facts.queue.values())
+    for message in waiting:
+        task.publish(MessageUnqueued(ts=task.now(), id=message.id))
+    return [message.text for message in waiting]

@@ -1,0 +1,232 @@
+"""Line by line: the commands of the screen, and words that joey had not read when it stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from joey.testing.script import Turn, call, pause, say
+from joey.testing.server import ModelServer
+from tests.front.binary import Joey, reach
+from tests.front.terminal import CTRL_C, terminal
+
+ASK = "say what to do instead › "
+ACCEPT = "say what to change › "
+PROMPT = "\n › "
+NOT_READ = "Enter sends it, other words take its place"
+DONE = Turn(say("Nearly."), call("attempt_completion", {"result": "All done."}))
+
+
+def write(path: str) -> Turn:
+    return Turn(call("write_to_file", {"path": path, "content": "x\n"}))
+
+
+async def test_words_that_waited_at_ctrl_c_come_back_and_enter_sends_them(joey: Joey) -> None:
+    async with ModelServer([Turn(say("I begin"), pause(asyncio.Event())), DONE]) as server:
+        async with terminal(joey, *reach(server.url), "do it") as screen:
+            await screen.until("I begin")
+            for words in ("and be quick", "and be kind"):
+                screen.press(f"{words}\n")
+                await screen.until("before its next step")
+            screen.press(CTRL_C)
+            await screen.until("interrupted")
+            told = await screen.until(PROMPT)
+            assert NOT_READ in told and "and be quick" in told and "and be kind" in told
+            screen.press("/cost\n")
+            await screen.until(PROMPT)
+            screen.press("\n")
+            await screen.until(ACCEPT)
+        said = json.dumps(server.requests[-1].body["messages"])
+    assert said.count("and be quick\\nand be kind") == 1
+
+
+async def test_other_words_take_the_place_of_those_that_waited(joey: Joey) -> None:
+    async with ModelServer([Turn(say("I begin"), pause(asyncio.Event())), DONE]) as server:
+        async with terminal(joey, *reach(server.url), "do it") as screen:
+            await screen.until("I begin")
+            screen.press("and be quick\n")
+            await screen.until("before its next step")
+            screen.press(CTRL_C)
+            await screen.until(NOT_READ)
+            await screen.until(PROMPT)
+            screen.press("take your time\n")
+            await screen.until(ACCEPT)
+            screen.press("\n")
+            await screen.until(PROMPT)
+            screen.press("\n")
+            await screen.until(PROMPT)
+        said = json.dumps(server.requests[-1].body["messages"])
+    assert "take your time" in said and "and be quick" not in said
+    assert len(server.requests) == 2
+
+
+async def test_words_that_waited_for_a_subtask_come_back_too(joey: Joey) -> None:
+    joey.settings(alwaysAllowSubtasks=True)
+    delegating = Turn(call("new_task", {"mode": "ask", "message": "look around"}))
+    looking = Turn(say("I look around"), pause(asyncio.Event()))
+    async with ModelServer([delegating, looking, DONE, DONE]) as server:
+        async with terminal(joey, *reach(server.url), "do it") as screen:
+            await screen.until("I look around")
+            screen.press("but not there\n")
+            await screen.until("before its next step")
+            screen.press(CTRL_C)
+            told = await screen.until(PROMPT)
+            assert NOT_READ in told and "but not there" in told
+            screen.press("everywhere\n")
+            await screen.until(ACCEPT)
+        said = json.dumps([request.body["messages"] for request in server.requests])
+    assert "everywhere" in said and "but not there" not in said
+
+
+async def test_the_mode_is_chosen_before_a_task_between_and_in_the_middle(joey: Joey) -> None:
+    gate = asyncio.Event()
+    turns = [DONE, Turn(say("I think"), pause(gate), call("read_file", {"path": "a"})), DONE]
+    async with ModelServer(turns) as server:
+        async with terminal(joey, *reach(server.url)) as screen:
+            await screen.until(PROMPT)
+            screen.press("/mode\n")
+            listed = await screen.until("/mode MODE chooses one")
+            assert "* code" in listed and "\n  ask " in listed
+            screen.press("/mode aks\n")
+            await screen.until("there is no mode 'aks'; did you mean ask?")
+            screen.press("/mode ask\n")
+            await screen.until("now in ask mode")
+            screen.press("what is this?\n")
+            await screen.until(ACCEPT)
+            assert "slug>ask" in json.dumps(server.requests[-1].body)
+            screen.press("\n")
+            await screen.until(PROMPT)
+            screen.press("/mode debug\n")
+            await screen.until("now in debug mode")
+            screen.press("look again\n")
+            await screen.until("I think")
+            assert "slug>debug" in json.dumps(server.requests[-1].body)
+            screen.press("/mode code\n")
+            await screen.until("now in code mode")
+            gate.set()
+            await screen.until(ACCEPT)
+            assert "slug>code" in json.dumps(server.requests[-1].body)
+        said = json.dumps([request.body["messages"] for request in server.requests])
+    assert not any(f"/mode {mode}" in said for mode in ("ask", "debug", "code"))
+
+
+async def test_edits_that_were_accepted_are_asked_about_again(joey: Joey) -> None:
+    turns = [write("a.txt"), Turn(call("ask_followup_question", QUESTION)), write("b.txt"), DONE]
+    async with ModelServer(turns) as server:
+        async with terminal(joey, *reach(server.url), "go") as screen:
+            await screen.until(ASK)
+            screen.press("a\n")
+            await screen.until("your own answer › ")
+            screen.press("/permissions\n")
+            assert "edits are asked about again" in await screen.until("your own answer › ")
+            screen.press("/permissions ask\n")
+            await screen.until("edits are asked about again")
+            await screen.until("your own answer › ")
+            screen.press("/permissions ask\n")
+            await screen.until("no edits were accepted in this task")
+            screen.press("/permissions none\n")
+            await screen.until("/permissions takes nothing, or `ask`")
+            screen.press("1\n")
+            assert "b.txt" in await screen.until(ASK)
+        said = json.dumps([request.body["messages"] for request in server.requests])
+    assert "/permissions" not in said
+
+
+QUESTION = {"question": "Which?", "follow_up": [{"text": "this one", "mode": None}]}
+
+
+async def test_what_the_screen_shows_in_cards_is_told_in_lines(joey: Joey) -> None:
+    async with ModelServer([DONE, DONE]) as server, terminal(joey, *reach(server.url)) as screen:
+        await screen.until(PROMPT)
+        for typed, told in {
+            "/mcp": "joey mcp add --help",
+            "/skills": "Commands of your own",
+            "/permissions": "joey permissions explain",
+            "/doctor": "Sandbox: ",
+            "/export": "nothing was said yet",
+            "/resume": "there are no earlier tasks in this folder",
+            "/model": "/model MODEL chooses one",
+            "/model another": "from now on with another",
+        }.items():
+            screen.press(f"{typed}\n")
+            await screen.until(told)
+            await screen.until(PROMPT)
+        screen.press("go\n")
+        await screen.until(ACCEPT)
+        assert server.requests[-1].body["model"] == "another"
+        screen.press("/export\n")
+        await screen.until("written to ")
+        await screen.until(ACCEPT)
+        screen.press("\n")
+        await screen.until(PROMPT)
+        screen.press("/model third\n")
+        await screen.until("from now on with third")
+        screen.press("more\n")
+        await screen.until(ACCEPT)
+        assert server.requests[-1].body["model"] == "third"
+        assert "more" in json.dumps(server.requests[-1].body["messages"])
+        assert len(server.requests) == 2
+    assert list(joey.workspace.glob("joey-*.md"))
+    assert len(joey.tasks) == 1
+
+
+async def test_an_earlier_task_is_gone_on_with(joey: Joey) -> None:
+    async with ModelServer([DONE, DONE, DONE]) as server:
+        first = await joey.run("-p", "--output-format", "json", *reach(server.url), "paint it")
+        task_id = first.json["taskId"]
+        async with terminal(joey, *reach(server.url), "something else") as screen:
+            await screen.until(ACCEPT)
+            screen.press("\n")
+            await screen.until(PROMPT)
+            screen.press("/resume\n")
+            assert "paint it" in await screen.until("/resume ID goes on with one")
+            screen.press("/resume nobody\n")
+            await screen.until("there is no task 'nobody'")
+            screen.press(f"/resume {task_id}\n")
+            await screen.until(f"going on with task {task_id[:13]}: paint it")
+            await screen.until(PROMPT)
+            screen.press("in red\n")
+            await screen.until(ACCEPT)
+        said = json.dumps(server.requests[-1].body["messages"])
+    assert "paint it" in said and "in red" in said and "something else" not in said
+    assert len(joey.tasks) == 2
+
+
+async def test_joey_writes_what_a_folder_is_about_in_a_task_of_its_own(joey: Joey) -> None:
+    async with ModelServer([DONE, DONE]) as server:
+        async with terminal(joey, *reach(server.url), "go") as screen:
+            await screen.until(ACCEPT)
+            screen.press("\n")
+            await screen.until(PROMPT)
+            screen.press("/init\n")
+            await screen.until(ACCEPT)
+        said = json.dumps(server.requests[-1].body["messages"])
+    assert "AGENTS.md" in said and "/init" not in said
+    assert len(joey.tasks) == 2
+
+
+async def test_a_slip_is_guessed_at_and_is_never_words(joey: Joey) -> None:
+    gate = asyncio.Event()
+    async with ModelServer([Turn(say("I think"), pause(gate), *write("a").steps), DONE]) as server:
+        async with terminal(joey, *reach(server.url)) as screen:
+            await screen.until(PROMPT)
+            screen.press("/mdoe ask\n")
+            await screen.until("there is no command /mdoe; did you mean /mode?")
+            screen.press("/nonsense\n")
+            await screen.until("there is no command /nonsense; see /help")
+            screen.press("/usr/bin is what?\n")
+            await screen.until("I think")
+            screen.press("/permisions ask\n")
+            await screen.until("there is no command /permisions; did you mean /permissions?")
+            screen.press("/model other\n")
+            await screen.until("/model works when joey waits for your words; Ctrl-C stops it")
+            gate.set()
+            await screen.until(ASK)
+            screen.press("/mdoe ask\n")
+            await screen.until("did you mean /mode?")
+            await screen.until(ASK)
+            screen.press("y\n")
+            await screen.until(ACCEPT)
+        said = json.dumps([request.body["messages"] for request in server.requests])
+    assert "/usr/bin" in said
+    assert not any(name in said for name in ("/mdoe", "/nonsense", "/permisions", "/model other"))
