@@ -191,10 +191,17 @@ async def test_whoever_keeps_the_lock_for_too_long_is_not_waited_for(
         await checkpoints.save("t")
 
 
-def test_a_git_that_outlives_its_process_keeps_the_lock(root: Path, home: Path) -> None:
-    """A file that never ends keeps git busy: a pipe among the rules, opened by nobody."""
+def test_a_git_that_outlives_its_process_keeps_the_lock(
+    root: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (root / "a.txt").write_text("x")
-    os.mkfifo(root / ".gitignore")
+    pipe, slow = tmp_path / "pipe", tmp_path / "programs" / "git"
+    os.mkfifo(pipe)
+    slow.parent.mkdir()
+    waits = f"case $* in *--others*) read -r _ < {pipe};; esac"
+    slow.write_text(f'#!/bin/sh\n{waits}\nexec {shutil.which("git")} "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
     process = psutil.Popen([sys.executable, "-c", WORKER, str(root), str(home), "save", ""])
     children: list[psutil.Process] = []
     try:

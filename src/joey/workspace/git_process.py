@@ -19,6 +19,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.program_ends import hear_out
+from joey.workspace.obstacles import OPENED_BY_GIT, ObstacleError, unobstructed
 
 _LOW_PRIORITY = 10
 _CHUNK = 64 * 1024
@@ -70,17 +71,20 @@ class GitAnswer(Struct, frozen=True):
 
 
 async def run_git(run: GitRun) -> GitAnswer:
-    """Raises GitTrouble: there is no git, it cannot be run, or it takes too long."""
+    """Raises GitTrouble: there is no git, it cannot be run, takes too long, or would for ever."""
     process = await _start(run)
     assert process.stdout is not None and process.stderr is not None
+    top = Path(run.environment.get("GIT_WORK_TREE", run.folder))
     try:
-        async with asyncio.timeout(run.seconds):
+        async with asyncio.timeout(run.seconds), unobstructed(top, OPENED_BY_GIT):
             (out, is_cut), (said, _), _ = await asyncio.gather(
                 _bounded(process.stdout, run.most),
                 _bounded(process.stderr, _CHUNK),
                 _feed(process, run.given),
             )
             code = await process.wait()
+    except ObstacleError as error:
+        raise GitTrouble(waits_for(error.path)) from error
     except TimeoutError as error:
         raise GitTrouble(f"git took longer than {run.seconds:g} seconds") from error
     finally:
@@ -113,6 +117,11 @@ async def _start(run: GitRun) -> Process:
         with suppress(OSError):  # it has ended already
             os.setpriority(os.PRIO_PGRP, process.pid, _LOW_PRIORITY)
     return process
+
+
+def waits_for(path: Path) -> str:
+    """Why git gives no answer."""
+    return f"git would wait for {str(path)!r}, which is no regular file: delete or rename it"
 
 
 def options(settings: Mapping[str, str]) -> list[str]:

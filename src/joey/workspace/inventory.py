@@ -14,6 +14,7 @@ from joey.errors import ToolError
 from joey.ports import Listing
 from joey.workspace.files import LocalFiles, is_too_wide, printable_name
 from joey.workspace.ignore import NAME
+from joey.workspace.obstacles import OPENED_BY_RIPGREP, PATIENCE, find_obstacle
 from joey.workspace.ripgrep import command, died_of, surroundings
 
 MOST_FILES = 50_000
@@ -90,7 +91,7 @@ def _printed(root: Path, chosen: Sequence[str], stop: Event) -> bytes:
     ) as process:
         assert process.stdout is not None
         try:
-            printed = _read(process.stdout.fileno(), stop)
+            printed = _read(process.stdout.fileno(), root, stop)
             # Half a list would look as if the other files had been deleted.
             if len(printed) < _MOST_BYTES and (code := process.wait()) < 0:
                 raise _UnlistedError(f"ripgrep cannot be used: {died_of(code)}")
@@ -99,17 +100,22 @@ def _printed(root: Path, chosen: Sequence[str], stop: Event) -> bytes:
             process.kill()
 
 
-def _read(pipe: int, stop: Event) -> bytes:
+def _read(pipe: int, root: Path, stop: Event) -> bytes:
     """All that comes; who waits for a file that is a pipe would wait for ever."""
-    latest = time.monotonic() + _SECONDS
+    begun = time.monotonic()
+    is_looked_for = False
     ready = select.poll()
     ready.register(pipe)
     printed = bytearray()
     while len(printed) < _MOST_BYTES:
         if stop.is_set():
             raise _UnlistedError("it was stopped.")
-        if time.monotonic() > latest:
+        if time.monotonic() > begun + _SECONDS:
             raise _UnlistedError(f"it takes longer than {_SECONDS:g} s.")
+        if not is_looked_for and time.monotonic() > begun + PATIENCE:
+            is_looked_for = True
+            if (obstacle := find_obstacle(root, OPENED_BY_RIPGREP, stop)) is not None:
+                raise _UnlistedError(f"{str(obstacle)!r} is no regular file. Delete or rename it.")
         if ready.poll(_POLL):
             chunk = os.read(pipe, _CHUNK)
             if not chunk:

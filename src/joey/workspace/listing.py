@@ -11,6 +11,7 @@ while it walks, a folder may become a link to anywhere.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -23,7 +24,10 @@ from joey.errors import ToolError
 from joey.ports import FileKind, Listing, Place
 from joey.workspace.descent import open_folder, scan
 from joey.workspace.files import LocalFiles, is_too_wide, printable_name
-from joey.workspace.ripgrep import RipgrepError, records
+from joey.workspace.obstacles import ObstacleError, unobstructed
+from joey.workspace.ripgrep import RipgrepError, opened_by, records
+
+log = logging.getLogger(__name__)
 
 _SECONDS = 10
 _MOST_FILES = 2_000
@@ -99,14 +103,23 @@ class _Folder:
 
     async def _find_files(self, found: set[str]) -> bool:
         """Add what ripgrep lists; True when it was stopped before the end."""
-        arguments = ["--files", "--hidden", "--null", "--sort=path", *_GLOBS]
-        prefix = f"{self._path}/"
         name = self._path.name
         if name in _SKIPPED or name.startswith("."):
-            arguments.append("--no-ignore")
+            return await self._run_ripgrep(found, "--no-ignore")
+        try:
+            return await self._run_ripgrep(found)
+        except ObstacleError as error:
+            log.warning("nothing counts as ignored in a listing of %s: %s", self._path, error)
+            return await self._run_ripgrep(found, "--no-ignore")
+
+    async def _run_ripgrep(self, found: set[str], *more: str) -> bool:
+        """Raises ObstacleError."""
+        arguments = ["--files", "--hidden", "--null", "--sort=path", *_GLOBS, *more]
+        prefix = f"{self._path}/"
         try:
             async with (
                 asyncio.timeout(_SECONDS),
+                unobstructed(self._path, opened_by(arguments)),
                 aclosing(records(arguments, self._path, b"\0")) as paths,
             ):
                 async for raw in paths:

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from joey.errors import ToolError
+from joey.workspace.obstacles import OPENED_BY_RIPGREP
 
 _COMMON = ("--no-config", "--color=never", "--no-messages", "--no-require-git", "--no-mmap")
 """A file that is mapped, and cut by somebody meanwhile, kills the process."""
@@ -68,6 +69,11 @@ async def records(
 def command(arguments: Sequence[str]) -> list[str]:
     """How ripgrep is started, so that it cannot take more than so much memory."""
     return ["/bin/sh", "-c", _LIMITED.format(MEMORY // 1024), "rg", ripgrep(), *arguments]
+
+
+def opened_by(arguments: Sequence[str]) -> frozenset[str]:
+    """Names of files that ripgrep opens to learn what is ignored."""
+    return frozenset() if "--no-ignore" in arguments else OPENED_BY_RIPGREP
 
 
 def surroundings() -> dict[str, str]:

@@ -14,6 +14,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from joey.errors import ToolError
 from joey.ports import Listing, Place, Search, SearchHit, SearchResult
@@ -21,7 +22,8 @@ from joey.workspace.file_pattern import FilePattern
 from joey.workspace.files import LocalFiles, printable_name
 from joey.workspace.hits import Found, HitReader, first_hits
 from joey.workspace.listing import list_folder
-from joey.workspace.ripgrep import OutOfMemoryError, RipgrepError, records
+from joey.workspace.obstacles import ObstacleError, unobstructed
+from joey.workspace.ripgrep import OutOfMemoryError, RipgrepError, opened_by, records
 from joey.workspace.witness import confirms
 
 _SECONDS = 30
@@ -74,6 +76,8 @@ class LocalSearch:
                 return await self._answer(question, limit)
             except OutOfMemoryError as error:
                 return await self._answer_without_large_files(question, limit, error)
+            except ObstacleError as error:
+                return await self._answer_without_rules(question, limit, error)
         except RipgrepError as error:
             raise ToolError(f"ripgrep refused the search:\n{error}") from error
 
@@ -122,6 +126,15 @@ class LocalSearch:
         )
         return SearchResult(result.hits, result.truncated, note)
 
+    async def _answer_without_rules(
+        self, question: _Question, limit: int, error: ObstacleError
+    ) -> SearchResult:
+        arguments = (*question.arguments, "--no-ignore")
+        result = await self._answer(replace(question, arguments=arguments), limit)
+        shown = printable_name(str(error.path))
+        note = f"Ignored files were searched too, since {shown} is no regular file."
+        return SearchResult(result.hits, result.truncated, note)
+
     async def _is_binary(self, place: Place) -> bool:
         head = await self._files.read(place, _SNIFFED)
         return b"\0" in head and not head.startswith(_UTF_16)
@@ -135,6 +148,7 @@ class LocalSearch:
         try:
             async with (
                 asyncio.timeout(_SECONDS),
+                unobstructed(question.place.path, opened_by(arguments)),
                 aclosing(records(arguments, question.place.path, b"\n")) as lines,
             ):
                 async for line in lines:

@@ -17,12 +17,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from joey.errors import CheckpointError
 from joey.workspace.checkpoints.look import Looker, Plan, Sight, note_news, sort_out
 from joey.workspace.checkpoints.objects import write_object
 from joey.workspace.checkpoints.rules import LARGEST_FILE
 from joey.workspace.checkpoints.shadow import GitRefusal, Shadow
 from joey.workspace.checkpoints.stillness import Glance, glance
 from joey.workspace.checkpoints.trees import Entry, Trees
+from joey.workspace.git_process import waits_for
+from joey.workspace.obstacles import is_obstacle_of_git
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +74,8 @@ class Renewal:
         except OSError as error:  # it changes just now, or git has to say what is wrong with it
             log.info("git looks at %s: %s", self._root, error)
             seen, is_large = None, False
+        if seen is not None:
+            self._check_obstacles(seen)
         sight = await self._renewed(git, seen)
         if sight is None:
             self._ignored.clear()
@@ -95,6 +100,13 @@ class Renewal:
         self._looker.forget()
         self._basis = self._latest = None
         self._ignored.clear()
+
+    def _check_obstacles(self, seen: Glance) -> None:
+        """Raises CheckpointError."""
+        for path, (mode, *_) in seen.files.items():
+            if is_obstacle_of_git(path, mode):
+                reason = waits_for(self._root / os.fsdecode(path))
+                raise CheckpointError(f"files are not kept: {reason}.")
 
     @property
     def _passed_over(self) -> frozenset[bytes]:

@@ -1,0 +1,109 @@
+"""Pipes and devices by which git and ripgrep can be made to wait for ever.
+
+Both open the files that say what is ignored, and git some more, without looking what they are: a
+pipe that nobody writes to keeps them. To look for one takes as long as they do, so that is only
+done when they take long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from itertools import chain
+from pathlib import Path
+from threading import Event
+
+PATIENCE = 1.0
+"""Seconds that a program may take before anybody wonders why."""
+OPENED_BY_GIT = frozenset((".gitignore", ".gitattributes", ".gitmodules", ".mailmap"))
+OPENED_BY_RIPGREP = frozenset((".gitignore", ".ignore", ".rgignore", ".rooignore"))
+_ALWAYS_OPENED = frozenset((".gitignore", ".gitattributes"))
+_REPOSITORY = ".git"
+"""All that is in it may be opened."""
+
+
+class ObstacleError(Exception):
+    """A program waits for a file that it should not open."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(f"{path} is no regular file, but something to wait for")
+
+
+@asynccontextmanager
+async def unobstructed(folder: Path, opened: frozenset[str]) -> AsyncIterator[None]:
+    """For as long as a program works in a folder that opens files with these names.
+
+    Raises:
+        ObstacleError: it takes long, and there is something that it may wait for.
+    """
+    if not opened:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    limit, stop = asyncio.timeout(None), Event()
+    found: list[Path] = []
+    looks: list[asyncio.Task[None]] = []
+
+    async def look() -> None:
+        obstacle = await asyncio.to_thread(find_obstacle, folder, opened, stop)
+        if obstacle is not None and not stop.is_set():
+            found.append(obstacle)
+            limit.reschedule(loop.time())
+
+    timer = loop.call_later(PATIENCE, lambda: looks.append(loop.create_task(look())))
+    try:
+        async with limit:
+            yield
+    except TimeoutError as error:
+        if found and limit.expired():
+            raise ObstacleError(found[0]) from error
+        raise
+    finally:
+        stop.set()
+        timer.cancel()
+        await asyncio.gather(*looks)
+
+
+def find_obstacle(folder: Path, opened: frozenset[str], stop: Event) -> Path | None:
+    """In a folder, or right in one above it, where ripgrep looks too. Takes as long as there are
+    files, unless `stop` is set."""
+    above = (path / name for path in folder.parents for name in sorted(opened))
+    for path in chain(above, _opened_below(folder, opened, stop)):
+        try:
+            facts = path.stat()
+        except OSError:
+            continue
+        # What a link leads to may well be /dev/null.
+        if stat.S_ISFIFO(facts.st_mode) or (is_special(facts.st_mode) and not path.is_symlink()):
+            return path
+    return None
+
+
+def is_obstacle_of_git(path: bytes, mode: int) -> bool:
+    """For who has seen a file, and not followed a link."""
+    return is_special(mode) and os.fsdecode(path.rpartition(b"/")[2]) in _ALWAYS_OPENED
+
+
+def is_special(mode: int) -> bool:
+    """Not sockets: nobody can open one."""
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+
+
+def _opened_below(folder: Path, opened: frozenset[str], stop: Event) -> Iterator[Path]:
+    """What is no regular file; the shallow ones first."""
+    pending = deque([(folder, False)])
+    while pending and not stop.is_set():
+        here, is_inside = pending.popleft()
+        with suppress(OSError), os.scandir(here) as entries:  # what we may not see, they may not
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append((Path(entry.path), is_inside or entry.name == _REPOSITORY))
+                    continue
+                is_opened = is_inside or entry.name in opened
+                if is_opened and not entry.is_file(follow_symlinks=False):
+                    yield Path(entry.path)
