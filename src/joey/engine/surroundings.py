@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from joey.core.prompts.environment import TerminalNote, WorkspaceFiles, environment_details
 from joey.engine.changed_files import recently_modified
-from joey.errors import ToolError
+from joey.errors import ToolError, WorkspaceError
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -61,7 +61,9 @@ async def _git_status(task: Task) -> str:
 
 async def _files(task: Task) -> WorkspaceFiles:
     bench = task.bench
-    listing = await bench.environment.workspace_listing(bench.settings.max_workspace_files)
-    return WorkspaceFiles(
-        folder=str(bench.workspace), entries=listing.entries, truncated=listing.truncated
-    )
+    folder = str(bench.workspace)
+    try:
+        listing = await bench.environment.workspace_listing(bench.settings.max_workspace_files)
+    except WorkspaceError as error:
+        return WorkspaceFiles(folder, trouble=str(error))
+    return WorkspaceFiles(folder, listing.entries, listing.truncated)

@@ -42,8 +42,10 @@ class TerminalNote(Struct, frozen=True):
 
 class WorkspaceFiles(Struct, frozen=True):
     folder: str
-    entries: Sequence[str]
+    entries: Sequence[str] = ()
     truncated: bool = False
+    trouble: str = ""
+    """Why there is no listing."""
 
 
 def environment_details(  # noqa: PLR0913 (one argument per fact, all by name)
@@ -155,6 +157,9 @@ def _files(files: WorkspaceFiles, limit: int) -> str:
 def _listing(files: WorkspaceFiles, limit: int) -> Iterator[str]:
     if limit == 0:
         yield "(Listing is switched off; use list_files to look around.)"
+        return
+    if files.trouble:
+        yield f"(Not available: {_line(files.trouble)})"
         return
     if not files.entries:
         yield "(No files.)"

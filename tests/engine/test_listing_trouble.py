@@ -1,0 +1,40 @@
+"""A workspace that cannot be listed is told to the model, and is no reason to stop."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from joey.engine.unattended import Unattended
+from tests.engine.workshop import Workshop, finish, settled, texts
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def without_end(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("make", [pipe, folder, without_end])
+async def test_a_task_starts_where_rooignore_cannot_be_read(
+    workshop: Workshop, make: Callable[[Path], None]
+) -> None:
+    make(workshop.root / ".rooignore")
+    (workshop.root / "a.py").write_text("x\n")
+    provider = workshop.script(finish())
+    task = await workshop.start(policy=Unattended())
+    await settled(task)
+    assert task.error is None
+    told = texts(provider.requests[0].messages[-1])[-1]
+    assert "(Not available: " in told
+    assert ".rooignore cannot be used, so every file is hidden" in told
+    assert "a.py" not in told
