@@ -101,6 +101,22 @@ async def test_files_come_back_when_asked_for(joey: Joey) -> None:
     assert content(joey) == "by hand\n"
 
 
+async def test_files_that_do_not_come_back_are_named(joey: Joey) -> None:
+    (joey.workspace / ".gitignore").write_text("*.log\n", encoding="utf-8")
+    note = Turn(call("write_to_file", {"path": "own.log", "content": "x\n"}))
+    async with ModelServer([write("one\n"), note, done()]) as server:
+        run = await joey.run("-p", "-y", "--output-format", "json", *reach(server.url), "write")
+    looked = await joey.run("tasks", "rewind", run.json["taskId"], "--with-files", "--preview")
+    assert "  1 file is deleted:\n    a.txt\n" in looked.out
+    assert "  1 file is not taken back (ignored by git):\n    own.log\n" in looked.out
+    async with ModelServer([]) as server, terminal(joey, *reach(server.url), "-c") as screen:
+        await screen.until(PROMPT)
+        screen.press("/rewind files\n")
+        told = await screen.until("/undo takes it back")
+        assert "1 file is not taken back (ignored by git):\n  own.log\n" in told
+    assert (joey.workspace / "own.log").exists()
+
+
 async def test_a_message_is_named_by_number_or_by_its_ts(joey: Joey) -> None:
     task_id = await play(joey)
     listed = await rows(joey, task_id)

@@ -98,7 +98,7 @@ function hasConflicts(changes: RewindChanges | null): boolean {
 
 function Changes({ changes }: { changes: RewindChanges | null }) {
   if (changes === null) return <p class="muted">Looking at what would change…</p>;
-  const { rows, commands, subtasks, files, conflicts } = changes;
+  const { rows, commands, subtasks, files, conflicts, filesLeft } = changes;
   return (
     <ul class="rewind-changes" aria-label="What going back changes">
       <li>{count(rows.length, "row")} of this conversation will go; this can be undone.</li>
@@ -111,6 +111,11 @@ function Changes({ changes }: { changes: RewindChanges | null }) {
       {fatesOf(files).map(({ fate, paths }) => (
         <li key={fate}>
           {count(paths.length, "file")} will be {fate}: {some(paths)}
+        </li>
+      ))}
+      {leftOf(filesLeft).map(({ reason, paths }) => (
+        <li key={reason}>
+          {count(paths.length, "file")} will not be taken back ({reason}): {some(paths)}
         </li>
       ))}
       {conflicts.length > 0 && (
@@ -131,6 +136,22 @@ function fatesOf(files: RewindChanges["files"]): { fate: string; paths: string[]
     fate: FATES[kind],
     paths: files.filter((file) => file.kind === kind).map(({ path }) => path),
   })).filter(({ paths }) => paths.length > 0);
+}
+
+/** Why a file is in no checkpoint. */
+const REASONS = {
+  ignored: "ignored by git",
+  outside: "outside of the workspace",
+  large: "too large to be kept, or not readable",
+} as const;
+
+function leftOf(files: RewindChanges["filesLeft"]): { reason: string; paths: string[] }[] {
+  return Object.entries(REASONS)
+    .map(([why, reason]) => ({
+      reason,
+      paths: files.filter((file) => file.why === why).map(({ path }) => path),
+    }))
+    .filter(({ paths }) => paths.length > 0);
 }
 
 /** Below a conversation that went back, until it goes on. */

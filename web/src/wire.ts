@@ -135,6 +135,8 @@ export interface RewindChanges {
   subtasks: string[];
   files: { path: string; kind: string }[];
   conflicts: string[];
+  /** Changed by the task, and in no checkpoint: they stay as they are. */
+  filesLeft: { path: string; why: string }[];
 }
 
 /** What a command answers with. */

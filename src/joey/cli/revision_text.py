@@ -8,7 +8,7 @@ from typing import Any
 
 from joey.cli.task_rows import is_told
 from joey.core.rewinding import RewindPreview
-from joey.display.file_fates import FATES
+from joey.display.file_fates import FATES, STAYING
 from joey.display.sanitise import one_line
 
 Rows = Sequence[Mapping[str, Any]]
@@ -42,6 +42,10 @@ def describe(changes: RewindPreview, rows: Rows) -> Iterator[str]:
         yield from _named(f"file is {fate}:", f"files are {fate}:", paths)
     others = "of these somebody else has changed:"
     yield from _named(others, others, changes.conflicts)
+    for why, reason in STAYING.items():
+        paths = [each.path for each in changes.files_left if each.why == why]
+        is_left = f"taken back ({reason}):"
+        yield from _named(f"file is not {is_left}", f"files are not {is_left}", paths)
 
 
 def all_rows(before: Rows, after: Rows) -> list[Mapping[str, Any]]:

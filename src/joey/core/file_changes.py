@@ -15,6 +15,15 @@ class FileChange(Struct, frozen=True):
     kind: Literal["added", "changed", "removed"]
 
 
+class LeftFile(Struct, frozen=True):
+    """A file that a task has changed, and that is in no checkpoint: it stays as it is."""
+
+    path: str
+    """Relative to the workspace, with `/`; absolute when it is outside."""
+    why: Literal["ignored", "outside", "large"]
+    """`large`: or not to be read."""
+
+
 class FileDiff(Struct, frozen=True, rename="camel"):
     """A changed file with both of its texts; None where there was no file, or no text to show."""
 

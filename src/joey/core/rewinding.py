@@ -16,7 +16,7 @@ from joey.core.events import (
     TaskAdopted,
     ToolAnnounced,
 )
-from joey.core.file_changes import FileChange
+from joey.core.file_changes import FileChange, LeftFile
 from joey.core.history.api import ApiHistory
 from joey.core.history.facts import TaskFacts
 from joey.core.history.ui import Row, UiHistory
@@ -55,6 +55,8 @@ class RewindPreview(Struct, frozen=True, rename="camel", kw_only=True):
     """What is done to the files."""
     conflicts: tuple[str, ...] = ()
     """Those of them that somebody else has changed: their changes would be lost."""
+    files_left: tuple[LeftFile, ...] = ()
+    """Where files are brought back: those that the task has changed since, and that stay so."""
 
 
 class History:

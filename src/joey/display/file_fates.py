@@ -4,3 +4,9 @@ from __future__ import annotations
 
 FATES = {"removed": "deleted", "changed": "restored", "added": "created"}
 """By how a file differs afterwards."""
+STAYING = {
+    "ignored": "ignored by git",
+    "outside": "outside of the workspace",
+    "large": "too large to be kept, or not readable",
+}
+"""Why a file is not taken back."""

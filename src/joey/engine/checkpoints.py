@@ -17,7 +17,8 @@ from joey.core.events import Said
 from joey.core.modes import Group
 from joey.core.permissions.claims import Access, Claim
 from joey.core.revisions import CheckpointSaved
-from joey.errors import CheckpointError
+from joey.errors import CheckpointError, UserError
+from joey.ports import Checkpoints
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -32,6 +33,17 @@ def begin_checkpoints(task: Task) -> None:
     grants = (task.mode.grant(Group.EDIT), task.mode.grant(Group.COMMAND))
     if checkpoints is not None and any(grant is not None for grant in grants):
         checkpoints.begin(task.id)
+
+
+def checkpoints_of(task: Task) -> Checkpoints:
+    """Raises UserError: there are none."""
+    checkpoints = task.bench.extras.checkpoints
+    if checkpoints is None:
+        raise UserError(
+            "The files of this workspace are not kept in checkpoints, so they cannot be brought"
+            " back. The history alone can be rewound."
+        )
+    return checkpoints
 
 
 def may_change_files(claims: Iterable[Claim]) -> bool:

@@ -10,9 +10,10 @@ from joey.core.events import Said
 from joey.core.file_changes import FileChange
 from joey.core.revisions import CheckpointSaved, FilesRestored
 from joey.core.rewinding import RewindPreview, compare
+from joey.engine.checkpoints import checkpoints_of
 from joey.engine.foreign_changes import changed_by_others
+from joey.engine.left_files import with_left_files
 from joey.errors import CheckpointError, UserError
-from joey.ports import Checkpoints
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -25,17 +26,6 @@ MOST_NAMED = 10
 _BACK: dict[Kind, Kind] = {"added": "removed", "removed": "added", "changed": "changed"}
 
 
-def checkpoints_of(task: Task) -> Checkpoints:
-    """Raises UserError: there are none."""
-    checkpoints = task.bench.extras.checkpoints
-    if checkpoints is None:
-        raise UserError(
-            "The files of this workspace are not kept in checkpoints, so they cannot be brought"
-            " back. The history alone can be rewound."
-        )
-    return checkpoints
-
-
 async def keep_files(task: Task) -> str:
     """The files as they are now."""
     try:
@@ -46,9 +36,10 @@ async def keep_files(task: Task) -> str:
 
 async def preview_restore(task: Task, checkpoint: str) -> RewindPreview:
     """What bringing back the files of a checkpoint, and nothing else, would change."""
-    check_saved(task, checkpoint)
+    since = check_saved(task, checkpoint)
     path = task.recorder.path
-    return await preview_files(task, compare(path, path), checkpoint)
+    preview = await preview_files(task, compare(path, path), checkpoint)
+    return await with_left_files(task, preview, since)
 
 
 async def restore_checkpoint(task: Task, checkpoint: str, *, force: bool) -> RewindPreview:
@@ -70,11 +61,12 @@ async def restore_checkpoint(task: Task, checkpoint: str, *, force: bool) -> Rew
         return preview
 
 
-def check_saved(task: Task, checkpoint: str) -> None:
-    """Raises UserError: the task has no such checkpoint."""
-    saved = (r.event.id for r in task.bus.after(0) if isinstance(r.event, CheckpointSaved))
+def check_saved(task: Task, checkpoint: str) -> int:
+    """The record that tells of it last. Raises UserError: the task has no such checkpoint."""
+    saved = {r.event.id: r.seq for r in task.bus.after(0) if isinstance(r.event, CheckpointSaved)}
     if checkpoint not in saved:
         raise UserError(f"There is no checkpoint {checkpoint!r} of task {task.id}.")
+    return saved[checkpoint]
 
 
 async def restore_due_files(task: Task) -> None:

@@ -27,10 +27,11 @@ from joey.core.history.path import checkpoint_at, find_cut, live_path
 from joey.core.messages import well_formed
 from joey.core.revisions import CheckpointSaved, FilesRestored, TaskRewound
 from joey.core.rewinding import RewindPreview, compare, ts_of, user_row
+from joey.engine.checkpoints import checkpoints_of
 from joey.engine.foreign_changes import Stopped
+from joey.engine.left_files import with_left_files
 from joey.engine.opening import Opening
 from joey.engine.restoring import (
-    checkpoints_of,
     keep_files,
     preview_files,
     refuse_conflicts,
@@ -49,6 +50,8 @@ class Target(Struct, frozen=True):
     row_ts: int | None
     checkpoint: str | None = None
     """What the files shall be brought back to."""
+    files_since: int | None = None
+    """Where files shall come along: the record after which they were changed."""
     undo: bool = False
 
 
@@ -126,7 +129,9 @@ def _target(task: Task, row_ts: int, *, keep: bool, files: bool) -> Target:
             f"The first message of task {task.id} cannot be taken back: nothing would be left."
             " Edit it, or begin another task."
         ) from error
-    return Target(cut.to, cut.row_ts, _checkpoint(task, cut.to) if files else None)
+    checkpoint = _checkpoint(task, cut.to) if files else None
+    since = _moment(task, cut.to) if files else None
+    return Target(cut.to, cut.row_ts, checkpoint, since)
 
 
 def _no_such_row(task: Task, row_ts: int) -> UserError:
@@ -142,21 +147,27 @@ def _undoing(task: Task) -> Target:
         raise UserError(f"Task {task.id} was not rewound, so there is nothing to undo.")
     standing = [(seq, rewound) for seq, rewound in rewinds if not rewound.undo]
     seq, rewound = (standing or rewinds)[-1]
-    checkpoint = rewound.files_before if rewound.files is not None else None
-    return Target(seq - 1, None, checkpoint, undo=True)
+    if rewound.files is None:
+        return Target(seq - 1, None, undo=True)
+    return Target(seq - 1, None, rewound.files_before, seq, undo=True)
 
 
 def _checkpoint(task: Task, to: int) -> str | None:
     """The files as they were at that record; None when they still are, as far as is known."""
     checkpoints_of(task)
-    path = [record for record in task.recorder.path if record.seq <= to]
-    while isinstance(path[-1].event, TaskRewound | FilesRestored):
-        path.pop()
-    at, journal = path[-1].seq, task.bus.after(0)
+    at, journal = _moment(task, to), task.bus.after(0)
     later = (r.event.id for r in journal if r.seq > at and isinstance(r.event, CheckpointSaved))
     found = checkpoint_at(task.recorder.path, at, journal) or next(later, None)
     are_known = not Stopped(task).at_last
     return None if are_known and found == task.recorder.facts.ledger.checkpoint else found
+
+
+def _moment(task: Task, to: int) -> int:
+    """This record, or the one before the rewinds that it ends."""
+    path = [record for record in task.recorder.path if record.seq <= to]
+    while isinstance(path[-1].event, TaskRewound | FilesRestored):
+        path.pop()
+    return path[-1].seq
 
 
 # Going
@@ -166,9 +177,11 @@ async def _preview(task: Task, target: Target) -> RewindPreview:
     going = TaskRewound(ts=0, to=target.to, row_ts=target.row_ts)
     after = live_path([*task.bus.after(0), Record(task.seq + 1, going)])
     preview = compare(task.recorder.path, after)
-    if target.checkpoint is None:
+    if target.checkpoint is not None:
+        preview = await preview_files(task, preview, target.checkpoint)
+    if target.files_since is None:
         return preview
-    return await preview_files(task, preview, target.checkpoint)
+    return await with_left_files(task, preview, target.files_since)
 
 
 async def _go_back(task: Task, target: Target, force: bool) -> RewindPreview:

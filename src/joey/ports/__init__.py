@@ -4,7 +4,7 @@ Each port is small and is proven to fit by a static line in its adapter
 (``_fits: type[Files] = LocalFiles``).
 """
 
-from joey.core.file_changes import FileChange, FileDiff
+from joey.core.file_changes import FileChange, FileDiff, LeftFile
 from joey.core.mcp import McpAnswer, McpResource, McpServer, McpTool
 from joey.core.places import Place
 from joey.core.problems import Problem
@@ -67,6 +67,7 @@ __all__ = [
     "ImageMaker",
     "IndexState",
     "Leash",
+    "LeftFile",
     "Level",
     "Listing",
     "Mcp",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from joey.core.file_changes import FileChange, FileDiff
+from joey.core.file_changes import FileChange, FileDiff, LeftFile
 
 
 class Checkpoints(Protocol):
@@ -44,6 +44,10 @@ class Checkpoints(Protocol):
         nor as it shall be: somebody else is at work.
 
         Raises CheckpointError: nothing, or only a part, was restored; the text says which."""
+        ...
+
+    async def left(self, paths: Sequence[str]) -> Sequence[LeftFile]:
+        """Which of these files are not kept. Raises CheckpointError."""
         ...
 
     async def forget(self, task_id: str) -> None:

@@ -22,13 +22,9 @@ from joey.core.wire_revisions import (
     RewindTask,
     UndoRewind,
 )
+from joey.engine.checkpoints import checkpoints_of
 from joey.engine.engine import TaskOptions
-from joey.engine.restoring import (
-    check_saved,
-    checkpoints_of,
-    preview_restore,
-    restore_checkpoint,
-)
+from joey.engine.restoring import check_saved, preview_restore, restore_checkpoint
 from joey.errors import CheckpointError
 from joey.server.calls import Call, failed, invalid
 

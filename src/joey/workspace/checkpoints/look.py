@@ -94,7 +94,7 @@ class Looker:
         raise AssertionError
 
     async def ignored_of(self, git: Shadow, paths: Iterable[bytes]) -> set[bytes]:
-        """Which of some files that are not known are ignored. Raises CheckpointError."""
+        """Which of some files are ignored, known or not. Raises CheckpointError."""
         self._write_rules(git)
         # Which takes no literal paths; nothing that begins with `./` means anything else.
         command = ("--no-literal-pathspecs", "check-ignore", "--no-index", "--stdin", "-z")

@@ -90,6 +90,10 @@ class Renewal:
         """Files that are known, but by now ignored. Raises CheckpointError."""
         return await self._looker.known_and_ignored(git)
 
+    async def ignored_of(self, git: Shadow, paths: Iterable[bytes]) -> set[bytes]:
+        """Which of some files are. Raises CheckpointError."""
+        return await self._looker.ignored_of(git, paths)
+
     def rely_on(self, git: Shadow, refs: str) -> None:
         """What was seen last is kept by one of these refs."""
         if self._latest is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import CheckpointError
-from joey.ports import Checkpoints, FileChange, FileDiff
+from joey.ports import Checkpoints, FileChange, FileDiff, LeftFile
 from joey.workspace.checkpoints.collection import Collection, Limits
 from joey.workspace.checkpoints.differences import (
     Difference,
@@ -133,6 +134,31 @@ class WorkspaceCheckpoints:
             # Before anything is touched: all of it must be there.
             sizes = await blob_sizes(git, (one.blob for one in back))
             return await self._bring_back(git, gone, back, sizes)
+
+    async def left(self, paths: Sequence[str]) -> Sequence[LeftFile]:
+        check_folder(self._root, self._home)
+        inside = {path: place for path in paths if (place := self._inside(path)) is not None}
+        async with self._opened() as git:
+            too_large = (await self._look(git)).left_out
+            ignored = await self._looker.ignored_of(git, inside.values()) if inside else set()
+        found = []
+        for path in paths:
+            place = inside.get(path)
+            if place is None:
+                found.append(LeftFile(path, "outside"))
+            elif place in ignored or b".git" in place.lower().split(b"/"):
+                found.append(LeftFile(path, "ignored"))
+            elif place in too_large:
+                found.append(LeftFile(path, "large"))
+        return found
+
+    def _inside(self, path: str) -> bytes | None:
+        """As git knows it: links on the way are followed."""
+        named = self._root / path
+        place = Path(os.path.realpath(named.parent), named.name)
+        if not place.is_relative_to(self._root):
+            return None
+        return os.fsencode(place.relative_to(self._root))
 
     async def forget(self, task_id: str) -> None:
         if not self._folder.repository.exists():

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from joey.errors import CheckpointError
-from joey.ports import Checkpoints, FileChange, FileDiff
+from joey.ports import Checkpoints, FileChange, FileDiff, LeftFile
 
 if TYPE_CHECKING:
     from joey.workspace.checkpoints.store import WorkspaceCheckpoints
@@ -110,6 +110,9 @@ class TaskCheckpoints:
 
     async def restore(self, to: str, before: str | None = None) -> Sequence[FileChange]:
         return await self._store.restore(to, before)
+
+    async def left(self, paths: Sequence[str]) -> Sequence[LeftFile]:
+        return await self._store.left(paths)
 
     async def forget(self, task_id: str) -> None:
         await self._store.forget(task_id)

@@ -1,0 +1,121 @@
+"""Going back with the files: those that no checkpoint has are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from joey.core.file_changes import LeftFile
+from joey.core.settings import Settings
+from joey.engine.restoring import preview_restore
+from joey.engine.unattended import Unattended
+from joey.testing.script import Turn, call
+from tests.engine.rewinding import Past, past
+from tests.engine.test_rewind_files import tools, write
+from tests.engine.workshop import finish, settled
+
+__all__ = ["past"]
+
+pytestmark = pytest.mark.requirement("rewind:files")
+
+WIDE = Settings(always_allow_write=True, always_allow_write_outside_workspace=True)
+
+
+async def test_what_git_ignores_and_what_lies_outside_is_named_and_stays(
+    past: Past, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere" / "note.txt"
+    (past.root / ".gitignore").write_text("*.log\nbuild/\n")
+    task = await past.start(
+        write("a", "1\n"),
+        write("own.log", "2\n"),
+        write("node_modules/x.js", "3\n"),
+        write(str(elsewhere), "4\n"),
+        write("b", "5\n"),
+        finish(),
+        settings=WIDE,
+        policy=Unattended(),
+    )
+    await settled(task)
+    first = tools(task)[0]
+    left = (
+        LeftFile("own.log", "ignored"),
+        LeftFile("node_modules/x.js", "ignored"),
+        LeftFile(str(elsewhere), "outside"),
+    )
+    preview = await task.preview_rewind(first, files=True)
+    assert [each.path for each in preview.files] == ["b"]
+    assert preview.files_left == left
+    assert (await task.preview_rewind(first)).files_left == ()
+    assert (await task.preview_rewind(tools(task)[1], files=True)).files_left == left[1:]
+    assert (await task.rewind(first, files=True)).files_left == left
+    assert (past.root / "own.log").read_text() == "2\n"
+    assert elsewhere.read_text() == "4\n"
+    assert not (past.root / "b").exists()
+
+
+async def test_they_are_named_where_nothing_else_was_changed(past: Past) -> None:
+    (past.root / ".gitignore").write_text("*.log\n")
+    task = await past.start(write("own.log", "1\n"), finish(), policy=Unattended())
+    await settled(task)
+    preview = await task.preview_rewind(tools(task)[0], keep=False, files=True)
+    assert preview.files == ()
+    assert preview.files_left == (LeftFile("own.log", "ignored"),)
+
+
+async def test_they_are_named_when_only_the_history_went_back_before(past: Past) -> None:
+    (past.root / ".gitignore").write_text("*.log\n")
+    task = await past.start(write("a", "1\n"), write("x.log", "2\n"), finish(), policy=Unattended())
+    await settled(task)
+    first = tools(task)[0]
+    await task.rewind(first)
+    assert (await task.preview_rewind(first, files=True)).files_left == (
+        LeftFile("x.log", "ignored"),
+    )
+
+
+async def test_a_file_that_is_too_large_is_named(past: Past) -> None:
+    task = await past.start(
+        write("a", "1\n"), write("big.txt", "x" * (11 * 1024 * 1024)), finish(), policy=Unattended()
+    )
+    await settled(task)
+    preview = await task.preview_rewind(tools(task)[0], files=True)
+    assert preview.files_left == (LeftFile("big.txt", "large"),)
+
+
+async def test_each_file_of_a_patch_is_looked_at_and_a_failed_edit_is_none(past: Past) -> None:
+    (past.root / ".gitignore").write_text("*.log\n")
+    patch = "*** Begin Patch\n*** Add File: p.log\n+1\n*** Add File: q.txt\n+2\n*** End Patch"
+    task = await past.start(
+        write("a", "1\n"),
+        Turn(call("apply_patch", {"patch": patch})),
+        Turn(call("apply_patch", {"patch": patch.replace("Add", "Bad")})),
+        Turn(call("edit_file", {"file_path": "r.log", "old_string": "no", "new_string": "yes"})),
+        finish(),
+        policy=Unattended(),
+    )
+    await settled(task)
+    preview = await task.preview_rewind(tools(task)[0], files=True)
+    assert [each.path for each in preview.files] == ["q.txt"]
+    assert preview.files_left == (LeftFile("p.log", "ignored"),)
+
+
+async def test_a_checkpoint_that_is_brought_back_alone_tells_them_too(past: Past) -> None:
+    (past.root / ".gitignore").write_text("*.log\n")
+    task = await past.start(write("a", "1\n"), write("x.log", "2\n"), finish(), policy=Unattended())
+    await settled(task)
+    checkpoint = task.recorder.facts.ledger.checkpoint
+    assert checkpoint is not None
+    assert (await preview_restore(task, checkpoint)).files_left == (LeftFile("x.log", "ignored"),)
+
+
+async def test_behind_a_link_to_the_outside_it_is_outside(past: Past, tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    (past.root / "near").symlink_to(tmp_path / "far")
+    task = await past.start(
+        write("a", "1\n"), write("near/x.txt", "2\n"), finish(), settings=WIDE, policy=Unattended()
+    )
+    await settled(task)
+    (left,) = (await task.preview_rewind(tools(task)[0], files=True)).files_left
+    assert left.why == "outside"
