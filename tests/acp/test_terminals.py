@@ -241,6 +241,37 @@ async def test_it_ends_as_the_command_did_however_soon_it_is_let_go(
     assert [one.returncode for one in editor.started] == [*range(1, 11)]
 
 
+class Silent(TerminalEditor):
+    """Does not answer before it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_answer = asyncio.Event()
+
+    async def create_terminal(
+        self, command: str, args: list[str], cwd: str, **rest: Any
+    ) -> CreateTerminalResponse:
+        self.lines.append([command, *args])
+        await self._tell()
+        await self.may_answer.wait()
+        return CreateTerminalResponse(terminal_id="late")
+
+
+async def test_who_cancels_is_free_though_the_editor_opens_no_terminal(
+    joey: Joey, rules: Rules | None
+) -> None:
+    """That joey has waited in vain would be a complaint."""
+    editor = Silent()
+    async with editing(joey, rules, editor, running(SLOW), done()) as (here, session):
+        turn = asyncio.ensure_future(here.prompt(session, "go"))
+        await editor.until(lambda: len(editor.lines) == 1)
+        await here.agent.cancel(session_id=session)
+        assert await turn == "cancelled"
+        editor.may_answer.set()
+        await editor.until(lambda: editor.released == ["late"])
+    assert len(editor.lines) == 1
+
+
 class Undecided(TerminalEditor):
     """Starts the program, and then says that it could not."""
 

@@ -65,13 +65,13 @@ log = logging.getLogger(__name__)
 class Turn:
     def __init__(self) -> None:
         self.ended: asyncio.Future[StopReason] = asyncio.get_running_loop().create_future()
-        self.is_cancelled = False
+        self.cancelled = asyncio.Event()
         self.is_refused = False
 
     def end(self, how: StopReason | Exception) -> None:
         if self.ended.done():
             return
-        if self.is_cancelled:
+        if self.cancelled.is_set():
             self.ended.set_result("cancelled")
         elif self.is_refused:
             self.ended.set_result("refusal")
@@ -136,7 +136,7 @@ class Conversation:
             if self._turn is turn and not (self.task is not None and self.task.running):
                 self._end_turn("cancelled")
             raise
-        if turn.is_cancelled and self.task is not None:
+        if turn.cancelled.is_set() and self.task is not None:
             await self.task.cancel()
         return await asyncio.shield(turn.ended)
 
@@ -150,7 +150,7 @@ class Conversation:
         try:
             await task.condense(wish)
         except CondenseError:
-            if not turn.is_cancelled:
+            if not turn.cancelled.is_set():
                 raise
         finally:
             self._end_turn("end_turn")
@@ -170,7 +170,7 @@ class Conversation:
         turn = self._turn
         if turn is None:
             return
-        turn.is_cancelled = True
+        turn.cancelled.set()
         if self.task is not None:
             await self.task.cancel()
 
@@ -191,7 +191,7 @@ class Conversation:
     async def let_go(self) -> None:
         """Stop the task and leave it to others; a turn ends as cancelled."""
         if self._turn is not None:
-            self._turn.is_cancelled = True
+            self._turn.cancelled.set()
         async with self._saying:
             task, self.task = self.task, None
         if task is not None:
@@ -263,7 +263,8 @@ class Conversation:
         if narrator is None:
             narrator = Narrator(task.bench.workspace, of_subtask=teller.id)
             self._narrators[teller.id] = narrator
-        await self._views.follow(teller, narrator, event)
+        stopped = asyncio.Event() if self._turn is None else self._turn.cancelled
+        await self._views.follow(teller, narrator, event, stopped)
         await self._tell(narrator.tell(event))
         match event:
             case AskOpened():

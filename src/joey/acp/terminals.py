@@ -160,6 +160,10 @@ class Terminals:
     async def release(self, session_id: str, view: View) -> None:
         """Once the viewer is gone; what it has printed stays where it is shown."""
         await view.until_gone()
+        await self.drop(session_id, view)
+
+    async def drop(self, session_id: str, view: View) -> None:
+        """Whether or not anything is shown."""
         self._views.pop(view.number, None)
         try:
             await self._editor.release_terminal(session_id, view.terminal_id)
