@@ -1,16 +1,35 @@
-"""What adapters do with a program that they have given up on and killed."""
+"""What adapters do with a program that they give up on."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import suppress
+from typing import Any, TypeVar
 
 _SECONDS = 5
 
+T = TypeVar("T")
+
+
+async def begun(starting: Coroutine[Any, Any, T]) -> T:
+    """What was started, also for who is cancelled meanwhile: they hear of it where they wait next,
+    and have something to end by then. asyncio would kill the program alone, and wait until all
+    that it has started by itself has ended."""
+    beginning = asyncio.ensure_future(starting)
+    try:
+        return await asyncio.shield(beginning)
+    except asyncio.CancelledError:
+        found = await beginning
+        if (waiting := asyncio.current_task()) is not None:
+            waiting.uncancel()
+            waiting.cancel()
+        return found
+
 
 async def hear_out(process: asyncio.subprocess.Process) -> None:
-    """See it end, which asyncio does not before all that it said is read: where nobody takes what
-    came, it stops reading and never reaches the end of the pipe."""
+    """See one end that was killed, which asyncio does not before all that it said is read: where
+    nobody takes what came, it stops reading and never reaches the end of the pipe."""
     with suppress(TimeoutError):  # somebody whom it left behind may hold its output open
         async with asyncio.timeout(_SECONDS):
             await process.communicate()

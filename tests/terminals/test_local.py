@@ -392,6 +392,7 @@ async def test_cancelling_whoever_waits_leaves_no_process(
     listener = Listener()
     running = await terminal.start(command, tmp_path, None, listener)
     waiting = asyncio.create_task(running.wait())
+    await asyncio.sleep(0)  # what it prints may be there already
     pids = [running.pid, *await listener.pids()]
     waiting.cancel()
     async with asyncio.timeout(60):

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from joey.errors import UserError
+from joey.program_ends import begun
 
 CHUNK = 8192
 GRACE = 1.0
@@ -26,13 +27,15 @@ async def run_in_shell(
     """
     shell = env.get("SHELL") or "/bin/sh"
     try:
-        process = await asyncio.create_subprocess_exec(
-            *(shell, "-c", command),
-            cwd=folder,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
+        process = await begun(
+            asyncio.create_subprocess_exec(
+                *(shell, "-c", command),
+                cwd=folder,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+            )
         )
     except (OSError, ValueError) as error:
         raise UserError(f"{shell} could not be started: {error}") from error

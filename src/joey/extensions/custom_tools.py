@@ -24,7 +24,7 @@ from joey.errors import ToolError
 from joey.extensions.descriptions import check_tool
 from joey.extensions.project_tools import FOLDER, wanted_tools
 from joey.ports import CustomToolInfo, CustomTools
-from joey.program_ends import hear_out
+from joey.program_ends import begun, hear_out
 
 _RUNNER = Path(__file__).with_name("tool_runner.py")
 _DESCRIBE_SECONDS = 10
@@ -150,16 +150,18 @@ class LocalCustomTools:
     async def _ask(self, action: str, file: Path, given: bytes, seconds: float) -> _Said:
         mark = f"tool-{secrets.token_hex(8)}"
         try:
-            process = await asyncio.create_subprocess_exec(
-                # What stands in `__pycache__` may be something else than what was trusted.
-                *(sys.executable, "-I", "-B", "-X", f"pycache_prefix={os.devnull}"),
-                *(str(_RUNNER), action, str(file)),
-                cwd=self._workspace,
-                env={**self._env, "JOEY_ACTIVE": "1", "ROO_ACTIVE": "true", MARK: mark},
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                start_new_session=True,
+            process = await begun(
+                asyncio.create_subprocess_exec(
+                    # What stands in `__pycache__` may be something else than what was trusted.
+                    *(sys.executable, "-I", "-B", "-X", f"pycache_prefix={os.devnull}"),
+                    *(str(_RUNNER), action, str(file)),
+                    cwd=self._workspace,
+                    env={**self._env, "JOEY_ACTIVE": "1", "ROO_ACTIVE": "true", MARK: mark},
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.DEVNULL,
+                    start_new_session=True,
+                )
             )
         except OSError as error:
             raise ToolError(f"it cannot be started: {error.strerror or error}") from error

@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.core.hooks import Hook, HookEnd
+from joey.program_ends import begun
 
 MARK = "JOEY_COMMAND"
 """The environment variable by which processes of commands are found again."""
@@ -48,15 +49,17 @@ async def run_hook(hook: Hook, given: bytes, place: Surroundings) -> HookEnd:
     env = {**place.environment, MARK: f"{place.outer_marks}:{mark}".lstrip(":")}
     listener = _Listener()
     try:
-        transport, _ = await asyncio.get_running_loop().subprocess_exec(
-            lambda: listener,
-            *(*place.shell, hook.command),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=place.workspace,
-            env=env,
-            start_new_session=True,
+        transport, _ = await begun(
+            asyncio.get_running_loop().subprocess_exec(
+                lambda: listener,
+                *(*place.shell, hook.command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=place.workspace,
+                env=env,
+                start_new_session=True,
+            )
         )
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)

@@ -24,7 +24,7 @@ from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
 from joey.knowledge.syntax import can_parse, mistakes
 from joey.ports import Files, Place, Problems
-from joey.program_ends import hear_out
+from joey.program_ends import begun, hear_out
 
 _MOST_BYTES = 1024 * 1024
 _MOST_OUTPUT = 1024 * 1024
@@ -136,14 +136,16 @@ class LocalProblems:
 
     async def _report(self, command: list[str]) -> str:
         try:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                cwd=self._files.root,
-                env=self._env,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,
+            process = await begun(
+                asyncio.create_subprocess_exec(
+                    *command,
+                    cwd=self._files.root,
+                    env=self._env,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.STDOUT,
+                    start_new_session=True,
+                )
             )
         except OSError:
             return ""  # the program is gone or cannot be run: then it has nothing to say

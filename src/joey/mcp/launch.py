@@ -18,6 +18,7 @@ from pathlib import Path
 
 from joey.mcp.config import Entry
 from joey.private_folders import FOLDER_MODE, make_folder
+from joey.program_ends import begun
 
 _GRACE = 0.5
 """Seconds to leave by itself once its input has ended."""
@@ -43,16 +44,18 @@ async def launch(
     if program is None:
         raise LaunchError(f"the command {entry.command!r} was not found, or may not be executed")
     try:
-        return await asyncio.create_subprocess_exec(
-            *_dies_with_us(),
-            program,
-            *entry.args,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=cwd,
-            env=env,
-            start_new_session=True,
+        return await begun(
+            asyncio.create_subprocess_exec(
+                *_dies_with_us(),
+                program,
+                *entry.args,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                cwd=cwd,
+                env=env,
+                start_new_session=True,
+            )
         )
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)

@@ -12,6 +12,7 @@ from secrets import token_hex
 
 from joey.errors import ToolError
 from joey.ports import Leash, RunningCommand, Sandbox, SandboxReport, Terminal
+from joey.program_ends import begun
 from joey.terminals.command import LocalCommand
 from joey.terminals.environment import command_environment
 from joey.terminals.processes import MARK, end_processes, find_processes
@@ -112,16 +113,19 @@ class LocalTerminal:
             if running.leash is not None:
                 await running.leash.start(running)
                 return
-            await asyncio.get_running_loop().subprocess_exec(
-                lambda: running,
-                *shell,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                cwd=running.cwd,
-                env=env,
-                start_new_session=True,
+            await begun(
+                asyncio.get_running_loop().subprocess_exec(
+                    lambda: running,
+                    *shell,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    cwd=running.cwd,
+                    env=env,
+                    start_new_session=True,
+                )
             )
+            await asyncio.sleep(0)  # who was cancelled meanwhile hears of it here
         except (OSError, ValueError) as error:
             running.abandon()
             raise ToolError(_why_not(running, error)) from error

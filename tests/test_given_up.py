@@ -1,0 +1,113 @@
+"""Programs that are given up on while they are being started leave nothing of theirs behind, and
+nobody waits for what they have started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from joey.cli.own_shell import run_in_shell
+from joey.core.hooks import Hook, Moment
+from joey.core.settings import Settings
+from joey.extensions.custom_tools import LocalCustomTools
+from joey.hooks.process import Surroundings, run_hook
+from joey.knowledge.problems import LocalProblems
+from joey.mcp.config import Entry
+from joey.mcp.launch import LastWords
+from joey.mcp.stdio import stdio_streams
+from joey.terminals.local import LocalTerminal
+from joey.terminals.processes import end_marked
+from joey.workspace.files import LocalFiles
+
+FAMILY = "sleep 1000 & echo $! > made; mv made child; wait"
+TOOL = """
+import os, subprocess
+child = subprocess.Popen(["sleep", "1000"])
+with open("made", "w") as file:
+    file.write(str(child.pid))
+os.rename("made", "child")
+child.wait()
+"""
+ENVIRONMENT = {"PATH": os.environ["PATH"]}
+
+
+async def hook(folder: Path) -> None:
+    place = Surroundings(folder, ("/bin/sh", "-c"), ENVIRONMENT, end_marked)
+    await run_hook(Hook(Moment.BEFORE_TOOL, FAMILY), b"", place)
+
+
+async def command(folder: Path) -> None:
+    terminal = LocalTerminal(ENVIRONMENT)
+    try:
+        await (await terminal.start(FAMILY, folder, None)).wait()
+    finally:
+        await terminal.close()
+
+
+async def server(folder: Path) -> None:
+    entry = Entry(command="/bin/sh", args=("-c", FAMILY))
+    async with stdio_streams(entry, folder, ENVIRONMENT, LastWords()):
+        await asyncio.Event().wait()
+
+
+async def checker(folder: Path) -> None:
+    (folder / "check.sh").write_text(FAMILY)
+    (folder / "file.x").write_text("")
+    files = LocalFiles(folder)
+    settings = Settings(diagnostic_checkers={"*.x": "sh check.sh"})
+    await LocalProblems(files, settings, ENVIRONMENT).of([files.resolve("file.x")])
+
+
+async def tool(folder: Path) -> None:
+    (folder / "tools").mkdir()
+    (folder / "tools/one.py").write_text(TOOL)
+    await LocalCustomTools(folder, folder, ENVIRONMENT, lambda _: True, lambda _: None).refresh()
+
+
+async def own_shell(folder: Path) -> None:
+    await run_in_shell(FAMILY, folder, {"SHELL": "/bin/sh"}, lambda _: None)
+
+
+@pytest.mark.parametrize("start", [hook, command, server, checker, tool, own_shell])
+async def test_what_is_cancelled_while_it_starts(
+    start: Callable[[Path], Coroutine[Any, Any, None]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    child = tmp_path / "child"
+    starting = asyncio.ensure_future(start(tmp_path))
+    loop, make = asyncio.get_running_loop(), subprocess.Popen.__init__
+
+    def make_and_cancel(self: subprocess.Popen[bytes], *args: Any, **options: Any) -> None:
+        make(self, *args, **options)
+        wait_for(child)
+        loop.call_soon_threadsafe(starting.cancel)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", make_and_cancel)
+    _, late = await asyncio.wait([starting], timeout=60)
+    assert not late
+    assert starting.cancelled()
+    async with asyncio.timeout(30):
+        while lives(int(child.read_text())):  # noqa: ASYNC110 (another process)
+            await asyncio.sleep(0.01)
+
+
+def lives(number: int) -> bool:
+    try:
+        return bool(psutil.Process(number).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def wait_for(path: Path) -> None:
+    until = time.monotonic() + 30
+    while not path.exists() and time.monotonic() < until:
+        time.sleep(0.001)
