@@ -11,17 +11,18 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from joey.core.asks import Answer, AskKind, Response
-from joey.core.events import ToolAnnounced
+from joey.core.events import TaskPaused, ToolAnnounced
 from joey.core.permissions.claims import Access, Claim
 from joey.core.permissions.policy import EDITS_HERE, Allow, Ask, Deny, decide
 from joey.core.permissions.standing import task_rule
 from joey.core.places import Place
+from joey.core.rewinding import ts_of
 from joey.core.settings import Settings
 from joey.engine.engine import TaskOptions
 from joey.shells.bash_grammar import BashGrammar
 from joey.testing.script import Turn, call
 from tests.engine.cast import Cast, hand
-from tests.engine.workshop import Workshop, asked, durable, finish
+from tests.engine.workshop import Workshop, asked, durable, finish, heard
 
 HERE = Place(given="a.py", path=Path("/w/a.py"), shown="a.py", inside=True)
 OUTSIDE = Place(given="/etc/x", path=Path("/etc/x"), shown="/etc/x", inside=False)
@@ -196,6 +197,46 @@ async def test_leave_that_is_withdrawn_is_gone_at_once(workshop: Workshop) -> No
     assert task.granted.withdraw_edits() and not task.granted.withdraw_edits()
     assert await task.answer(question.ts, Answer(Response.MESSAGE, text="yes"))
     assert (await asked(task)).path == "b.txt"
+
+
+@pytest.mark.requirement("always:edits")
+async def test_leave_goes_with_the_answer_that_gave_it_when_the_task_is_rewound(
+    workshop: Workshop,
+) -> None:
+    question = Turn(call("ask_followup_question", {"question": "On?", "follow_up": []}))
+    turns = (write("a.txt"), question, write("b.txt"), finish())
+    task = await workshop.start(*turns, settings=Settings())
+    first = (await asked(task)).ts
+    assert await task.answer(first, ALWAYS)
+    second = (await asked(task)).ts
+    assert not (await task.rewind(second, keep=False)).edits_asked
+    assert task.granted.edits, "the answer is still there"
+    assert (await task.preview_rewind(first, keep=False)).edits_asked
+    assert task.granted.edits, "it was only looked at"
+    assert (await task.rewind(first, keep=False)).edits_asked
+    assert not task.granted.edits
+    await task.undo_rewind()
+    assert not task.granted.edits, "it is asked for again"
+    assert not (await task.preview_rewind(first, keep=False)).edits_asked
+
+
+@pytest.mark.requirement("always:edits")
+async def test_leave_given_to_a_subtask_goes_with_the_subtask(workshop: Workshop) -> None:
+    parts = {
+        "the whole": (Turn(hand("a part")), finish()),
+        "a part": (write("b.txt"), finish()),
+    }
+    workshop.provider = Cast(parts)
+    task = await workshop.start(text="the whole", settings=Settings(always_allow_subtasks=True))
+    (child_id,) = (await heard(task, TaskPaused)).child_ids
+    child = await task.child(child_id)
+    assert child is not None
+    assert await child.answer((await asked(child)).ts, ALWAYS)
+    result = await asked(task)
+    assert task.granted.edits
+    assert not (await task.preview_rewind(result.ts, keep=False)).edits_asked
+    assert (await task.rewind(ts_of(task.rows[0]))).edits_asked
+    assert not task.granted.edits
 
 
 @pytest.mark.requirement("always:edits")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from joey.ports import LeftFile
 from tests.workspace.checkpoint_folder import checkpoints_of, git
 
 pytestmark = pytest.mark.requirement("rewind:files")
@@ -39,7 +38,6 @@ async def test_what_is_not_kept_is_told_with_the_reason(root: Path, home: Path) 
     kept = ["a.txt", "asked.log", "nested/a.txt", "alias/a.txt", "-x", ":(top)y", "sp ace.txt"]
     async with checkpoints_of(root, home) as checkpoints:
         await checkpoints.save("task")
-        assert await checkpoints.left([*kept, *reasons]) == [
-            LeftFile(path, why) for path, why in reasons.items()
-        ]
+        left = await checkpoints.left([*kept, *reasons])
+        assert [(each.path, each.why) for each in left] == list(reasons.items())
         assert await checkpoints.left([]) == []

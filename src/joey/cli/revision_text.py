@@ -32,6 +32,8 @@ def describe(changes: RewindPreview, rows: Rows) -> Iterator[str]:
         yield f"  todos: {_todos(changes.todos_before)} → {_todos(changes.todos_after)}"
     if changes.mode_before != changes.mode_after:
         yield f"  mode: {changes.mode_before} → {changes.mode_after}"
+    if changes.edits_asked:
+        yield "  edits, which you accepted for this task, are asked about again"
     yield from _counted("summary is undone", "summaries are undone", changes.summaries)
     ran = ("command was run since, and stays done:", "commands were run since, and stay done:")
     yield from _named(*ran, changes.commands)

@@ -57,6 +57,8 @@ class RewindPreview(Struct, frozen=True, rename="camel", kw_only=True):
     """Those of them that somebody else has changed: their changes would be lost."""
     files_left: tuple[LeftFile, ...] = ()
     """Where files are brought back: those that the task has changed since, and that stay so."""
+    edits_asked: bool = False
+    """Edits were accepted for the task by an answer that goes: they are asked about again."""
 
 
 class History:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from joey.core.asks import Answer
-from joey.core.events import Said
+from joey.core.events import AskAnswered, Record, Said
 from joey.core.permissions.agreement import SecondReading
 from joey.core.permissions.claims import Claim
 from joey.core.permissions.standing import (
@@ -30,6 +30,8 @@ class Granted:
 
     def __init__(self) -> None:
         self._rules: list[StandingRule | TaskRule] = []
+        self._edits_by: tuple[str, int] | None = None
+        """The task and the question in whose answer edits were accepted."""
 
     @property
     def rules(self) -> Sequence[StandingRule | TaskRule]:
@@ -43,6 +45,22 @@ class Granted:
     def add(self, rule: StandingRule | TaskRule) -> None:
         if rule not in self._rules:
             self._rules.append(rule)
+
+    def accept_edits(self, task_id: str, ask_ts: int) -> None:
+        if not self.edits:
+            self.add(EDITS)
+            self._edits_by = (task_id, ask_ts)
+
+    def loses_edits(self, task_id: str, after: Sequence[Record], *, with_subtasks: bool) -> bool:
+        """The answer that accepted them is not in what a task's history would be. Of one to a
+        subtask nothing is known: it may have been one of those that go."""
+        if self._edits_by is None or not self.edits:
+            return False
+        asker, ask_ts = self._edits_by
+        if asker != task_id:
+            return with_subtasks
+        answers = (each.event for each in after if isinstance(each.event, AskAnswered))
+        return all(answered.ask_ts != ask_ts for answered in answers)
 
     def withdraw_edits(self) -> bool:
         """Ask about each edit again; False when they are asked about anyway."""
@@ -81,14 +99,19 @@ def _wakes_lists(task: Task) -> bool:
     return any(tool.always_allowed for server in mcp.servers for tool in server.tools)
 
 
-async def heed_always(task: Task, rule: StandingRule | TaskRule | None, answer: Answer) -> None:
+async def heed_always(
+    task: Task, rule: StandingRule | TaskRule | None, answer: Answer, ask_ts: int
+) -> None:
     """Go by the rule at once, if that is what the person said, and write it down if it outlives
     the task."""
     if rule is None or not (answer.always and answer.approves):
         return
+    if isinstance(rule, TaskRule):
+        task.granted.accept_edits(task.id, ask_ts)
+        return
     task.granted.add(rule)
     rulebook = task.bench.extras.rulebook
-    if rulebook is None or isinstance(rule, TaskRule):
+    if rulebook is None:
         return
     try:
         await asyncio.to_thread(rulebook.add, rule)

@@ -50,7 +50,7 @@ async def make_ready(task: Task, placed: PlacedCall, mistakes: Mistakes) -> Read
             offered = await rule_to_offer(task, prepared.claims, read)
             answer = await _put_to_person(task, placed, tool, prepared, reason, offered)
     check_refused(answer)
-    await heed_always(task, offered, answer)
+    await heed_always(task, offered, answer, placed.row_ts)
     show_words(task, answer)
     if prepared.ask is AskKind.FOLLOWUP or answer.approves:
         return Ready(tool, prepared, context, answer)

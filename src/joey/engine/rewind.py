@@ -20,7 +20,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from joey.core.events import Record, UserSaid
 from joey.core.history.path import checkpoint_at, find_cut, live_path
@@ -177,6 +177,8 @@ async def _preview(task: Task, target: Target) -> RewindPreview:
     going = TaskRewound(ts=0, to=target.to, row_ts=target.row_ts)
     after = live_path([*task.bus.after(0), Record(task.seq + 1, going)])
     preview = compare(task.recorder.path, after)
+    loses = task.granted.loses_edits(task.id, after, with_subtasks=bool(preview.subtasks))
+    preview = structs.replace(preview, edits_asked=loses)
     if target.checkpoint is not None:
         preview = await preview_files(task, preview, target.checkpoint)
     if target.files_since is None:
@@ -200,6 +202,8 @@ async def _go_back(task: Task, target: Target, force: bool) -> RewindPreview:
     )
     await task.recorder.commit()
     task.bench.memory.clear()
+    if preview.edits_asked:
+        task.granted.withdraw_edits()
     try:
         await restore_due_files(task)
     except CheckpointError as error:
