@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from joey.app import Setup, open_engine, open_store
 from joey.errors import ConfigError
-from joey.server.auth import find_token
+from joey.server.auth import Token, find_token
+from joey.server.hub import Hub
+from joey.server.serve import ServeOptions, serving
 from joey.testing.script import Turn, pause, say
 from joey.testing.server import ModelServer, by_conversation
 from tests.server.binary import Served
@@ -84,6 +87,26 @@ async def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
             _, err = await process.communicate()
         assert process.returncode == 78
         assert f"127.0.0.1:{port}" in err.decode()
+
+
+async def test_of_two_that_begin_on_one_port_at_once_one_serves_and_one_is_refused(
+    tmp_path: Path, unused_tcp_port: int
+) -> None:
+    setup = Setup(workspace=tmp_path, home=tmp_path / "home", env={})
+    over = asyncio.Event()
+
+    async def serve() -> None:
+        hub = Hub(open_engine(home=setup.home, env={}), open_store(setup.home), setup)
+        async with serving(hub, Token(TOKEN), ServeOptions(port=unused_tcp_port)):
+            await over.wait()
+
+    both = {asyncio.create_task(serve()), asyncio.create_task(serve())}
+    async with asyncio.timeout(20):
+        refused, (serving_on,) = await asyncio.wait(both, return_when="FIRST_COMPLETED")
+        over.set()
+        await serving_on
+    with pytest.raises(ConfigError, match=f"127.0.0.1:{unused_tcp_port}"):
+        refused.pop().result()
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:

@@ -153,6 +153,7 @@ def _bind(options: ServeOptions) -> socket.socket:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             bound.bind(address)
             bound.setblocking(False)
+            bound.listen(BACKLOG)  # two that begin at once are both bound; one of them is told here
             return bound
         except BaseException:
             bound.close()
