@@ -94,3 +94,18 @@ def test_words_become_the_list_where_there_may_be_one(words: list[str], value: o
 def test_what_is_neither_a_choice_nor_a_list_is_told(words: list[str], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         read_value(Settings, setting_keys()["sandboxNetwork"], words)
+
+
+COMMANDS = ["allowedCommands", "deniedCommands", "commandTimeoutAllowlist"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@given(st.lists(st.text(st.characters(codec="ascii", categories=["L", "Zs"]), min_size=1)))
+def test_nothing_wider_than_typed_is_stored_as_a_rule(name: str, words: list[str]) -> None:
+    """Several words are several commands only where each of them shows that it was quoted."""
+    key = setting_keys()[name]
+    if len(words) < 2 or all(" " in word.strip() for word in words):
+        assert read_value(Settings, key, words) == words
+        return
+    with pytest.raises(ConfigError, match=f"`{name}` holds commands"):
+        read_value(Settings, key, words)

@@ -60,6 +60,9 @@ async def test_every_key_of_settings_and_profiles_is_described() -> None:
         (("language", '"de"'), "de"),
         (("allowedCommands", "npm test", "git status"), ["npm test", "git status"]),
         (("allowedCommands", '["npm test"]'), ["npm test"]),
+        (("allowedCommands", "git status"), ["git status"]),
+        (("allowedCommands", "git"), ["git"]),
+        (("sandboxReadable", "/a", "/b"), ["/a", "/b"]),
         (("allowedCommands", "--add", "a", "--add", "b", "--add", "a"), ["a", "b"]),
         (("diagnosticCheckers", '{"*.py": "ruff {file}"}'), {"*.py": "ruff {file}"}),
         (("allowedMaxCost", "2"), 2),
@@ -88,6 +91,11 @@ async def test_a_value_is_taken_for_what_its_setting_is(
         (("mode", "--add", "x"), "`mode` is no list"),
         (("allowedCommands", "--remove", "x"), "`allowedCommands` does not have 'x'"),
         (("mode",), "give a value"),
+        (
+            ("allowedCommands", "git", "status"),
+            "`allowedCommands` holds commands, and these words may be one or 2 of them. One:"
+            " 'git status'; 2: --add git --add status",
+        ),
         (("diagnosticCheckers", '{"*.py": "x"'), "must be an object of texts: this is not valid"),
         (("hooks", '[{"event": "never", "command": "x"}]'), "`hooks` must be"),
         (("allowedMaxCost", "NaN"), "`allowedMaxCost` must be a number"),

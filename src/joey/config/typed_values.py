@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from joey.errors import ConfigError
 
 _YES = frozenset({"true", "yes", "on", "1"})
 _NO = frozenset({"false", "no", "off", "0"})
+_OF_COMMANDS = frozenset({"allowedCommands", "deniedCommands", "commandTimeoutAllowlist"})
 
 
 def read_value(struct: type[Struct], key: DescribedKey, words: Sequence[str]) -> Any:
@@ -23,6 +25,8 @@ def read_value(struct: type[Struct], key: DescribedKey, words: Sequence[str]) ->
     Raises:
         ConfigError: it cannot be one of this key; the text says what can.
     """
+    if key.name in _OF_COMMANDS and len(words) > 1:
+        _check_quoted(key, words)
     if key.is_list and not (len(words) == 1 and words[0].lstrip().startswith("[")):
         return checked(struct, key, [_from_json(word) if "{" in word else word for word in words])
     if key.may_be_list and _are_items(key, words):
@@ -30,6 +34,19 @@ def read_value(struct: type[Struct], key: DescribedKey, words: Sequence[str]) ->
     if len(words) != 1:
         raise ConfigError(f"`{key.name}` takes one value ({key.kind}); quote it if it has spaces.")
     return checked(struct, key, _plain_value(struct, key, words[0]))
+
+
+def _check_quoted(key: DescribedKey, words: Sequence[str]) -> None:
+    """Raises ConfigError: without quotes, the words of one command would be rules of their own,
+    and the first of them, which names a program alone, allows much more."""
+    if all(" " in word.strip() for word in words):
+        return
+    one, several = shlex.quote(" ".join(words)), " ".join(f"--add {shlex.quote(w)}" for w in words)
+    count = len(words)
+    raise ConfigError(
+        f"`{key.name}` holds commands, and these words may be one or {count} of them."
+        f" One: {one}; {count}: {several}."
+    )
 
 
 def _are_items(key: DescribedKey, words: Sequence[str]) -> bool:
