@@ -358,6 +358,44 @@ async def _asks_until(session: RemoteSession, kind: AskKind) -> AsyncIterator[As
 
 
 @pytest.mark.requirement("client:slow-reader")
+async def test_all_who_attach_at_once_hear_how_it_goes_on(tmp_path: Path) -> None:
+    turns = (
+        Turn(call("ask_followup_question", {"question": "Sure?", "follow_up": []})),
+        Turn(done()),
+    )
+    async with a_server(tmp_path, *turns) as server, await server.connect() as one:
+        started = await one.start("a question")
+        await anext(_asks(started))
+        async with await server.connect() as two, asyncio.timeout(PATIENCE):
+            sessions = await asyncio.gather(*(two.attach(started.id) for _ in range(3)))
+            await sessions[-1].send("sure")
+            for session in sessions:
+                asks = [ask.ask async for ask in _asks_until(session, AskKind.COMPLETION_RESULT)]
+                assert asks == [AskKind.FOLLOWUP, AskKind.COMPLETION_RESULT]
+
+
+async def test_who_gives_up_attaching_and_attaches_again_hears_how_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    turns = (
+        Turn(call("ask_followup_question", {"question": "Sure?", "follow_up": []})),
+        Turn(done()),
+    )
+    async with a_server(tmp_path, *turns) as server, await server.connect() as one:
+        started = await one.start("a question")
+        await anext(_asks(started))
+        async with await server.connect() as two, asyncio.timeout(PATIENCE):
+            attaching = asyncio.ensure_future(two.attach(started.id))
+            while started.id not in two._sessions:  # noqa: ASYNC110 (it begins to follow)
+                await asyncio.sleep(0)
+            attaching.cancel()
+            await asyncio.wait([attaching])
+            session = await two.attach(started.id)
+            await session.send("sure")
+            asks = [ask.ask async for ask in _asks_until(session, AskKind.COMPLETION_RESULT)]
+            assert asks == [AskKind.FOLLOWUP, AskKind.COMPLETION_RESULT]
+
+
 async def test_a_slow_reader_keeps_all_that_lasts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,14 +96,15 @@ class RemoteEngine:
         Raises:
             RemoteError
         """
-        if known := self._sessions.get(task_id):
-            return known
-        data = await self._connection.look("getMessages", task_id)
-        session = RemoteSession(
-            self._connection, task_id, data["messages"], data["seq"], self.attach
-        )
-        self._sessions[task_id] = session
-        await session.follow()
+        session = self._sessions.get(task_id)
+        if session is None:
+            data = await self._connection.look("getMessages", task_id)
+            made = RemoteSession(
+                self._connection, task_id, data["messages"], data["seq"], self.attach
+            )
+            session = self._sessions.setdefault(task_id, made)  # others may have come first
+        if not session.is_following:
+            await session.follow()
         return session
 
     async def resume(self, task_id: str, text: str | None = None) -> RemoteSession:
