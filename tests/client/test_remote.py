@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from websockets.asyncio.server import ServerConnection, serve
 
 from joey.client.following import is_passing
 from joey.client.remote import RemoteEngine, RemoteError, RemoteSession
@@ -305,6 +306,26 @@ async def test_nobody_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("client:refusals")
+async def test_who_gives_up_connecting_leaves_no_connection() -> None:
+    met, left = asyncio.Event(), asyncio.Event()
+
+    async def say_nothing(socket: ServerConnection) -> None:
+        met.set()
+        await socket.wait_closed()
+        left.set()
+
+    async with serve(say_nothing, "127.0.0.1", 0) as server, asyncio.timeout(PATIENCE):
+        port = next(iter(server.sockets)).getsockname()[1]
+        url = f"ws://127.0.0.1:{port}/ws"
+        connecting = asyncio.ensure_future(RemoteEngine.connect(url, TOKEN))
+        await met.wait()
+        while not any(each.get_name() == "joey-connection" for each in asyncio.all_tasks()):
+            await asyncio.sleep(0)
+        connecting.cancel()
+        await left.wait()
+    assert connecting.cancelled()
+
+
 async def test_a_wrong_token_is_told_at_once(tmp_path: Path) -> None:
     async with a_server(tmp_path) as server:
         with pytest.raises(RemoteError, match="wants another token") as refused:

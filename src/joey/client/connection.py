@@ -118,6 +118,9 @@ class Connection:
         except TimeoutError as error:
             await self.close()
             raise RemoteError(f"{self._address.url} is no server of joey's: no welcome") from error
+        except asyncio.CancelledError:
+            await self.close()  # who gives up waiting has nothing to close
+            raise
         if self._error is not None:
             raise self._error
 
