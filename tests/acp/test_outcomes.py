@@ -17,6 +17,7 @@ COMMANDS = [
     ("echo one", "completed", ["```\none\n```"]),
     ("true", "completed", []),
     ("exit 3", "failed", ["exit 3"]),
+    ("echo one; kill -KILL $$", "failed", ["```\none\n```", "ended by SIGKILL"]),
 ]
 
 
@@ -29,6 +30,7 @@ def texts(ended: Json) -> list[str]:
 async def test_a_command_that_has_ended_shows_what_it_printed(
     joey: Joey, rules: Rules | None, command: str, status: str, shown: list[str]
 ) -> None:
+    joey.settings(sandbox="off")  # which tells of signals as codes
     turns = [Turn(call("execute_command", {"command": command})), DONE]
     async with ModelServer(turns) as server, connected(joey, server.url, rules) as here:
         session = await here.new(joey.workspace)

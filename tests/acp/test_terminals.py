@@ -129,6 +129,7 @@ async def test_it_is_seen_while_it_runs_and_who_closes_the_terminal_ends_it(
         await editor.until(lambda: editor.released == ["terminal-1"])
     (told,) = editor.calls(session).values()
     assert told["content"][-1]["content"]["text"] == "ended by SIGTERM"
+    assert told["status"] == "failed"
 
 
 async def test_cancelling_the_turn_ends_what_the_terminal_shows(
@@ -239,6 +240,20 @@ async def test_it_ends_as_the_command_did_however_soon_it_is_let_go(
         await editor.until(lambda: len(editor.released) == len(turns))
         await editor.until(lambda: all(one.returncode is not None for one in editor.started))
     assert [one.returncode for one in editor.started] == [*range(1, 11)]
+
+
+@pytest.mark.parametrize("sandbox", ["off", "auto"])
+async def test_it_ends_as_a_shell_would_when_a_signal_ended_the_command(
+    joey: Joey, rules: Rules | None, sandbox: str
+) -> None:
+    joey.settings(sandbox=sandbox)
+    editor = TerminalEditor()
+    turns = (running("echo seen; kill -KILL $$"), done())
+    async with editing(joey, rules, editor, *turns) as (here, session):
+        assert await here.prompt(session, "go") == "end_turn"
+        await editor.until(lambda: editor.started[0].returncode is not None)
+    (told,) = editor.calls(session).values()
+    assert (told["status"], editor.started[0].returncode) == ("failed", 128 + signal.SIGKILL)
 
 
 class Silent(TerminalEditor):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
@@ -22,6 +23,7 @@ from joey.core.events import (
     TaskFinished,
     ToolFinished,
 )
+from joey.display.sentences import ended_by
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +52,8 @@ class CommandViews:
                 view = self._views.get(teller.id) or await self._open(teller, narrator, stopped)
                 if view is not None:
                     view.print(output)
-            case ToolFinished(tool=tool, exit_code=code) if tool == COMMAND_TOOL:
-                view = self._end(teller.id, code)
+            case ToolFinished(tool=tool) if tool == COMMAND_TOOL:
+                view = self._end(teller.id, _code_of(event))
                 if view is not None and not await view.has_come():
                     log.warning("the editor's terminal shows nothing, so output comes as text")
                     self._is_wanted = False
@@ -123,6 +125,12 @@ class CommandViews:
         view.end(code)
         self._begin(self._terminals.release(self._session_id(), view))
         return view
+
+
+def _code_of(event: ToolFinished) -> int | None:
+    """As a shell tells it."""
+    name = ended_by(event)
+    return 128 + signal.Signals[name] if name in signal.Signals.__members__ else event.exit_code
 
 
 async def _either(task: asyncio.Task[Any], event: asyncio.Event) -> None:

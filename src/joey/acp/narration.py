@@ -66,7 +66,7 @@ from joey.core.revisions import ContextCondensed, ContextTruncated
 from joey.core.todos import Todo
 from joey.display.answers import hint_of, question_of
 from joey.display.sanitise import sanitise
-from joey.display.sentences import mishap, outcome, shrinkage, trouble, waiting
+from joey.display.sentences import ended_by, mishap, outcome, shrinkage, trouble, waiting
 
 OUTPUT_SHOWN = 16 * 1024
 """Characters of the output of a running command that are shown, the latest."""
@@ -358,7 +358,7 @@ class Narrator:
         if call.is_rejected:
             yield self._progress(call, status="failed")
             return
-        failed = event.is_error or bool(event.exit_code)
+        failed = event.is_error or bool(event.exit_code or ended_by(event))
         status = "failed" if failed else "completed"
         if call.look.kind == "edit" and not event.is_error:
             yield self._progress(call, status=status)

@@ -63,7 +63,8 @@ _EVIDENCE = re.compile(
 )
 """Where an error goes on with what only the model needs to put it right."""
 _SENTENCE = re.compile(r".*?[.!?](?=\s+[A-Z]|$)", re.DOTALL)
-_SIGNAL = re.compile(r"terminated by signal (\w+)")
+_WITHOUT_CODE = re.compile(r"still running|terminated by signal (\w+)")
+"""Behind either comes what the command has printed, which may say anything."""
 _STATUS = re.compile(r"\d{3}\n")
 _NAMES = re.compile(r"(?:I|Anthropic|Git|Ollama|Python|Roo)\b|\w+[A-Z_.]\w")
 """Words that keep their capital wherever they stand."""
@@ -153,14 +154,19 @@ def command_end(event: ToolFinished) -> str:
     """How a command ended, when that is worth a line."""
     if event.exit_code is not None:
         return f"exit {event.exit_code}" if event.exit_code else ""
-    head = event.content[:400]
-    if found := _SIGNAL.search(head):
-        return f"ended by {found[1]}"
-    if "still running" in head:
-        return "left running in the background"
-    if head.startswith("Skipped:"):
+    if found := _WITHOUT_CODE.search(event.content[:400]):
+        return f"ended by {found[1]}" if found[1] else "left running in the background"
+    if event.content.startswith("Skipped:"):
         return "skipped"
     return ""
+
+
+def ended_by(event: ToolFinished) -> str:
+    """The signal that ended a command; empty when none did."""
+    if event.tool != COMMAND_TOOL or event.exit_code is not None:
+        return ""
+    found = _WITHOUT_CODE.search(event.content[:400])
+    return (found[1] or "") if found else ""
 
 
 def waiting(event: Countdown) -> str:
