@@ -230,3 +230,40 @@ async def test_a_slip_is_guessed_at_and_is_never_words(joey: Joey) -> None:
         said = json.dumps([request.body["messages"] for request in server.requests])
     assert "/usr/bin" in said
     assert not any(name in said for name in ("/mdoe", "/nonsense", "/permisions", "/model other"))
+
+
+async def test_commands_are_about_the_task_that_is_to_go_on(joey: Joey) -> None:
+    async with ModelServer([DONE, DONE]) as server:
+        await joey.run("-p", "--mode", "ask", *reach(server.url), "what is this?")
+        async with terminal(joey, *reach(server.url), "-c") as screen:
+            await screen.until(PROMPT)
+            screen.press("/mode\n")
+            assert "* ask" in await screen.until("/mode MODE chooses one")
+            screen.press("/cost\n")
+            await screen.until("tokens in")
+            screen.press("/export\n")
+            await screen.until("written to ")
+            await screen.until(PROMPT)
+            screen.press("and that?\n")
+            await screen.until(ACCEPT)
+        said = json.dumps(server.requests[-1].body["messages"])
+    assert "what is this?" in said and "and that?" in said
+    assert len(joey.tasks) == 1
+
+
+async def test_a_line_that_is_typed_while_a_command_is_done_waits_for_the_prompt(
+    joey: Joey,
+) -> None:
+    async with ModelServer([DONE, DONE]) as server:
+        async with terminal(joey, *reach(server.url), "do it") as screen:
+            await screen.until(ACCEPT)
+            screen.press("\n")
+            await screen.until(PROMPT)
+            screen.press("/doctor\n")
+            await screen.until("looking: 1 of ")
+            screen.press("go on\n")
+            await screen.until("Sandbox: ")
+            await screen.until("Nearly.")
+            await screen.until(ACCEPT)
+        assert "go on" in json.dumps(server.requests[-1].body["messages"])
+    assert len(server.requests) == 2

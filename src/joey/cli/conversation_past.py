@@ -35,12 +35,14 @@ async def open_earlier(engine: Engine, arguments: Namespace) -> Task:
     return await engine.open(earlier.id, options=options)
 
 
-async def revise(engine: Engine, task: Task, words: list[str], tell: Tell) -> Task:
+async def revise(engine: Engine, task: Task | None, words: list[str], tell: Tell) -> Task:
     """Carry out one of the commands; the task that the conversation goes on with.
 
     Raises:
         UserError
     """
+    if task is None:
+        raise UserError("nothing was said yet")
     match words:
         case ["/rewind", *rest]:
             await _rewind(task, rest, tell)

@@ -27,7 +27,7 @@ from joey.cli.first_run import offer_found_server
 from joey.cli.greeting import greet
 from joey.cli.keyboard import Interrupted, Keyboard
 from joey.cli.launch import find_task, launch, short_id, workspace_of
-from joey.cli.line_errands import LineErrands
+from joey.cli.line_errands import ABOUT_TASK, LineErrands
 from joey.cli.open_question import read_answer
 from joey.cli.progress import total_cost
 from joey.cli.prompt import gather_prompt, load_images
@@ -111,6 +111,8 @@ class Conversation:
         """Things that were begun by a key and go on beside the drawing."""
         self._stopping = False
         self._leaving = False
+        self._at_prompt: Keyboard | None = None
+        """Where the next line is for the prompt, also while a command is carried out there."""
 
     async def run(self, keyboard: Keyboard, prompt: str) -> None:
         """Talk until the person leaves.
@@ -142,8 +144,10 @@ class Conversation:
         self._renderer.note(" · ".join(parts))
 
     def hear_unasked(self, line: str | None) -> None:
-        """A line that was typed while the task works."""
-        if line is None or line.strip() in LEAVING:
+        """A line that was typed while the task, or a command of the person's, works."""
+        if self._at_prompt is not None and line is not None:
+            self._at_prompt.put_back(line)
+        elif line is None or line.strip() in LEAVING:
             self._leaving = True
             self._stop()
         elif line.strip():
@@ -257,21 +261,16 @@ class Conversation:
         elif command.name in COMPACTING:
             begin_condensing(self._task, words, self._renderer)
         else:
-            await self._run_errand(command, words)
-
-    async def _run_errand(self, command: SlashCommand, words: str) -> Task | None:
-        """The task to go on with."""
-        try:
-            return await self._errands.run(command, words, self._task)
-        except UserError as error:
-            self._renderer.error(str(error))
-            return self._task
+            try:
+                await self._errands.run(command, words, self._task)
+            except UserError as error:
+                self._renderer.error(str(error))
 
     # At the prompt
 
     async def _next_words(self, keyboard: Keyboard) -> str:
         """What the person says next; small commands are carried out on the way."""
-        interrupted = False
+        self._at_prompt, interrupted = keyboard, False
         while True:
             self._renderer.prompt("\n")
             try:
@@ -293,6 +292,7 @@ class Conversation:
                 words = self._unread.text
             if words.strip():
                 self._unread.forget()
+                self._at_prompt = None
                 return words
 
     async def _command(self, text: str) -> str:
@@ -303,7 +303,14 @@ class Conversation:
                 return text
             self._renderer.note(guess)
             return ""
-        command, words = named
+        try:
+            return await self._carry_out(*named)
+        except UserError as error:
+            self._renderer.error(str(error))
+            return ""
+
+    async def _carry_out(self, command: SlashCommand, words: str) -> str:
+        """What is to be said to the model, if anything."""
         match command.name:
             case "exit" | "quit":
                 raise Leave
@@ -316,13 +323,22 @@ class Conversation:
             case "resume" | "tasks" if words:
                 await self._resume(words)
             case name if name in COMPACTING:
-                await condense(self._task, words, self._renderer)
+                await condense(await self._task_at_hand(), words, self._renderer)
                 self._stopping = False
             case name if name in REVISING:
-                await self._revise(text.split())
-            case _:
-                self._task = await self._run_errand(command, words)
+                task = await self._task_at_hand()
+                asked = [f"/{name}", *words.split()]
+                self._task = await revise(self._engine, task, asked, self._renderer.note)
+            case name:
+                task = await self._task_at_hand() if name in ABOUT_TASK else self._task
+                self._task = await self._errands.run(command, words, task)
         return ""
+
+    async def _task_at_hand(self) -> Task | None:
+        """Also the one that is to go on, before the first words for it."""
+        if self._task is None and self._earlier is not None:
+            self._task = await open_earlier(self._engine, self._arguments)
+        return self._task
 
     async def _let_go(self) -> None:
         """The next words begin another task."""
@@ -332,23 +348,12 @@ class Conversation:
         self._arguments.continue_, self._arguments.resume = False, None
 
     async def _resume(self, start: str) -> None:
-        try:
-            find_task(self._engine.history(), start)
-        except UserError as error:
-            self._renderer.error(str(error))
-            return
+        find_task(self._engine.history(), start)  # nothing is left for one that is not there
         await self._let_go()
         await self._errands.close()
         self._arguments.resume, self._arguments.fork = start, False
         self._arguments.mode = None  # it was meant for the first task
         self._greet("")
-
-    async def _revise(self, words: list[str]) -> None:
-        try:
-            task = self._task or await open_earlier(self._engine, self._arguments)
-            self._task = await revise(self._engine, task, words, self._renderer.note)
-        except UserError as error:
-            self._renderer.error(str(error))
 
     # Ctrl-C
 

@@ -74,6 +74,10 @@ class Keyboard:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(Interrupted())
 
+    def put_back(self, line: str) -> None:
+        """It is for whoever waits for a line next."""
+        self._lines.append(line)
+
     def discard(self) -> None:
         """Forget what was typed ahead: it was not typed as an answer to what is asked now."""
         self._lines.clear()

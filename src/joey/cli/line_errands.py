@@ -21,6 +21,8 @@ from joey.tui.host import Entry
 if TYPE_CHECKING:
     from joey.cli.screen_host import ScreenHost
 
+ABOUT_TASK = frozenset({"cost", "export", "mcp", "mode", "model", "permissions"})
+"""Commands that tell or choose something of the task at hand."""
 MOST = 40
 """Entries of a list that are told."""
 
