@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 import pytest
 
-from joey.core.events import RowOpened, TaskFinished
+from joey.core.events import RequestStarted, RowOpened, TaskFinished
 from joey.core.prompts.condense import INSTRUCTION
 from joey.core.settings import Settings
 from joey.core.state import TaskState
@@ -25,7 +25,17 @@ from joey.ports import Provider
 from joey.testing.script import Turn, fail, pause, say
 from joey.testing.scripted import ScriptedProvider, ScriptedTurn
 from tests.engine.narrow import NarrowModel, condensed, read, text_of
-from tests.engine.workshop import PATIENCE, Workshop, asked, finish, heard, kinds, rows, settled
+from tests.engine.workshop import (
+    PATIENCE,
+    Workshop,
+    asked,
+    finish,
+    heard,
+    kinds,
+    rows,
+    settled,
+    slow_disk,
+)
 
 
 class Awaited(asyncio.Event):
@@ -97,6 +107,34 @@ async def test_there_must_be_something_to_condense(shop: Workshop) -> None:
     with pytest.raises(CondenseError, match="nothing to condense"):
         await task.condense()
     assert look(task) == before
+
+
+@pytest.mark.requirement("context:manual")
+async def test_there_must_be_something_also_while_the_last_summary_is_being_saved(
+    shop: Workshop,
+) -> None:
+    task = await worked(shop, Turn(say("Short.")))
+    with slow_disk(task):
+        await task.condense()
+        with pytest.raises(CondenseError, match="nothing to condense"):
+            task.begin_condensing()
+
+
+@pytest.mark.requirement("context:manual")
+async def test_a_wish_that_cannot_be_granted_any_more_is_answered_in_the_conversation(
+    shop: Workshop,
+) -> None:
+    gate = asyncio.Event()
+    model(shop, Turn(pause(gate), fail(401, "who are you?")), summaries=[])
+    task = await shop.start(policy=Unattended())
+    await heard(task, RequestStarted)
+    wish = task.begin_condensing()
+    gate.set()
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(CondenseError, match="nothing to condense"):
+            await wish
+    [told] = rows(task, "condense_context_error")
+    assert "nothing to condense" in (told.text or "")
 
 
 @pytest.mark.requirement("context:manual")

@@ -10,7 +10,6 @@ from joey.core.messages import ImageBlock
 from joey.core.settings import Settings
 from joey.engine.endings import Completed
 from joey.engine.unattended import Unattended
-from joey.stores.json_files import JsonFileLog
 from joey.testing.script import Turn, call, fail, pause, say
 from joey.testing.scripted import ScriptedProvider
 from tests.engine.workshop import (
@@ -22,6 +21,7 @@ from tests.engine.workshop import (
     hears,
     rows,
     settled,
+    slow_disk,
 )
 
 PICTURE = "data:image/png;base64,iVBORw0KGgo="
@@ -116,10 +116,7 @@ async def test_words_sent_while_a_finished_task_is_being_saved_set_it_to_work_ag
 ) -> None:
     task = await workshop.start(finish("one"), finish("two"))
     await asked(task)
-    log = task.recorder.log
-    assert isinstance(log, JsonFileLog)
-    with log._writing:
-        # The disk is slow: the files of the finished task are still being written.
+    with slow_disk(task):
         await task.approve()
         await heard(task, TaskFinished)
         await task.send("and now the other half")

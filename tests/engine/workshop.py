@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
 from joey.engine.workbench import Workbench
 from joey.ports import Extras, Provider, Store
-from joey.stores.json_files import JsonFileStore
+from joey.stores.json_files import JsonFileLog, JsonFileStore
 from joey.terminals.local import LocalTerminal
 from joey.testing.script import Call, Turn, call
 from joey.testing.scripted import ScriptedProvider, ScriptedTurn
@@ -149,6 +149,15 @@ async def hears(task: Task, kind: type[object]) -> AsyncIterator[None]:
         async with asyncio.timeout(PATIENCE):
             while not isinstance((await anext(subscription)).event, kind):
                 pass
+
+
+@contextmanager
+def slow_disk(task: Task) -> Iterator[None]:
+    """Until the end of this, the files of the task are being written."""
+    log = task.recorder.log
+    assert isinstance(log, JsonFileLog)
+    with log._writing:
+        yield
 
 
 async def settled(task: Task) -> Any:

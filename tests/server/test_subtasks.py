@@ -12,6 +12,7 @@ import pytest
 
 from joey.server.ipc import serve_ipc
 from joey.testing.script import Turn, call, fail, pause
+from tests.engine.workshop import slow_disk
 from tests.parts import by_part
 from tests.server.house import CommandFailedError, Frame, House, done, house
 from tests.server.ipc_peer import connected
@@ -212,9 +213,12 @@ async def test_of_several_subtasks_the_one_that_asks_is_the_current_task(tmp_pat
         await peer.event("taskFinished", where=lambda e: bool(e["taskId"] == one))
         await peer.asked("followup")
         assert await peer.ask("getCurrentTaskStack") == {"taskStack": [task_id, three]}
-        await peer.ask("sendMessage", message="that")
-        await peer.event("taskFinished", where=lambda e: bool(e["taskId"] == three))
-        assert await peer.ask("getCurrentTaskStack") == {"taskStack": [task_id, two]}
+        asking = here.hub.engine.find(three)
+        assert asking is not None
+        with slow_disk(asking):
+            await peer.ask("sendMessage", message="that")
+            await peer.event("taskFinished", where=lambda e: bool(e["taskId"] == three))
+            assert await peer.ask("getCurrentTaskStack") == {"taskStack": [task_id, two]}
         await peer.ask("cancelCurrentTask")
         await peer.event("taskAborted", where=lambda e: bool(e["taskId"] == two))
         await peer.asked("completion_result")

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from joey.core.events import Said
 from joey.core.revisions import ContextCondensed
+from joey.core.state import AT_REST
 from joey.engine.condensing import ERROR_ROW, STOPPED, check_enough, condense
 from joey.errors import CondenseError, StoreError
 
@@ -35,7 +36,7 @@ class Wishes:
         """Raises CondenseError: there is nothing to wish for."""
         if self._wish is not None:
             raise CondenseError("The conversation is about to be condensed already.")
-        if not task.running:
+        if not task.running or task.state in AT_REST:  # its last words may still be saved
             _check(task)
         granted: asyncio.Future[ContextCondensed] = asyncio.get_running_loop().create_future()
         granted.add_done_callback(_look)
@@ -49,7 +50,7 @@ class Wishes:
         if (wish := self._wish) is None:
             return False
         try:
-            check_enough(task)
+            _check(task)
         except CondenseError as error:
             task.publish(Said(ts=task.now(), say=ERROR_ROW, text=str(error)))
             self._settle(error)
@@ -71,11 +72,6 @@ class Wishes:
             return
         if was_stopped:
             self._settle(CondenseError(STOPPED))
-            return
-        try:
-            _check(task)
-        except CondenseError as error:
-            self._settle(error)
         else:
             task.work(self._grant_at_rest(task))
 

@@ -200,7 +200,7 @@ class Hub:
         them: one that asks, else one that works."""
         opened = [task for each in reversed(self._focus) if (task := self.engine.find(each))]
         # A subtask that has returned is over, though its parent still waits for others.
-        focused = next((task for task in opened if task.running or not task.is_awaited), None)
+        focused = next((task for task in opened if _is_at_work(task) or not task.is_awaited), None)
         if focused is None:
             return None
         working = list(self._working(focused))
@@ -209,7 +209,7 @@ class Hub:
     def _working(self, task: Task) -> Iterator[Task]:
         """Those in a tree that do not wait for others."""
         found = [self.engine.find(child_id) for child_id in task.waits_for]
-        below = [child for child in found if child is not None and child.running]
+        below = [child for child in found if child is not None and _is_at_work(child)]
         if not below:
             yield task
         for child in below:
@@ -285,3 +285,8 @@ class Hub:
         await self.engine.close()
         feeds, self._feeds = list(self._feeds.values()), {}
         await asyncio.gather(*(feed.close() for feed in feeds))
+
+
+def _is_at_work(task: Task) -> bool:
+    """A task that is over may still be saving its last words."""
+    return task.running and task.state not in AT_REST
