@@ -7,6 +7,7 @@ import os
 import re
 import signal
 
+import psutil
 import pytest
 
 from joey.testing.script import Turn, call, pause, say
@@ -88,9 +89,13 @@ async def test_a_second_signal_ends_joey_at_once_and_restores_the_terminal(joey:
     async with ModelServer([turn]) as server:
         async with screen(joey, *reach(server.url), "begin", behind=cooked) as shown:
             await shown.until("I begin")
-            pid = await shown.pid()
-            for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
-                os.kill(pid, number)  # so both are there when it looks for the first
+            process = psutil.Process(await shown.pid())
+            process.suspend()
+            async with asyncio.timeout(LIMIT):
+                while process.status() != psutil.STATUS_STOPPED:  # noqa: ASYNC110 (the kernel's)
+                    await asyncio.sleep(0.01)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+                process.send_signal(number)  # so both are there when it looks for the first
             assert "cooked" in await shown.ended(143)
             flags = "#{alternate_on}#{mouse_any_flag}#{mouse_sgr_flag} #{cursor_flag}"
             assert (await shown.tmux("display-message", "-t", "joey", "-p", flags)) == "000 1\n"
