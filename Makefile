@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench corpus soak web lock
+.PHONY: help setup demo test shake check format bench corpus soak web lock
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ demo: $(READY) ## watch a task run: no key, no network, a scripted model
 
 test: $(READY) ## run all tests
 	@$(BIN)/python -m pytest -n $(WORKERS)
+
+shake: $(READY) ## run all tests while the disk, threads and event loops stutter, to find what holds by luck
+	@$(BIN)/python -m pytest -n $(WORKERS) -p tests.stutter
 
 check: $(READY) ## lint, formatting and types, without changing anything
 	@$(BIN)/ruff check
