@@ -106,7 +106,7 @@ class Conversation:
         self._scene: Scene | None = None
         """The screen, while the task works."""
         self._errands = LineErrands(engine, arguments, renderer)
-        self._unread = UnreadWords()
+        self._unread = UnreadWords(engine)
         self._jobs: set[asyncio.Task[None]] = set()
         """Things that were begun by a key and go on beside the drawing."""
         self._stopping = False

@@ -5,15 +5,16 @@ They come back to the person, as they would stand in the screen's composer: to b
 
 from __future__ import annotations
 
-from joey.client.local import Task
+from joey.client.local import Engine, Task
 from joey.client.session import Session
 from joey.core.events import MessageUnqueued
 
 
 class UnreadWords:
-    def __init__(self) -> None:
-        self._listeners: dict[str, Task] = {}
-        """Those with whom words may wait."""
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._listeners: set[str] = set()
+        """Those with whom words may wait, as long as they are open."""
         self._words: list[str] = []
 
     @property
@@ -21,13 +22,13 @@ class UnreadWords:
         return "\n".join(self._words)
 
     def may_wait_for(self, listener: Session) -> None:
-        if isinstance(listener, Task):
-            self._listeners[listener.id] = listener
+        self._listeners.add(listener.id)
 
     def take_back(self) -> bool:
         """Whether there are any that nobody has read."""
-        for task in self._listeners.values():
-            self._words += _unqueue(task)
+        for task in map(self._engine.find, sorted(self._listeners)):
+            if task is not None:
+                self._words += _unqueue(task)
         return bool(self._words)
 
     def forget(self) -> None:
