@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.ports import Level, SandboxReport
+from joey.sandboxes import standby
 from joey.sandboxes.bubblewrap import Bubblewrap
 from joey.sandboxes.canary import try_canary
 from joey.sandboxes.control_group import ControlGroup, can_count
@@ -136,6 +138,42 @@ async def test_the_next_command_runs_when_the_starter_was_killed(
     assert end.signal == "SIGTERM"
 
 
+async def test_commands_get_another_starter_when_it_is_stopped_and_run_once(
+    terminal: LocalTerminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standby, "_SOON", 0.3)
+    before = starters()
+    listener = Listener()
+    running = await terminal.start("echo on; sleep 1000", tmp_path, None, listener)
+    await listener.until("on")
+    (first,) = set(starters()) - set(before)
+    os.kill(first, signal.SIGSTOP)
+    commands = (f"echo {number} | tee -a $TMPDIR/ran" for number in range(3))
+    found = await asyncio.gather(*(output(terminal, tmp_path, each) for each in commands))
+    assert found == ["0\n0", "1\n0", "2\n0"]
+    assert await output(terminal, tmp_path, "sort $TMPDIR/ran") == "0\n1\n2\n0"
+    assert first not in starters()
+    assert running.end is None
+    async with asyncio.timeout(20):
+        await running.kill()
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+async def test_only_what_nobody_has_looked_at_may_be_started_again(is_read: bool) -> None:
+    starter = StarterProcess()
+    keeper = starter.start({})
+    with socket.socket(fileno=os.dup(*starter.fds)) as theirs:
+        _, sent, *_ = socket.recv_fds(theirs, 1, 3)
+    if is_read:
+        os.read(sent[-1], 100)
+    for each in sent:
+        os.close(each)
+    assert await keeper.is_taken_up(10) is is_read
+    assert keeper.is_untouched is not is_read
+    keeper.let_go()
+    starter.release()
+
+
 class Deadly(ControlGroup):
     """Its first process does not live."""
 
@@ -156,15 +194,15 @@ async def test_commands_that_wait_for_a_starter_that_is_killed_all_get_the_next_
 ) -> None:
     session = Session(workspace=tmp_path, joey_home=tmp_path / ".roo", env=os.environ)
     sandbox, group = LocalSandbox(session, Settings(), lambda: Sure(confinement)), Deadly()
-    standby = Standby(lambda: group)
+    keepers_of = Standby(lambda: group)
     shell = ("/bin/sh", "-c", "true")
-    plan = sandbox.lead(confinement, shell, tmp_path, os.environ, standby.start).plan
+    plan = sandbox.lead(confinement, shell, tmp_path, os.environ, keepers_of.start).plan
     async with asyncio.timeout(20):
-        keepers = await asyncio.gather(*(standby.start(plan) for _ in range(3)))
+        keepers = await asyncio.gather(*(keepers_of.start(plan) for _ in range(3)))
         answers = [await keeper.answer(10) for keeper in keepers]
         for keeper in keepers:
             keeper.let_go()
-        await standby.close()
+        await keepers_of.close()
         await sandbox.close()
     assert [answer[:1] for answer, _ in answers] == [b"R"] * 3
 

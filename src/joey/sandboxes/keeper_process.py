@@ -22,12 +22,14 @@ network if there is one; `F` and a reason when it could not be confined."""
 
 
 class KeeperProcess(asyncio.SubprocessTransport):
-    def __init__(self, control: socket.socket, output: int) -> None:
+    def __init__(self, control: socket.socket, output: int, plan: int) -> None:
+        """`plan` is a descriptor of the plan that moves when somebody reads it."""
         super().__init__()
         control.setblocking(False)
         os.set_blocking(output, False)
         self._control = control
         self._output: int | None = output
+        self._plan: int | None = plan
         self._answered: asyncio.Future[Answer] | None = None
         self._protocol: asyncio.SubprocessProtocol | None = None
         self._pid = 0
@@ -36,17 +38,27 @@ class KeeperProcess(asyncio.SubprocessTransport):
         """The end of the command and that of its output are still to be told."""
         self.is_slack = False
         """Nothing is left inside."""
+        self.is_untouched = False
+        """Nobody has ever looked at the plan, and nobody will."""
 
     async def answer(self, patience: float) -> Answer:
-        """What comes of the command; to be asked once."""
+        """What comes of the command."""
+        await self._heard(patience)
+        assert self._answered is not None
+        return self._answered.result() if self._answered.done() else (b"Fit took too long", None)
+
+    async def is_taken_up(self, patience: float) -> bool:
+        """Whether somebody has begun with it; waits for the answer, if that comes soon."""
+        await self._heard(patience)
+        return not self.is_untouched and (self._plan is None or _is_read(self._plan))
+
+    async def _heard(self, patience: float) -> None:
         loop = asyncio.get_running_loop()
-        self._answered = loop.create_future()
-        loop.add_reader(self._control, self._hear)
+        if self._answered is None:
+            self._answered = loop.create_future()
+            loop.add_reader(self._control, self._hear)
         try:
-            async with asyncio.timeout(patience):
-                return await self._answered
-        except TimeoutError:
-            return b"Fit took too long", None
+            await asyncio.wait((self._answered,), timeout=patience)
         except asyncio.CancelledError:
             self.let_go()
             raise
@@ -129,6 +141,9 @@ class KeeperProcess(asyncio.SubprocessTransport):
             return
         assert self._answered is not None
         if not self._answered.done():
+            # Who held the other end is gone; who had the plan has read it first of all.
+            self.is_untouched = not data and self._plan is not None and not _is_read(self._plan)
+            self._forget_plan()
             self._answered.set_result((data, attached))
         elif attached is not None:
             attached.close()
@@ -148,8 +163,14 @@ class KeeperProcess(asyncio.SubprocessTransport):
         self._protocol.process_exited()
         self._one_less()
 
+    def _forget_plan(self) -> None:
+        if self._plan is not None:
+            os.close(self._plan)
+            self._plan = None
+
     def _stop_hearing(self) -> None:
         self.is_slack = True
+        self._forget_plan()
         if self._answered is not None and self._control.fileno() >= 0:
             self._answered.get_loop().remove_reader(self._control)
         self._control.close()
@@ -178,3 +199,7 @@ class KeeperProcess(asyncio.SubprocessTransport):
         if not self._left:
             assert self._protocol is not None
             self._protocol.connection_lost(None)
+
+
+def _is_read(plan: int) -> bool:
+    return os.lseek(plan, 0, os.SEEK_CUR) > 0

@@ -14,6 +14,8 @@ from joey.sandboxes.keeper_process import KeeperProcess
 from joey.sandboxes.starter_process import StarterProcess
 
 _LONG = 300.0
+_SOON = 10.0
+"""Seconds in which a starter takes up what it is told, however busy the machine is."""
 _MOST = 16
 """That wait in one process, whatever the number of tasks."""
 
@@ -40,7 +42,13 @@ class Standby:
             starter = await asyncio.shield(making)
             if starter.waits:
                 with suppress(BrokenPipeError, ConnectionResetError):  # it has just been killed
-                    return starter.start(plan)
+                    keeper = starter.start(plan)
+                    if not await keeper.is_taken_up(_SOON):
+                        await starter.kill()
+                        await keeper.is_taken_up(_SOON)
+                    if not keeper.is_untouched:
+                        return keeper
+                    keeper.let_go()
             if self._making is making:  # else somebody who waited for it too has begun another
                 self._dismiss()
             return (await asyncio.shield(self._begun())).start(plan)

@@ -81,7 +81,7 @@ class StarterProcess:
         ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         output, written = os.pipe()
         file = os.memfd_create("plan")
-        keeper = KeeperProcess(ours, output)
+        keeper = KeeperProcess(ours, output, os.dup(file))
         try:
             data = memoryview(marshal.dumps(plan))
             while data:
@@ -111,12 +111,23 @@ class StarterProcess:
 
     async def dismiss(self) -> None:
         """The same, and see it end."""
+        if self._was_used:
+            self.release()
+            await self._see_end()
+        else:
+            await self.kill()  # sooner than it would hear of it
+
+    async def kill(self) -> None:
+        """See it end, whatever it does; its keepers go on."""
         self.release()
+        if self._transport is not None:
+            with suppress(ProcessLookupError):
+                self._transport.kill()
+        await self._see_end()
+
+    async def _see_end(self) -> None:
         if self._transport is None:
             return
-        if not self._was_used:
-            with suppress(ProcessLookupError):
-                self._transport.kill()  # sooner than it would hear of it
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE):
                 await self._end.over.wait()
