@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 
 from joey.core.asks import AskKind
-from joey.core.events import AskOpened, RowGrew
+from joey.core.events import AskOpened, MessageQueued, RowGrew
+from joey.core.mcp import McpAnswer, McpServer
 from joey.core.models import ModelInfo
 from joey.core.protocol import ToolProtocol
+from joey.core.state import TaskState
 from joey.engine.engine import TaskOptions
 from joey.engine.unattended import Unattended
+from joey.ports import Extras
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.scripted import ScriptedProvider
-from tests.engine.workshop import Workshop, asked, finish, heard, results, settled
+from tests.engine.workshop import PATIENCE, Workshop, asked, finish, heard, results, settled
 
 ROO_TASKS = Path(__file__).parents[1] / "stores" / "roo_tasks"
 XML_END = Turn(say("<attempt_completion><result>ok</result></attempt_completion>"))
@@ -99,3 +102,76 @@ def test_without_a_person_every_kind_of_ask_has_an_answer(kind: AskKind) -> None
     if needs_a_person:
         assert not answer.approves
         assert policy.refused == [ask]
+
+
+async def test_a_task_that_is_being_let_go_of_is_opened_again_as_soon_as_it_is_free(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(finish())
+    await asked(task)
+    letting_go = asyncio.ensure_future(workshop.engine.release(task))
+    await asyncio.sleep(0)
+    assert workshop.engine.find(task.id) is None
+    again = await workshop.engine.open(task.id)
+    assert again is not task
+    assert again.state is TaskState.ABORTED
+    await letting_go
+
+
+class Lingering:
+    """Servers that take their time to leave."""
+
+    servers: tuple[McpServer, ...] = ()
+
+    def __init__(self) -> None:
+        self.leaves, self.may_leave = asyncio.Event(), asyncio.Event()
+
+    async def settle(self, patience: float) -> None: ...
+
+    async def call(self, *_: object) -> McpAnswer:
+        raise AssertionError("nobody calls")
+
+    async def read(self, server: str, uri: str) -> McpAnswer:
+        raise AssertionError("nobody reads")
+
+    async def close(self) -> None:
+        self.leaves.set()
+        await self.may_leave.wait()
+
+
+async def test_words_that_come_while_a_task_is_being_closed_are_kept_for_its_next_run(
+    workshop: Workshop,
+) -> None:
+    servers = Lingering()
+    workshop.extras = Extras(mcp=servers)
+    task = await workshop.start(finish(), finish("said again"))
+    await asked(task)
+    await task.approve()
+    await settled(task)
+    async with asyncio.timeout(PATIENCE):
+        letting_go = asyncio.ensure_future(workshop.engine.release(task))
+        await servers.leaves.wait()
+        await task.send("once more")
+        assert not task.running
+        servers.may_leave.set()
+        await letting_go
+        again = await workshop.engine.resume(task.id)
+        assert [said.text for said in again.recorder.facts.queue.values()] == ["once more"]
+
+
+async def test_words_are_safe_however_soon_after_them_the_task_is_closed(
+    workshop: Workshop,
+) -> None:
+    for steps in range(40):
+        task = await workshop.start(finish(), finish())
+        await asked(task)
+        await task.approve()
+        await settled(task)
+        sending = asyncio.ensure_future(task.send("more"))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await workshop.engine.release(task)
+        async with asyncio.timeout(PATIENCE):
+            await sending
+        events = [record.event for record in workshop.engine.read(task.id)]
+        assert any(isinstance(event, MessageQueued) for event in events)

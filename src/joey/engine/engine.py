@@ -75,6 +75,8 @@ class Engine:
         self._clock = clock
         self._make_bench = make_bench
         self._tasks: dict[str, Task] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        """Tasks that are being let go of, by their ids."""
         self.on_subtask: Callable[[Task], None] | None = None
         """Told of every subtask that a task opens, before it is set to work."""
 
@@ -143,6 +145,7 @@ class Engine:
         Raises:
             UserError
         """
+        await self._have_left(spawned.child_id)
         child = self._tasks.get(spawned.child_id)
         if child is None:
             child = await self._open_subtask(parent, options, spawned, workspace)
@@ -202,6 +205,7 @@ class Engine:
         Raises:
             TaskNotFoundError, TaskLockedError, StoreError
         """
+        await self._have_left(task_id)
         return self._tasks.get(task_id) or await self._reopen(task_id, options or TaskOptions())
 
     async def fork(
@@ -285,12 +289,21 @@ class Engine:
         """Stop one task and let go of it; others may open it."""
         if self._tasks.get(task.id) is task:
             del self._tasks[task.id]
-        await task.close()
+        leaving = asyncio.create_task(task.close(), name=task.id)
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
+        await asyncio.shield(leaving)
+
+    async def _have_left(self, task_id: str) -> None:
+        """Return when a task that is being let go of is free."""
+        if leaving := [each for each in self._leaving if each.get_name() == task_id]:
+            await asyncio.wait(leaving)
 
     async def close(self) -> None:
         tasks = list(self._tasks.values())
         self._tasks.clear()
-        closed = await asyncio.gather(*(task.close() for task in tasks), return_exceptions=True)
+        closing = (*(task.close() for task in tasks), *self._leaving)
+        closed = await asyncio.gather(*closing, return_exceptions=True)
         for problem in closed:
             if isinstance(problem, BaseException):
                 raise problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -14,7 +15,10 @@ from joey.core.history.ui import UiHistory
 from joey.core.revisions import TaskRewound
 from joey.engine.bus import Heard
 from joey.engine.records import Records
+from joey.errors import StoreError
 from joey.ports import TaskLog, TaskMetadata
+
+log = logging.getLogger(__name__)
 
 FIRST_SNAPSHOT = 64
 """Records after which a busy task is saved for the first time."""
@@ -89,6 +93,15 @@ class Recorder:
         rows, messages = self.ui.stored(), self.api.stored()
         await self.log.snapshot(_encoded(rows), _encoded(messages), self.metadata())
         self._saved_seq = max(seq, self._saved_seq)
+
+    async def close(self) -> None:
+        """Let go of the task; who waits for a `commit` gets it before."""
+        try:
+            await self.commit()
+        except StoreError as error:
+            log.warning("task %s: its last events may be lost: %s", self.facts.task_id, error)
+        finally:
+            self.log.close()
 
     def metadata(self) -> TaskMetadata:
         facts = self.facts

@@ -116,7 +116,7 @@ class Task(TaskView):
         await self.recorder.commit()
         if self._is_stopped and not was_stopped:
             return  # whoever stops it after these words does not want it to go on by them
-        if self._winding_down or self._revising.locked():
+        if self._closing is not None or self._winding_down or self._revising.locked():
             self._goes_on = True
         elif not self.running:
             self.start(Opening.MESSAGE)
@@ -260,7 +260,7 @@ class Task(TaskView):
                 await self.recorder.rest()
         finally:
             await self.bench.close()
-            self.recorder.log.close()
+            await self.recorder.close()
 
     # What the engine does with it
 
@@ -303,8 +303,8 @@ class Task(TaskView):
         """
         if self.running:
             raise TaskStateError(f"task {self.id} is already at work")
-        if self._revising.locked():
-            raise TaskStateError(f"task {self.id} is being rewound")
+        if self._closing is not None or self._revising.locked():
+            raise TaskStateError(f"task {self.id} is being rewound or closed")
         self.error = None
         if allowance is None and self.is_awaited:
             allowance = self.allowance
@@ -359,7 +359,7 @@ class Task(TaskView):
             self.wishes.catch_up(self, stopped or self.error is not None)
 
     def _go_on(self) -> None:
-        if self._goes_on and self.error is None:
+        if self._goes_on and self.error is None and self._closing is None:
             self.start(Opening.MESSAGE)
 
     def _end(self, event: TaskFinished | TaskAborted | TaskFailed) -> None:

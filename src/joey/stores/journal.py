@@ -188,7 +188,9 @@ class Journal:
         while self._synced < target:
             self._check_usable()
             if self._syncing is None:
-                self._syncing = asyncio.create_task(self._sync_once())
+                # A copy: closing the journal meanwhile cannot give its number to another file.
+                copy = os.dup(self._descriptor)
+                self._syncing = asyncio.create_task(self._sync_once(copy))
             await asyncio.shield(self._syncing)
 
     def close(self) -> None:
@@ -196,10 +198,8 @@ class Journal:
             self._closed = True
             os.close(self._descriptor)
 
-    async def _sync_once(self) -> None:
+    async def _sync_once(self, copy: int) -> None:
         size = self._size
-        # A copy, so that closing the journal meanwhile cannot give its number to another file.
-        copy = os.dup(self._descriptor)
         try:
             await asyncio.to_thread(_sync_to_disk, copy, self._unsynced_folders)
         except OSError as error:
