@@ -145,6 +145,32 @@ async def test_settings_are_kept_and_secrets_do_not_come_back(tmp_path: Path) ->
         assert (await peer.ask("getConfiguration"))["configuration"] == told
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [("alwaysAlowWrite", "alwaysAllowWrite"), ("sandbox_network", "sandboxNetwork")],
+)
+async def test_a_misspelt_setting_is_named_and_nothing_is_stored(
+    tmp_path: Path, key: str, meant: str
+) -> None:
+    async with house(tmp_path) as here, here.peer() as peer:
+        values = {"alwaysAllowExecute": True, "apiProvider": "openai", key: True}
+        told = f"INVALID_PARAMETER.*`{key}`.*Did you mean `{meant}`"
+        with pytest.raises(CommandFailedError, match=told):
+            await peer.ask("setConfiguration", values=values)
+        with pytest.raises(CommandFailedError, match=told):
+            await peer.ask("startNewTask", text="go", configuration=values)
+        document = (await peer.ask("getConfiguration"))["configuration"]
+        assert document["alwaysAllowExecute"] is False
+        assert key not in document
+        assert await peer.ask("getActiveProfile") == {"activeProfile": None}
+
+
+async def test_settings_of_roo_code_and_of_later_versions_are_taken(tmp_path: Path) -> None:
+    values = {"soundEnabled": True, "writeDelayMs": 1, "xaiApiKey": "k", "somethingNew": [1]}
+    async with house(tmp_path) as here, here.peer() as peer:
+        assert await peer.ask("setConfiguration", values=values) == {"result": "success"}
+
+
 async def test_profiles_are_made_changed_chosen_and_deleted(tmp_path: Path) -> None:
     async with house(tmp_path) as here, here.peer() as peer:
         assert await peer.ask("getActiveProfile") == {"activeProfile": None}

@@ -16,6 +16,7 @@ from joey.config.choose import choose_profile
 from joey.config.home import joey_home
 from joey.config.preferences import Preferences, split
 from joey.config.profiles import Profiles
+from joey.config.unknown_settings import check_spelling
 from joey.core.customs import SlashCommand
 from joey.core.models import ModelInfo
 from joey.core.modes import Mode
@@ -53,6 +54,7 @@ class Setup:
         Raises:
             ConfigError, WorkspaceError
         """
+        check_spelling(configuration or {})
         settings, keys = split(configuration or {})
         settings = {name: value for name, value in settings.items() if value is not None}
         profile = profile or _name(

@@ -15,6 +15,7 @@ from msgspec import structs
 from joey.config.documents import changing, convert_document, read_document, write_document
 from joey.config.profiles import PROFILE_KEYS, PROFILES, Profiles, load_profiles, read_profile
 from joey.config.settings import SETTINGS, load_settings
+from joey.config.unknown_settings import check_spelling
 from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
 
@@ -152,6 +153,7 @@ class Preferences:
         Raises:
             ConfigError: nothing was changed.
         """
+        check_spelling(values)
         settings, profile = split(values)
         active = settings.pop("currentApiConfigName", None)
         if active is not None:

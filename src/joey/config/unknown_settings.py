@@ -6,6 +6,8 @@ those nothing is said.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
 from pathlib import Path
 
 from joey.config.documents import read_document
@@ -14,6 +16,8 @@ from joey.config.settings import SETTINGS
 from joey.core.near_names import nearest
 from joey.core.settings import Settings
 from joey.errors import ConfigError
+
+log = logging.getLogger(__name__)
 
 _KNOWN = frozenset({*Settings.__struct_encode_fields__, "$schema"})
 _OF_ROO = frozenset(
@@ -45,6 +49,21 @@ def unknown_settings(home: Path) -> tuple[str, ...]:
         return ()  # whoever needs the settings tells it
     unknown = (key for key in document if key not in _KNOWN and key not in _OF_ROO)
     return tuple(f"{path}: `{key}` {_remark(key)}" for key in unknown)
+
+
+def check_spelling(values: Iterable[str]) -> None:
+    """For settings that a program sends. It may be one for Roo Code, and for a later version than
+    is known here: only what is nearly the name of a setting is refused.
+
+    Raises:
+        ConfigError
+    """
+    for key in values:
+        if key in _KNOWN or key in _OF_ROO or key in PROFILE_KEYS:
+            continue
+        if nearest(key, _KNOWN) is not None:
+            raise ConfigError(f"`{key}` {_remark(key)}")
+        log.info("the setting %r was sent, which nothing reads", key)
 
 
 def _remark(key: str) -> str:
