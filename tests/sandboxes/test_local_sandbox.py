@@ -7,9 +7,10 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event
 from typing import Any
 
+import psutil
 import pytest
 
 from joey.app import make_options, sandboxing
@@ -200,6 +201,47 @@ def test_the_model_is_told_when_the_sandbox_may_be_the_reason(
 
 async def none_needed(plan: dict[str, Any]) -> KeeperProcess:
     raise AssertionError("nothing is started")
+
+
+class Slow(dict[str, str]):
+    """An environment that nobody gets a look at before `may_go`."""
+
+    def __init__(self) -> None:
+        super().__init__(os.environ)
+        self.is_met, self.may_go = Event(), Event()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.is_met.set()
+        self.may_go.wait(60)
+        return super().get(name, default)
+
+
+async def test_a_command_that_is_given_up_while_it_is_prepared_leaves_no_temporary_folder(
+    tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    env = Slow()
+    session = Session(workspace=workspace, joey_home=tmp_path / ".roo", env=env)
+    held = LocalSandbox(session, Settings(), lambda: Sure(Landlock()))
+    starting = asyncio.ensure_future(held.confine(("/bin/true",), workspace, {}))
+    await asyncio.to_thread(env.is_met.wait, 60)
+    starting.cancel()
+    await asyncio.wait([starting])
+    before = len(psutil.Process().children())
+    closing = asyncio.ensure_future(held.close())
+    async with asyncio.timeout(60):
+        while len(psutil.Process().children()) >= before:  # noqa: ASYNC110 (a process that ends)
+            await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        env.may_go.set()
+        await closing
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert left_in(tmp_path) == []
+
+
+def left_in(folder: Path) -> list[Path]:
+    return list(folder.glob("joey-commands-*"))
 
 
 def test_first_commands_that_come_together_share_one_temporary_folder(

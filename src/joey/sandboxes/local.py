@@ -108,6 +108,7 @@ class LocalSandbox:
         self._has_warned = False
         self._standby: Standby | None = None
         self._readying: asyncio.Task[None] | None = None
+        self._leading: set[asyncio.Task[KeeperLeash]] = set()
 
     def expect(self) -> None:
         if self._readying is None or self._readying.done():
@@ -137,9 +138,16 @@ class LocalSandbox:
             return None
         standby, proxy = self._keepers(), self._proxy()
         standby.begin()
-        return await asyncio.to_thread(
-            self.lead, found.confinement, shell, cwd, env, standby.start, proxy
-        )
+        led = asyncio.to_thread(self.lead, found.confinement, shell, cwd, env, standby.start, proxy)
+        leading = asyncio.get_running_loop().create_task(led)
+        self._leading.add(leading)
+        leading.add_done_callback(self._have_led)
+        return await asyncio.shield(leading)
+
+    def _have_led(self, leading: asyncio.Task[KeeperLeash]) -> None:
+        self._leading.discard(leading)
+        if not leading.cancelled():
+            leading.exception()  # who was cancelled meanwhile does not ask
 
     def lead(
         self,
@@ -201,6 +209,8 @@ class LocalSandbox:
         standby, self._standby = self._standby, None  # a task that goes on needs new ones
         if standby is not None:
             await standby.close()
+        if self._leading:
+            await asyncio.wait(self._leading)  # a thread goes on when nobody waits for it any more
         if self._has_temp or self._group is not None:
             await asyncio.to_thread(self.tidy_up)
 
