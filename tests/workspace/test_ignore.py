@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+import time
 import unicodedata
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +161,32 @@ async def test_another_name_of_a_hidden_file_is_not_listed(tmp_path: Path) -> No
     for recursive in (False, True):
         listing = await LocalSearch(files).list(files.resolve("."), recursive, 100)
         assert [entry for entry in listing.entries if entry != "sub/plain.txt"] == ["other", "sub/"]
+
+
+class Meanwhile:
+    """A clock: it is looked at when the rules are read, a bad moment for somebody else to come."""
+
+    def __init__(self, rules: IgnoreRules, file: Path) -> None:
+        self._rules = rules
+        self._file = file
+
+    def time_ns(self) -> int:
+        aside = self._file.rename(self._file.with_name("aside"))
+        with ThreadPoolExecutor(1) as other:
+            assert not other.submit(self._rules.hides, "secret").result(60)
+        aside.rename(self._file)
+        return time.time_ns()
+
+
+def test_who_has_read_the_rules_goes_by_them_whatever_another_thread_has_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / ".rooignore"
+    file.write_text("secret\n")
+    rules = IgnoreRules(tmp_path)
+    monkeypatch.setattr("joey.workspace.ignore.time", Meanwhile(rules, file))
+    assert rules.hides("secret")
+    assert rules.hides_place("secret", tmp_path / "secret")
 
 
 @pytest.mark.requirement("permissions:paths:protected")

@@ -34,8 +34,9 @@ class Aliases:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._seen: tuple[int, int] | None = None
-        self._links: tuple[Path, ...] = ()
+        self._known: tuple[tuple[int, int] | None, tuple[Path, ...]] = (None, ())
+        """What the root looked like, and what is in it: replaced as a whole, since threads ask
+        too."""
 
     def cover(self, path: Path) -> bool:
         """Whether a resolved path is, or is in, something that is protected by another name."""
@@ -48,14 +49,16 @@ class Aliases:
     def _current(self) -> tuple[Path, ...]:
         try:
             facts = self._root.stat()
-            seen = (facts.st_mtime_ns, facts.st_ctime_ns)
-            if seen != self._seen:
-                self._links = tuple(self._find())
-                self._seen = seen if time.time_ns() - facts.st_ctime_ns > _SETTLING else None
+            seen, (before, links) = (facts.st_mtime_ns, facts.st_ctime_ns), self._known
+            if seen == before:
+                return links
+            links = tuple(self._find())
         except OSError:
             # Nothing can be written in a folder that cannot be looked at.
-            self._seen, self._links = None, ()
-        return self._links
+            self._known = (None, ())
+            return ()
+        self._known = (seen if time.time_ns() - facts.st_ctime_ns > _SETTLING else None, links)
+        return links
 
     def _find(self) -> list[Path]:
         with os.scandir(self._root) as entries:

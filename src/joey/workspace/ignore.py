@@ -49,8 +49,9 @@ class IgnoreRules:
 
     def __init__(self, root: Path) -> None:
         self._file = root / NAME
-        self._seen: tuple[int, ...] | None = None
-        self._rules = _Rules()  # replaced as a whole: threads ask too
+        self._known: tuple[tuple[int, ...] | None, _Rules] = (None, _Rules())
+        """What the file looked like, and what it said: replaced as a whole, since threads ask too,
+        and each goes by what it has seen itself."""
 
     @property
     def trouble(self) -> str:
@@ -65,64 +66,71 @@ class IgnoreRules:
 
     def hides(self, path: str, *, is_dir: bool = False) -> bool:
         """Whether a path relative to the root (with `/`) is hidden; the root itself never is."""
-        rules = self._current()
-        if path in ("", "."):
-            return False
-        if rules.trouble:
-            return True
-        if rules.spec is None:
-            return False
-        names = path.split("/")
-        if folded_name(path) == NAME or any(len(name) > _LONGEST_NAME for name in names):
-            return True
-        if _match(rules.spec, names, is_dir, rules.has_exceptions):
-            return True
-        folded = [folded_name(name) for name in names]
-        if rules.folded is None or (rules.folded is rules.spec and folded == names):
-            return False
-        return _match(rules.folded, folded, is_dir, rules.has_exceptions)
+        return _hides(self._current(), path, is_dir)
 
     def hides_place(self, path: str, place: Path) -> bool:
         """Like `hides`, for a path that may name a folder."""
-        if self.hides(path):
+        rules = self._current()
+        if _hides(rules, path, False):
             return True
-        return self._rules.spec is not None and self.hides(path, is_dir=True) and _may_be_dir(place)
+        return rules.spec is not None and _hides(rules, path, True) and _may_be_dir(place)
 
     def _current(self) -> _Rules:
+        before, known = self._known
         try:
             seen = _signature(self._file.stat())
         except OSError as error:
             absent = isinstance(error, FileNotFoundError | NotADirectoryError)
             if absent and not self._file.is_symlink():
-                self._seen, self._rules = None, _Rules()
-            else:
-                self._close(error, None)
-            return self._rules
-        if seen != self._seen:
-            try:
-                self._take(seen)
-            except (OSError, ValueError) as error:
-                self._close(error, seen)
-        return self._rules
-
-    def _take(self, seen: tuple[int, ...]) -> None:
-        """Raises OSError, ValueError: it cannot be read or understood."""
-        text, facts = _read(self._file)
-        if self._rules.text != text:
-            lines = text.decode("utf-8-sig").splitlines()
-            folded_lines = [_folded_rule(line) for line in lines]
-            spec = _parse(lines)
-            folded = spec if folded_lines == lines else _parse(folded_lines)
-            has_exceptions = any(line.startswith("!") for line in lines)
-            self._rules = _Rules(text, spec, folded, has_exceptions)
+                return self._keep(None, _Rules())
+            return self._keep(None, self._closed(error, known))
+        if seen == before:
+            return known
+        try:
+            text, facts = _read(self._file)
+            rules = known if known.text == text else _understood(text)
+        except (OSError, ValueError) as error:
+            return self._keep(seen, self._closed(error, known))
         is_settled = time.time_ns() - facts.st_ctime_ns > _SETTLING
-        self._seen = seen if is_settled and seen == _signature(facts) else None
+        return self._keep(seen if is_settled and seen == _signature(facts) else None, rules)
 
-    def _close(self, error: Exception, seen: tuple[int, ...] | None) -> None:
+    def _keep(self, seen: tuple[int, ...] | None, rules: _Rules) -> _Rules:
+        self._known = (seen, rules)
+        return rules
+
+    def _closed(self, error: Exception, known: _Rules) -> _Rules:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        if self._rules.trouble != reason:
+        if known.trouble != reason:
             log.warning("%s cannot be used, so every file is hidden: %s", self._file, reason)
-        self._rules, self._seen = _Rules(trouble=reason), seen
+        return _Rules(trouble=reason)
+
+
+def _hides(rules: _Rules, path: str, is_dir: bool) -> bool:
+    if path in ("", "."):
+        return False
+    if rules.trouble:
+        return True
+    if rules.spec is None:
+        return False
+    names = path.split("/")
+    if folded_name(path) == NAME or any(len(name) > _LONGEST_NAME for name in names):
+        return True
+    if _match(rules.spec, names, is_dir, rules.has_exceptions):
+        return True
+    folded = [folded_name(name) for name in names]
+    if rules.folded is None or (rules.folded is rules.spec and folded == names):
+        return False
+    return _match(rules.folded, folded, is_dir, rules.has_exceptions)
+
+
+def _understood(text: bytes) -> _Rules:
+    """Raises ValueError."""
+    lines = text.decode("utf-8-sig").splitlines()
+    folded_lines = [_folded_rule(line) for line in lines]
+    spec = _parse(lines)
+    folded = spec if folded_lines == lines else _parse(folded_lines)
+    has_exceptions = any(line.startswith("!") for line in lines)
+    return _Rules(text, spec, folded, has_exceptions)
 
 
 def _signature(facts: os.stat_result) -> tuple[int, ...]:
