@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from contextlib import suppress
 from typing import Any, TypeVar
 
 _SECONDS = 5
@@ -30,6 +29,9 @@ async def begun(starting: Coroutine[Any, Any, T]) -> T:
 async def hear_out(process: asyncio.subprocess.Process) -> None:
     """See one end that was killed, which asyncio does not before all that it said is read: where
     nobody takes what came, it stops reading and never reaches the end of the pipe."""
-    with suppress(TimeoutError):  # somebody whom it left behind may hold its output open
+    try:
         async with asyncio.timeout(_SECONDS):
             await process.communicate()
+    except TimeoutError:
+        # Somebody whom it left behind holds its output open. There is no other way to let go of it.
+        process._transport.close()  # type: ignore[attr-defined]

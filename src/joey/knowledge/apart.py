@@ -16,6 +16,7 @@ from contextlib import suppress
 
 from joey.errors import ToolError
 from joey.knowledge.confinement import CPU_SECONDS, REFUSED
+from joey.program_ends import hear_out
 
 _SECONDS = CPU_SECONDS + 10
 
@@ -54,10 +55,8 @@ async def run_apart(module: str, argument: str, data: bytes, seconds: float = _S
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is not None:
-        return
-    # Not process.kill(): it reaps a child that has just ended, and asyncio then misses it.
-    with suppress(ProcessLookupError):
-        os.kill(process.pid, signal.SIGKILL)
-    # Reading what is left lets the transport see the end of the pipes and close them.
-    await process.communicate()
+    if process.returncode is None:
+        # Not process.kill(): it reaps a child that has just ended, and asyncio then misses it.
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
+    await hear_out(process)

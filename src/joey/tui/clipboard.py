@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from joey.client.pictures import MAX_IMAGE, PictureError, picture
+from joey.program_ends import hear_out
 
 _SECONDS = 5.0
 _POWERSHELL = (
@@ -92,4 +93,4 @@ async def _printed(command: list[str]) -> bytes:
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-        await process.communicate()
+        await hear_out(process)

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from joey.errors import ToolError
+from joey.program_ends import hear_out
 from joey.workspace.obstacles import OPENED_BY_RIPGREP
 
 _COMMON = ("--no-config", "--color=never", "--no-messages", "--no-require-git", "--no-mmap")
@@ -125,8 +126,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         # Not process.kill(): it reaps a child that has just ended, and asyncio then misses it.
         with suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)
-    # Reading what is left lets the transport see the end of both pipes and close them.
-    await process.communicate()
+    await hear_out(process)
 
 
 @cache

@@ -1,0 +1,84 @@
+"""A program that is given up on may leave somebody behind who holds its output open: nobody waits
+for that one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joey import program_ends
+from joey.knowledge.apart import run_apart
+from joey.tui.clipboard import clipboard_picture
+from joey.workspace import ripgrep
+from tests.terminals.processes import open_transports
+
+LEAVE = "import os, time; os.fork() or (os.setsid(), {tell}); time.sleep(1000)"
+TELL = "open({made!r}, 'w').write(str(os.getpid())), os.rename({made!r}, {pid!r})"
+
+
+def leaving(folder: Path) -> str:
+    """Code in Python."""
+    tell = TELL.format(made=str(folder / "made"), pid=str(folder / "pid"))
+    return LEAVE.format(tell=tell)
+
+
+def program(folder: Path, name: str) -> Path:
+    path = folder / name
+    path.write_text(f"#!/usr/bin/env python3\n{leaving(folder)}\n")
+    path.chmod(0o755)
+    return path
+
+
+async def searcher(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = program(folder, "rg")
+    monkeypatch.setattr(ripgrep, "ripgrep", lambda: str(path))
+    async with aclosing(ripgrep.records([], folder, b"\n")) as found:
+        async for _ in found:
+            raise AssertionError
+
+
+async def clipboard(folder: Path, _: pytest.MonkeyPatch) -> None:
+    program(folder, "xclip")
+    await clipboard_picture({"DISPLAY": ":0", "PATH": str(folder)})
+
+
+async def reader(folder: Path, _: pytest.MonkeyPatch) -> None:
+    await run_apart("timeit", leaving(folder), b"")
+
+
+@pytest.mark.parametrize("start", [searcher, clipboard, reader])
+async def test_who_gives_up_does_not_wait_for_whom_the_program_has_left_behind(
+    start: Callable[[Path, pytest.MonkeyPatch], Coroutine[Any, Any, None]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(program_ends, "_SECONDS", 0.1)
+    running = asyncio.create_task(start(tmp_path, monkeypatch))
+    async with left_behind(tmp_path / "pid"):
+        running.cancel()
+        _, waiting = await asyncio.wait((running,), timeout=10)
+        assert not waiting
+        assert running.cancelled()
+        assert open_transports() == []
+
+
+@asynccontextmanager
+async def left_behind(pid: Path) -> AsyncIterator[None]:
+    async with asyncio.timeout(30):
+        while (number := _written(pid)) is None:  # noqa: ASYNC110 (another process)
+            await asyncio.sleep(0.01)
+    try:
+        yield
+    finally:
+        os.kill(number, signal.SIGKILL)
+
+
+def _written(path: Path) -> int | None:
+    return int(path.read_text()) if path.exists() else None
