@@ -247,6 +247,15 @@ async def test_a_listed_host_is_reached_in_both_ways() -> None:
 
 
 @pytest.mark.requirement("sandbox:hosts")
+async def test_a_door_is_closed_when_its_command_is_given_up_while_it_opens() -> None:
+    listening = socket.create_server(("127.0.0.1", 0))
+    opening = asyncio.ensure_future(make_proxy(["a.example"], {}).answer(listening))
+    await asyncio.sleep(0)
+    opening.cancel()
+    await asyncio.wait([opening])
+    assert listening.fileno() < 0
+
+
 async def test_others_are_refused_with_the_setting_and_told_once() -> None:
     async with site() as found, opened(HostProxy([Host("a.example")], nowhere)) as (door, port):
         for _ in range(2):

@@ -68,7 +68,14 @@ class HostProxy:
         """Answer at a socket of a command's own."""
         door = Door(self)
         listening.setblocking(False)
-        door.server = await asyncio.start_server(door.meet, sock=listening, limit=_LARGEST_HEAD)
+        door.server = await asyncio.start_server(
+            door.meet, sock=listening, limit=_LARGEST_HEAD, start_serving=False
+        )
+        try:
+            await door.server.start_serving()
+        except asyncio.CancelledError:
+            door.close()
+            raise
         return door
 
     async def reach(self, request: Request) -> Streams:
