@@ -19,6 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "private_folders": set(),
     "file_digests": set(),
     "program_ends": set(),
+    "single_writer": set(),
     "core": set(),
     "ports": CORE,
     "tools": ADAPTER,
@@ -51,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 """Within `joey`; every package may also use itself and `errors`, and all but `core` the leaves."""
 
-LEAVES = {"file_digests", "private_folders", "program_ends"}
+LEAVES = {"file_digests", "private_folders", "program_ends", "single_writer"}
 """What several adapters, which do not know each other, do with files and programs in the same
 way."""
 

@@ -14,7 +14,6 @@ from msgspec import Struct
 from joey.app.customs import scopes_for
 from joey.config.described_keys import DescribedKey, find_key, setting_keys
 from joey.config.documents import (
-    changing,
     convert_document,
     parse_document,
     read_document,
@@ -30,6 +29,7 @@ from joey.config.typed_values import checked, read_value
 from joey.config.unknown_settings import unknown_settings
 from joey.core.settings import Settings
 from joey.errors import ConfigError
+from joey.single_writer import changing
 from joey.workspace.files import LocalFiles
 
 __all__ = ["DescribedKey", "Origin", "PersonalSettings", "SettingState"]

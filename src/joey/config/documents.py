@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import stat
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,9 +17,6 @@ from joey.private_folders import make_folder
 
 T = TypeVar("T")
 _PLACE = regex(r" - at `\$\.?(.*)`$")
-_PATIENCE = 5.0
-_BETWEEN = 0.01
-"""Seconds that another process may take for its change, and between looks whether it is done."""
 
 
 def read_document(path: Path) -> dict[str, Any] | None:
@@ -96,39 +89,6 @@ def convert_document(value: dict[str, Any], kind: type[T], path: Path, within: s
         raise ConfigError(
             f"{path}: {named}{problem}. Correct it, or remove the key to use the default."
         ) from None
-
-
-@contextmanager
-def changing(path: Path) -> Iterator[None]:
-    """One process at a time reads a file, changes what it read, and writes it.
-
-    Raises:
-        ConfigError: another one does not come to an end, or the folder cannot be used.
-    """
-    try:
-        make_folder(path.parent)
-        descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
-    try:
-        _lock(descriptor, path)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise ConfigError(
-                    f"{path} is being changed by another process. Try again."
-                ) from None
-            time.sleep(_BETWEEN)
 
 
 def write_document(path: Path, value: dict[str, Any]) -> None:

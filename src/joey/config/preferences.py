@@ -12,12 +12,13 @@ from typing import Any
 
 from msgspec import structs
 
-from joey.config.documents import changing, convert_document, read_document, write_document
+from joey.config.documents import convert_document, read_document, write_document
 from joey.config.profiles import PROFILE_KEYS, PROFILES, Profiles, load_profiles, read_profile
 from joey.config.settings import SETTINGS, load_settings
 from joey.config.unknown_settings import check_spelling
 from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
+from joey.single_writer import changing
 
 DEFAULT_PROFILE = "default"
 _OWNED = ("apiKey", "baseUrl", "model", "headers")

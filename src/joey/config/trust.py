@@ -13,7 +13,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.config.documents import changing, convert_document, read_document, write_document
+from joey.config.documents import convert_document, read_document, write_document
+from joey.single_writer import changing
 
 FILE = "trust.json"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from joey.mcp.paths import PROJECT_FILE, USER_FILES
 from joey.mcp.trouble import Circumstances, first_cause, in_words
 from joey.mcp.wanted import wanted_of
 from joey.ports.trust import Wanted
+from joey.single_writer import changing
 
 _HIDES = "takes the place of your own server of this name, and what your settings allow it"
 _SHARED = 0o644
@@ -89,11 +91,12 @@ class Shelf:
         except ValueError as error:
             raise ConfigError(f"The server {name!r} cannot be added: {error}.") from error
         path = self._path(project)
-        document = read_servers(path)
-        group = _group(document, path)
-        if name in group:
-            raise ConfigError(f"There is a server {name!r} in {path} already; remove it first.")
-        _write(path, {**document, GROUP: {**group, name: entry}}, project)
+        with self._changing():
+            document = read_servers(path)
+            group = _group(document, path)
+            if name in group:
+                raise ConfigError(f"There is a server {name!r} in {path} already; remove it first.")
+            _write(path, {**document, GROUP: {**group, name: entry}}, project)
         return path
 
     def remove(self, name: str, *, project: bool) -> Path:
@@ -103,13 +106,14 @@ class Shelf:
             ServerNotFoundError: there is none of this name.
             ConfigError
         """
-        for path in self._paths(project):
-            document = read_servers(path)
-            group = _group(document, path)
-            if name in group:
-                left = {other: entry for other, entry in group.items() if other != name}
-                _write(path, {**document, GROUP: left}, project)
-                return path
+        with self._changing():
+            for path in self._paths(project):
+                document = read_servers(path)
+                group = _group(document, path)
+                if name in group:
+                    left = {other: entry for other, entry in group.items() if other != name}
+                    _write(path, {**document, GROUP: left}, project)
+                    return path
         if not project and name in _group(read_servers(self._path(True)), self._path(True)):
             raise ServerNotFoundError(
                 f"The server {name!r} is named in the project's file; --project removes it there."
@@ -203,6 +207,10 @@ class Shelf:
 
     def _wanted(self, config: ServerConfig) -> tuple[Wanted, ...]:
         return wanted_of(config, self._workspace, self._around.environment)
+
+    def _changing(self) -> AbstractContextManager[None]:
+        """Of the project's file, too: its folder is not ours to make."""
+        return changing(self._path(project=False))
 
     def _path(self, project: bool) -> Path:
         return self._paths(project)[0]
