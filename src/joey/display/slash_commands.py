@@ -68,13 +68,18 @@ def parse(text: str) -> tuple[SlashCommand, str] | None:
 
 
 def guess_at(text: str, names: Iterable[str], *, may_be_path: bool = False) -> str | None:
-    """What to say of a line that begins with a name which nobody knows; None when it is known, or
-    may be a path (`/tmp`, too, if `may_be_path`) or a sentence."""
+    """What to say of a line that begins with a name which nobody knows, or that stands alone; None
+    when it is fine, or may be a path (`/tmp`, too, if `may_be_path`) or a sentence."""
     name, *words = text.strip().split(" ")
     known = list(names)
     if not name.startswith("/") or any(char in text.strip()[1:] for char in "/\n"):
         return None
-    if name[1:] in known or len(words) > _FEW_WORDS:
+    if len(words) > _FEW_WORDS:
+        return None
+    ours = BY_NAME.get(name[1:])
+    if ours is not None and words and not ours.takes_words:
+        return f"{name} stands alone, without words behind it"
+    if name[1:] in known:
         return None
     near = nearest(name[1:], known)
     if near is None and (words or may_be_path):
