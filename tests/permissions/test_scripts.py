@@ -37,6 +37,10 @@ SED_PIECES = [
         "[/]",
         "[",
         "]",
+        "[]",
+        "[^]",
+        "[[:alpha:]",
+        "/w new/",
         "\\",
         "/",
         "|",
@@ -81,6 +85,7 @@ AWK_PIECES = [
         "!",
         "~",
     ),
+    *("length", "break", "next", '"/; print > FILENAME "1" #"'),
     *("BEGIN", 'print > "new"', "printf", '"/"', "return", "in", "[", "]", "#", "touch new"),
 ]
 
@@ -114,6 +119,7 @@ WRITING = [
         "s|/a|/b|",
         "5q",
         "s/[^,]*//",
+        *("s/^[[:space:]]*//", "s/\\[[^]]*\\]//", "s/\\[]/x/", "s/[][]//g", "s/[\\t ]*$//"),
     ],
 )
 def test_a_script_of_sed_that_prints_is_harmless(script: str) -> None:
@@ -125,6 +131,8 @@ def test_a_script_of_sed_that_prints_is_harmless(script: str) -> None:
     [
         *("w x", "1w x", "e", "1e date", "s/a/b/w x", "s/a/b/e", "s/a/b/gw x", "r x", "R x", "W x"),
         *("p;w x", "p\nw x", "{p}", "s;a;b;w x", "\\,x,w y", "s/[/]/w x/p", "a text", "", "s/a/b"),
+        *("s/[]/A/;/]B/p;/w x/p", "s/[^]/A/;/]B/p;/w x/p", "s/[[:alpha:]/A/;/]B/p;/w x/p"),
+        *("s/\\[[]/A/;/]B/p;/w x/p", "s/[\\[:alpha:]/A/;/]B/p;/w x/p", "s/[\\]/A/;/]B/p;/w x/p"),
         "p;" * 2_000,
         "1 " * 500 + "X",
     ],
@@ -162,6 +170,8 @@ def test_a_script_of_awk_that_prints_is_harmless(script: str) -> None:
         ),
         *('/[/]"/; { system("x") } /"/', '{ x++ / 2; system("x") / 2 }', 'BEGIN { ARGV[1] = "x" }'),
         *('{ for (i = 0; i < 1; print i++ > "x") { } }', '{ for (print > "x"; 0; ) { } }'),
+        *('{ f = "x"; length /"/; print > f; z = " a " } # "}', "{ x = length / 2 }"),
+        '{ f = "x"; while (1) break /"/; print > f; z = " a " } # "}',
         *("{ f() }", "@include x", "function f() { }", "{ print", "{ close(1) }", "{ print >> 1 }"),
     ],
 )

@@ -27,7 +27,11 @@ _SED_SCRIPT = rf"[ \t\n]*{_SED_COMMAND}(?:{_SED_GAP}{_SED_COMMAND})*+[ \t;\n]*"
 """Compiled when the first script comes: that takes longer than the rest of this module."""
 _SED_FLAGS = regex(r"-[nErsuz]*e?|--(quiet|silent|regexp-extended|null-data|separate)")
 _SED_EXPRESSION = regex(r"--expression(=.*)?", re.DOTALL)
-_BRACKETS = regex(r"\[[^\]]*(?:\]|$)")
+_BRACKETS = regex(
+    r"\\.|(?P<set>\[\^?\]?(?:[^\[\]\\]|\[(?![:.=])|\[:[a-z]+:\]|\\[^\[\]\\])*\])|(?P<open>\[)",
+    re.DOTALL,
+)
+"""A set of characters of which every sed knows the end, or one of which some may not."""
 _SED_MARKS = regex(r"s([/|#,@])")
 
 _AWK_TOKEN = regex(
@@ -48,7 +52,6 @@ _AWK_TOKEN = regex(
 _AWK_PATTERN = regex(r"/(?:[^/\\\n\[\]]|\\[^\n]|\[\^?[^\]\[/\\\n]+\])+/")
 _BEFORE_PATTERN = word_set("start end brace open")
 _BEFORE_DIVISION = word_set("name number close")
-_AWK_KEYWORDS = word_set("print printf return in else do exit case delete if while for")
 _PRINTING = word_set("print printf")
 _AWK_NAMES = word_set(
     "BEGIN END NR NF FNR FS OFS RS ORS SUBSEP RSTART RLENGTH FILENAME CONVFMT OFMT"
@@ -58,6 +61,10 @@ _AWK_CALLS = word_set(
     " srand tolower toupper strftime systime asort asorti and or xor lshift rshift compl"
     " if for while print printf return in"
 )
+_BEFORE_NEITHER = _AWK_CALLS | word_set(
+    "BEGIN END break case continue default delete do else exit next switch"
+)
+"""Behind them one awk divides, and another begins a pattern."""
 _AWK_FORBIDDEN = word_set(
     "system getline close fflush function func include load namespace nextfile"
 )
@@ -115,8 +122,8 @@ def is_harmless_sed(script: str) -> bool:
         return False
     # Not every sed takes a mark for the end of a pattern when it stands in brackets.
     marks = {"/", *_SED_MARKS.findall(script)}
-    for brackets in _BRACKETS.findall(script):
-        if not brackets.endswith("]") or marks.intersection(brackets):
+    for found in _BRACKETS.finditer(script):
+        if found["open"] or marks.intersection(found["set"] or ""):
             return False
     return re.fullmatch(_SED_SCRIPT, script) is not None
 
@@ -185,7 +192,7 @@ def _kind(token: re.Match[str], before: str) -> str:
         return before
     if token["call"]:
         return "open"
-    if token["name"] in _AWK_KEYWORDS:
+    if token["name"] in _BEFORE_NEITHER:
         return "keyword"
     return str(token.lastgroup)
 
