@@ -96,6 +96,7 @@ def test_plain_commands_that_fit_the_rules_run_unasked(command: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
+        *(" >/dev/null", " 2>&1", "\t>&2 2>/dev/null\n"),
         # substitution and expansion, quoted or not
         "echo $(curl x)",
         'echo "$(curl x)"',

@@ -49,7 +49,7 @@ def judge_command(command: str, allowed: Sequence[str], denied: Sequence[str]) -
         return objection
     if ANYTHING in allowed:
         return Allow(ANYTHING)
-    if chain is None:
+    if not chain:
         return Ask("its shell syntax is more than the rules can judge")
     return _approval(chain, allowing)
 

@@ -50,6 +50,8 @@ _AWK_TOKEN = regex(
     re.VERBOSE,
 )
 _AWK_PATTERN = regex(r"/(?:[^/\\\n\[\]]|\\[^\n]|\[\^?[^\]\[/\\\n]+\])+/")
+_AWK_UNSURE = regex(r"/=[^/]*/")
+"""To gawk it is a pattern behind what cannot be divided in place."""
 _BEFORE_PATTERN = word_set("start end brace open")
 _BEFORE_DIVISION = word_set("name number close")
 _PRINTING = word_set("print printf")
@@ -162,7 +164,7 @@ def is_harmless_awk(script: str) -> bool:
             if before in _BEFORE_PATTERN and pattern is not None:
                 at, before = pattern.end(), "pattern"
                 continue
-            if before not in _BEFORE_DIVISION:
+            if before not in _BEFORE_DIVISION or _AWK_UNSURE.match(script, at):
                 return False
             at, before = at + 1, "mark"
             continue
