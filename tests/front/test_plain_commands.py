@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
+
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
-from tests.front.terminal import CTRL_C, terminal
+from tests.front.terminal import CTRL_C, CTRL_D, terminal
 
 ASK = "say what to do instead › "
 ACCEPT = "say what to change › "
@@ -267,3 +269,22 @@ async def test_a_line_that_is_typed_while_a_command_is_done_waits_for_the_prompt
             await screen.until(ACCEPT)
         assert "go on" in json.dumps(server.requests[-1].body["messages"])
     assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("keys", [CTRL_C, CTRL_D])
+async def test_a_task_that_is_to_stop_while_it_is_just_being_begun_stops(
+    joey: Joey, keys: str
+) -> None:
+    async with (
+        ModelServer([Turn(say("I begin"), pause(asyncio.Event()))]) as server,
+        terminal(joey, *reach(server.url)) as screen,
+    ):
+        await screen.until(PROMPT)
+        screen.press("do it\n")
+        while not (joey.home / "tasks").exists():  # noqa: ASYNC110 (another process)
+            await asyncio.sleep(0)
+        screen.press(keys)
+        if keys == CTRL_C:
+            await screen.until(PROMPT)
+            screen.press(CTRL_D)
+        assert await screen.ended() == 0

@@ -177,6 +177,7 @@ class Conversation:
                 if self._task is None and prompt:
                     raise
                 self._renderer.error(str(error))
+                self._stopping = False
             if self._leaving:
                 raise Leave
             words = await self._next_words(keyboard)
@@ -190,6 +191,8 @@ class Conversation:
         else:
             subscription = self._task.subscribe()
             await self._task.send(words)
+        if self._stopping:  # it was told to before there was anything to stop
+            self._stop()
         scene = self._scene = Scene(self._task, self._renderer)
         servers = ServerWatch(self._task.bench.extras.mcp, scene.renderer(self._task).note)
         try:
@@ -368,6 +371,7 @@ class Conversation:
             self._stop()
 
     def _stop(self) -> None:
+        self._stopping = self._stopping or self._at_prompt is None
         if self._task is not None and self._task.running:
             self._stopping = True
             if not self._leaving:
