@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from joey.cli.keyboard import PASTE_GAP
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
@@ -288,3 +289,21 @@ async def test_a_task_that_is_to_stop_while_it_is_just_being_begun_stops(
             await screen.until(PROMPT)
             screen.press(CTRL_D)
         assert await screen.ended() == 0
+
+
+async def test_commands_typed_one_by_one_while_another_is_at_work_are_each_done(joey: Joey) -> None:
+    gate = asyncio.Event()
+    async with ModelServer([DONE, Turn(pause(gate), say("We began."))]) as server:
+        async with terminal(joey, *reach(server.url), "do it") as screen:
+            await screen.until(ACCEPT)
+            screen.press("\n")
+            await screen.until(PROMPT)
+            screen.press("/compact\n")
+            await screen.until("condensing")
+            for command in ("/cost\n", "/mode ask\n"):
+                screen.press(command)
+                await asyncio.sleep(2 * PASTE_GAP)  # as somebody types who does not paste
+            gate.set()
+            await screen.until("tokens in")
+            await screen.until("now in ask mode")
+        assert len(server.requests) == 2

@@ -32,7 +32,10 @@ class Keyboard:
         self._loop = asyncio.get_running_loop()
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._text = ""
-        self._lines: deque[str] = deque()
+        self._lines: deque[tuple[float, str]] = deque()
+        """Each with the time at which it came."""
+        self._last_came = 0.0
+        """That of the line that was read last."""
         self._waiter: asyncio.Future[None] | None = None
         self.is_closed = False
         """Ctrl-D on an empty line, or the terminal is gone."""
@@ -76,7 +79,7 @@ class Keyboard:
 
     def put_back(self, line: str) -> None:
         """It is for whoever waits for a line next."""
-        self._lines.append(line)
+        self._lines.append((self._loop.time(), line))
 
     def discard(self) -> None:
         """Forget what was typed ahead: it was not typed as an answer to what is asked now."""
@@ -95,7 +98,8 @@ class Keyboard:
                 await self._waiter
             finally:
                 self._waiter = None
-        return self._lines.popleft()
+        self._last_came, line = self._lines.popleft()
+        return line
 
     async def read_message(self) -> str:
         """A line with all that was pasted behind it; a backslash at its end asks for another."""
@@ -105,6 +109,8 @@ class Keyboard:
                 lines[-1] = lines[-1].removesuffix("\\")
                 lines.append(await self.read_line())
                 continue
+            if self._lines and self._lines[0][0] > self._last_came + PASTE_GAP:
+                return "\n".join(lines)  # both were typed ahead, one by one
             try:
                 async with asyncio.timeout(PASTE_GAP):
                     lines.append(await self.read_line())
@@ -126,5 +132,6 @@ class Keyboard:
             if self.is_closed:
                 self._unasked(None)
         elif lines or self.is_closed:
-            self._lines.extend(lines)
+            for line in lines:
+                self.put_back(line)
             self._waiter.set_result(None)
