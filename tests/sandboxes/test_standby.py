@@ -158,6 +158,21 @@ async def test_commands_get_another_starter_when_it_is_stopped_and_run_once(
         await running.kill()
 
 
+async def test_a_command_runs_also_when_the_starter_that_takes_the_place_of_a_dead_one_is_stopped(
+    terminal: LocalTerminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standby, "_SOON", 0.3)
+    before = starters()
+    assert await output(terminal, tmp_path, "echo a") == "a\n0"
+    (first,) = set(starters()) - set(before)
+    os.kill(first, signal.SIGKILL)
+    running = asyncio.create_task(output(terminal, tmp_path, "echo b"))
+    while not (others := set(starters()) - {*before, first}):  # noqa: ASYNC110 (another process)
+        await asyncio.sleep(0)
+    os.kill(others.pop(), signal.SIGSTOP)
+    assert await running == "b\n0"
+
+
 @pytest.mark.parametrize("is_read", [False, True])
 async def test_only_what_nobody_has_looked_at_may_be_started_again(is_read: bool) -> None:
     starter = StarterProcess()

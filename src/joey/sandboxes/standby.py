@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
@@ -16,6 +15,7 @@ from joey.sandboxes.starter_process import StarterProcess
 _LONG = 300.0
 _SOON = 10.0
 """Seconds in which a starter takes up what it is told, however busy the machine is."""
+_ATTEMPTS = 3
 _MOST = 16
 """That wait in one process, whatever the number of tasks."""
 
@@ -38,19 +38,13 @@ class Standby:
             OSError
         """
         try:
-            making = self._begun()
-            starter = await asyncio.shield(making)
-            if starter.waits:
-                with suppress(BrokenPipeError, ConnectionResetError):  # it has just been killed
-                    keeper = starter.start(plan)
-                    if not await keeper.is_taken_up(_SOON):
-                        await starter.kill()
-                        await keeper.is_taken_up(_SOON)
-                    if not keeper.is_untouched:
-                        return keeper
-                    keeper.let_go()
-            if self._making is making:  # else somebody who waited for it too has begun another
-                self._dismiss()
+            for _ in range(_ATTEMPTS):
+                making = self._begun()
+                keeper = await _taken_up(await asyncio.shield(making), plan)
+                if keeper is not None:
+                    return keeper
+                if self._making is making:  # else somebody who waited too has begun another
+                    self._dismiss()
             return (await asyncio.shield(self._begun())).start(plan)
         except OSError:
             self._dismiss()
@@ -104,6 +98,27 @@ class Standby:
             task = asyncio.get_running_loop().create_task(_dismissed(making))
             self._dismissals.add(task)
             task.add_done_callback(self._dismissals.discard)
+
+
+async def _taken_up(starter: StarterProcess, plan: dict[str, Any]) -> KeeperProcess | None:
+    """Who keeps the command; None when nobody has begun with it, and nobody will."""
+    if not starter.waits:
+        return None
+    try:
+        keeper = starter.start(plan)
+    except (BrokenPipeError, ConnectionResetError):
+        return None  # It has just been killed.
+    try:
+        if not await keeper.is_taken_up(_SOON):
+            await starter.kill()
+            await keeper.is_taken_up(_SOON)
+    except BaseException:
+        keeper.let_go()
+        raise
+    if keeper.is_untouched:
+        keeper.let_go()
+        return None
+    return keeper
 
 
 async def _dismissed(making: asyncio.Task[StarterProcess]) -> None:
