@@ -80,6 +80,43 @@ async def test_a_rewind_to_the_first_words_brings_them_and_the_files_back(joey: 
     assert len(joey.tasks) == 1
 
 
+@pytest.mark.requirement("front:screen:rewind")
+async def test_files_that_joey_did_not_write_go_only_after_a_second_yes(joey: Joey) -> None:
+    own, new = joey.workspace / "own.txt", joey.workspace / "new.txt"
+    turns = [done("First."), writing("new.txt", "hello\n"), done("Second.")]
+    async with (
+        ModelServer(turns) as server,
+        screen(joey, *reach(server.url), "begin", size=(60, 30)) as shown,
+    ):
+        await shown.until("First.", "accept the result")
+        await shown.send("write it down")
+        await shown.until("new.txt?")
+        await shown.answer("y")
+        await shown.until("Second.", "accept the result")
+        new.write_text("mine now\n", encoding="utf-8")
+        own.write_text("mine\n", encoding="utf-8")
+        for answer in ("Enter", "Escape", "Down"):
+            await shown.press("Escape", "Escape")
+            await shown.until("Go back to", "write it down")
+            await shown.press("Enter")
+            await shown.until("the conversation and the files", "2 not joey's (asks)")
+            await shown.press("Down", "Enter")
+            await shown.until("Give up 2 files not joey's?", "› no, change nothing")
+            await shown.until("new.txt (deleted)", "own.txt (deleted)")
+            await shown.keep("rewind-not-joeys")
+            await shown.press(answer)
+            if answer == "Down":
+                break
+            await shown.until("nothing was changed")
+            await shown.until_gone("› no, change nothing")
+            assert (new.read_text("utf-8"), own.read_text("utf-8")) == ("mine now\n", "mine\n")
+        await shown.until("› yes, go back all the same")
+        await shown.press("Enter")
+        await shown.until("rewound; /undo takes it back", "› write it down")
+        assert not new.exists()
+        assert not own.exists()
+
+
 @pytest.mark.requirement("front:screen:resume")
 async def test_an_earlier_task_is_found_and_gone_on_with(joey: Joey) -> None:
     async with ModelServer([done("It is blue."), done("It is red."), done("Darker.")]) as server:

@@ -9,13 +9,14 @@ from rich.text import Text
 
 from joey.client.session import Session
 from joey.core.asks import Answer, AskKind, Response
+from joey.core.rewinding import RewindPreview
 from joey.display.slash_commands import INIT_PROMPT, SlashCommand
 from joey.errors import UserError
 from joey.tui.command_words import named_mode, withdraw_edits
 from joey.tui.host import Entry
 from joey.tui.keys import command_help, key_help
 from joey.tui.offers import own_offers
-from joey.tui.pickers.rewind import earlier_words, rewind_choices, words_at
+from joey.tui.pickers.rewind import earlier_words, giving_up, rewind_choices, words_at
 
 if TYPE_CHECKING:
     from joey.tui.app import JoeyApp
@@ -133,17 +134,26 @@ class Errands:
             files = plain  # there is no checkpoint of that moment
         app.conversation.card(self._preview(app.host.preview_lines(session, files)))
         how = await app.pick("Go back", rewind_choices(files), "what was run stays done")
-        if how is None or how.key == "leave":
+        with_files = how is not None and how.key == "files"
+        force = with_files and bool(files.conflicts)
+        if how is None or how.key == "leave" or (force and not await self._give_up(files)):
             self._note("nothing was changed")
             return
-        with_files = how.key == "files"
-        await session.rewind(ts, keep=is_first, files=with_files, force=bool(files.conflicts))
+        await session.rewind(ts, keep=is_first, files=with_files, force=force)
         app.dialogue.replaced = ts if is_first else None
         app.conversation.rewound()
         app.tell_standing()
         app.composer.put(words)
         sent = "; what you send takes the place of your first words" if is_first else ""
         self._note(f"rewound{sent}; /undo takes it back")
+
+    async def _give_up(self, changes: RewindPreview) -> bool:
+        """Whether also those files are meant that somebody else has changed."""
+        count = len(changes.conflicts)
+        title = f"Give up {count} {'file' if count == 1 else 'files'} not joey's?"
+        answers = [Entry("no", "no, change nothing"), Entry("yes", "yes, go back all the same")]
+        answer = await self._app.pick(title, answers, giving_up(changes))
+        return answer is not None and answer.key == "yes"
 
     async def _undo(self) -> None:
         app = self._app

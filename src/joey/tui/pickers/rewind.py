@@ -15,6 +15,8 @@ from joey.tui.host import Entry
 from joey.tui.ran_before import in_short
 
 Rows = Sequence[Row | dict[str, Any]]
+MOST_NAMED = 5
+"""Files of others that are named before they are given up."""
 
 
 def earlier_words(rows: Rows) -> list[Entry]:
@@ -33,9 +35,19 @@ def rewind_choices(changes: RewindPreview) -> list[Entry]:
     if changes.files:
         about = ", ".join(_fates(changes.files))
         if changes.conflicts:
-            about = f"{len(changes.conflicts)} of them not joey's; {about}"
+            about = f"{len(changes.conflicts)} not joey's (asks); {about}"
         choices.append(Entry("files", "the conversation and the files", about))
     return [*choices, Entry("leave", "not at all")]
+
+
+def giving_up(changes: RewindPreview) -> str:
+    """Which files that somebody else has changed go along, and what becomes of each."""
+    fates = {each.path: FATES[each.kind] for each in changes.files}
+    paths = changes.conflicts[:MOST_NAMED]
+    named = [f"{one_line(path)} ({fates[path]})" for path in paths]
+    if more := len(changes.conflicts) - len(named):
+        named.append(f"and {more} more")
+    return f"somebody else has changed them: {', '.join(named)}"
 
 
 def _fates(files: Sequence[FileChange]) -> Iterator[str]:
