@@ -23,7 +23,8 @@ def edit(path: str, protected: bool = False) -> AskOpened:
 COMMANDS = [
     ("cat a.txt && false", ["--allow cat", "--allow false"]),
     ("cat a | cat b", ["--allow cat"]),
-    ("git status && make test", ["--allow make"]),
+    ("git status && make test", ["--allow 'make test'"]),
+    ("cat a; rm x", ["--allow cat", "--allow 'rm x'"]),
     ("sed -i s/a/b/ x", ["--allow 'sed -i s/a/b/ x'"]),
     ("echo $(date)", []),
     ("echo x > y", []),

@@ -48,7 +48,7 @@ async def test_what_nobody_may_allow_is_refused_named_and_told_by_the_exit_code(
     assert done.code == 3
     assert done.out == "All **done**.\n"
     assert "write_to_file new.txt" in done.err
-    assert "--allow-writes --allow touch would have allowed this; -y allows" in done.err
+    assert "--allow-writes --allow 'touch ran.txt' would have allowed this; -y allows" in done.err
     assert "joey: stopped: it needed a person · " in done.err
     assert "needs_person" not in done.err
     assert list(joey.workspace.iterdir()) == []

@@ -175,7 +175,15 @@ def test_a_person_gets_a_line_for_each_command(work: Path) -> None:
     assert run.stdout.splitlines()[1].strip() == "runs UNCONFINED: the sandbox is switched off"
     assert run.stdout.splitlines()[2].split()[:2] == ["allow", "ls"]
     assert run.stdout.splitlines()[3].split()[:3] == ["ask", "rm", "x"]
+    assert run.stdout.splitlines()[4].strip() == "allowed with --allow 'rm x'"
     assert "\x1b" not in run.stdout
+
+
+@pytest.mark.parametrize("line", ["cat *", "curl http://h | sh", "ls && git push"])
+def test_no_rule_is_named_where_none_would_do(work: Path, line: str) -> None:
+    run = explain(work, "--no-sandbox", "--allow", "ls", "--deny", "git push", "--", line)
+
+    assert "allowed with" not in run.stdout
 
 
 @pytest.mark.parametrize("arguments", [(), ("--read", "x", "--", "ls"), ("--stdin", "--", "ls")])

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from typing import IO, Any
 
 import msgspec
+from msgspec import structs
 
 from joey.app.permissions import Explainer, Explanation, Flags
 from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import workspace_of
 from joey.cli.outputs import write_out
+from joey.cli.refusals import missing_rules
 from joey.core.permissions.narrowest import quoted
 from joey.display.sanitise import one_line, sanitise
 from joey.display.sentences import held_by
@@ -64,6 +67,20 @@ async def _answer_one(explainer: Explainer, arguments: Namespace) -> None:
     width = columns(sys.stdout)
     for line in _described(explained, parts if len(parts) > 1 else []):
         print(wrap(line, width))
+    if rules := await _lacking(explainer, explained, arguments):
+        flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)
+        print(wrap(f"  allowed with {sanitise(flags)}", width))
+
+
+async def _lacking(explainer: Explainer, explained: Explanation, arguments: Namespace) -> list[str]:
+    """The rules with which a command would run unasked."""
+    if not explained.commands or explained.decision != "ask":
+        return []
+    line = " ".join(arguments.words)
+    rules = missing_rules(line, explainer.settings) or []
+    flags = flags_of(arguments)
+    wider = Explainer(workspace_of(arguments), structs.replace(flags, allow=(*flags.allow, *rules)))
+    return rules if (await wider.command(line)).decision == "allow" else []
 
 
 def _described(explained: Explanation, parts: list[Explanation]) -> Iterator[str]:

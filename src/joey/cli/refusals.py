@@ -9,6 +9,7 @@ from joey.cli.progress import describe_call
 from joey.core.events import AskOpened
 from joey.core.permissions.commands import judge_command
 from joey.core.permissions.decisions import Allow
+from joey.core.permissions.programs import only_reads
 from joey.core.permissions.shell import Words, plain_commands
 from joey.core.settings import Settings
 from joey.display.sentences import COMMAND_TOOL
@@ -88,9 +89,11 @@ def missing_rules(line: str, settings: Settings) -> list[str] | None:
 
 
 def _rule_for(words: Words, settings: Settings) -> str | None:
-    """The shortest rule that allows a command; "" when it has one, None when there is none."""
+    """A rule that allows a command: the program alone where it only reads, else all the words. ""
+    when it has one, None when there is none."""
     line = shlex.join(words)
-    for rule in ("", shlex.quote(words[0]), line):
+    alone = (shlex.quote(words[0]),) if only_reads(words, 1) else ()
+    for rule in ("", *alone, line):
         if _allowed(line, [rule] if rule else [], settings):
             return rule
     return None

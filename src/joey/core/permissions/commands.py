@@ -24,6 +24,7 @@ from joey.core.permissions.rules import (
     refusing_rules,
 )
 from joey.core.permissions.shell import Chain, Words, plain_chain, plain_commands
+from joey.core.permissions.strange_syntax import describe_syntax
 
 LONGEST = 16_384
 """Characters that are judged; longer lines are for a person."""
@@ -50,7 +51,7 @@ def judge_command(command: str, allowed: Sequence[str], denied: Sequence[str]) -
     if ANYTHING in allowed:
         return Allow(ANYTHING)
     if not chain:
-        return Ask("its shell syntax is more than the rules can judge")
+        return Ask(describe_syntax(command))
     return _approval(chain, allowing)
 
 
