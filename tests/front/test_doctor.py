@@ -158,8 +158,11 @@ async def test_a_wrong_address_is_told_with_what_to_check(joey: Joey, variable: 
         env = {f"{variable}_API_KEY": "k" * 20, f"{variable}_BASE_URL": f"{web.url}/wrong"}
         connection = (await findings(joey, **env))["Connection"]
     assert connection["status"] == "warn"
-    assert "answers 404" in connection["found"]
-    assert f"A task would ask {web.url}/wrong/" in connection["advice"]
+    assert "answers, but does not list its models (404)" in connection["found"]
+    assert (
+        f"Only a task will tell whether it works: it asks {web.url}/wrong/" in connection["advice"]
+    )
+    assert "nothing" not in connection["advice"]
 
 
 async def test_a_service_without_a_list_of_models_is_not_taken_for_a_wrong_address(

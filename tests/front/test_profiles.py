@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 
@@ -32,6 +33,56 @@ async def test_a_key_comes_through_a_pipe_and_is_shown_by_its_end_alone(joey: Jo
     assert "…wxyz" in shown.out
     assert KEY not in added.out + added.err + shown.out + listed.out
     assert listed.json == [{"name": "work", "active": True, "provider": "anthropic"}]
+
+
+ADD = ("profiles", "add", "work", "--provider", "anthropic")
+
+
+@pytest.mark.parametrize("flags", [(), ("--base-url", "http://127.0.0.1:9", "-m", "m", "--use")])
+async def test_a_key_in_the_pipe_is_taken_without_being_asked_for(
+    joey: Joey, flags: tuple[str, ...]
+) -> None:
+    added = await joey.run(*ADD, *flags, stdin=f"{KEY}\n".encode())
+    assert added.code == 0, added.err
+    assert "is made and used from now on, with the key …wxyz" in added.err
+    shown = await joey.run("profiles", "show", "work", "--json")
+    assert shown.json["apiKey"] == {"value": "…wxyz", "from": "profiles.json"}
+    assert KEY not in added.out + added.err
+
+
+@pytest.mark.parametrize("stdin", [b"", b"\n", None])
+async def test_a_pipe_without_a_key_makes_a_profile_without_one_and_says_so(
+    joey: Joey, stdin: bytes | None
+) -> None:
+    added = await joey.run(*ADD, stdin=stdin)
+    assert added.code == 0, added.err
+    assert "it has no key yet: joey profiles set work apiKey" in added.err
+    assert document(joey)["profiles"] == {"work": {"provider": "anthropic"}}
+
+
+async def test_a_pipe_that_nobody_fills_is_not_waited_for(joey: Joey) -> None:
+    async with asyncio.timeout(60):
+        adding = await joey.start(*ADD, stdin=asyncio.subprocess.PIPE)
+        assert adding.stderr is not None
+        told = (await adding.stderr.read()).decode()
+        assert await adding.wait() == 0, told
+    assert "it has no key yet" in told
+
+
+@pytest.mark.parametrize("words", [(*ADD, "--no-key"), (*ADD[:3], "--provider", "ollama")])
+async def test_what_is_piped_stays_unread_where_no_key_is_wanted(
+    joey: Joey, words: tuple[str, ...]
+) -> None:
+    added = await joey.run(*words, stdin=f"{KEY}\n".encode())
+    assert added.code == 0, added.err
+    assert KEY not in json.dumps(document(joey))
+
+
+async def test_words_in_the_pipe_that_cannot_be_a_key_make_no_profile(joey: Joey) -> None:
+    refused = await joey.run(*ADD, stdin=b"no key at all\n")
+    assert refused.code == 2
+    assert "--no-key" in refused.err
+    assert not (joey.home / "profiles.json").exists()
 
 
 async def test_what_headers_and_addresses_hold_is_kept_and_not_repeated(joey: Joey) -> None:
@@ -199,6 +250,28 @@ async def test_a_profile_of_roos_keeps_its_key_under_roos_name(joey: Joey) -> No
     assert done.code == 0, done.err
     shown = await joey.run("profiles", "show", "a", "--json")
     assert shown.json["apiKey"] == {"value": "…wxyz", "from": "profiles.json"}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"provider": "anthropic", "requestTimeout": 600},
+        {"apiProvider": "anthropic", "requestTimeout": 600},
+    ],
+)
+async def test_a_default_is_not_said_to_be_in_the_file(
+    joey: Joey, entry: dict[str, object]
+) -> None:
+    joey.home.mkdir()
+    without = {key: value for key, value in entry.items() if key != "requestTimeout"}
+    profiles = {"a": without, "b": entry}
+    (joey.home / "profiles.json").write_text(json.dumps({"profiles": profiles, "active": "a"}))
+    origins = {}
+    for name in profiles:
+        shown = (await joey.run("profiles", "show", name, "--json")).json
+        assert shown["provider"]["from"] == "profiles.json"
+        origins[name] = shown["requestTimeout"]["from"]
+    assert origins == {"a": "default", "b": "profiles.json"}
 
 
 async def test_what_would_be_used_without_a_profile_is_shown(joey: Joey) -> None:

@@ -22,7 +22,7 @@ from joey.providers.catalog import lookup, models_of
 from joey.providers.kinds import KINDS, WireKind, endpoint, find_kind
 
 PATIENCE = 3.0
-NOTHING_THERE = 404
+NO_SUCH_PAGE = 404
 CATALOGUE, SERVER = "catalogue", "server"
 
 
@@ -135,18 +135,18 @@ async def ask_for_models(profile: Profile, env: Mapping[str, str], seconds: floa
     return await look(url, env, seconds, _headers(profile))
 
 
-async def wrong_address(
+async def silent_address(
     profile: Profile, env: Mapping[str, str], seconds: float = PATIENCE
 ) -> str | None:
-    """Where a task would send its words, if there is nothing; else None. To look there is not
-    what a service expects, but where something is, it says otherwise than that nothing is.
+    """Where a task would send its words, if a look there finds nothing; else None. To look is not
+    what a service expects, so this proves nothing; most say so, and thereby that they are there.
 
     Raises:
         ProviderError, ConfigError
     """
     url = endpoint(find_kind(profile.provider), profile.base_url)
     status = (await look(url, env, seconds, _headers(profile))).status
-    return url if status == NOTHING_THERE else None
+    return url if status == NO_SUCH_PAGE else None
 
 
 def _headers(profile: Profile) -> dict[str, str]:

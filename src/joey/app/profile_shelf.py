@@ -14,7 +14,7 @@ from joey.config.choose import address_of, choose_profile, key_of
 from joey.config.described_keys import DescribedKey, find_key, profile_keys
 from joey.config.home import joey_home
 from joey.config.preferences import Preferences
-from joey.config.profiles import PROFILES, name_of_key
+from joey.config.profiles import PROFILES, keys_given, name_of_key
 from joey.config.typed_values import read_value
 from joey.core.secrets import without_secrets
 from joey.core.settings import Profile
@@ -85,16 +85,19 @@ class ProfileShelf:
         if known is None or name is None:
             chosen = choose_profile(profiles=profiles, env=self._env, kinds=KINDS, profile=name)
         assert chosen is not None
-        return list(self._facts(chosen, known))
+        written = None if known is None else self._preferences.profile_entry(known.name)
+        return list(self._facts(chosen, known, keys_given(written or {})))
 
-    def _facts(self, chosen: Profile, written: Profile | None) -> Sequence[ProfileFact]:
+    def _facts(
+        self, chosen: Profile, known: Profile | None, written: frozenset[str]
+    ) -> Sequence[ProfileFact]:
         kind = find_kind(chosen.provider)
         facts = []
         for key, field in zip(
             Profile.__struct_encode_fields__, Profile.__struct_fields__, strict=True
         ):
             value = getattr(chosen, field)
-            mine = None if written is None else getattr(written, field)
+            mine = getattr(known, field) if key in written else None
             if key == "name" or value in (None, {}, ""):
                 continue
             origin = _origin(key, value, mine, kind, self._env)
@@ -169,8 +172,11 @@ class ProfileShelf:
 
     def needs_key(self, provider: str) -> bool:
         """Whether a profile of this provider could not be used without one. Raises ConfigError."""
-        kind = find_kind(provider)
-        return not kind.is_local and key_of(kind, self._env) is None
+        return not self.is_local(provider) and key_of(find_kind(provider), self._env) is None
+
+    def is_local(self, provider: str) -> bool:
+        """Whether it is a server of the person's own, without keys. Raises ConfigError."""
+        return find_kind(provider).is_local
 
     def _named(self, name: str) -> None:
         known = self._preferences.profiles().profiles

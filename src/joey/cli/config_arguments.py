@@ -85,8 +85,10 @@ def profiles_parser() -> Parser:
     added.add_argument("-m", "--model", metavar="MODEL", help="which model")
     added.add_argument("--base-url", metavar="URL", help="another address of the provider")
     key = added.add_mutually_exclusive_group()
-    key.add_argument("--key", action="store_true", help="ask for a key, or read it from stdin")
-    key.add_argument("--no-key", action="store_true", help="do not ask for one")
+    key.add_argument(
+        "--key", action="store_true", help="ask for a key, or read it from stdin, or fail"
+    )
+    key.add_argument("--no-key", action="store_true", help="neither ask for one nor read stdin")
     added.add_argument("--use", action="store_true", help="use it from now on")
     changed = _action(actions, "set", "change a value of a profile")
     _add_profile(changed)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from joey.app.check_up import keys_here
 from joey.app.local_servers import PLACES, LocalServer, find_local_servers
-from joey.app.model_list import NOTHING_THERE, ask_for_models, wrong_address
+from joey.app.model_list import NO_SUCH_PAGE, ask_for_models, silent_address
 from joey.app.options import make_options
 from joey.app.profile_shelf import ProfileShelf
 from joey.cli.probes import FIX, Finding, Status, here
@@ -98,24 +98,25 @@ def probe_reach() -> Finding:
     begun = time.monotonic()
     try:
         answer = asyncio.run(ask_for_models(profile, os.environ, PATIENCE))
-        lost = None
-        if answer.status == NOTHING_THERE:
-            lost = asyncio.run(wrong_address(profile, os.environ, PATIENCE))
+        silent = None
+        if answer.status == NO_SUCH_PAGE:
+            silent = asyncio.run(silent_address(profile, os.environ, PATIENCE))
     except ConfigError as error:
         return Finding("Connection", Status.FAIL, "there is no way to it", str(error))
     except UserError as error:
         advice = f"{error}{_proxies()} joey doctor --offline leaves this out."
         return Finding("Connection", Status.FAIL, f"{profile.provider} cannot be reached", advice)
     took = f"in {(time.monotonic() - begun) * 1000:.0f} ms{_proxies()}"
-    return _nothing_at(lost, profile, took) if lost else _judged(profile, answer.status, took)
+    return _unlisted(silent, profile, took) if silent else _judged(profile, answer.status, took)
 
 
-def _nothing_at(url: str, profile: Profile, took: str) -> Finding:
+def _unlisted(url: str, profile: Profile, took: str) -> Finding:
+    """Some servers know nothing but what a task sends them; others are at another address."""
     advice = (
-        f"A task would ask {without_secrets(url)}, and nothing seems to be there: check the"
-        " address, its path above all. joey profiles show names its source."
+        f"Only a task will tell whether it works: it asks {without_secrets(url)}. If that fails,"
+        " check the address, its path above all; joey profiles show names its source."
     )
-    found = f"{profile.provider} answers {NOTHING_THERE} {took}"
+    found = f"{profile.provider} answers, but does not list its models ({NO_SUCH_PAGE}) {took}"
     return Finding("Connection", Status.WARN, found, advice)
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
-from joey.app.profile_shelf import KEY, ProfileShelf, told_of
+from joey.app.profile_shelf import KEY, ProfileShelf, masked, told_of
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.outputs import write_out
+from joey.cli.prompt import is_filled, piped_from
 from joey.cli.table import table
 from joey.display.sanitise import one_line
 from joey.display.wrapping import columns
@@ -98,13 +99,7 @@ def _show(shelf: ProfileShelf, name: str | None, *, as_json: bool) -> None:
 
 def _add(shelf: ProfileShelf, arguments: Namespace) -> None:
     shelf.check_new(arguments.name, arguments.provider)
-    wanted = arguments.key or (
-        not arguments.no_key
-        and arguments.base_url is None
-        and shelf.needs_key(arguments.provider)
-        and sys.stdin.isatty()
-    )
-    key = _read_key(arguments.provider) if wanted else None
+    key = None if arguments.no_key else _new_key(shelf, arguments)
     shelf.add(
         arguments.name,
         arguments.provider,
@@ -115,11 +110,31 @@ def _add(shelf: ProfileShelf, arguments: Namespace) -> None:
     if arguments.use:
         shelf.use(arguments.name)
     used = " and used from now on" if shelf.active == arguments.name else ""
-    _tell(f"the profile {arguments.name} is made{used}")
+    with_key = f", with the key {masked(key)}" if key else ""
+    _tell(f"the profile {arguments.name} is made{used}{with_key}")
     if shelf.remark:
         _tell(shelf.remark)
     if key is None and shelf.needs_key(arguments.provider) and arguments.base_url is None:
         _tell(f"it has no key yet: joey profiles set {arguments.name} apiKey")
+
+
+def _new_key(shelf: ProfileShelf, arguments: Namespace) -> str | None:
+    """Asked for, or piped in, where the provider takes one; an empty pipe stands for none."""
+    provider = arguments.provider
+    if arguments.key:
+        return _read_key(provider)
+    if sys.stdin.isatty():
+        wanted = arguments.base_url is None and shelf.needs_key(provider)
+        return _read_key(provider) if wanted else None
+    fd = None if shelf.is_local(provider) else piped_from(sys.stdin)
+    text = sys.stdin.readline(LONGEST_KEY) if fd is not None and is_filled(fd) else ""
+    if not text.strip():
+        return None
+    try:
+        return _usable(text)
+    except ConfigError as error:
+        hint = "It came through standard input, which --no-key leaves alone."
+        raise UsageError(f"{error} {hint}") from error
 
 
 def _set(shelf: ProfileShelf, arguments: Namespace) -> None:
@@ -173,6 +188,11 @@ def _read_key(whose: str) -> str:
         text = sys.stdin.readline(LONGEST_KEY)
     if not text.strip():
         raise UsageError("no key came: type it, or send it through a pipe")
+    return _usable(text)
+
+
+def _usable(text: str) -> str:
+    """Raises ConfigError."""
     from joey.app.first_profile import usable_key
 
     return usable_key(text)

@@ -51,20 +51,29 @@ def _given(words: Sequence[str], file: str | None) -> str:
     return _decode(data)
 
 
-def _piped(stdin: TextIO, *, patient: bool) -> str:
-    """All that comes through a pipe.
-
-    Programs often start others with a pipe that they neither fill nor close. So a pipe that is
-    only an addition to the prompt has a few seconds to say its first word.
-    """
+def piped_from(stdin: TextIO) -> int | None:
+    """The pipe or file that standard input is; None for a terminal, /dev/null, or nothing."""
     try:
         fd = stdin.fileno()
         mode = os.fstat(fd).st_mode
     except (OSError, ValueError):
+        return None
+    return None if os.isatty(fd) or stat.S_ISCHR(mode) else fd
+
+
+def is_filled(fd: int) -> bool:
+    """Whether something, or its end, comes within a few seconds: programs often start others with
+    a pipe that they neither fill nor close."""
+    return bool(select.select([fd], [], [], FIRST_BYTE)[0])
+
+
+def _piped(stdin: TextIO, *, patient: bool) -> str:
+    """All that comes through a pipe. One that is only an addition to the prompt has a few seconds
+    to say its first word."""
+    fd = piped_from(stdin)
+    if fd is None:
         return ""
-    if os.isatty(fd) or stat.S_ISCHR(mode):
-        return ""
-    if not patient and not stat.S_ISREG(mode) and not select.select([fd], [], [], FIRST_BYTE)[0]:
+    if not patient and not is_filled(fd):
         print(
             f"joey: nothing came through standard input for {FIRST_BYTE:g} seconds, so the prompt"
             " is used alone (to wait for a pipe: joey -p -; to skip it: </dev/null)",

@@ -119,8 +119,16 @@ def read_profile(path: Path, group: str, name: str, given: Any) -> Profile:
     place = f"{group}.{name}"
     if not isinstance(given, dict):
         raise ConfigError(f"{path}: `{place}` must be an object.")
-    fields = given if "apiProvider" not in given else _from_roo(given) | _ours(given)
-    return convert_document(fields | {"name": name}, Profile, path, within=place)
+    return convert_document(_fields(given) | {"name": name}, Profile, path, within=place)
+
+
+def keys_given(given: dict[str, Any]) -> frozenset[str]:
+    """What the file says of a profile, by our names; all else is a default."""
+    return frozenset(_fields(given))
+
+
+def _fields(given: dict[str, Any]) -> dict[str, Any]:
+    return given if "apiProvider" not in given else _from_roo(given) | _ours(given)
 
 
 def name_of_key(given: dict[str, Any]) -> str:
