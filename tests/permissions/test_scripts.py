@@ -146,6 +146,7 @@ def test_a_script_of_sed_that_may_do_more_is_not(script: str) -> None:
     "script",
     [
         *("{ print $1 }", "NR == 2", "/a/ { n++ } END { print n }", "{ print $1 / 2 }", "$3 > 5"),
+        "$1 > 1e6 { print $2 * 1.5 }",
         "{ x += $1 } END { x /= NR; print x }",
         *('{ printf "%s\\n", $1 }', "length($0) > 80", "!seen[$0]++", '{ gsub(/a/, "b"); print }'),
     ],
@@ -173,6 +174,7 @@ def test_a_script_of_awk_that_prints_is_harmless(script: str) -> None:
         *('{ for (i = 0; i < 1; print i++ > "x") { } }', '{ for (print > "x"; 0; ) { } }'),
         *('{ f = "x"; length /"/; print > f; z = " a " } # "}', "{ x = length / 2 }"),
         '{ f = "x"; 1 y /=;/; print > f; y = 1 / 2 }',
+        '{ f = "x"; -0x1in /"/; print > f; z = " a " } # "}',
         '{ f = "x"; while (1) break /"/; print > f; z = " a " } # "}',
         *("{ f() }", "@include x", "function f() { }", "{ print", "{ close(1) }", "{ print >> 1 }"),
     ],

@@ -40,7 +40,7 @@ _AWK_TOKEN = regex(
     | (?P<end>[\n;,])
     | (?P<text>"(?:[^"\\\n]|\\[^\n])*")
     | (?P<name>[A-Za-z_]\w*)(?P<call>\()?
-    | (?P<number>\d+\.?\d*)
+    | (?P<number>[0-9]+\.?[0-9]*(?:[eE][0-9]+)?(?![\w.]))
     | (?P<brace>[{}])
     | (?P<more>>=?)
     | (?P<open>[(!~]|&&|\|\|)
