@@ -80,6 +80,26 @@ async def test_words_that_are_sent_while_joey_works_wait_and_can_be_taken_back(j
         assert len(server.requests) == 1
 
 
+async def test_words_that_wait_when_joey_stops_are_sent_with_enter(joey: Joey) -> None:
+    turns = [Turn(say("I begin"), pause(asyncio.Event())), done("Heard you.")]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "begin") as shown:
+        await shown.until("I begin")
+        await shown.send("mind the tests")
+        await shown.until("↳ mind the tests  (Up takes it back)")
+        await shown.send(f"and the docs {'of everything ' * 10}")
+        await shown.until("↳ and the docs", "…  (Up takes it back)")
+        await shown.press("C-c")
+        await shown.until(
+            "↳ mind the tests", "↳ and the docs", "…  (Enter sends, Up takes it back)"
+        )
+        await shown.keep("waiting-stopped")
+        await shown.press("Enter")
+        await shown.until("Heard you.")
+        await shown.until_gone("↳")
+        messages = json.dumps(server.requests[-1].body["messages"])
+        assert messages.index("mind the tests") < messages.index("and the docs")
+
+
 async def test_waiting_words_reach_the_model_with_its_next_step(joey: Joey) -> None:
     gate = asyncio.Event()
     look = Turn(say("I look"), pause(gate), call("list_files", {"path": "."}))

@@ -179,7 +179,8 @@ class JoeyApp(App[int]):
         self._background.resume() if standing.background else self._background.pause()
         self.todos.tell(() if session is None else self.host.todos(session))
         queued = [each for one in self.dialogue.listeners for each in self.host.queue(one)]
-        self.waiting.tell([*queued, *(Waiting("", text) for text in self.dialogue.held)])
+        words = [*queued, *(Waiting("", text) for text in self.dialogue.held)]
+        self.waiting.tell(words, is_read=self.dialogue.is_working)
 
     # What is written
 
@@ -278,6 +279,12 @@ class JoeyApp(App[int]):
         if last is None or not self.composer.is_empty or not self.composer.has_focus_within:
             raise SkipAction
         self.do(self._take_back(last))
+
+    def action_send_waiting(self) -> None:
+        is_free = self.front.is_unwritten and not self.dialogue.is_working
+        if self.waiting.last is None or not is_free:
+            raise SkipAction
+        self.do(self._interruptions.send_waiting())
 
     async def _take_back(self, last: Waiting) -> None:
         holders = [one for one in self.dialogue.listeners if last in self.host.queue(one)]

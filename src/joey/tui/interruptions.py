@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from textual.actions import SkipAction
 
 from joey.core.asks import AskKind
+from joey.errors import UserError
 
 if TYPE_CHECKING:
     from joey.tui.app import JoeyApp
@@ -60,15 +61,25 @@ class Interruptions:
 
     async def _stop_and_listen(self) -> None:
         """What waited for the next step need not wait any longer."""
-        app = self._app
-        await app.dialogue.stop()
-        await app.dialogue.rest()
-        session = app.dialogue.session
+        await self._app.dialogue.stop()
+        await self._app.dialogue.rest()
+        await self.send_waiting()
+
+    async def send_waiting(self) -> None:
+        """The task goes on with the words that it had not read when it stopped."""
+        app, session = self._app, self._app.dialogue.session
         waiting = [] if session is None else app.host.queue(session)
-        if session is not None and waiting and not app.dialogue.is_working:
-            last = waiting[-1]  # those before it go along
-            await app.host.unqueue(session, last.id)
+        if session is None or not waiting or app.dialogue.is_working:
+            return
+        last = waiting[-1]  # those before it go along
+        await app.host.unqueue(session, last.id)
+        try:
             await app.dialogue.say(last.text, last.images)
+        except UserError:
+            app.composer.put(last.text)
+            raise
+        finally:
+            app.tell_standing()
 
     def _clear(self) -> None:
         self._app.composer.clear()

@@ -17,6 +17,7 @@ BINDINGS: list[BindingType] = [
     Binding("shift+tab", "next_mode", show=False, priority=True),
     Binding("tab", "change_focus", show=False, priority=True),
     Binding("up", "take_back", show=False, priority=True),
+    Binding("enter", "send_waiting", show=False, priority=True),
     Binding("ctrl+o", "details", show=False, priority=True),
     Binding("ctrl+t", "todos", show=False, priority=True),
     Binding("ctrl+b", "leave_running", show=False, priority=True),
