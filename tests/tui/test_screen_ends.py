@@ -45,8 +45,8 @@ async def test_a_narrow_status_line_keeps_what_matters(joey: Joey) -> None:
         ModelServer([turn]) as server,
         screen(joey, *reach(server.url), "begin", size=(30, 10)) as shown,
     ):
-        await shown.until("I begin", "code")
-        assert re.search(rf"[{FRAMES}] \w+ \d+s", await shown.shown())
+        await shown.until("I begin", "Esc stops")
+        assert re.search(rf"[{FRAMES}] \w+ \d+s, Esc stops", await shown.shown())
         await shown.press("Escape")
         await shown.until("code · scripted")
 

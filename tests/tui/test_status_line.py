@@ -6,39 +6,74 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 
+from joey.core.event_base import TokenUsage
+from joey.tui.doings import RUNNING
+from joey.tui.host import Standing
 from joey.tui.status_line import Part, StatusLine, fitted
 
 PARTS = [
-    Part("thinking 12s, Esc stops", worth=9, short="thinking 12s"),
+    Part("thinking 12s", worth=10),
+    Part("Esc stops", worth=9, joint=", "),
     Part("code", worth=7),
     Part("anthropic/claude-sonnet", worth=6, short="claude-sonnet"),
     Part("~/a/long/way/to/project", worth=1, short="project"),
     Part("42% context", worth=5, short="42%"),
     Part("$0.12", worth=4),
 ]
+STANDING = Standing(
+    mode="code",
+    model="anthropic/claude-sonnet",
+    folder="~/a/long/way/to/project",
+    branch="main",
+    window=200_000,
+    permissions="allows everything",
+    sandbox="no sandbox",
+)
 
 
 def test_a_wide_line_says_everything() -> None:
-    assert fitted(PARTS, 120).plain == " · ".join(part.text for part in PARTS)
+    assert fitted(PARTS, 120).plain == (
+        "thinking 12s, Esc stops · code · anthropic/claude-sonnet · ~/a/long/way/to/project"
+        " · 42% context · $0.12"
+    )
 
 
 def test_a_narrow_line_says_it_shorter_before_it_leaves_something_out() -> None:
-    assert fitted(PARTS, 62).plain == (
-        "thinking 12s · code · claude-sonnet · project · 42% · $0.12"
+    assert fitted(PARTS, 70).plain == (
+        "thinking 12s, Esc stops · code · claude-sonnet · project · 42% · $0.12"
     )
-    assert fitted(PARTS, 30).plain == "thinking 12s · code"
+    assert fitted(PARTS, 30).plain == "thinking 12s, Esc stops · code"
+    assert fitted(PARTS, 23).plain == "thinking 12s, Esc stops"
+    assert fitted(PARTS, 8).plain == "thinkin…"
 
 
-@given(st.integers(0, 200))
+@given(st.integers(1, 200))
 def test_nothing_is_wider_than_the_line(width: int) -> None:
     assert len(fitted(PARTS, width).plain) <= width
 
 
-async def test_a_wait_that_counts_down_has_no_second_clock() -> None:
-    class Bare(App[None]):
-        def compose(self) -> ComposeResult:
-            yield StatusLine()
+class Bare(App[None]):
+    def compose(self) -> ComposeResult:
+        yield StatusLine()
 
+
+async def test_a_narrow_line_keeps_how_to_stop_and_that_everything_is_allowed() -> None:
+    app = Bare()
+    async with app.run_test(size=(60, 10)) as pilot:
+        line = app.query_one(StatusLine)
+        line.tell(STANDING, TokenUsage(context_tokens=20_000, total_cost=0.5))
+        assert line.render().plain == "code · claude-sonnet · allows everything · no sandbox"
+        line.work(RUNNING)
+        assert line.render().plain[2:] == "running the command 0s, Esc stops · allows everything"
+        line.work("thinking")
+        assert "thinking 0s, Esc stops · code · allows everything" in line.render().plain
+        await pilot.resize_terminal(160, 10)
+        line.work(RUNNING)
+        shown = line.render().plain
+        assert "running the command 0s, Esc stops, Ctrl+B leaves it running · code" in shown
+
+
+async def test_a_wait_that_counts_down_has_no_second_clock() -> None:
     app = Bare()
     async with app.run_test():
         line = app.query_one(StatusLine)

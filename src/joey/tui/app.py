@@ -200,10 +200,10 @@ class JoeyApp(App[int]):
         """To the task: an answer to what it asks, else words for its next step."""
         self.conversation.scroll_end()
         text = self.shell.with_ran(text)
-        asked = self.dialogue.asked
+        asked, was_doing = self.dialogue.asked, self.status.doing
         try:
             if asked is None:
-                self.status.work("working")
+                self.status.work(was_doing or "working")
                 await self.dialogue.say(text, images)
             elif self.front.approves:
                 self.dialogue.hold(text, images)
@@ -212,7 +212,7 @@ class JoeyApp(App[int]):
             else:
                 self.composer.put_back()
         except UserError:
-            self.status.work("")
+            self.status.work(was_doing)
             self.composer.put_back()
             raise
         self.shell.forget()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from time import monotonic
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from rich.cells import cell_len
 from rich.text import Text
 from textual.timer import Timer
@@ -22,6 +22,9 @@ SEPARATOR = " · "
 FULL = 80
 """Per cent of the window from which its share is worth a look."""
 
+LASTING = 8
+"""The worth from which parts are said in full until others have gone."""
+
 
 class Part(Struct, frozen=True):
     text: str
@@ -30,6 +33,12 @@ class Part(Struct, frozen=True):
     """Parts of little worth go first when there is no room."""
     short: str = ""
     """What stands for it before it goes altogether."""
+    joint: str = SEPARATOR
+    """What stands between it and the part before."""
+
+    @property
+    def is_longer(self) -> bool:
+        return self.short not in ("", self.text)
 
 
 class StatusLine(Widget):
@@ -88,9 +97,11 @@ class StatusLine(Widget):
         if self._doing:
             seconds = f" {int(monotonic() - self._began)}s" if self._is_timed else ""
             frame = FRAMES[int(monotonic() / BEAT) % len(FRAMES)]
-            working = f"{frame} {self._doing}{seconds}"
-            keys = "Esc stops, Ctrl+B leaves it running" if self._doing == RUNNING else "Esc stops"
-            parts.insert(0, Part(f"{working}, {keys}", "cyan", 9, short=working))
+            work = [Part(f"{frame} {self._doing}{seconds}", "cyan", 11)]
+            work.append(Part("Esc stops", "cyan", 10, joint=", "))
+            if self._doing == RUNNING:
+                work.append(Part("Ctrl+B leaves it running", "cyan", 8, "Ctrl+B leaves it", ", "))
+            parts = [*work, *parts]
         return fitted(parts, width)
 
     def _parts(self) -> Iterator[Part]:
@@ -104,40 +115,43 @@ class StatusLine(Widget):
         model = one_line(standing.model, 40)
         yield Part(model, "", 6, short=model.rpartition("/")[2][:18])
         folder = one_line(standing.folder, 60)
-        yield Part(folder, "dim", 1, short=folder.rpartition("/")[2][:20])
+        yield Part(folder, "dim", 0, short=folder.rpartition("/")[2][:20])
         if standing.branch:
-            yield Part(f"⎇ {one_line(standing.branch, 30)}", "dim", 2)
+            yield Part(f"⎇ {one_line(standing.branch, 30)}", "dim", 1)
         if standing.window and self._usage.context_tokens:
             share = round(100 * self._usage.context_tokens / standing.window)
-            style = "yellow" if share >= FULL else "dim"
-            yield Part(f"{share}% context", style, 5, short=f"{share}%")
+            style, worth = ("yellow", 6) if share >= FULL else ("dim", 3)
+            yield Part(f"{share}% context", style, worth, short=f"{share}%")
         if self._usage.total_cost:
-            yield Part(f"${self._usage.total_cost:.2f}", "dim", 4)
+            yield Part(f"${self._usage.total_cost:.2f}", "dim", 2)
         if standing.permissions:
-            style = "yellow" if standing.permissions == "allows everything" else "dim"
-            yield Part(standing.permissions, style, 3)
+            is_open = standing.permissions == "allows everything"
+            style, worth = ("yellow", 9) if is_open else ("dim", 5)
+            yield Part(standing.permissions, style, worth)
         if standing.sandbox:
-            yield Part(standing.sandbox, "dim", 0)
+            yield Part(standing.sandbox, "dim", 4)
 
 
 def fitted(parts: list[Part], width: int) -> Text:
-    """As many of the parts as there is room for: first some are said shorter, then they go."""
+    """As many of the parts as there is room for: first some are said shorter, then they go. The
+    last is cut."""
     shown = list(parts)
-    while shown and _width(shown) > width:
-        least = min(shown, key=lambda part: (not part.short, part.worth))
-        at = shown.index(least)
-        if least.short and least.short != least.text:
-            shown[at] = Part(least.short, least.style, least.worth)
+    while len(shown) > 1 and _width(shown) > width:
+        longer = [part for part in shown if part.is_longer and part.worth < LASTING]
+        least = min(longer or shown, key=lambda part: part.worth)
+        if least.is_longer:
+            shown[shown.index(least)] = structs.replace(least, text=least.short)
         else:
-            least = min(shown, key=lambda part: part.worth)
             shown.remove(least)
     line = Text(no_wrap=True, overflow="ellipsis")
     for number, part in enumerate(shown):
         if number:
-            line.append(SEPARATOR, "dim")
+            line.append(part.joint, "dim" if part.joint == SEPARATOR else part.style)
         line.append(part.text, part.style)
+    line.truncate(max(1, width), overflow="ellipsis")
     return line
 
 
 def _width(parts: list[Part]) -> int:
-    return sum(cell_len(part.text) for part in parts) + len(SEPARATOR) * (len(parts) - 1)
+    joints = sum(len(part.joint) for part in parts[1:])
+    return sum(cell_len(part.text) for part in parts) + joints
