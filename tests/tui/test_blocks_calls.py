@@ -179,7 +179,7 @@ def test_of_an_endless_output_the_middle_is_not_kept() -> None:
     output = Output("".join(f"{n}\n" for n in range(3 * KEPT)))
     lines = output_lines(output, whole=True)
     assert len(lines) == 2 * KEPT + 1
-    assert lines[KEPT] == f"  … {KEPT} lines are not kept …"
+    assert lines[KEPT] == f"  … {KEPT} lines are left out …"
 
 
 @given(st.lists(st.text("ab\n\t\x1b[", max_size=60)), st.booleans())

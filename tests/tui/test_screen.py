@@ -190,6 +190,26 @@ async def test_a_line_for_the_persons_own_shell_goes_along_with_the_next_words(j
         assert "```" not in seen
 
 
+async def test_a_long_output_of_a_command_is_shown_whole_by_ctrl_o(joey: Joey) -> None:
+    joey.settings(sandbox="off", terminalOutputPreviewSize="small")
+    turns = [running("for n in $(seq 60); do printf 'line%s %0100d\\n' $n 0; done"), done()]
+    async with ModelServer(turns) as server:
+        async with screen(joey, *reach(server.url), "run", size=(130, 100)) as shown:
+            await shown.until("Run this command?")
+            await shown.answer("y")
+            await shown.until("more lines (Ctrl+O)", "│ line60", "accept the result")
+            await shown.press("C-o")
+            whole = await shown.until("│ line29", "│ line30", "│ line31")
+            assert "omitted" not in whole
+        told = json.dumps(server.requests[-1].body["messages"])
+        assert "bytes omitted" in told
+        assert "line30 " not in told
+        async with screen(joey, "-c", *reach(server.url), size=(130, 100)) as shown:
+            await shown.until("│ line60", "what next?")
+            await shown.press("C-o")
+            await shown.until("│ line29", "│ line30", "│ line31")
+
+
 async def test_a_long_output_of_the_persons_own_shell_is_shown_whole_by_ctrl_o(joey: Joey) -> None:
     async with ModelServer([]) as server, screen(joey, *reach(server.url), size=(80, 60)) as shown:
         await shown.until("what shall be done?")

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from joey.cli.kept_output import MOST_READ, read_kept_output
 from joey.cli.own_shell import run_in_shell
 from joey.cli.screen_standing import branch_of, permissions_of, shown_folder
 from joey.core.settings import Settings
@@ -72,6 +73,20 @@ def test_a_folder_at_home_is_shown_short() -> None:
 )
 def test_permissions_are_said_in_few_words(settings: Settings, said: str) -> None:
     assert permissions_of(settings) == said
+
+
+def test_of_a_very_long_output_both_ends_are_read_and_the_file_is_named(tmp_path: Path) -> None:
+    kept = tmp_path / "command-output" / "cmd-7.txt"
+    kept.parent.mkdir()
+    assert read_kept_output(tmp_path, 7) is None
+    kept.write_text("first\n" + "x" * 100 + "\nlast\n", encoding="utf-8")
+    assert read_kept_output(tmp_path, 7) == kept.read_text(encoding="utf-8")
+    kept.write_text("first\n" + "xy\n" * MOST_READ + "last\n", encoding="utf-8")
+    read = read_kept_output(tmp_path, 7) or ""
+    assert read.startswith("first\nxy\n")
+    assert read.endswith("xy\nlast\n")
+    assert f"[... 2.0MB left out; all is in {kept} ...]" in read
+    assert len(read) < MOST_READ + 500
 
 
 async def test_a_line_runs_in_the_folder_and_tells_how_it_ended(tmp_path: Path) -> None:

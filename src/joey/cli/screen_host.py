@@ -24,6 +24,7 @@ from joey.app.sandboxing import check_unattended, sandbox_report
 from joey.app.servers import problems_of_servers
 from joey.app.setup import Setup
 from joey.cli import screen_cards
+from joey.cli.kept_output import read_kept_output
 from joey.cli.launch import MOST_REMARKS, earlier_task, options_for, short_id, workspace_of
 from joey.cli.own_shell import run_in_shell
 from joey.cli.progress import describe_cost
@@ -234,6 +235,10 @@ class ScreenHost:
 
     def withdraw_edits(self, session: Session) -> bool:
         return self._task(session).granted.withdraw_edits()
+
+    def kept_output(self, task_id: str, row_ts: int) -> str | None:
+        task = self._engine.find(task_id)
+        return None if task is None else read_kept_output(task.recorder.log.folder, row_ts)
 
     def leave_command_running(self, session: Session) -> bool:
         return self._task(session).bench.terminal.leave_running()

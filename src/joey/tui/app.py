@@ -57,7 +57,7 @@ class JoeyApp(App[int]):
         self.theme = "ansi-dark"
         self.host = host
         self._beginning = beginning
-        self.conversation = Conversation(id="conversation")
+        self.conversation = Conversation(host.kept_output, id="conversation")
         self.composer = Composer(host, past, id="composer")
         self.front = Front(self.composer)
         self.todos = TodoList()

@@ -28,7 +28,7 @@ from joey.tui.blocks.words import drawn_elsewhere, error, note
 from joey.tui.conversation_colours import COMPONENTS, STYLESHEET, palette_of
 from joey.tui.long_past import LONG, let_rest
 from joey.tui.selected_text import highlighted, selected_text
-from joey.tui.story import Story
+from joey.tui.story import Kept, Story
 
 if TYPE_CHECKING:
     from textual.selection import Selection
@@ -55,10 +55,10 @@ class Conversation(ScrollView, can_focus=True):
         Binding("end", "scroll_end", show=False),
     ]
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, kept: Kept | None = None, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._session: Session | None = None
-        self._story = Story()
+        self._story = Story(kept)
         self._heights = Heights()
         self._look: Look | None = None
         self._palette: Palette | None = None

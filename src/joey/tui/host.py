@@ -135,6 +135,10 @@ class Host(Offers, Protocol):
         """Edits are asked about again; False when they were not accepted for the task."""
         ...
 
+    def kept_output(self, task_id: str, row_ts: int) -> str | None:
+        """What a command has printed, when that was too long for its row; None when it was not."""
+        ...
+
     def leave_command_running(self, session: Session) -> bool:
         """The command that is waited for goes on in the background; False when there is none."""
         ...

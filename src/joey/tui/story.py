@@ -7,6 +7,9 @@ the places that have changed since the last time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from joey.client.session import Session
 from joey.core.events import (
     AskAnswered,
@@ -33,7 +36,7 @@ from joey.core.messages import CallPart, ReasoningPart
 from joey.display.sanitise import one_line
 from joey.display.sentences import trouble, waiting
 from joey.tui.blocks.block import MARGIN, Block
-from joey.tui.blocks.calls import Call, ComingCall
+from joey.tui.blocks.calls import Call, ComingCall, Command
 from joey.tui.blocks.outputs import ended
 from joey.tui.blocks.spans import Spans
 from joey.tui.blocks.words import (
@@ -53,8 +56,13 @@ TITLE = 70
 _SUBTASK: Spans = ((" ┊ ", "muted"),)
 
 
+Kept = Callable[[str, int], str | None]
+"""The output of a command that was too long for its row, by the task and the row of the call."""
+
+
 class Story:
-    def __init__(self) -> None:
+    def __init__(self, kept: Kept | None = None) -> None:
+        self._kept = kept
         self.blocks: list[Block] = []
         self._changed: set[int] = set()
         self._root = ""
@@ -180,6 +188,8 @@ class Story:
 
     def _show(self, who: str, row: Row, block: Block | None) -> None:
         voice = self._voice(who)
+        if isinstance(block, Command) and self._kept is not None:
+            block.keep(partial(self._kept, who, row.ts))
         known = voice.blocks.get(row.ts)
         if isinstance(known, ComingResult) and kind_of(row) == "completion_result":
             known.finish(row.text or "")

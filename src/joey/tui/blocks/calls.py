@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from joey.core.events import ToolFinished
@@ -77,12 +77,17 @@ class Call(Block):
         return 0, min(SHOWN_LINES, text.count("\n"))
 
     def settled(self, *, whole: bool) -> Sequence[Piece]:
-        output = self._output.settled(whole=whole) if self._output is not None else ()
+        printed = self._printed(whole=whole)
+        output = printed.settled(whole=whole) if printed is not None else ()
         return [*self._above(whole=whole), *output]
 
     def open(self, *, whole: bool) -> Sequence[Piece]:
-        output = self._output.open(whole=whole) if self._output is not None else ()
+        printed = self._printed(whole=whole)
+        output = printed.open(whole=whole) if printed is not None else ()
         return [*output, *self._below(whole=whole)]
+
+    def _printed(self, *, whole: bool) -> Output | None:
+        return self._output
 
     def _above(self, *, whole: bool) -> list[Piece]:
         return []
@@ -97,6 +102,22 @@ class Call(Block):
 
 
 class Command(Call):
+    _kept: Callable[[], str | None] | None = None
+    """Reads the output from where it is kept, when it was too long for its row."""
+    _whole: Output | None = None
+
+    def keep(self, kept: Callable[[], str | None]) -> None:
+        self._kept = kept
+
+    def _printed(self, *, whole: bool) -> Output | None:
+        """What is kept is only at hand while it is shown."""
+        if not whole:
+            self._whole = None
+        elif self._whole is None and self._row.result is not None and self._kept is not None:
+            kept = self._kept()
+            self._whole = None if kept is None else Output(ended(kept))
+        return self._whole or self._output
+
     def size(self) -> tuple[int, int]:
         return 0, (self._row.text or "").count("\n") + 4
 

@@ -72,7 +72,7 @@ class Output:
             return self._folded(last)
         pieces = in_chunks(self._first[len(self._chunks) * CHUNK :], MARGIN)
         if self._lost:
-            pieces.append(Line([(f"  … {self._lost} lines are not kept …", "muted")], 4))
+            pieces.append(Line([(f"  … {self._lost} lines are left out …", "muted")], 4))
         return [*pieces, *in_chunks([*self._last, *last], MARGIN)]
 
     def _folded(self, last: list[str]) -> list[Piece]:
