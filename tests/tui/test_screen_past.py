@@ -245,6 +245,20 @@ async def test_commands_show_what_they_are_asked_for(joey: Joey) -> None:
         assert "Say hello." in json.dumps(server.requests[0].body["messages"])
 
 
+async def test_a_list_of_commands_tells_of_those_that_are_not_in_sight(joey: Joey) -> None:
+    async with ModelServer([]) as server, screen(joey, *reach(server.url)) as shown:
+        await shown.until("what shall be done?")
+        await shown.type("/")
+        first = await shown.until("more below")
+        await shown.keep("commands")
+        await shown.press("Up")
+        await shown.until("more above")
+        last = await shown.until_gone("more below")
+        assert len(first.strip().splitlines()) == len(last.strip().splitlines())
+        await shown.type("comp")
+        await shown.until_gone("more above")
+
+
 async def test_compact_sums_up_and_init_writes_for_agents(joey: Joey) -> None:
     turns = [
         done("So it is. " * 500),

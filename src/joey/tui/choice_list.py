@@ -146,7 +146,7 @@ class ChoiceList(Widget):
         lead = self._label_width(shown, width)
         drawn = [self._drawn(row, lead, width) for row in shown]
         if self._seen < self.size.height:
-            drawn.append(Text(self._left_out(shown)[:width], "dim"))
+            drawn.append(Text(left_out(shown, len(self._lines))[:width], "dim"))
         return Text("\n", no_wrap=True).join(drawn)
 
     @property
@@ -154,11 +154,6 @@ class ChoiceList(Widget):
         """Lines there is room for: where not for all, the last line tells of the others."""
         height = self.size.height
         return height if len(self._lines) <= height or height < 2 else height - 1
-
-    def _left_out(self, shown: range) -> str:
-        above, below = shown.start, len(self._lines) - shown.stop
-        told = (f"{above} more above" if above else "", f"{below} more below" if below else "")
-        return f"{' ' * len(MARK)}… {', '.join(filter(None, told))}"
 
     def _label_width(self, shown: range, width: int) -> int:
         """Of the column of labels, so that what stands beside them is aligned."""
@@ -184,6 +179,13 @@ class ChoiceList(Widget):
             text.append(" " * (lead - cell_len(label) + GAP))
             text.append(_fit(about, room), "dim")
         return text
+
+
+def left_out(shown: range, count: int) -> str:
+    """Which of the lines are not among those in sight."""
+    above, below = shown.start, count - shown.stop
+    told = (f"{above} more above" if above else "", f"{below} more below" if below else "")
+    return f"{' ' * len(MARK)}… {', '.join(filter(None, told))}"
 
 
 def _fit(text: str, width: int) -> str:

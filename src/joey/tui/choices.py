@@ -12,6 +12,7 @@ from textual.widget import Widget
 
 from joey.display.sanitise import one_line
 from joey.display.wrapping import cells
+from joey.tui.choice_list import left_out
 from joey.tui.completion import Choice
 
 _ROWS = 8
@@ -58,7 +59,7 @@ class Choices(Widget):
             self.at = (self.at + steps) % len(self.choices)
 
     def render(self) -> Text:
-        """Only the lines around the chosen one."""
+        """Only the lines around the chosen one, and how many others there are."""
         width = max(1, self.size.width)
         rows = max(1, min(_ROWS, self.app.size.height // 3))
         first = max(0, min(self.at - rows // 2, len(self.choices) - rows))
@@ -70,6 +71,9 @@ class Choices(Widget):
             self._line(choice, chosen=first + number == self.at, room=room, width=width)
             for number, choice in enumerate(shown)
         ]
+        if len(shown) < len(self.choices):
+            in_sight = range(first, first + len(shown))
+            lines.append(Text(left_out(in_sight, len(self.choices)), self._about))
         return Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
 
     def _line(self, choice: Choice, *, chosen: bool, room: int, width: int) -> Text:
