@@ -148,6 +148,12 @@ def test_a_script_of_sed_that_may_do_more_is_not(script: str) -> None:
         *("{ print $1 }", "NR == 2", "/a/ { n++ } END { print n }", "{ print $1 / 2 }", "$3 > 5"),
         "$1 > 1e6 { print $2 * 1.5 }",
         "{ x += $1 } END { x /= NR; print x }",
+        *(
+            "{ x = length / 2 }",
+            "function f() { }",
+            '{ print /"/ ? $1 / 2 : "/" }',
+            "/system/ { n++ }",
+        ),
         *('{ printf "%s\\n", $1 }', "length($0) > 80", "!seen[$0]++", '{ gsub(/a/, "b"); print }'),
     ],
 )
@@ -172,11 +178,11 @@ def test_a_script_of_awk_that_prints_is_harmless(script: str) -> None:
         ),
         *('/[/]"/; { system("x") } /"/', '{ x++ / 2; system("x") / 2 }', 'BEGIN { ARGV[1] = "x" }'),
         *('{ for (i = 0; i < 1; print i++ > "x") { } }', '{ for (print > "x"; 0; ) { } }'),
-        *('{ f = "x"; length /"/; print > f; z = " a " } # "}', "{ x = length / 2 }"),
+        '{ f = "x"; length /"/; print > f; z = " a " } # "}',
         '{ f = "x"; 1 y /=;/; print > f; y = 1 / 2 }',
         '{ f = "x"; -0x1in /"/; print > f; z = " a " } # "}',
         '{ f = "x"; while (1) break /"/; print > f; z = " a " } # "}',
-        *("{ f() }", "@include x", "function f() { }", "{ print", "{ close(1) }", "{ print >> 1 }"),
+        *("@include x", "{ print >> 1 }", "{ print $1 / 2 > 1 }", '$2 > 5 && /"/', "{ @f() }"),
     ],
 )
 def test_a_script_of_awk_that_may_do_more_is_not(script: str) -> None:

@@ -43,17 +43,14 @@ _AWK_TOKEN = regex(
     | (?P<number>[0-9]+\.?[0-9]*(?:[eE][0-9]+)?(?![\w.]))
     | (?P<brace>[{}])
     | (?P<more>>=?)
-    | (?P<open>[(!~]|&&|\|\|)
-    | (?P<mark>[$)\[+*%^?:-]|<=?|==?)
-    | (?P<close>\])
+    | (?P<mark>[()!~$\[\]+*%^?:-]|&&|\|\||<=?|==?)
     """,
     re.VERBOSE,
 )
-_AWK_PATTERN = regex(r"/(?:[^/\\\n\[\]]|\\[^\n]|\[\^?[^\]\[/\\\n]+\])+/")
-_AWK_UNSURE = regex(r"/=[^/]*/")
-"""To gawk it is a pattern behind what cannot be divided in place."""
-_BEFORE_PATTERN = word_set("start end brace open")
-_BEFORE_DIVISION = word_set("name number close")
+_AWK_POWER = regex(r"[>|@]|system|getline|extension|ARGV|ENVIRON|PROCINFO|SYMTAB")
+"""A script without these computes and prints, however it is read."""
+_AWK_PATTERN = regex(r"[ \t\n]*/[^/\\\n\[\]]+/")
+"""At the beginning of a script, where no awk divides."""
 _PRINTING = word_set("print printf")
 _AWK_NAMES = word_set(
     "BEGIN END NR NF FNR FS OFS RS ORS SUBSEP RSTART RLENGTH FILENAME CONVFMT OFMT"
@@ -63,10 +60,6 @@ _AWK_CALLS = word_set(
     " srand tolower toupper strftime systime asort asorti and or xor lshift rshift compl"
     " if for while print printf return in"
 )
-_BEFORE_NEITHER = _AWK_CALLS | word_set(
-    "BEGIN END break case continue default delete do else exit next switch"
-)
-"""Behind them one awk divides, and another begins a pattern."""
 _AWK_FORBIDDEN = word_set(
     "system getline close fflush function func include load namespace nextfile"
 )
@@ -152,22 +145,20 @@ def _awk_script(words: Words) -> int:
 
 
 def is_harmless_awk(script: str) -> bool:
-    """Whether the script can only compute and print: it names no file and no command."""
+    """Whether the script can only compute and print: it names no file and no command.
+
+    A slash begins a pattern or divides, and the awks do not agree on which. What one of them takes
+    for a text or a pattern is a command to another. So there is none, but for a first pattern,
+    where there is anything that could do harm.
+    """
     if len(script) > _LONGEST:
         return False
-    at = depth = parens = 0
-    before = "start"
+    if _AWK_POWER.search(script) is None:
+        return True
+    first = _AWK_PATTERN.match(script)
+    at = first.end() if first else 0
+    depth = parens = 0
     while at < len(script):
-        if script[at] == "/":
-            # A slash begins a pattern or divides; taken for the other, it could hide a command.
-            pattern = _AWK_PATTERN.match(script, at)
-            if before in _BEFORE_PATTERN and pattern is not None:
-                at, before = pattern.end(), "pattern"
-                continue
-            if before not in _BEFORE_DIVISION or _AWK_UNSURE.match(script, at):
-                return False
-            at, before = at + 1, "mark"
-            continue
         token = _AWK_TOKEN.match(script, at)
         if token is None or not _is_harmless_token(token, depth > 0 and parens == 0):
             return False
@@ -177,7 +168,7 @@ def is_harmless_awk(script: str) -> bool:
         parens += {"(": 1, ")": -1}.get(token[0][-1] if not token["text"] else "", 0)
         if parens < 0 or (parens and token["brace"]):
             return False
-        at, before = token.end(), _kind(token, before)
+        at = token.end()
     return depth == parens == 0
 
 
@@ -186,17 +177,6 @@ def _is_harmless_token(token: re.Match[str], may_write: bool) -> bool:
     if token["more"] and may_write:
         return False
     return not token["name"] or _is_harmless_name(token["name"], bool(token["call"]))
-
-
-def _kind(token: re.Match[str], before: str) -> str:
-    """What a token is to a slash that follows it."""
-    if token["space"]:
-        return before
-    if token["call"]:
-        return "open"
-    if token["name"] in _BEFORE_NEITHER:
-        return "keyword"
-    return str(token.lastgroup)
 
 
 def _is_harmless_name(name: str, is_call: bool) -> bool:
