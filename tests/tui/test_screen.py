@@ -35,7 +35,7 @@ async def test_a_whole_task_from_the_first_word_to_the_last_line(joey: Joey) -> 
         await shown.until("do it", "First words", "Esc stops")
         await shown.keep("streaming")
         gate.set()
-        card = await shown.until("and more.", "Change new.txt?", "1 yes", "+ hello")
+        card = await shown.until("and more.", "Create new.txt?", "1 yes", "+ hello")
         assert "edits are not allowed without you" in card
         assert not (joey.workspace / "new.txt").exists()
         await shown.keep("approval")
@@ -133,7 +133,7 @@ async def test_the_plan_stands_above_the_composer_and_can_be_hidden(joey: Joey) 
         writing("a", "b"),
     ]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "plan") as shown:
-        await shown.until("Change a?", "1 of 3 done", "✓ look around", "● write it", "○ test it")
+        await shown.until("Create a?", "1 of 3 done", "✓ look around", "● write it", "○ test it")
         await shown.keep("plan")
         await shown.press("C-t")
         await shown.until_gone("○ test it")

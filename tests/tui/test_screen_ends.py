@@ -28,11 +28,11 @@ async def test_the_screen_follows_the_size_of_its_window(joey: Joey) -> None:
         ModelServer(turns) as server,
         screen(joey, *reach(server.url), "do it", size=(200, 50)) as shown,
     ):
-        await shown.until("word59", "Change new.txt?", "1 yes", "scripted")
+        await shown.until("word59", "Create new.txt?", "1 yes", "scripted")
         await shown.keep("size-200x50")
         for columns, rows in ((60, 20), (30, 10), (80, 24), (200, 50)):
             await shown.resize(columns, rows)
-            await shown.until("Change new.txt?", "1 yes", "3 no", "─" * columns)
+            await shown.until("Create new.txt?", "1 yes", "3 no", "─" * columns)
             await shown.keep(f"size-{columns}x{rows}")
         await shown.until("word0", "word59")
         await shown.answer("y")
@@ -57,7 +57,7 @@ async def test_no_colour_where_none_is_wanted(joey: Joey) -> None:
         ModelServer([writing("new.txt", "hello\n")]) as server,
         screen(joey, *reach(server.url), "do it", env={"NO_COLOR": "1"}) as shown,
     ):
-        await shown.until("Change new.txt?", "+ hello")
+        await shown.until("Create new.txt?", "+ hello")
         await shown.keep("no-colour")
         drawn = await shown.tmux("capture-pane", "-t", "joey", "-p", "-e")
     codes = {code for found in re.findall(r"\x1b\[([\d;]*)m", drawn) for code in found.split(";")}
@@ -168,17 +168,17 @@ async def test_somebody_who_looks_elsewhere_is_called(joey: Joey) -> None:
         bell = ("display-message", "-t", "joey", "-p", "#{window_bell_flag}")
         assert (await shown.tmux(*bell)).strip() == "0"
         gate.set()
-        await shown.until("Change new.txt?")
+        await shown.until("Create new.txt?")
         assert (await shown.tmux(*bell)).strip() == "1"
 
 
 async def test_a_tiny_window_is_no_reason_to_fall_over(joey: Joey) -> None:
     turns = [writing("new.txt", "x"), done()]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
-        await shown.until("Change new.txt?")
+        await shown.until("Create new.txt?")
         for columns, rows in ((12, 4), (3, 2), (100, 30)):
             await shown.resize(columns, rows)
-        await shown.until("Change new.txt?", "4 no, and say what to do instead")
+        await shown.until("Create new.txt?", "4 no, and say what to do instead")
         await shown.answer("y")
         await shown.until("All done.")
 
@@ -205,7 +205,7 @@ async def test_a_suspended_screen_comes_back(joey: Joey) -> None:
 
 @pytest.mark.requirement("front:screen:ends")
 @pytest.mark.parametrize(
-    ("turn", "question"), [(done(), "Done?"), (writing("new.txt", "x"), "Change new.txt?")]
+    ("turn", "question"), [(done(), "Done?"), (writing("new.txt", "x"), "Create new.txt?")]
 )
 async def test_ctrl_d_leaves_at_a_question_and_answers_nothing(
     joey: Joey, turn: Turn, question: str

@@ -21,7 +21,7 @@ async def test_a_rewind_shows_what_changes_and_brings_words_and_files_back(joey:
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "begin") as shown:
         await shown.until("First.", "accept the result")
         await shown.send("write it down")
-        await shown.until("Change new.txt?")
+        await shown.until("Create new.txt?")
         await shown.answer("y")
         await shown.until("Second.", "accept the result")
         await shown.press("Enter")
@@ -48,7 +48,7 @@ async def test_a_rewind_to_the_first_words_brings_them_and_the_files_back(joey: 
     turns = [writing("new.txt", "hello\n"), done("First."), done("Second.")]
     async with ModelServer(turns) as server:
         async with screen(joey, *reach(server.url), "write it down") as shown:
-            await shown.until("Change new.txt?")
+            await shown.until("Create new.txt?")
             await shown.answer("y")
             await shown.until("First.", "accept the result")
             await shown.press("Enter")
@@ -273,5 +273,5 @@ async def test_compact_sums_up_and_init_writes_for_agents(joey: Joey) -> None:
         await shown.until("the conversation is condensed")
         assert "mind the tests" in json.dumps(server.requests[1].body["messages"])
         await shown.send("/init")
-        await shown.until("Change AGENTS.md?")
+        await shown.until("Create AGENTS.md?")
         assert "It was said often." not in json.dumps(server.requests[2].body["messages"])

@@ -27,7 +27,7 @@ def asking() -> Turn:
 async def test_words_instead_of_yes_are_told_to_the_model_and_nothing_happens(joey: Joey) -> None:
     async with ModelServer([writing("new.txt", "x"), done()]) as server:
         async with screen(joey, *reach(server.url), "do it") as shown:
-            await shown.until("Change new.txt?", "4 no, and say what to do instead")
+            await shown.until("Create new.txt?", "4 no, and say what to do instead")
             await shown.answer("4")
             await shown.until("what shall it do instead?")
             await shown.type("call it old.txt")
@@ -43,7 +43,7 @@ async def test_words_instead_of_yes_are_told_to_the_model_and_nothing_happens(jo
 async def test_no_is_no(joey: Joey, key: str) -> None:
     turns = [writing("new.txt", "x"), done()]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
-        await shown.until("Change new.txt?", "3 no")
+        await shown.until("Create new.txt?", "3 no")
         await shown.answer(key)
         await shown.until("All done.")
     assert not (joey.workspace / "new.txt").exists()
@@ -68,7 +68,7 @@ async def test_always_shows_its_rule_and_keeps_it(joey: Joey) -> None:
 async def test_the_edits_of_a_task_are_accepted_with_one_answer(joey: Joey) -> None:
     turns = [writing("a.txt", "x"), writing("b.txt", "x"), done(), writing("c.txt", "x")]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
-        asked = await shown.until("Change a.txt?", "2 always: edits in this workspace, for this")
+        asked = await shown.until("Create a.txt?", "2 always: edits in this workspace, for this")
         assert "allows" not in asked
         await shown.keep("edits")
         await shown.answer("2")
@@ -84,9 +84,22 @@ async def test_the_edits_of_a_task_are_accepted_with_one_answer(joey: Joey) -> N
         await shown.send("/new")
         await shown.until("a new task")
         await shown.send("another")
-        asked = await shown.until("Change c.txt?")
+        asked = await shown.until("Create c.txt?")
         assert "allows edits" not in asked
     assert "alwaysAllow" not in (joey.home / "settings.json").read_text(encoding="utf-8")
+
+
+async def test_a_question_says_whether_a_file_is_made_changed_or_left_as_it_is(joey: Joey) -> None:
+    turns = [writing("a.txt", "x\n"), writing("a.txt", "y\n"), writing("a.txt", "y\n"), done()]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
+        await shown.until("Create a.txt?")
+        await shown.answer("y")
+        await shown.until("Change a.txt?")
+        await shown.answer("y")
+        await shown.until("Write a.txt as it is?", "write_to_file a.txt: no change")
+        await shown.keep("no-change")
+        await shown.answer("y")
+        await shown.until("All done.")
 
 
 async def test_arrows_and_enter_choose(joey: Joey) -> None:
@@ -114,9 +127,9 @@ async def test_what_is_being_typed_never_answers_a_question_that_appears(joey: J
             await shown.type("1 y yes, and")
             await shown.until("› 1 y yes, and")
             gate.set()
-            await shown.until("Change new.txt?")
+            await shown.until("Create new.txt?")
             await shown.send(" also y")
-            await shown.until("↳ 1 y yes, and also y", "Change new.txt?")
+            await shown.until("↳ 1 y yes, and also y", "Create new.txt?")
             assert not (joey.workspace / "new.txt").exists()
             await shown.keep("typing-on")
             await shown.press("Tab")
@@ -128,14 +141,14 @@ async def test_what_is_being_typed_never_answers_a_question_that_appears(joey: J
 async def test_tab_leads_from_a_question_to_words_and_escape_back(joey: Joey) -> None:
     turns = [writing("new.txt", "x"), done()]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
-        await shown.until("Change new.txt?")
+        await shown.until("Create new.txt?")
         await shown.answer("Tab")
         await shown.answer("n")
-        await shown.until("› n", "Change new.txt?")
+        await shown.until("› n", "Create new.txt?")
         await shown.press("Escape")
         await shown.until_gone("› n")
         await shown.send("/new")
-        await shown.until("/new works when joey waits for your words", "Change new.txt?")
+        await shown.until("/new works when joey waits for your words", "Create new.txt?")
         await shown.answer("1")
         await shown.until("All done.")
     assert (joey.workspace / "new.txt").exists()
@@ -180,7 +193,7 @@ async def test_a_failed_request_is_tried_again_on_request(joey: Joey) -> None:
 async def test_an_approval_shows_a_warning_for_a_protected_file(joey: Joey) -> None:
     turns = [writing(".rooignore", "secret\n"), done()]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
-        await shown.until("Change .rooignore?", "protected")
+        await shown.until("Create .rooignore?", "protected")
         await shown.keep("protected")
 
 
@@ -200,10 +213,10 @@ async def test_subtasks_that_ask_at_once_are_answered_one_after_the_other(joey: 
         seen = await shown.until(
             "for a subtask", "write_to_file first.txt", "write_to_file second.txt"
         )
-        asked, other = ("first", "second") if "Change first" in seen else ("second", "first")
+        asked, other = ("first", "second") if "Create first" in seen else ("second", "first")
         await shown.keep("subtasks")
         await shown.answer("n")
-        await shown.until(f"Change {other}.txt?")
+        await shown.until(f"Create {other}.txt?")
         await shown.answer("y")
         await shown.until("All done.")
     assert not (joey.workspace / f"{asked}.txt").exists()
@@ -219,13 +232,13 @@ async def test_a_question_is_seen_also_by_who_has_looked_back(joey: Joey) -> Non
         done(),
     ]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "go") as shown:
-        await shown.until("Change long.txt?")
+        await shown.until("Create long.txt?")
         await shown.answer("y")
         await shown.until("Now another.")
         await shown.press("PageUp", "PageUp")
         await shown.until("more below")
         gate.set()
-        await shown.until("Change late.txt?", "+ the late one")
+        await shown.until("Create late.txt?", "+ the late one")
 
 
 async def test_words_that_waited_go_out_when_the_step_is_stopped(joey: Joey) -> None:

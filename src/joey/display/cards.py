@@ -51,6 +51,8 @@ def headline(tool: str, text: str, path: str | None) -> Text:
     shown = Text.assemble(("● ", "cyan"), (sanitise(tool), "bold"))
     if detail := _detail(row, path):
         shown.append(f" {detail}", "cyan")
+    if changes_nothing(text):
+        shown.append(": no change")
     if row.get("tool") == "newTask" and row.get("worktree"):
         shown.append(" in a git worktree of its own")
     return shown
@@ -64,6 +66,22 @@ def change_of(tool: str, text: str, diff: str | None) -> str:
     if _is_server_call(row) or row.get("tool") in ("finishTask", CUSTOM_TOOL):
         return ""
     return diff or _change(row)
+
+
+def changes_nothing(text: str) -> bool:
+    """Whether a call writes a file as it is already."""
+    row = row_facts(text)
+    is_edit = row.get("tool") in ("editedExistingFile", "appliedDiff")
+    return is_edit and row.get("content") == "" and not row.get("diff")
+
+
+def asked_change(text: str, path: str) -> str:
+    """Whether a file may be written, as a question."""
+    shown = one_line(path, 80)
+    if changes_nothing(text):
+        return f"Write {shown} as it is?"
+    is_new = row_facts(text).get("tool") == "newFileCreated"
+    return f"{'Create' if is_new else 'Change'} {shown}?"
 
 
 def told_subtask(text: str) -> str:

@@ -8,7 +8,7 @@ from rich.text import Text
 from joey.core.asks import APPROVALS, Answer, AskKind, Response
 from joey.core.events import AskOpened
 from joey.display.answers import follow_up, question_of
-from joey.display.cards import card
+from joey.display.cards import asked_change, card, changes_nothing
 from joey.display.sanitise import one_line, sanitise
 from joey.display.sentences import COMMAND_TOOL, held_by, why_asked
 
@@ -111,7 +111,9 @@ def _title(ask: AskOpened) -> str:
         case AskKind.BROWSER_ACTION_LAUNCH:
             return "Use the browser?"
         case _:
-            return f"Change {one_line(ask.path, 80)}?" if ask.diff and ask.path else "Allow this?"
+            if ask.path and (ask.diff or changes_nothing(ask.text)):
+                return asked_change(ask.text, ask.path)
+            return "Allow this?"
 
 
 def _brief(ask: AskOpened) -> Text:
