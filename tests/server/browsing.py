@@ -44,6 +44,13 @@ TOKEN = "a-token-for-tests-0123456789"
 LIMIT = 45
 DESKTOP = (1280, 800)
 PHONE = (390, 780)
+WHEN_IT_STANDS = """thread => new Promise(tell => {
+    const look = before => thread.scrollTop === before
+        ? tell(before)
+        : setTimeout(look, 200, thread.scrollTop);
+    look();
+})"""
+"""How far it is scrolled, once a wheel that was turned has come to rest."""
 
 expect.set_options(timeout=LIMIT * 1000)
 

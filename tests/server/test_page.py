@@ -13,6 +13,7 @@ from joey.testing.script import Turn, call, fail, pause, say, think, usage
 from joey.testing.server import ModelServer
 from tests.server.browsing import (
     TOKEN,
+    WHEN_IT_STANDS,
     Browser,
     Page,
     chromium,
@@ -27,13 +28,6 @@ from tests.server.browsing import (
 pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
 
 DONE = Turn(call("attempt_completion", {"result": "All is **well**."}))
-WHEN_IT_STANDS = """thread => new Promise(tell => {
-    const look = before => thread.scrollTop === before
-        ? tell(before)
-        : setTimeout(look, 200, thread.scrollTop);
-    look();
-})"""
-"""How far it is scrolled, once a wheel that was turned has come to rest."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -1,7 +1,10 @@
 // What joey waits for, as buttons. The words in the composer go along with whichever is pressed.
 
 import type { Conversation } from "./conversation";
-import { parsed } from "./format";
+import { parsed, plainly } from "./format";
+import { subjectOf } from "./headlines";
+import { whyAsked } from "./reasons";
+import { showLatest } from "./store";
 import type { AskResponse } from "./wire";
 
 export interface Choice {
@@ -114,10 +117,12 @@ export function shapeOf(conversation: Conversation): AskShape | null {
   const { ask } = conversation;
   if (ask === null) return null;
   const row = conversation.find(ask.ts);
+  // It is on its way; until then there is nothing to see, and so nothing to answer.
+  if (row === undefined) return null;
   const shape = SHAPES[ask.ask] ?? UNKNOWN;
-  if (row?.alwaysRule) return { ...shape, choices: [...shape.choices, always(row.alwaysRule)] };
+  if (row.alwaysRule) return { ...shape, choices: [...shape.choices, always(row.alwaysRule)] };
   if (ask.ask !== "tool") return shape;
-  const { tool } = parsed(row?.text);
+  const { tool } = parsed(row.text);
   return { ...shape, ...OF_TOOLS[String(tool)] };
 }
 
@@ -129,6 +134,28 @@ export function suggestionsOf(conversation: Conversation): { answer: string; mod
 }
 
 const SHORTCUTS = { primary: "Alt+Y", danger: "Alt+N", plain: undefined };
+
+/** What is asked about, wherever the view stands, and why; a press brings the whole of it into view. */
+function About({ conversation }: { conversation: Conversation }) {
+  const row = conversation.ask && conversation.find(conversation.ask.ts);
+  if (!row) return null;
+  const subject = subjectOf(row);
+  const reason = plainly(whyAsked(row.reason ?? "", row.ask === "command" ? row.text : ""));
+  return (
+    <>
+      {subject && (
+        <button class="about" title={subject} onClick={showLatest}>
+          <code>{subject}</code>
+        </button>
+      )}
+      {reason && (
+        <p class="why" title={reason}>
+          Asks because {reason}
+        </p>
+      )}
+    </>
+  );
+}
 
 interface PanelProps {
   conversation: Conversation;
@@ -154,11 +181,12 @@ export function AskPanel({ conversation, busy, respond, suggest }: PanelProps) {
               onClick={() => respond(choice.response, choice.rule !== undefined)}
             >
               {choice.label}
-              {choice.rule && <code class="rule">{choice.rule}</code>}
+              {choice.rule && <code class="rule">{plainly(choice.rule)}</code>}
             </button>
           ))}
         </div>
       </div>
+      <About conversation={conversation} />
       <div class="suggestions">
         {suggestionsOf(conversation).map(({ answer, mode }, index) => (
           <button key={answer} class="suggestion" disabled={busy} onClick={() => suggest(answer)}>

@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { CodeBlock } from "./code";
 import { Diff } from "./diff";
 import { FoldButton, isUnfolded } from "./folds";
-import { parsed, terminalText } from "./format";
+import { parsed, plainly, terminalText } from "./format";
 import { changeOf, detailOf, type Facts, pretty, titleOf, toolOf } from "./headlines";
 import { Markdown } from "./markdown";
 import { Plain } from "./plain";
@@ -33,7 +33,7 @@ export function ToolCard({ row, name }: { row: Row; name: string }) {
         <Stats facts={facts} />
       </CardHead>
       <Warnings row={row} facts={facts} />
-      {change && <Diff name={`${name}/diff`} text={change} />}
+      {change && <Diff name={`${name}/diff`} text={plainly(change)} />}
       <Batch facts={facts} name={name} />
       <Body tool={tool} row={row} facts={facts} />
       {row.partial && !change && <Draft facts={facts} path={row.path} />}
@@ -86,7 +86,7 @@ function CommandCard(props: { row: Row; facts: Facts; name: string }) {
       <Warnings row={row} facts={facts} />
       <Held row={row} />
       <pre class="command" tabIndex={0}>
-        {command}
+        {plainly(command)}
       </pre>
       <Result row={row} name={name} />
     </div>
@@ -102,7 +102,7 @@ interface HeadProps {
 }
 
 function CardHead({ row, name, title, detail, children }: HeadProps) {
-  const state = row.partial ? "being written…" : STATES[row.approvalState ?? ""];
+  const state = row.partial ? "being written…" : stateOf(row);
   return (
     <div class="card-head">
       <strong>{title}</strong>
@@ -117,6 +117,11 @@ function CardHead({ row, name, title, detail, children }: HeadProps) {
       {row.result?.trim() && <FoldButton name={`${name}/result`} label="Result" />}
     </div>
   );
+}
+
+function stateOf(row: Row): string | undefined {
+  if (row.approvalState === "rejected" && !row.isAnswered) return "not answered";
+  return STATES[row.approvalState ?? ""];
 }
 
 function Stats({ facts }: { facts: Facts }) {
@@ -159,7 +164,7 @@ function Batch({ facts, name }: { facts: Facts; name: string }) {
           <span class="muted">{String(file["lineSnippet"] ?? "")}</span>
           <Stats facts={file} />
           {facts["batchDiffs"] !== undefined && typeof file["content"] === "string" && (
-            <Diff name={`${name}/diff/${index}`} text={file["content"]} />
+            <Diff name={`${name}/diff/${index}`} text={plainly(file["content"])} />
           )}
         </li>
       ))}

@@ -7,7 +7,7 @@ import { draftOf, keepDraft } from "./drafts";
 import { Editor, type Words } from "./editor";
 import { Awaited } from "./family";
 import { onKey } from "./keys";
-import { attempt, command, link, revision } from "./store";
+import { attempt, command, link, revision, showLatest } from "./store";
 import { Rewound } from "./rewind";
 import { ModeSelect, ProfileSelect } from "./selectors";
 import { TodoBar } from "./todos";
@@ -34,6 +34,7 @@ export function Composer({ conversation }: { conversation: Conversation }) {
   const carryOut = async (work: (words: Words) => Promise<unknown>) => {
     if (busy) return;
     const sent = latest.current;
+    if (sent.text.trim() || sent.images.length > 0) showLatest();
     setBusy(true);
     const done = await attempt(work({ ...sent, text: sent.text.trim() }));
     setBusy(false);
@@ -47,7 +48,10 @@ export function Composer({ conversation }: { conversation: Conversation }) {
   };
   const respond = (response: AskResponse, always = false) =>
     void carryOut((words) => answer(response, words, always));
-  const suggest = (text: string) => void attempt(answer("messageResponse", { text, images: [] }));
+  const suggest = (text: string) => {
+    showLatest();
+    void attempt(answer("messageResponse", { text, images: [] }));
+  };
 
   const send = () => {
     const { text, images } = latest.current;

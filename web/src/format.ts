@@ -43,6 +43,18 @@ export function parsed(text: string | undefined): Record<string, unknown> {
   }
 }
 
+/** What is not seen or turns the reading order around: control characters, marks of direction, tags. */
+const HIDDEN =
+  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\u{e0000}-\u{e007f}]|\r(?!\n)/gu;
+
+/** Text that a person decides about: nothing in it looks like something else than it is. */
+export function plainly(text: string): string {
+  return text.replace(HIDDEN, (letter) => {
+    const code = (letter.codePointAt(0) ?? 0).toString(16).toUpperCase();
+    return `<U+${code.padStart(4, "0")}>`;
+  });
+}
+
 const ESCAPES = /\u001b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-_])/g;
 
 /** What a terminal would have on its screen: no colours, and lines that were written over. */

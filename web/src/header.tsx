@@ -22,7 +22,9 @@ export function Header({
           {title || "…"}
         </h1>
         <StatusBadge status={status} ask={conversation.ask?.ask} />
-        <TaskButton atWork={isAtWork(conversation)} toggle={() => toggleWork(conversation)} />
+        {!hasResult(conversation) && (
+          <TaskButton atWork={isAtWork(conversation)} toggle={() => toggleWork(conversation)} />
+        )}
         <DeleteButton id={id} />
       </div>
       <div class="header-line second">
@@ -58,8 +60,14 @@ export function isAtWork(conversation: Conversation): boolean {
   return conversation.live && ["running", "waiting", "delegated"].includes(conversation.status);
 }
 
+/** There is nothing to stop any more: a result is accepted, or answered with words. */
+function hasResult({ live, ask }: Conversation): boolean {
+  return live && ["completion_result", "resume_completed_task"].includes(ask?.ask ?? "");
+}
+
 /** Stop a task that is at work, set one at rest to work again. */
 export function toggleWork(conversation: Conversation): void {
+  if (hasResult(conversation)) return;
   if (isAtWork(conversation)) void attempt(command("cancelTask", {}, conversation.id));
   else void resume(conversation.id);
 }

@@ -2,7 +2,7 @@
 // while the model still writes them, the arguments themselves. Rows of other programs name no tool
 // of ours, but say what they do in the JSON.
 
-import { parsed } from "./format";
+import { parsed, plainly } from "./format";
 import type { Row } from "./wire";
 
 export type Facts = Record<string, unknown>;
@@ -72,9 +72,44 @@ export function titleOf(tool: string): string {
 }
 
 export function detailOf(row: Row, facts: Facts): string {
-  return details(toolOf(row, facts), row, facts)
-    .filter((part) => typeof part === "string" && part)
-    .join(" · ");
+  const parts = details(toolOf(row, facts), row, facts).filter((part) => typeof part === "string" && part);
+  return plainly(parts.join(" · "));
+}
+
+/** What a question is about, on one line; empty where its kind says it all. */
+export function subjectOf(row: Row): string {
+  const facts = parsed(row.text);
+  switch (row.ask) {
+    case "command":
+      return onOneLine(row.text ?? "");
+    case "followup":
+      return onOneLine(String(facts["question"] ?? row.text ?? ""));
+    case "tool":
+    case "use_mcp_server":
+    case "browser_action_launch":
+      return onOneLine(callOf(row, facts));
+    default:
+      return "";
+  }
+}
+
+function callOf(row: Row, facts: Facts): string {
+  const tool = toolOf(row, facts);
+  if (tool === "finish_task") return "";
+  const told = tool === "new_task" ? facts["content"] : facts["arguments"];
+  const parts = [namesOf(facts) ?? detailOf(row, facts), typeof told === "string" ? told : ""];
+  return `${titleOf(tool)} ${parts.filter(Boolean).join(" · ")}`;
+}
+
+/** Several files in one call, by name. */
+function namesOf(facts: Facts): string | undefined {
+  const files = facts["batchDiffs"] ?? facts["batchFiles"];
+  if (!Array.isArray(files)) return undefined;
+  return files.map((file: Facts) => String(file["path"] ?? file["key"] ?? "")).join(", ");
+}
+
+function onOneLine(text: string): string {
+  return plainly(text.trim()).replace(/\s*\n\s*/g, " ⏎ ");
 }
 
 function details(tool: string, row: Row, facts: Facts): unknown[] {

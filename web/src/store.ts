@@ -20,6 +20,8 @@ export const conversation = signal<Conversation | null>(null);
  * from the conversation and reads any signal has to read this one: it is the same object all along.
  */
 export const revision = signal(0);
+/** Rises when the newest row shall be in sight, wherever the person has scrolled to. */
+export const latestWanted = signal(0);
 export const modes = signal<Mode[]>([]);
 export const slashCommands = signal<SlashCommand[]>([]);
 export const profiles = signal<string[]>([]);
@@ -74,6 +76,10 @@ export function openTask(id: string | null): void {
   conversation.value = new Conversation(id);
   revision.value++;
   void load(conversation.value);
+}
+
+export function showLatest(): void {
+  latestWanted.value++;
 }
 
 export function resume(id: string): Promise<boolean> {

@@ -1,12 +1,13 @@
 // The conversation, of which only the rows in sight exist as elements. It follows the newest row
 // until the person scrolls up, and what is in sight stays where it is when rows above it change.
+// Words that are sent and questions that come up bring its end back into sight.
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Conversation } from "./conversation";
 import { Heights } from "./heights";
 import { isVisible, RowView } from "./rows";
-import { revision } from "./store";
-import type { Row } from "./wire";
+import { latestWanted, revision } from "./store";
+import type { Ask, Row } from "./wire";
 
 const BEYOND = 600;
 const NEAR = 48;
@@ -52,6 +53,19 @@ export function Thread({ conversation }: { conversation: Conversation }) {
     redraw((count) => count + 1);
   }, [conversation]);
 
+  const follow = () => {
+    view.current.stick = true;
+    setStuck(true);
+    redraw((count) => count + 1);
+  };
+
+  useLayoutEffect(follow, [latestWanted.value]);
+
+  const question = questionOf(conversation.ask);
+  useLayoutEffect(() => {
+    if (question !== undefined) follow();
+  }, [question]);
+
   useLayoutEffect(() => {
     const element = box.current;
     if (element === null) return;
@@ -80,12 +94,6 @@ export function Thread({ conversation }: { conversation: Conversation }) {
     else if (element.scrollTop < view.current.top) view.current.stick = false;
     view.current.top = element.scrollTop;
     setStuck(view.current.stick);
-    redraw((count) => count + 1);
-  };
-
-  const follow = () => {
-    view.current.stick = true;
-    setStuck(true);
     redraw((count) => count + 1);
   };
 
@@ -160,6 +168,12 @@ function Measured({ row, name, first, place, size, observer }: MeasuredProps) {
       <RowView row={row} name={name} first={first} />
     </article>
   );
+}
+
+/** What is asked about has to be in sight; a result can be read later, and a task at rest has nothing new. */
+function questionOf(ask: Ask | null): number | undefined {
+  const waits = ask?.ask === "completion_result" || ask?.ask.startsWith("resume_");
+  return waits ? undefined : ask?.ts;
 }
 
 function speaker(row: Row, first: boolean): string {

@@ -18,6 +18,8 @@ export interface Row {
   result?: string;
   isAnswered?: boolean;
   isProtected?: boolean;
+  /** Why somebody is asked. */
+  reason?: string;
   /** The rule that an answer may add, so that it is not asked again. */
   alwaysRule?: string;
   /** Of a command: how far the operating system holds it. */
@@ -137,6 +139,8 @@ export interface RewindChanges {
   conflicts: string[];
   /** Changed by the task, and in no checkpoint: they stay as they are. */
   filesLeft: { path: string; why: string }[];
+  /** Edits were accepted for the task by an answer that goes. */
+  editsAsked: boolean;
 }
 
 /** What a command answers with. */

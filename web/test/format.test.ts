@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { diffLines } from "../src/diff";
-import { compact, dollars, parsed, terminalText } from "../src/format";
+import { compact, dollars, parsed, plainly, terminalText } from "../src/format";
 
 test("numbers are short", () => {
   expect([0, 999, 1000, 12_340, 256_789, 2_500_000].map(compact)).toEqual([
@@ -32,4 +32,11 @@ test("what is not an object is an empty one", () => {
 test("lines of a change have their kinds", () => {
   const kinds = diffLines("--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n same\n").map((line) => line.kind);
   expect(kinds).toEqual(["meta", "meta", "hunk", "del", "add", "same"]);
+});
+
+test("what is not seen or turns words around is named", () => {
+  expect(plainly("rm \u202etxt.a\u200b\u001b[8m\u{e0041}x\r")).toBe(
+    "rm <U+202E>txt.a<U+200B><U+001B>[8m<U+E0041>x<U+000D>",
+  );
+  expect(plainly("ünï → 👩🏽\tcode\r\n  two\n")).toBe("ünï → 👩🏽\tcode\r\n  two\n");
 });

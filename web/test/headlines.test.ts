@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { changeOf, detailOf, hitsOf, pretty, titleOf, toolOf } from "../src/headlines";
+import { changeOf, detailOf, hitsOf, pretty, subjectOf, titleOf, toolOf } from "../src/headlines";
 import { parsed } from "../src/format";
 import type { Row } from "../src/wire";
 
@@ -56,4 +56,27 @@ test("hits that are none are no hits", () => {
   expect(hitsOf('{"content": {"results": [null]}}').hits).toEqual([
     { path: "", lines: "?–?", score: 0, code: "" },
   ]);
+});
+
+test.each([
+  [{ ask: "command" }, "echo a \n rm b\u202e\n", "echo a ⏎ rm b<U+202E>"],
+  [{ ask: "tool", tool: "write_to_file", path: "a.py" }, { tool: "newFileCreated" }, "Write a.py"],
+  [
+    { ask: "tool", tool: "apply_patch" },
+    { tool: "appliedDiff", batchDiffs: [{ path: "a.py" }, { path: "b.py" }] },
+    "Patch a.py, b.py",
+  ],
+  [
+    { ask: "use_mcp_server", tool: "mcp--git--log" },
+    { serverName: "git", toolName: "log", arguments: '{"n":1}' },
+    'MCP tool git · log · {"n":1}',
+  ],
+  [{ ask: "tool", tool: "new_task" }, { tool: "newTask", mode: "Ask", content: "Look" }, "Subtask Ask · Look"],
+  [{ ask: "tool", tool: "attempt_completion" }, { tool: "finishTask" }, ""],
+  [{ ask: "browser_action_launch" }, "http://a.example/", "Browser launch · http://a.example/"],
+  [{ ask: "followup" }, { question: "Which\ncolour?" }, "Which ⏎ colour?"],
+  [{ ask: "completion_result" }, "", ""],
+])("a question with %j %j is about %s", (row, facts, words) => {
+  const text = typeof facts === "string" ? facts : JSON.stringify(facts);
+  expect(subjectOf({ ts: 1, type: "ask", text, ...row } as Row)).toBe(words);
 });

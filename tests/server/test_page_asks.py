@@ -1,0 +1,135 @@
+"""What a person sees of a question on the page before they answer it, and when nobody did."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from joey.testing.script import Turn, call, pause, say
+from tests.server.browsing import (
+    DESKTOP,
+    PHONE,
+    WHEN_IT_STANDS,
+    Browser,
+    Page,
+    chromium,
+    expect,
+    look_at,
+    needs_browser,
+    status,
+    visit,
+)
+
+pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="module")]
+
+LINES = "\n\n".join(f"Line {number}" for number in range(120))
+LONG = Turn(say(LINES), call("attempt_completion", {"result": "That was all."}))
+TOUCH = Turn(call("execute_command", {"command": "touch a.txt"}))
+DONE = Turn(call("attempt_completion", {"result": "Done."}))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as launched:
+        yield launched
+
+
+async def scroll_up(page: Page) -> None:
+    await page.locator("#thread").hover()
+    await page.mouse.wheel(0, -3000)
+    await expect(page.get_by_role("button", name="Latest")).to_be_visible()
+    await page.locator("#thread").evaluate(WHEN_IT_STANDS)
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+async def test_words_bring_the_end_into_view_with_the_command_they_lead_to(
+    browser: Browser, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    async with visit(browser, tmp_path, [LONG, TOUCH, DONE], "Tell me a lot", size) as at:
+        page = at.page
+        await page.get_by_role("button", name="Accept").click()
+        await status(page).to_contain_text("Done")
+        await scroll_up(page)
+        await page.get_by_label("Message to joey").fill("Now touch it")
+        await page.get_by_label("Message to joey").press("Enter")
+        await expect(page.get_by_role("button", name="Approve")).to_be_enabled()
+        await expect(page.locator(".person", has_text="Now touch it")).to_be_in_viewport()
+        await expect(page.locator(".command", has_text="touch a.txt")).to_be_in_viewport()
+        await look_at(page, tmp_path / "asked.png")
+
+
+async def test_words_that_wait_bring_the_end_into_view_too(
+    browser: Browser, tmp_path: Path
+) -> None:
+    turns = [Turn(say(LINES), pause(asyncio.Event())), DONE]
+    async with visit(browser, tmp_path, turns, "Tell me a lot") as at:
+        page = at.page
+        await expect(page.get_by_text("Line 119")).to_be_in_viewport()
+        await scroll_up(page)
+        await page.get_by_label("Message to joey").fill("Enough")
+        await page.get_by_label("Message to joey").press("Enter")
+        await expect(page.get_by_text("Line 119")).to_be_in_viewport()
+
+
+async def test_a_question_comes_into_view_and_its_bar_says_what_it_is_about_and_why(
+    browser: Browser, tmp_path: Path
+) -> None:
+    gate = asyncio.Event()
+    long = f"echo {'x' * 300} \u202ereversed"
+    turns = [Turn(say(LINES), pause(gate), call("execute_command", {"command": long})), DONE]
+    async with visit(browser, tmp_path, turns, "Tell me a lot") as at:
+        page = at.page
+        await expect(page.get_by_text("Line 119")).to_be_in_viewport()
+        await scroll_up(page)
+        gate.set()
+        card = page.locator(".command", has_text="<U+202E>reversed")
+        await expect(card).to_be_in_viewport()
+        bar = page.get_by_role("region", name="joey wants to run this command")
+        await expect(bar).to_contain_text("echo xxx")
+        await expect(bar).to_contain_text(
+            "commands are not allowed without you (alwaysAllowExecute)"
+        )
+        await expect(bar.get_by_title(f"echo {'x' * 300} <U+202E>reversed")).to_be_visible()
+        await scroll_up(page)
+        await look_at(page, tmp_path / "scrolled-up.png")
+        await bar.get_by_role("button", name="echo xxx").click()
+        await expect(card).to_be_in_viewport()
+
+
+async def test_the_bar_names_the_file_that_would_change(browser: Browser, tmp_path: Path) -> None:
+    write = Turn(call("write_to_file", {"path": "src/a.txt", "content": "one\n"}))
+    async with visit(browser, tmp_path, [write, DONE], "Write it") as at:
+        bar = at.page.get_by_role("region", name="joey wants to do this")
+        await expect(bar).to_contain_text("Write src/a.txt")
+        await expect(bar).to_contain_text("edits are not allowed without you (alwaysAllowWrite)")
+
+
+async def test_a_question_that_nobody_answered_is_not_called_rejected(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with visit(browser, tmp_path, [TOUCH, DONE], "Touch it") as at:
+        page = at.page
+        await status(page).to_contain_text("Needs you")
+        await page.get_by_role("button", name="Stop").click()
+        await status(page).to_contain_text("Stopped")
+        await expect(page.locator(".card .state")).to_have_text("not answered")
+        await page.reload()
+        await expect(page.locator(".card .state")).to_have_text("not answered")
+
+
+async def test_a_result_is_accepted_or_talked_about_and_not_stopped(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with visit(browser, tmp_path, [DONE], "Be done") as at:
+        page = at.page
+        await status(page).to_contain_text("Result ready")
+        await expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+        await expect(page.get_by_role("button", name="Resume")).to_have_count(0)
+        await page.keyboard.press("Alt+s")
+        await page.get_by_role("button", name="Accept").click()
+        await status(page).to_contain_text("Done")
+        await expect(page.get_by_role("button", name="Resume")).to_be_visible()
