@@ -112,3 +112,21 @@ async def test_another_task_begins_from_a_message(browser: Browser, tmp_path: Pa
         await expect(page.get_by_text("paint it red")).to_be_visible()
         assert page.url != before
         assert len(list((at.server.home / "tasks").glob("task_*"))) == 2
+
+
+async def test_edits_that_are_asked_about_again_are_told_before(
+    browser: Browser, tmp_path: Path
+) -> None:
+    turns = [done("Ready."), WRITE, done("It is there.")]
+    async with visit(browser, tmp_path, turns, "be ready") as at:
+        page = at.page
+        await finish(page, "Ready.")
+        await page.get_by_label("Message to joey").fill("make a.txt")
+        await page.get_by_role("button", name="Send").click()
+        await page.get_by_role("button", name="Always allow").click()
+        await finish(page, "It is there.")
+        await open_dialog(page, "make a.txt")
+        changes = page.get_by_role("list", name="What going back changes")
+        await expect(changes).to_contain_text(
+            "Edits, which you accepted for this task, will be asked about again."
+        )

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import type { Conversation } from "./conversation";
-import { attempt, command, conversation, openTask } from "./store";
+import { attempt, command, conversation, openTask, showLatest } from "./store";
 import type { Row, RewindChanges } from "./wire";
 
 interface Target {
@@ -51,6 +51,7 @@ export function RewindForm({ target, close }: { target: Target; close: () => voi
   };
   const goBack = () => command("rewindTask", { ...where, force: hasConflicts(changes) }, taskId);
   const sayInstead = async () => {
+    showLatest();
     if (files) await goBack();
     if (files && !first) await command("sendMessage", { message: text }, taskId);
     else await command("editMessage", { messageTs: ts, text }, taskId);
@@ -98,7 +99,7 @@ function hasConflicts(changes: RewindChanges | null): boolean {
 
 function Changes({ changes }: { changes: RewindChanges | null }) {
   if (changes === null) return <p class="muted">Looking at what would change…</p>;
-  const { rows, commands, subtasks, files, conflicts, filesLeft } = changes;
+  const { rows, commands, subtasks, files, conflicts, filesLeft, editsAsked } = changes;
   return (
     <ul class="rewind-changes" aria-label="What going back changes">
       <li>{count(rows.length, "row")} of this conversation will go; this can be undone.</li>
@@ -118,6 +119,7 @@ function Changes({ changes }: { changes: RewindChanges | null }) {
           {count(paths.length, "file")} will not be taken back ({reason}): {some(paths)}
         </li>
       ))}
+      {editsAsked && <li>Edits, which you accepted for this task, will be asked about again.</li>}
       {conflicts.length > 0 && (
         <li class="warning">
           Somebody else changed {some(conflicts)}: that would be lost, but for a checkpoint.
