@@ -8,11 +8,15 @@ import shutil
 import ssl
 import stat
 import subprocess
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+import joey
 from joey.app import Setup, open_engine, open_store
 from joey.errors import ConfigError
 from joey.server.auth import Token, find_token
@@ -21,7 +25,7 @@ from joey.server.serve import ServeOptions, serving
 from joey.testing.script import Turn, pause, say
 from joey.testing.server import ModelServer, by_conversation
 from tests.server.binary import Served
-from tests.server.house import TOKEN, done
+from tests.server.house import PATIENCE, TOKEN, done
 
 
 async def test_a_terminated_server_says_goodbye_and_its_tasks_can_go_on(tmp_path: Path) -> None:
@@ -50,6 +54,27 @@ async def test_a_terminated_server_says_goodbye_and_its_tasks_can_go_on(tmp_path
         assert "my secret plan" not in log
         assert TOKEN not in log
         assert "key-of-the-environment" not in log
+
+
+def page_at(link: str) -> str:
+    with closing(HTTPConnection(urlsplit(link).netloc, timeout=PATIENCE)) as connection:
+        connection.request("GET", "/")
+        return connection.getresponse().read().decode()
+
+
+async def test_a_copy_without_the_page_says_how_to_build_it(tmp_path: Path) -> None:
+    """At the terminal, and to who opens the link all the same."""
+    package = Path(joey.__file__).parent
+    bare = shutil.ignore_patterns("web", "__pycache__")
+    shutil.copytree(package, tmp_path / "copy" / "joey", ignore=bare)
+    served = Served(tmp_path, "http://127.0.0.1:1")
+    served.env["PYTHONPATH"] = str(tmp_path / "copy")
+    async with served.running() as program:
+        page = await asyncio.to_thread(page_at, program.link)
+        _, said = await program.stop()
+    assert "`make web`" in page
+    assert "`make web`" in said
+    assert "Open the link" not in said
 
 
 @pytest.mark.parametrize(

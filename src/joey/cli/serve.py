@@ -20,6 +20,7 @@ from joey.server.auth import find_token
 from joey.server.hub import Hub
 from joey.server.limits import Limits
 from joey.server.log import log_to
+from joey.server.pages import has_page
 from joey.server.serve import Listening, ServeOptions, check_address, serving
 
 IPC_VARIABLE = "ROO_CODE_IPC_SOCKET_PATH"
@@ -71,8 +72,14 @@ def _options(arguments: Namespace) -> ServeOptions:
 def _greet(listening: Listening) -> None:
     """The first line of stdout is the link, for people and for programs that start us."""
     print(listening.link, flush=True)
+    browser = (
+        "Open the link above in a browser, or connect"
+        if has_page()
+        else "The web page was not built into this copy: run `make web` in joey's source."
+        " Programs connect"
+    )
     print(
-        f"joey: listening on {listening.address}. Open the link above in a browser, or connect to"
+        f"joey: listening on {listening.address}. {browser} to"
         f" {listening.address.replace('http', 'ws', 1)}/ws. Ctrl-C stops.",
         file=sys.stderr,
         flush=True,

@@ -35,7 +35,10 @@ SAFE_HEADERS: Mapping[str, str] = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-NO_PAGE = "joey listens. The web page was not built into this copy; programs connect to /ws.\n"
+NO_PAGE = (
+    "joey listens. The web page was not built into this copy: `make web` in joey's source builds it"
+    " (it needs node). Programs connect to /ws.\n"
+)
 
 
 class Pages:
@@ -83,6 +86,11 @@ class Pages:
     def _knows_token(self, request: Request) -> bool:
         offered = offered_token(request.headers, ())
         return offered is not None and self._connections.token.fits(offered)
+
+
+def has_page() -> bool:
+    """Whether the page was built into this copy."""
+    return _asset("index.html") is not None
 
 
 @cache
