@@ -231,6 +231,19 @@ async def test_leaving_during_the_work_leaves_a_task_that_can_be_resumed(joey: J
     assert len(joey.tasks) == 1
 
 
+async def test_the_last_lines_name_a_command_that_is_ended_with_joey(joey: Joey) -> None:
+    joey.settings(sandbox="off")
+    turns = [running("sleep 1000 & echo begun"), done()]
+    async with ModelServer(turns) as server, terminal(joey, *reach(server.url), "run") as screen:
+        await screen.until(ASK)
+        screen.press("y\n")
+        await screen.until(ACCEPT)
+        screen.press(CTRL_D)
+        await screen.until("ended, because it ran in the background: sleep 1000 & echo begun")
+        await screen.until("to go on: joey -r")
+        assert await screen.ended() == 0
+
+
 async def test_a_pasted_text_is_one_message_and_new_begins_another_task(joey: Joey) -> None:
     async with ModelServer([done(), done()]) as server:
         async with terminal(joey, *reach(server.url)) as screen:

@@ -169,6 +169,23 @@ async def test_a_command_goes_on_in_the_background(joey: Joey) -> None:
         assert "still running" in json.dumps(server.requests[-1].body["messages"])
         (joey.workspace / "go").touch()
         await shown.until_gone("1 in the background")
+        await shown.press("C-d")
+        assert "ended" not in (await shown.ended(0)).replace("ended with 0.", "")
+
+
+@pytest.mark.requirement("front:screen:ends")
+async def test_the_last_lines_name_a_command_that_is_ended_with_joey(joey: Joey) -> None:
+    turns = [running("echo begun; sleep 1000"), done("It runs.")]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "run") as shown:
+        await shown.until("Run this command?")
+        await shown.answer("y")
+        await shown.until("begun", "running the command")
+        await shown.press("C-b")
+        await shown.until("It runs.", "1 in the background", "accept the result")
+        await shown.press("C-d")
+        left = await shown.ended(0)
+        assert "ended, because it ran in the background: echo begun; sleep 1000" in left
+        assert "to go on: joey -r" in left
 
 
 async def test_a_line_for_the_persons_own_shell_goes_along_with_the_next_words(joey: Joey) -> None:

@@ -22,6 +22,7 @@ from joey.app import open_engine
 from joey.cli import brought_along
 from joey.cli.compacting import COMPACTING, begin_condensing, condense
 from joey.cli.conversation_past import open_earlier, revise
+from joey.cli.ended_commands import ended_with_joey
 from joey.cli.exit_codes import ExitCode
 from joey.cli.first_run import offer_found_server
 from joey.cli.greeting import greet
@@ -131,12 +132,14 @@ class Conversation:
             await self._errands.close()
 
     async def say_goodbye(self) -> None:
-        """The last line: what it cost, and how to go on."""
+        """The last lines: what ends with joey, what it cost, and how to go on."""
         task_id = self._earlier if self._task is None else self._task.id
         if task_id is None:
             return
         parts = []
         if self._task is not None:
+            for line in ended_with_joey(self._task):
+                self._renderer.note(line)
             await self._task.cancel()
             parts.append(total_cost(self._task.total_usage))
         if not self._arguments.ephemeral:

@@ -13,6 +13,7 @@ from joey.app import joey_home, open_engine
 from joey.app.first_profile import is_first_run
 from joey.app.secrecy import KNOWN
 from joey.cli import brought_along
+from joey.cli.ended_commands import ended_with_joey
 from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import earlier_task, options_for, short_id, workspace_of
 from joey.cli.progress import total_cost
@@ -74,9 +75,10 @@ async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> Ex
         session = app.dialogue.session
         task = None if session is None else engine.find(session.id)
         if task is not None:
+            ended = list(ended_with_joey(task))
             await task.cancel()
             if code is not ExitCode.HANGUP:  # nobody would read it
-                _say_goodbye(engine, task, ephemeral=arguments.ephemeral)
+                _say_goodbye(engine, task, ended, ephemeral=arguments.ephemeral)
     return code
 
 
@@ -97,7 +99,9 @@ async def _show(app: JoeyApp, interruption: Interruption) -> ExitCode:
     return interruption.code or ExitCode(code or 0)
 
 
-def _say_goodbye(engine: Engine, task: Task, *, ephemeral: bool) -> None:
-    """The last line: what it cost, and how to go on."""
+def _say_goodbye(engine: Engine, task: Task, ended: list[str], *, ephemeral: bool) -> None:
+    """The last lines: what ends with joey, what it cost, and how to go on."""
+    for line in ended:
+        print(wrap(line, columns(sys.stdout)))
     again = "" if ephemeral else f" · to go on: joey -r {short_id(task.id, engine.ids())}"
     print(wrap(f"{total_cost(task.total_usage)}{again}", columns(sys.stdout)))

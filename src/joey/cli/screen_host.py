@@ -24,6 +24,7 @@ from joey.app.sandboxing import check_unattended, sandbox_report
 from joey.app.servers import problems_of_servers
 from joey.app.setup import Setup
 from joey.cli import screen_cards
+from joey.cli.ended_commands import in_background
 from joey.cli.kept_output import read_kept_output
 from joey.cli.launch import MOST_REMARKS, earlier_task, options_for, short_id, workspace_of
 from joey.cli.own_shell import run_in_shell
@@ -191,8 +192,7 @@ class ScreenHost:
             task = self._task(session)
             mode, model = task.mode.slug, task.provider.model
             name, window = model.id, model.context_window
-            left = task.bench.terminal.running
-            background = sum(each.end is None or each.end.left_running for each in left)
+            background = len(in_background(task))
         else:
             background = 0
             options = self._for_new()
