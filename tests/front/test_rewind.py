@@ -289,3 +289,30 @@ async def test_a_conversation_with_an_earlier_task_can_begin_by_going_back(joey:
             await screen.until(ACCEPT)
         said = json.dumps(server.requests[-1].body["messages"])
     assert "now three" in said and "now two" not in said
+
+
+async def test_in_a_conversation_changes_of_others_are_named_and_given_up_by_force(
+    joey: Joey,
+) -> None:
+    await play(joey)
+    (joey.workspace / "a.txt").write_text("by hand\n", encoding="utf-8")
+    async with (
+        ModelServer([]) as server,
+        terminal(joey, *reach(server.url), "-c", columns=200) as screen,
+    ):
+        await screen.until(PROMPT)
+        screen.press("/rewind files\n")
+        told = await screen.until("`/rewind files force` gives up")
+        assert "somebody else has changed: a.txt" in told
+        assert content(joey) == "by hand\n"
+        screen.press("/rewind force\n")
+        await screen.until("`force` goes with `files`")
+        screen.press("/rewind files force\n")
+        await screen.until("/undo takes it back")
+        assert content(joey) == "one\n"
+        (joey.workspace / "a.txt").write_text("by hand again\n", encoding="utf-8")
+        screen.press("/undo\n")
+        await screen.until("`/undo force` gives up")
+        screen.press("/undo force\n")
+        await screen.until("the rewind is undone")
+    assert content(joey) == "by hand\n"

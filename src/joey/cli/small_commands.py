@@ -17,7 +17,8 @@ Write what you want and press Enter; a line that ends with \\ goes on in the nex
 While joey works you may write too: it reads your words before its next step.
 Ctrl-C stops joey at work; words that it has not read yet come back to you.
 /rewind takes your latest words back, /rewind N all after the N-th message from the end; with
-`files` behind it the files of that moment come back too."""
+`files` behind it the files of that moment come back too, and `force` gives up what others have
+changed in them since."""
 
 
 def small_command(text: str) -> tuple[SlashCommand, str] | None:

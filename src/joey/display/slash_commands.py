@@ -27,9 +27,9 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("resume", "go on with an earlier task", at_rest=True, in_lines="[ID]"),
     SlashCommand("tasks", "earlier tasks of this folder", at_rest=True, in_lines="[ID]"),
     SlashCommand(
-        "rewind", "go back to earlier words of yours", at_rest=True, in_lines="[N] [files]"
+        "rewind", "go back to earlier words of yours", at_rest=True, in_lines="[N] [files] [force]"
     ),
-    SlashCommand("undo", "take the rewind back", at_rest=True),
+    SlashCommand("undo", "take the rewind back", at_rest=True, in_lines="[force]"),
     SlashCommand("fork", "go on in a copy of this task", at_rest=True),
     SlashCommand(
         "compact", "sum the conversation up, to make room", takes_words=True, in_lines="[words]"
