@@ -101,6 +101,19 @@ async def test_a_call_is_told_with_its_arguments_when_a_rule_refuses_it(joey: Jo
     assert use["tool_use"]["input"] == {"command": "rm a.txt"}
 
 
+@pytest.mark.parametrize("protocol", ["native", "xml"])
+@pytest.mark.parametrize("case", ["refused", "nobody to ask"])
+async def test_a_call_that_is_refused_has_an_error_and_no_output(
+    joey: Joey, protocol: str, case: str
+) -> None:
+    turns = [turn(protocol, CALLS[case]), turn(protocol, DONE)]
+    done = await lines_of(joey, protocol, turns)
+    result = next(line["tool_result"] for line in done.lines if line["type"] == "tool_result")
+    assert result["tool"] == "execute_command"
+    assert "output" not in result
+    assert result["error"]
+
+
 async def test_a_hidden_file_is_an_error_and_no_words_of_the_model(joey: Joey) -> None:
     turns = [turn("native", CALLS["hidden"]), turn("native", DONE)]
     done = await lines_of(joey, "native", turns)

@@ -18,6 +18,7 @@ from msgspec import UNSET, Struct
 from joey.core.asks import AskKind
 from joey.core.event_base import TokenUsage
 from joey.core.events import (
+    AskAnswered,
     AskOpened,
     CallGrew,
     CommandGrew,
@@ -145,6 +146,10 @@ class StreamJson:
         """Calls of the latest reply, with their rows."""
         self._names: dict[str, str] = {}
         """What they were called on their lines."""
+        self._asked: dict[int, str] = {}
+        """Calls of the latest reply that were asked about, by the questions."""
+        self._refused: set[str] = set()
+        """Those that were not allowed."""
         self._command = ""
         """The call whose command runs."""
         self._server_call: tuple[str, str] | None = None
@@ -176,6 +181,9 @@ class StreamJson:
                 yield self._tool_use(event, event.tool)
             case AskOpened():
                 yield from self._ask(event)
+            case AskAnswered(ask_ts=ts, answer=answer) if ts in self._asked:
+                if not answer.approves:
+                    self._refused.add(self._asked[ts])
             case ToolFinished():
                 if event.call_id not in self._names:
                     yield self._untold_use(event)
@@ -201,6 +209,8 @@ class StreamJson:
     def _close_reply(self, event: ReplyReceived) -> Iterator[Line]:
         self._calls.clear()
         self._names.clear()
+        self._asked.clear()
+        self._refused.clear()
         self._growing.clear()
         for placed in event.parts:
             match placed.part:
@@ -252,6 +262,7 @@ class StreamJson:
         match event.ask:
             case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
                 tool = COMMAND_TOOL if event.ask is AskKind.COMMAND else event.tool or ""
+                self._asked[event.ts] = event.call_id or ""
                 yield self._tool_use(event, tool)
             case ask if event.text:
                 yield {**_whole("assistant", event.ts, event.text), "subtype": str(ask)}
@@ -273,7 +284,7 @@ class StreamJson:
     def _tool_result(self, event: ToolFinished) -> Line:
         """The end of a call; of a command, under the id that its output was told with."""
         name = self._names.get(event.call_id) or _NAMES.get(event.tool, event.tool)
-        said = "error" if event.is_error else "output"
+        said = "error" if event.is_error or event.call_id in self._refused else "output"
         result: Line = {**_named(name, event.tool), said: event.content}
         line: Line = {"type": "tool_result", "subtype": "tool", "id": event.ts}
         if name == _MCP:
