@@ -10,7 +10,7 @@ import type { AskResponse } from "./wire";
 export interface Choice {
   label: string;
   response: AskResponse;
-  kind: "primary" | "danger" | "plain";
+  kind: "primary" | "danger" | "other";
   /** The rule that this answer adds. */
   rule?: string;
 }
@@ -32,7 +32,7 @@ const no = (label: string): Choice => ({ label, response: "noButtonClicked", kin
 const always = (rule: string): Choice => ({
   label: "Always allow",
   response: "yesButtonClicked",
-  kind: "plain",
+  kind: "other",
   rule,
 });
 
@@ -133,7 +133,7 @@ export function suggestionsOf(conversation: Conversation): { answer: string; mod
   return Array.isArray(suggest) ? (suggest as { answer: string; mode?: string }[]) : [];
 }
 
-const SHORTCUTS = { primary: "Alt+Y", danger: "Alt+N", plain: undefined };
+const SHORTCUTS = { primary: "Alt+Y", danger: "Alt+N", other: undefined };
 
 /** What is asked about, wherever the view stands, and why; a press brings the whole of it into view. */
 function About({ conversation }: { conversation: Conversation }) {
