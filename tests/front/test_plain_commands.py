@@ -158,7 +158,7 @@ async def test_what_the_screen_shows_in_cards_is_told_in_lines(joey: Joey) -> No
         await screen.until(ACCEPT)
         assert server.requests[-1].body["model"] == "another"
         screen.press("/export\n")
-        await screen.until("written to ")
+        await screen.until("written to")
         await screen.until(ACCEPT)
         screen.press("\n")
         await screen.until(PROMPT)
@@ -245,7 +245,7 @@ async def test_commands_are_about_the_task_that_is_to_go_on(joey: Joey) -> None:
             screen.press("/cost\n")
             await screen.until("tokens in")
             screen.press("/export\n")
-            await screen.until("written to ")
+            await screen.until("written to")
             await screen.until(PROMPT)
             screen.press("and that?\n")
             await screen.until(ACCEPT)
