@@ -71,6 +71,18 @@ async def test_what_is_no_text_is_refused_with_advice(joey: Joey, data: bytes) -
 
 
 @pytest.mark.requirement("front:pipes")
+async def test_a_task_is_listed_by_what_was_said_and_not_by_what_was_piped(joey: Joey) -> None:
+    turn = Turn(call("attempt_completion", {"result": "Fine."}))
+    async with ModelServer([turn]) as server:
+        await joey.run("-p", *reach(server.url), "review", stdin=b"diff --git a/a b/a\n+x\n")
+    assert [task["title"] for task in (await joey.run("tasks", "list", "--json")).json] == [
+        "review"
+    ]
+    (joey.tasks[0] / "task_metadata.json").unlink()
+    assert "review\n" in (await joey.run("tasks", "list")).out
+    assert "review" in (await joey.run("tasks", "search", "diff")).out
+
+
 async def test_at_a_terminal_nobody_waits_for_a_pipe(joey: Joey) -> None:
     async with (
         ModelServer([DONE]) as server,

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from joey.core.events import Record, TaskAdopted, TaskCreated, UserSaid
+from joey.core.history.facts import title_of
 from joey.core.state import TaskState
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
@@ -101,7 +102,7 @@ def metadata_of_records(task_id: str, records: Iterable[Record]) -> TaskMetadata
                     created=event.ts,
                 )
             case UserSaid(first=True) as event:
-                metadata = structs.replace(metadata, title=event.text.strip())
+                metadata = structs.replace(metadata, title=title_of(event.text))
         metadata = structs.replace(metadata, updated=record.event.ts)
     return metadata
 

@@ -232,7 +232,7 @@ class TaskFacts:
 
     @property
     def title(self) -> str:
-        return self.prompt.text.strip() if self.prompt is not None else ""
+        return title_of(self.prompt.text) if self.prompt is not None else ""
 
     @property
     def status(self) -> TaskState:
@@ -294,3 +294,8 @@ class TaskFacts:
             self.unheard += (Unheard(event.ts, asked.call_id, event.answer),)
         if asked.ask is AskKind.COMPLETION_RESULT or asked.tool == COMPLETION:
             self.accepted = event.answer.approves
+
+
+def title_of(prompt: str) -> str:
+    """Its first paragraph: what follows are details, or what was piped in."""
+    return prompt.strip().replace("\r\n", "\n").partition("\n\n")[0].rstrip()
