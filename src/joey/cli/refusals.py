@@ -92,11 +92,9 @@ def _rule_for(words: Words, settings: Settings) -> str | None:
     """A rule that allows a command: the program alone where it only reads, else all the words. ""
     when it has one, None when there is none."""
     line = shlex.join(words)
-    alone = (shlex.quote(words[0]),) if only_reads(words, 1) else ()
-    for rule in ("", *alone, line):
-        if _allowed(line, [rule] if rule else [], settings):
-            return rule
-    return None
+    rules = ["", shlex.quote(words[0]), line] if only_reads(words, 1) else ["", line]
+    found = (rule for rule in rules if _allowed(line, [rule] if rule else [], settings))
+    return next(found, None)
 
 
 def _allowed(line: str, rules: list[str], settings: Settings) -> bool:
