@@ -231,6 +231,30 @@ async def test_leaving_during_the_work_leaves_a_task_that_can_be_resumed(joey: J
     assert len(joey.tasks) == 1
 
 
+async def test_words_that_wait_since_one_left_are_announced(joey: Joey) -> None:
+    turn = Turn(say("I begin"), pause(asyncio.Event()))
+    async with ModelServer([turn, done(), done()]) as server:
+        async with terminal(joey, *reach(server.url), "do it") as screen:
+            await screen.until("I begin")
+            screen.press("and be quick\n")
+            await screen.until("before its next step")
+            screen.press(CTRL_D)
+            assert await screen.ended() == 0
+        async with terminal(joey, "-c", "--fork", *reach(server.url)) as screen:
+            assert "and be quick" not in await screen.until(PROMPT)
+        async with terminal(joey, "-c", *reach(server.url)) as screen:
+            told = "these words of yours were not read yet, and go along with the next: and be"
+                "these words of yours were not read yet, and go along with the next: and be quick"
+            )
+            assert told in await screen.until(PROMPT)
+            screen.press("go on\n")
+            await screen.until(ACCEPT)
+        sent = json.dumps(server.requests[-1].body["messages"])
+        assert "and be quick" in sent and "go on" in sent
+        async with terminal(joey, "-c", *reach(server.url)) as screen:
+            assert "not read yet" not in await screen.until(PROMPT)
+
+
 async def test_the_last_lines_name_a_command_that_is_ended_with_joey(joey: Joey) -> None:
     joey.settings(sandbox="off")
     turns = [running("sleep 1000 & echo begun"), done()]

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from joey.core.events import Record
 from joey.core.history.path import live_path
 from joey.core.history.ui import UiHistory
 from joey.display.answers import follow_up
@@ -35,8 +36,12 @@ def as_markdown(
 
 def read_rows(store: Store, task_id: str) -> list[dict[str, Any]]:
     """The UI history of a task, from its journal."""
+    return rows_of(store.read(task_id))
+
+
+def rows_of(records: Sequence[Record]) -> list[dict[str, Any]]:
     history = UiHistory()
-    for record in live_path(store.read(task_id)):
+    for record in live_path(records):
         history.apply(record.event)
     return [msgspec.to_builtins(row) for row in history.rows]
 
