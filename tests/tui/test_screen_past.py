@@ -104,6 +104,10 @@ async def test_files_that_joey_did_not_write_go_only_after_a_second_yes(joey: Jo
             await shown.until("Give up 2 files not joey's?", "› no, change nothing")
             await shown.until("new.txt (deleted)", "own.txt (deleted)")
             await shown.keep("rewind-not-joeys")
+            await shown.resize(30, 10)
+            await shown.until("Give up 2 files not joey's?", "new.txt (deleted)", "› no, change")
+            await shown.keep("rewind-not-joeys-30x10")
+            await shown.resize(60, 30)
             await shown.press(answer)
             if answer == "Down":
                 break

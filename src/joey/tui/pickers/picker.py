@@ -23,7 +23,7 @@ class Picker(Widget):
 
     DEFAULT_CSS = """
     Picker { height: auto; padding: 0 1; border-top: solid ansi_bright_black; }
-    Picker Static { height: auto; }
+    Picker Static { height: auto; max-height: 40vh; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c", "leave", show=False)]
 

@@ -15,7 +15,7 @@ from joey.tui.host import Entry
 from joey.tui.ran_before import in_short
 
 Rows = Sequence[Row | dict[str, Any]]
-MOST_NAMED = 5
+MOST_NAMED = 4
 """Files of others that are named before they are given up."""
 
 
