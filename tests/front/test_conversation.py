@@ -243,10 +243,8 @@ async def test_words_that_wait_since_one_left_are_announced(joey: Joey) -> None:
         async with terminal(joey, "-c", "--fork", *reach(server.url)) as screen:
             assert "and be quick" not in await screen.until(PROMPT)
         async with terminal(joey, "-c", *reach(server.url)) as screen:
-            told = "these words of yours were not read yet, and go along with the next: and be"
-                "these words of yours were not read yet, and go along with the next: and be quick"
-            )
-            assert told in await screen.until(PROMPT)
+            told = "these words of yours were not read yet, and go along with the next: "
+            assert f"{told}and be quick\n" in await screen.until(PROMPT)
             screen.press("go on\n")
             await screen.until(ACCEPT)
         sent = json.dumps(server.requests[-1].body["messages"])
