@@ -15,7 +15,7 @@ from asyncio.subprocess import PIPE
 
 import pytest
 
-from joey.testing.script import Turn, call, say
+from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
 from tests.front.binary import LIMIT, Joey, reach
 from tests.front.terminal import terminal
@@ -93,6 +93,23 @@ async def test_at_a_terminal_nobody_waits_for_a_pipe(joey: Joey) -> None:
     for arguments in (("-p",), ("-p", "-")):
         async with terminal(joey, *arguments) as screen:
             assert await screen.ended() == 2
+
+
+async def test_at_a_terminal_one_sees_that_the_model_writes_and_nothing_of_it_stays(
+    joey: Joey,
+) -> None:
+    gate = asyncio.Event()
+    turn = Turn(say("Nearly."), pause(gate), call("attempt_completion", {"result": "Looks good."}))
+    async with (
+        ModelServer([turn]) as server,
+        terminal(joey, "-p", *reach(server.url), "review") as screen,
+    ):
+        await screen.until("the model writes…")
+        gate.set()
+        assert await screen.ended() == 0
+        lines = screen.lines
+    assert "Looks good." in lines
+    assert not any("the model" in line for line in lines)
 
 
 async def test_who_reads_one_line_gets_one_line_and_no_complaint(joey: Joey) -> None:

@@ -14,11 +14,15 @@ from joey.core.event_base import TokenUsage
 from joey.core.events import (
     AskAnswered,
     AskOpened,
+    CallGrew,
     ChildSpawned,
     Countdown,
     Event,
     ModeSwitched,
     ReplyReceived,
+    RequestEnded,
+    RequestStarted,
+    RowGrew,
     Said,
     TaskAborted,
     TaskCreated,
@@ -36,6 +40,14 @@ from joey.display.sanitise import one_line
 from joey.display.sentences import COMMAND_TOOL, command_end, mishap, shrinkage, trouble, waiting
 from joey.display.wrapping import columns, wrap
 
+_WRITES = "  the model writes…"
+_PASSING: dict[type[object], str] = {
+    RequestStarted: "  waiting for the model…",
+    RowGrew: _WRITES,
+    CallGrew: _WRITES,
+    RequestEnded: "",
+}
+_WIPE = "\r\x1b[K"
 WIDTH = 120
 """Of a line where no terminal says how wide it is."""
 
@@ -48,19 +60,39 @@ class _Call(Struct, frozen=True, rename="camel"):
     arguments: str = ""
 
 
+class PassingLine:
+    """Stands for as long as nothing else is to be told, on a terminal alone."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._has_terminal = columns(stream) is not None
+        self._shown = ""
+
+    def show(self, text: str) -> None:
+        """Raises OSError, ValueError."""
+        if self._has_terminal and text != self._shown:
+            print(f"{_WIPE}{text}", end="", file=self._stream, flush=True)
+            self._shown = text
+
+
 class Progress:
     """Hears events and prints the ones worth a line. A closed stream is not worth a failure."""
 
-    def __init__(self, stream: TextIO | None = None, mark: str = "") -> None:
+    def __init__(
+        self, stream: TextIO | None = None, mark: str = "", passing: PassingLine | None = None
+    ) -> None:
         """`mark` stands before every line: it says which subtask is meant."""
         self._stream: TextIO | None = stream or sys.stderr
         self._mark = mark
+        self._passing = passing
         self._counted: int | None = None
         """The wait that was announced last."""
         self._asked: dict[int, AskKind] = {}
 
     def hear(self, event: Event) -> None:
         match event:
+            case RequestStarted() | RowGrew() | CallGrew() | RequestEnded():
+                self._pass(_PASSING[type(event)])
             case ReplyReceived():
                 for placed in event.parts:
                     if isinstance(placed.part, TextPart) and placed.part.text.strip():
@@ -115,9 +147,18 @@ class Progress:
         self._write(wrap(self._mark + text, columns(self._stream)))
 
     def of_subtask(self, mark: str) -> Progress:
-        return Progress(self._stream, mark)
+        return Progress(self._stream, mark, self._passing)
+
+    def _pass(self, text: str) -> None:
+        if self._stream is None or self._passing is None:
+            return
+        try:
+            self._passing.show(text)
+        except (OSError, ValueError):
+            self._stream = None
 
     def _write(self, text: str) -> None:
+        self._pass("")
         if self._stream is None:
             return
         try:

@@ -12,7 +12,7 @@ from joey.cli.exit_codes import ExitCode, UsageError, exit_code_of_error
 from joey.cli.launch import launch, short_id
 from joey.cli.opening import destination
 from joey.cli.outputs import OUTPUTS, Output, leave_stdout
-from joey.cli.progress import FamilyProgress, Progress, total_cost
+from joey.cli.progress import FamilyProgress, PassingLine, Progress, total_cost
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.run_results import interrupted, result_of
 from joey.cli.server_watch import ServerWatch
@@ -50,7 +50,10 @@ def run_print(arguments: Namespace) -> ExitCode:
 async def _run(
     arguments: Namespace, prompt: str, images: tuple[str, ...], output: Output
 ) -> ExitCode:
-    policy, progress = Unattended(), Progress()
+    # Lines of JSON may go to the same terminal at any time.
+    is_streaming = arguments.output_format == "stream-json"
+    passing = None if is_streaming else PassingLine(sys.stderr)
+    policy, progress = Unattended(), Progress(passing=passing)
     with interruptible(parts=True) as interruption:
         async with open_engine(ephemeral=arguments.ephemeral) as engine:
             try:
