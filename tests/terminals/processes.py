@@ -16,10 +16,14 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+_Transport = asyncio.SubprocessTransport
+
+
 def open_transports() -> list[asyncio.SubprocessTransport]:
     """Of programs that this test has started, and that nobody has seen end."""
     loop = asyncio.get_running_loop()
-    found = (each for each in gc.get_objects() if isinstance(each, asyncio.SubprocessTransport))
+    # `isinstance` would ask what weak references stand for, which may be gone.
+    found = (each for each in gc.get_objects() if issubclass(type(each), _Transport))
     ours = (each for each in found if vars(each)["_loop"] is loop)
     return [transport for transport in ours if not transport.is_closing()]
 
