@@ -146,9 +146,8 @@ async def test_feedback_on_a_result_goes_on_and_a_finished_task_can_be_continued
             screen.press(CTRL_D)
             assert await screen.ended() == 0
             task_id = joey.tasks[0].name.removeprefix("task_")[:13]
-            *_, prompt, last, end = screen.lines
-            assert (prompt, end) == (" ›", "")
-            assert re.fullmatch(rf"\d+ tokens · to go on: joey -r {task_id}", last)
+            last = rf" ›\n\d+ tokens · to go on: joey -r {task_id}\n"
+            assert re.fullmatch(last, "\n".join(screen.lines[-3:]))
         told = json.dumps(server.requests[-1].body["messages"])
     assert all(words in told for words in ("count", "go on", "and more"))
     assert len(joey.tasks) == 1
