@@ -18,7 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.program_ends import hear_out
+from joey.program_ends import begun, hear_out
 from joey.workspace.obstacles import OPENED_BY_GIT, ObstacleError, unobstructed
 
 _LOW_PRIORITY = 10
@@ -94,7 +94,7 @@ async def run_git(run: GitRun) -> GitAnswer:
 
 async def _start(run: GitRun) -> Process:
     try:
-        process = await asyncio.create_subprocess_exec(
+        starting = asyncio.create_subprocess_exec(
             *(_program(), *run.arguments),
             cwd=run.folder,
             env={
@@ -111,6 +111,7 @@ async def _start(run: GitRun) -> Process:
             pass_fds=tuple(run.held),
             umask=0o077,
         )
+        process = await begun(starting)
     except OSError as error:
         raise GitTrouble(f"git cannot be run: {error.strerror or error}") from error
     if run.gentle:
