@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from joey.core.asks import APPROVALS
 from joey.core.events import AskOpened
-from joey.display.slash_commands import BY_NAME, LISTED, SlashCommand, parse
+from joey.display.slash_commands import LISTED, SlashCommand, named, parse
 
 LEAVING = frozenset({"/exit", "/quit"})
 REVISING = frozenset({"rewind", "undo", "fork"})
@@ -23,10 +23,9 @@ changed in them since."""
 
 def small_command(text: str) -> tuple[SlashCommand, str] | None:
     """The command that a line is, and the words behind it; None when it is words."""
-    name, _, words = text.strip().partition(" ")
-    command = BY_NAME.get(name.removeprefix("/")) if name.startswith("/") else None
-    if command is not None and (command.in_lines or command.name in REVISING):
-        return command, words.strip()
+    match named(text):
+        case (command, words) if command.in_lines or command.name in REVISING:
+            return command, words
     return parse(text)
 
 

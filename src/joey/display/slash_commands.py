@@ -58,13 +58,19 @@ _FEW_WORDS = 2
 INIT_PROMPT = Path(__file__).with_name("init_prompt.md")
 
 
-def parse(text: str) -> tuple[SlashCommand, str] | None:
-    """The command that a line is, and the words behind it; None when it is none of ours."""
+def named(text: str) -> tuple[SlashCommand, str] | None:
+    """The command that a line begins with, and the words behind it; None when there is none."""
     name, _, words = text.strip().partition(" ")
     command = BY_NAME.get(name.removeprefix("/")) if name.startswith("/") else None
-    if command is None or (words.strip() and not command.takes_words):
-        return None
-    return command, words.strip()
+    return None if command is None else (command, words.strip())
+
+
+def parse(text: str) -> tuple[SlashCommand, str] | None:
+    """The command that a line is, with the words that it takes; None when it is none of ours."""
+    match named(text):
+        case (command, words) if command.takes_words or not words:
+            return command, words
+    return None
 
 
 def guess_at(text: str, names: Iterable[str], *, may_be_path: bool = False) -> str | None:
