@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 _SECONDS = 5
@@ -24,6 +27,15 @@ async def begun(starting: Coroutine[Any, Any, T]) -> T:
             waiting.uncancel()
             waiting.cancel()
         return found
+
+
+async def end(process: asyncio.subprocess.Process) -> None:
+    """Kill one that works alone, unless it has ended, and see it end."""
+    if process.returncode is None:
+        # Not process.kill(): it reaps a child that has just ended, and asyncio then misses it.
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
+    await hear_out(process)
 
 
 async def hear_out(process: asyncio.subprocess.Process) -> None:

@@ -8,15 +8,13 @@ engine with all its tasks.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
-from contextlib import suppress
 
 from joey.errors import ToolError
 from joey.knowledge.confinement import CPU_SECONDS, REFUSED
-from joey.program_ends import hear_out
+from joey.program_ends import begun, end
 
 _SECONDS = CPU_SECONDS + 10
 
@@ -27,7 +25,7 @@ async def run_apart(module: str, argument: str, data: bytes, seconds: float = _S
     Raises:
         ToolError: it refused, died or took too long; the text is the reason, without a subject.
     """
-    process = await asyncio.create_subprocess_exec(
+    starting = asyncio.create_subprocess_exec(
         # Isolated: neither the current folder nor the environment decides what is imported.
         *(sys.executable, "-I", "-m", module, argument),
         stdin=PIPE,
@@ -37,13 +35,14 @@ async def run_apart(module: str, argument: str, data: bytes, seconds: float = _S
         cwd="/",
         start_new_session=True,
     )
+    process = await begun(starting)
     try:
         async with asyncio.timeout(seconds):
             answer, _ = await process.communicate(data)
     except TimeoutError as error:
         raise ToolError(f"it took longer than {seconds:g} s to make sense of it.") from error
     finally:
-        await _end(process)
+        await end(process)
     match process.returncode:
         case 0:
             return answer
@@ -52,11 +51,3 @@ async def run_apart(module: str, argument: str, data: bytes, seconds: float = _S
         case code if code == -signal.SIGXCPU:
             raise ToolError(f"it took longer than {CPU_SECONDS} s to make sense of it.")
     raise ToolError("it could not be made sense of: it is damaged, or too deeply nested.")
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        # Not process.kill(): it reaps a child that has just ended, and asyncio then misses it.
-        with suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGKILL)
-    await hear_out(process)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import marshal
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -120,9 +121,10 @@ class StarterProcess:
     async def kill(self) -> None:
         """See it end, whatever it does; its keepers go on."""
         self.release()
-        if self._transport is not None:
+        if self._transport is not None and self._transport.get_returncode() is None:
+            # Not the transport's own: it reaps one that has just ended, and asyncio misses it.
             with suppress(ProcessLookupError):
-                self._transport.kill()
+                os.kill(self._transport.get_pid(), signal.SIGKILL)
         await self._see_end()
 
     async def _see_end(self) -> None:

@@ -7,14 +7,11 @@ engine.
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
-from contextlib import suppress
 from pathlib import Path
 
-from joey.program_ends import hear_out
+from joey.program_ends import begun, end
 
 
 async def ask_script(script: Path, request: bytes, seconds: float) -> bytes | None:
@@ -23,16 +20,13 @@ async def ask_script(script: Path, request: bytes, seconds: float) -> bytes | No
     Raises:
         TimeoutError: it was stopped.
     """
-    process = await asyncio.create_subprocess_exec(
+    starting = asyncio.create_subprocess_exec(
         sys.executable, "-I", "-S", str(script), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}
     )
+    process = await begun(starting)
     try:
         async with asyncio.timeout(seconds):
             printed, _ = await process.communicate(request)
     finally:
-        if process.returncode is None:
-            # Not process.kill(): it reaps a child that has just ended, and asyncio then misses it.
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
-            await hear_out(process)
+        await end(process)
     return printed if process.returncode == 0 else None

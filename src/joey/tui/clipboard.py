@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from joey.client.pictures import MAX_IMAGE, PictureError, picture
-from joey.program_ends import hear_out
+from joey.program_ends import begun, hear_out
 
 _SECONDS = 5.0
 _POWERSHELL = (
@@ -73,9 +73,10 @@ def _lacking(env: Mapping[str, str]) -> str:
 async def _printed(command: list[str]) -> bytes:
     """What the tool prints; nothing when it fails, as it does when there is no picture."""
     try:
-        process = await asyncio.create_subprocess_exec(
+        starting = asyncio.create_subprocess_exec(
             *command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, start_new_session=True
         )
+        process = await begun(starting)
     except OSError as error:
         raise PictureError(f"{command[0]} cannot be run: {error.strerror}") from error
     assert process.stdout is not None

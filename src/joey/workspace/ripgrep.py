@@ -9,12 +9,11 @@ import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from joey.errors import ToolError
-from joey.program_ends import hear_out
+from joey.program_ends import begun, end
 from joey.workspace.obstacles import OPENED_BY_RIPGREP
 
 _COMMON = ("--no-config", "--color=never", "--no-messages", "--no-require-git", "--no-mmap")
@@ -64,7 +63,7 @@ async def records(
         if code > 1 and complaint and not printed:
             raise RipgrepError(complaint)
     finally:
-        await _end(process)
+        await end(process)
 
 
 def command(arguments: Sequence[str]) -> list[str]:
@@ -95,7 +94,7 @@ def died_of(code: int) -> str:
 async def _start(arguments: Sequence[str]) -> asyncio.subprocess.Process:
     program = command(arguments)
     try:
-        return await asyncio.create_subprocess_exec(
+        starting = asyncio.create_subprocess_exec(
             *program,
             stdin=DEVNULL,
             stdout=PIPE,
@@ -103,6 +102,7 @@ async def _start(arguments: Sequence[str]) -> asyncio.subprocess.Process:
             env=surroundings(),
             start_new_session=True,
         )
+        return await begun(starting)
     except (OSError, ValueError) as error:  # too long, or with characters that cannot be passed
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise RipgrepError(f"it cannot be started with these arguments: {reason}") from error
@@ -119,14 +119,6 @@ async def _split(stream: asyncio.StreamReader, separator: bytes) -> AsyncIterato
             pending += rest
     if pending:
         yield pending
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        # Not process.kill(): it reaps a child that has just ended, and asyncio then misses it.
-        with suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGKILL)
-    await hear_out(process)
 
 
 @cache
