@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from joey.core.events import Said
+from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskLockedError, TaskNotFoundError, TaskStateError
 from joey.ports import Store, TaskMetadata
 from joey.stores.json_files import JsonFileStore
@@ -179,3 +180,17 @@ def test_each_task_has_a_folder_for_the_output_of_its_commands(store: Store) -> 
     log, _ = store.open(TASK)
     assert output.read_text(encoding="utf-8") == "1 failing"
     log.close()
+
+
+def test_secrets_of_a_task_go_to_its_forks_and_are_deleted_with_it(store: Store) -> None:
+    secrets = TaskSecrets(provider="openai", base_url="http://h.test", api_key="k", own_key=True)
+    log = store.create(TASK)
+    log.append(created())
+    assert store.secrets(TASK) is None
+    store.keep_secrets(TASK, secrets)
+    assert store.secrets(f"task_{TASK}") == secrets
+    store.plant("fork", opening(), TASK)
+    log.close()
+    store.delete(TASK)
+    assert store.secrets(TASK) is None
+    assert store.secrets("fork") == secrets

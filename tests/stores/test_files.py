@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskLockedError
 from joey.ports import TaskMetadata
 from joey.stores.json_files import JsonFileStore
@@ -240,3 +242,27 @@ def test_a_child_that_a_killed_process_was_just_starting_is_waited_for(tmp_path:
     subprocess.run([sys.executable, "-c", dying, str(tmp_path), TASK], check=False)
     log, _ = store.open(TASK)
     log.close()
+
+
+def test_secrets_of_tasks_whose_folders_are_gone_are_removed(tmp_path: Path) -> None:
+    store = JsonFileStore(tmp_path)
+    store.keep_secrets("gone", TaskSecrets(api_key="k"))
+    store.keep_secrets("new", TaskSecrets(api_key="k"))
+    (gone,) = (tmp_path / "task-secrets").glob("*gone*")
+    assert stat.S_IMODE(gone.stat().st_mode) == 0o600
+    assert stat.S_IMODE(gone.parent.stat().st_mode) == 0o700
+    os.utime(gone, (0, 0))
+    store.keep_secrets("other", TaskSecrets(api_key="k"))
+    assert [path.name for path in sorted(gone.parent.iterdir())] == [
+        "task_new.secret.json",
+        "task_other.secret.json",
+    ]
+
+
+def test_damaged_secrets_are_an_error_that_names_the_file(tmp_path: Path) -> None:
+    store = JsonFileStore(tmp_path)
+    store.keep_secrets("one", TaskSecrets(api_key="k"))
+    (path,) = (tmp_path / "task-secrets").iterdir()
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(StoreError, match=re.escape(str(path))):
+        store.secrets("one")

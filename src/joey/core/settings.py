@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -219,6 +219,24 @@ class Route(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=Tru
     model: str = ""
     chosen: bool = False
     """Named for this task by a person: its modes do not change it."""
+    own_key: bool = False
+    """A client gave the address or the key with the task: no other key may be used."""
+
+
+class TaskSecrets(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """What a task was given that must neither be in its folder nor come from it: folders are
+    copied and imported. `route` names the address without a password in it."""
+
+    profile: str = ""
+    provider: str = ""
+    base_url: str | None = None
+    """The address that the user, or a client, named for the task."""
+    own_key: bool = False
+    """Only `api_key` and `headers` may be sent there, not a key of the user's."""
+    api_key: str | None = None
+    headers: dict[str, str] = {}
+    settings: dict[str, Any] = {}
+    """Settings that name programs to run, or delete files; by their names in `settings.json`."""
 
 
 class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):

@@ -9,6 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from joey.core.events import Record
+from joey.core.settings import TaskSecrets
 
 
 class TaskMetadata(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -23,6 +24,7 @@ class TaskMetadata(Struct, frozen=True, rename="camel", omit_defaults=True, kw_o
     provider: str = ""
     base_url: str | None = None
     model: str = ""
+    own_key: bool = False
     parent_id: str | None = None
     child_ids: tuple[str, ...] = ()
     status: str = "created"
@@ -71,9 +73,26 @@ class TaskLog(Protocol):
 class Store(Protocol):
     def create(self, task_id: str) -> TaskLog: ...
 
+    def secrets(self, task_id: str) -> TaskSecrets | None:
+        """What the task was given and its folder does not hold. It need not exist.
+
+        Raises:
+            StoreError
+        """
+        ...
+
+    def keep_secrets(self, task_id: str, secrets: TaskSecrets) -> None:
+        """Keep them, outside the task's folder, until the task is deleted.
+
+        Raises:
+            StoreError
+        """
+        ...
+
     def plant(self, task_id: str, records: Sequence[Record], source_id: str) -> None:
-        """A new task with all these records at once, and the command output of the one that they
-        were taken from; whatever dies, there is the whole task or none. Nobody holds it.
+        """A new task with all these records at once, and with the secrets and command output of
+        the one that they were taken from; whatever dies, there is the whole task or none. Nobody
+        holds it.
 
         Raises:
             StoreError

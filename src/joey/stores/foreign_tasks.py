@@ -41,6 +41,7 @@ from joey.stores.roo_items import Item, item_of, listed_items
 from joey.stores.roo_rows import is_finished
 from joey.stores.roo_storage import Place
 from joey.stores.roo_usage import item_usage
+from joey.stores.task_secrets import TaskSecretFiles
 
 _STAGE = ".import-"
 _COPIED = (UI, API, LEGACY, METADATA, HISTORY_ITEM, JOURNAL)
@@ -126,6 +127,7 @@ def import_task(task: ForeignTask, own: Path) -> Path:
         raise storage_error(f"could not import task {task.id}", own, error) from error
     try:
         _fill(stage, task)
+        TaskSecretFiles(own.parent).delete(task.id)  # of another task that had this id
         target = new_folder(own, task.id)
         stage.rename(target)
     except OSError as error:

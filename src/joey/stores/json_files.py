@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from joey.core.events import Record
+from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskNotFoundError, TaskStateError
 from joey.ports import Store, TaskLog, TaskMetadata
 from joey.private_folders import make_folder
@@ -38,6 +39,7 @@ from joey.stores.private_files import (
     storage_error,
 )
 from joey.stores.task_list import list_ids, list_tasks
+from joey.stores.task_secrets import TaskSecretFiles
 
 
 class JsonFileLog:
@@ -113,6 +115,7 @@ class JsonFileStore:
 
     def __init__(self, home: Path) -> None:
         self.tasks = home / "tasks"
+        self._secrets = TaskSecretFiles(home)
 
     def create(self, task_id: str) -> JsonFileLog:
         bare = clean_id(task_id)
@@ -141,7 +144,17 @@ class JsonFileStore:
         folder = new_folder(self.tasks, task_id)
         if clean_id(task_id) != task_id or folder.exists():
             raise StoreError(f"task {task_id} exists already, or cannot have this id.")
-        plant_folder(folder, records, self._existing(source_id)[1])
+        bare, source = self._existing(source_id)
+        if (secrets := self._secrets.load(bare)) is not None:
+            self._secrets.save(task_id, secrets)
+        plant_folder(folder, records, source)
+
+    def secrets(self, task_id: str) -> TaskSecrets | None:
+        return self._secrets.load(task_id)
+
+    def keep_secrets(self, task_id: str, secrets: TaskSecrets) -> None:
+        if secrets != self._secrets.load(task_id):
+            self._secrets.save(task_id, secrets)
 
     def open(self, task_id: str) -> tuple[JsonFileLog, Sequence[Record]]:
         bare, folder = self._existing(task_id)
@@ -183,6 +196,7 @@ class JsonFileStore:
             raise StoreError(f"{folder} was not written by joey, and stays as it is.")
         lock = TaskLock.acquire(folder, bare)
         try:
+            self._secrets.delete(bare)
             # The journal goes first: without it nothing of the folder can be taken for a task.
             (folder / JOURNAL).unlink(missing_ok=True)
             for name in (UI, API, METADATA):

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from joey.core.events import Record
+from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskLockedError, TaskNotFoundError, TaskStateError
 from joey.ports import Store, TaskLog, TaskMetadata
 from joey.private_folders import make_folder
 from joey.stores.journal import decode_journal, encode_record
-from joey.stores.layout import COMMAND_OUTPUT, clean_id
+from joey.stores.layout import COMMAND_OUTPUT, PREFIX, clean_id
 from joey.stores.task_list import metadata_of_records, newest_first
 
 
@@ -80,6 +81,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.tasks: dict[str, MemoryTask] = {}
+        self._secrets: dict[str, TaskSecrets] = {}
         self._scratch: Path | None = None
 
     def create(self, task_id: str) -> MemoryLog:
@@ -99,7 +101,15 @@ class MemoryStore:
             log.append(record)
         source, target = self._folder(source_id), log.folder
         shutil.copytree(source / COMMAND_OUTPUT, target / COMMAND_OUTPUT, dirs_exist_ok=True)
+        if (secrets := self.secrets(source_id)) is not None:
+            self.keep_secrets(task_id, secrets)
         log.close()
+
+    def secrets(self, task_id: str) -> TaskSecrets | None:
+        return self._secrets.get(task_id.removeprefix(PREFIX))
+
+    def keep_secrets(self, task_id: str, secrets: TaskSecrets) -> None:
+        self._secrets[task_id.removeprefix(PREFIX)] = secrets
 
     def open(self, task_id: str) -> tuple[MemoryLog, Sequence[Record]]:
         bare = clean_id(task_id)
@@ -148,6 +158,7 @@ class MemoryStore:
         if self.tasks[bare].held:
             raise TaskLockedError(f"task {bare} is open in this process.")
         del self.tasks[bare]
+        self._secrets.pop(bare, None)
 
     def _folder(self, task_id: str) -> Path:
         if self._scratch is None:

@@ -17,8 +17,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from joey.core.events import Record, TaskAdopted, TaskCreated, UserSaid
+from joey.core.events import Record, TaskAdopted, TaskCreated, TaskStarted, UserSaid
 from joey.core.history.facts import title_of
+from joey.core.settings import Route
 from joey.core.state import TaskState
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
@@ -100,6 +101,15 @@ def metadata_of_records(task_id: str, records: Iterable[Record]) -> TaskMetadata
                     parent_id=event.parent_id,
                     child_ids=event.child_ids,
                     created=event.ts,
+                )
+            case TaskStarted(route=Route() as route):
+                metadata = structs.replace(
+                    metadata,
+                    profile=route.profile,
+                    provider=route.provider,
+                    base_url=route.base_url,
+                    model=route.model,
+                    own_key=route.own_key,
                 )
             case UserSaid(first=True) as event:
                 metadata = structs.replace(metadata, title=title_of(event.text))
