@@ -151,7 +151,7 @@ async def test_a_server_tells_and_logs_no_key_and_no_token(tmp_path: Path) -> No
                 frames += map(json.dumps, peer.events)
             code, log = await program.stop()
         assert code == 143
-    kept = {served.home / "profiles.json"}
+    kept = {served.home / "profiles.json", *(served.home / "task-secrets").iterdir()}
     said = {"frames": "\n".join(frames).encode(), "log": log.encode()}
     said |= files_under(served.home, served.workspace, except_for=kept)
     assert traces((KEY, OTHER_KEY, TOKEN), said) == []

@@ -8,7 +8,8 @@
     │   └── RefusedError       a rule or a hook forbids the call
     ├── UserError              the person: printed as it is, never as a traceback
     │   ├── ConfigError        settings, profiles, keys (exit 78)
-    │   │   └── NoModelError   no key, no profile, or no model named: nothing was chosen yet
+    │   │   ├── NoModelError   no key, no profile, or no model named: nothing was chosen yet
+    │   │   └── UntiedAddressError  a task folder names an address that the user has not
     │   ├── WorkspaceError     the folder to work in cannot be used
     │   ├── StoreError         task folders: missing, locked, unreadable, disk full
     │   │   ├── TaskNotFoundError
@@ -85,6 +86,20 @@ class ConfigError(UserError):
 
 class NoModelError(ConfigError):
     """No model was chosen yet: whoever comes for the first time meets this."""
+
+
+class UntiedAddressError(ConfigError):
+    """A task folder names an address for its model that the user has not."""
+
+    def __init__(self, provider: str, address: str) -> None:
+        super().__init__(
+            f"This task talks to {address} (as to {provider}). The address comes from the task"
+            " folder and is in none of your profiles, so nothing was sent there: neither the"
+            f" conversation nor a key. If you trust it, add --base-url {address}; to use another"
+            " model, add --profile or --provider."
+        )
+        self.provider = provider
+        self.address = address
 
 
 class WorkspaceError(UserError):

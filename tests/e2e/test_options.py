@@ -116,7 +116,9 @@ def test_a_task_begun_at_an_address_stays_there_while_a_profile_is_active(
 ) -> None:
     home = profiles(tmp_path / "home", work=WORK)
     first = make_options(workspace=work, home=home, env={}, base_url=LOCAL, model="local")
-    again = make_options(workspace=work, home=home, env={}, earlier=first.route)
+    again = make_options(
+        workspace=work, home=home, env={}, earlier=first.route, secrets=first.secrets
+    )
     assert reached(first) == reached(again) == ("openai", LOCAL, "local", None)
 
 
@@ -125,7 +127,9 @@ def test_a_task_begun_with_a_profile_at_another_address_keeps_both(
 ) -> None:
     home = profiles(tmp_path / "home", "other", other=OTHER, work=WORK)
     first = make_options(workspace=work, home=home, env={}, base_url=LOCAL, profile="work")
-    again = make_options(workspace=work, home=home, env={}, earlier=first.route)
+    again = make_options(
+        workspace=work, home=home, env={}, earlier=first.route, secrets=first.secrets
+    )
     assert reached(first) == reached(again) == ("anthropic", LOCAL, "claude", "of-work")
 
 
@@ -135,7 +139,9 @@ def test_an_address_whose_profile_is_gone_does_not_get_the_key_of_another(
     home = profiles(tmp_path / "home", work=OTHER)
     first = make_options(workspace=work, home=home, env={}, base_url=LOCAL, profile="work")
     profiles(home, "other", other=OTHER)
-    again = make_options(workspace=work, home=home, env={}, earlier=first.route)
+    again = make_options(
+        workspace=work, home=home, env={}, earlier=first.route, secrets=first.secrets
+    )
     assert reached(again) == ("openai", LOCAL, "gpt", None)
 
 
@@ -144,12 +150,21 @@ def test_an_address_of_its_own_is_not_taken_for_a_profile_that_is_called_default
 ) -> None:
     home = profiles(tmp_path / "home", "default", default=OTHER)
     first = make_options(workspace=work, home=home, env={}, base_url=LOCAL, model="local")
-    again = make_options(workspace=work, home=home, env={}, earlier=first.route)
+    again = make_options(
+        workspace=work, home=home, env={}, earlier=first.route, secrets=first.secrets
+    )
     assert reached(first) == reached(again) == ("openai", LOCAL, "local", None)
 
 
 def test_another_model_at_the_address_of_before(tmp_path: Path, work: Path) -> None:
     home = profiles(tmp_path / "home", work=WORK)
     first = make_options(workspace=work, home=home, env={}, base_url=LOCAL, model="local")
-    again = make_options(workspace=work, home=home, env={}, model="larger", earlier=first.route)
+    again = make_options(
+        workspace=work,
+        home=home,
+        env={},
+        model="larger",
+        earlier=first.route,
+        secrets=first.secrets,
+    )
     assert reached(again) == ("openai", LOCAL, "larger", None)

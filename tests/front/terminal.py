@@ -11,7 +11,7 @@ import struct
 import sys
 import termios
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from joey.display.wrapping import cells
@@ -113,7 +113,9 @@ def picture(raw: str, columns: int) -> list[str]:
 
 
 @asynccontextmanager
-async def terminal(joey: Joey, *arguments: str, columns: int = 100) -> AsyncIterator[Screen]:
+async def terminal(
+    joey: Joey, *arguments: str, columns: int = 100, env: Mapping[str, str] | None = None
+) -> AsyncIterator[Screen]:
     """The program on a terminal of its own, which it controls."""
     master, slave = os.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
@@ -122,7 +124,7 @@ async def terminal(joey: Joey, *arguments: str, columns: int = 100) -> AsyncIter
         stdin=slave,
         stdout=slave,
         stderr=slave,
-        env={**joey.env, "JOEY_PLAIN": "1"},
+        env={**joey.env, "JOEY_PLAIN": "1", **(env or {})},
         cwd=joey.workspace,
         start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from joey.client.local import TaskOptions
 from joey.core.modes import Mode
-from joey.core.settings import Route
+from joey.core.settings import Route, TaskSecrets
 from joey.ports import TaskMetadata
 
 
@@ -39,7 +39,9 @@ class House(Protocol):
         """Of a new task."""
         ...
 
-    def other_options(self, folder: Path, model: str, earlier: Route) -> TaskOptions:
+    def other_options(
+        self, folder: Path, model: str, earlier: Route, secrets: TaskSecrets | None
+    ) -> TaskOptions:
         """Of a task that is to go on with another model."""
         ...
 

@@ -144,7 +144,8 @@ class Session:
     async def _reopen(self, task: Task) -> None:
         """Its bench has the model that it was opened with."""
         earlier = task.bench.route
-        make = partial(self._house.other_options, self.folder, self._model, earlier)
+        secrets = self._engine.secrets(self.id)
+        make = partial(self._house.other_options, self.folder, self._model, earlier, secrets)
         options = self._options(await asyncio.to_thread(make))
         options = structs.replace(options, granted=task.granted)
         await self._talk.let_go()

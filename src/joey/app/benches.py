@@ -12,6 +12,7 @@ from msgspec import structs
 from joey.app.customs import customs_for, settings_within
 from joey.app.hooks import hooks_for
 from joey.app.indexes import CodeIndexes
+from joey.app.model_choice import tuned
 from joey.app.options import check_price, make_options
 from joey.app.page_files import page_files
 from joey.app.sandboxing import sandbox_for
@@ -19,8 +20,11 @@ from joey.app.secrecy import http_client
 from joey.app.servers import Servers, is_trusted
 from joey.browsers.chromium import Chromium, find_chromium, viewport_size
 from joey.config.choose import choose_profile
+from joey.config.preferences import split
 from joey.config.profiles import load_profiles
 from joey.config.rulebook import SettingsRulebook
+from joey.config.task_settings import reopened_settings
+from joey.core.secrets import without_user
 from joey.core.settings import Limits, Profile, Route, Settings
 from joey.engine.engine import TaskOptions
 from joey.engine.mode_providers import SUMMARIES, ModeProviders
@@ -62,7 +66,7 @@ def make_bench(
     env: Mapping[str, str],
 ) -> Workbench:
     """`worktrees` is the folder for those of subtasks, where they may have any."""
-    options = _tightened(_made_whole(options, home, env), home, env)
+    options = _tightened(_as_configured(_made_whole(options, home, env)), home, env)
     assert options.profile and options.workspace and options.settings
     sandbox = sandbox_for(options.workspace, home, env, _with_repository(options))
     files = LocalFiles(options.workspace, None if sandbox is None else sandbox.spare)
@@ -134,7 +138,9 @@ def _made_whole(options: TaskOptions, home: Path, env: Mapping[str, str]) -> Tas
     if options.profile is not None and options.workspace and options.settings is not None:
         return options
     workspace = options.workspace or Path.cwd()
-    made = make_options(workspace=workspace, home=home, env=env, earlier=options.earlier)
+    made = make_options(
+        workspace=workspace, home=home, env=env, earlier=options.earlier, secrets=options.secrets
+    )
     return structs.replace(
         options,
         workspace=made.workspace,
@@ -142,6 +148,23 @@ def _made_whole(options: TaskOptions, home: Path, env: Mapping[str, str]) -> Tas
         settings=options.settings or made.settings,
         route=options.route or made.route,
     )
+
+
+def _as_configured(options: TaskOptions) -> TaskOptions:
+    """With the settings that were given to a task which is opened again.
+
+    Raises:
+        ConfigError
+    """
+    profile, earlier, settings = options.profile, options.earlier, options.settings
+    assert profile and settings
+    private = {} if options.secrets is None else options.secrets.settings
+    if options.kept or private:
+        given, _ = split(options.kept)
+        settings = reopened_settings(settings, given, private)
+    if earlier and (earlier.provider, earlier.model) == (profile.provider, profile.model):
+        profile = tuned(profile, {**options.kept, **options.configuration})
+    return structs.replace(options, profile=profile, settings=settings)
 
 
 def _tightened(options: TaskOptions, home: Path, env: Mapping[str, str]) -> TaskOptions:
@@ -152,9 +175,15 @@ def _tightened(options: TaskOptions, home: Path, env: Mapping[str, str]) -> Task
 
 def _route(options: TaskOptions, profile: Profile) -> Route:
     """What the task remembers; a model that was once chosen for it stays so."""
-    route = options.route or profile.route
+    route = options.route or _given_route(profile)
     earlier = options.earlier
     return structs.replace(route, chosen=True) if earlier is not None and earlier.chosen else route
+
+
+def _given_route(profile: Profile) -> Route:
+    """Of a profile that a program gave for the task."""
+    own_key = bool(profile.base_url or profile.api_key or profile.headers)
+    return structs.replace(profile.route, base_url=without_user(profile.base_url), own_key=own_key)
 
 
 def _other_providers(

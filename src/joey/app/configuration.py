@@ -1,4 +1,4 @@
-"""Settings and keys of a profile that somebody brings along for one task."""
+"""Settings, and keys of a profile, that a client gives to one task."""
 
 from __future__ import annotations
 
@@ -7,61 +7,123 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from joey.app.customs import check_mode, modes_for
-from joey.app.options import check_price, remembered
-from joey.config.choose import choose_profile
-from joey.config.documents import convert_document
+from joey.app.model_choice import (
+    Choice,
+    KnownModel,
+    choose_for_client,
+    choose_for_client_again,
+)
+from joey.app.options import check_price
 from joey.config.home import joey_home
 from joey.config.preferences import Preferences, split
-from joey.config.profiles import Profiles
-from joey.core.settings import Settings
+from joey.config.task_settings import PRIVATE, with_configuration
+from joey.core.settings import Settings, TaskSecrets
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError
-from joey.providers.kinds import KINDS
 
-_WHERE = Path("configuration")
+_STORED = frozenset(Settings.__struct_encode_fields__) - PRIVATE - {"mode"}
+"""Settings that a task keeps in its folder; its mode has a record of its own."""
+
+
+class _Given(Struct, frozen=True):
+    settings: dict[str, Any]
+    keys: dict[str, Any]
+    profile: str | None
+    mode: str | None
 
 
 def configured(
-    options: TaskOptions, values: dict[str, Any], env: Mapping[str, str] | None = None
+    options: TaskOptions,
+    values: dict[str, Any],
+    env: Mapping[str, str] | None = None,
+    home: Path | None = None,
 ) -> TaskOptions:
-    """The options with these laid over them; what the flags deny stays denied.
+    """The options of a new task with these laid over them; what is denied stays denied.
 
     Raises:
         ConfigError: naming the key that does not fit.
     """
     env = os.environ if env is None else env
+    home = home or joey_home(env)
+    given = _read(values)
+    options = _with_settings(options, given, home, env)
+    if options.profile is not None and not (given.profile or given.keys):
+        return options
+    return _with_model(
+        options, choose_for_client(given.profile, given.keys, Preferences(home), env)
+    )
+
+
+def reconfigured(
+    task: KnownModel,
+    workspace: Path,
+    secrets: TaskSecrets | None,
+    values: dict[str, Any],
+    home: Path,
+    env: Mapping[str, str],
+) -> TaskOptions:
+    """Options for opening a task again, with these laid over its own.
+
+    Raises:
+        ConfigError
+    """
+    given = _read(values)
+    preferences = Preferences(home)
+    options = TaskOptions(workspace=workspace, settings=preferences.settings())
+    options = _with_settings(options, given, home, env)
+    if not (given.profile or given.keys):
+        return options
+    return _with_model(
+        options,
+        choose_for_client_again(given.profile, given.keys, task, secrets, preferences, env),
+    )
+
+
+def _read(values: dict[str, Any]) -> _Given:
+    settings, keys = split({name: value for name, value in values.items() if value is not None})
+    profile = _name("currentApiConfigName", settings.pop("currentApiConfigName", None))
+    return _Given(settings, keys, profile, _name("mode", settings.get("mode")))
+
+
+def _name(key: str, value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise ConfigError(f"{key} must be text, not {type(value).__name__}.")
+    return value
+
+
+def _with_settings(
+    options: TaskOptions, given: _Given, home: Path, env: Mapping[str, str]
+) -> TaskOptions:
     workspace = options.workspace
     assert workspace is not None
-    given, keys = split({name: value for name, value in values.items() if value is not None})
-    profile = given.pop("currentApiConfigName", None)
-    if profile is not None and not isinstance(profile, str):
-        raise ConfigError("currentApiConfigName must be text.")
-    before = options.settings or Settings()
-    settings = convert_document({**msgspec.to_builtins(before), **given}, Settings, _WHERE)
-    denied = dict.fromkeys((*before.denied_commands, *settings.denied_commands))
-    settings = structs.replace(settings, denied_commands=tuple(denied))
-    options = structs.replace(options, settings=settings)
-    if "mode" in given:
-        home = joey_home(env)
-        check_mode(settings.mode, lambda: modes_for(workspace, home, env, settings))
-        options = structs.replace(options, mode=settings.mode)
-    return _with_profile(options, profile, keys, env) if profile or keys else options
+    settings = with_configuration(options.settings or Settings(), given.settings)
+    check_mode(given.mode, lambda: modes_for(workspace, home, env, settings))
+    private = {name: value for name, value in given.settings.items() if name in PRIVATE}
+    secrets = options.secrets
+    if private:
+        secrets = structs.replace(secrets or TaskSecrets(), settings=private)
+    return structs.replace(
+        options,
+        settings=settings,
+        mode=given.mode or options.mode,
+        secrets=secrets,
+        configuration={name: value for name, value in given.settings.items() if name in _STORED},
+    )
 
 
-def _with_profile(
-    options: TaskOptions, name: str | None, keys: dict[str, Any], env: Mapping[str, str]
-) -> TaskOptions:
-    preferences = Preferences(joey_home(env))
-    profiles = preferences.profiles()
-    if keys:
-        given = preferences.profile_with(keys, name)
-        profiles = Profiles(given.name, {**profiles.profiles, given.name: given})
-    chosen = choose_profile(profiles=profiles, env=env, kinds=KINDS, profile=name)
-    check_price(chosen, options.limits)
-    route = remembered(chosen, profiles, None, by_person=True)
-    protocol = chosen.protocol or options.protocol
-    return structs.replace(options, profile=chosen, route=route, protocol=protocol)
+def _with_model(options: TaskOptions, choice: Choice) -> TaskOptions:
+    check_price(choice.profile, options.limits)
+    secrets = choice.secrets
+    if options.secrets is not None and options.secrets.settings:
+        secrets = structs.replace(secrets or TaskSecrets(), settings=options.secrets.settings)
+    return structs.replace(
+        options,
+        profile=choice.profile,
+        route=choice.route,
+        protocol=choice.profile.protocol or options.protocol,
+        secrets=secrets,
+        configuration=options.configuration | choice.tuning,
+    )

@@ -5,37 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from joey.app.customs import check_mode, modes_for
-from joey.config.choose import choose_profile
+from joey.app.model_choice import Asked, KnownModel, choose
 from joey.config.home import joey_home
-from joey.config.profiles import Profiles, load_profiles
+from joey.config.profiles import load_profiles
 from joey.config.settings import load_settings
 from joey.config.unknown_settings import unknown_settings
 from joey.core.protocol import ToolProtocol
-from joey.core.settings import Limits, Profile, Route, Settings
+from joey.core.settings import Limits, Profile, Settings, TaskSecrets
 from joey.engine.asks import AnswerPolicy
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError, WorkspaceError
-from joey.providers.kinds import KINDS, find_kind
+from joey.ports import TaskMetadata
+from joey.providers.kinds import find_kind
 from joey.providers.select import model_of
-
-
-class KnownModel(Protocol):
-    """What is remembered of the model that a task works with."""
-
-    @property
-    def profile(self) -> str: ...
-    @property
-    def provider(self) -> str: ...
-    @property
-    def base_url(self) -> str | None: ...
-    @property
-    def model(self) -> str: ...
-
+from joey.stores.task_secrets import TaskSecretFiles
 
 ALLOW_EVERYTHING = "*"
 UNLIMITED = Limits()
@@ -62,13 +49,15 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     policy: AnswerPolicy | None = None,
     system_prompt: str | None = None,
     earlier: KnownModel | None = None,
+    secrets: TaskSecrets | None = None,
     allow_writes: bool = False,
     no_sandbox: bool = False,
 ) -> TaskOptions:
     """What a person's flags and files ask for.
 
     `earlier` is what a task that is resumed worked with: it stays with its model and address
-    unless the flags name others.
+    unless the flags name others. `secrets` is what is kept of it outside its folder; that of a
+    task on disk is found by itself.
 
     Raises:
         ConfigError: settings, profiles, keys or the mode's name.
@@ -83,7 +72,10 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     settings = with_permissions(settings, yes, require_approval, allow, deny, allow_writes)
     check_mode(mode, lambda: modes_for(workspace, home, env, settings))
     asked = Asked(provider=provider, model=model, base_url=base_url, profile=profile)
-    chosen, route = choose(asked, earlier, load_profiles(home), env)
+    if secrets is None and isinstance(earlier, TaskMetadata):
+        secrets = TaskSecretFiles(home).load(earlier.id)
+    choice = choose(asked, earlier, load_profiles(home), env, secrets)
+    chosen = choice.profile
     check_price(chosen, limits)
     return TaskOptions(
         workspace=workspace,
@@ -94,46 +86,9 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
         limits=limits,
         policy=policy,
         system_prompt=system_prompt,
-        route=route,
+        route=choice.route,
+        secrets=choice.secrets,
     )
-
-
-class Asked(Struct, frozen=True, kw_only=True):
-    """What flags say about the model."""
-
-    provider: str | None = None
-    model: str | None = None
-    base_url: str | None = None
-    profile: str | None = None
-
-
-def choose(
-    asked: Asked, earlier: KnownModel | None, profiles: Profiles, env: Mapping[str, str]
-) -> tuple[Profile, Route]:
-    """The model to talk to, and what the task remembers of it.
-
-    Raises:
-        ConfigError
-    """
-    by_person = asked != Asked()
-    known = profiles
-    if earlier is not None and not (asked.provider or asked.base_url or asked.profile):
-        asked, known = _as_before(asked.model, earlier, profiles)
-    chosen = choose_profile(profiles=known, env=env, kinds=KINDS, **structs.asdict(asked))
-    return chosen, remembered(chosen, known, asked.base_url, by_person=by_person)
-
-
-def _as_before(
-    model: str | None, earlier: KnownModel, profiles: Profiles
-) -> tuple[Asked, Profiles]:
-    """What an earlier run was asked for, and the profiles whose keys may go there: an address
-    without a profile of its own gets nobody's."""
-    model = model or earlier.model or None
-    known = profiles.profiles.get(earlier.profile)
-    if known is not None and earlier.provider in ("", known.provider):
-        return Asked(model=model, base_url=earlier.base_url, profile=earlier.profile), profiles
-    asked = Asked(provider=earlier.provider or None, model=model, base_url=earlier.base_url)
-    return asked, Profiles() if earlier.base_url else profiles
 
 
 def remarks_on_settings(env: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -151,22 +106,6 @@ def _settings(home: Path, *, unattended: bool) -> Settings:
     if unattended and not settings.command_execution_timeout:
         return structs.replace(settings, command_execution_timeout=UNATTENDED_COMMAND_SECONDS)
     return settings
-
-
-def remembered(
-    chosen: Profile, profiles: Profiles, base_url: str | None, *, by_person: bool
-) -> Route:
-    """An address from a flag or a profile stays with the task; one from the environment may
-    change with it."""
-    known = profiles.profiles.get(chosen.name)
-    if known is None or not _is_made_of(chosen, known):
-        return structs.replace(chosen.route, profile="", base_url=base_url, chosen=by_person)
-    return structs.replace(chosen.route, base_url=base_url or known.base_url, chosen=by_person)
-
-
-def _is_made_of(chosen: Profile, known: Profile) -> bool:
-    """A profile that flags or variables made up has the usual name too, but not the key."""
-    return chosen.provider == known.provider and known.api_key in (None, chosen.api_key)
 
 
 def with_permissions(

@@ -16,6 +16,7 @@ from joey.core.secrets import KnownSecrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError
 from joey.providers.http import HttpClient
+from joey.stores.task_secrets import TaskSecretFiles
 
 KNOWN = KnownSecrets()
 _TOKEN_FILE = "server.token"
@@ -37,6 +38,8 @@ def learn_all(home: Path | None = None, env: Mapping[str, str] | None = None) ->
             KNOWN.learn(profile.api_key, *profile.headers.values())
     except ConfigError:
         pass  # whoever wants to use the profiles is told what is wrong with them
+    for secrets in TaskSecretFiles(home).all():
+        KNOWN.learn(secrets.api_key, *secrets.headers.values())
     with suppress(OSError, UnicodeDecodeError):  # no server has run here
         KNOWN.learn((home / _TOKEN_FILE).read_text(encoding="utf-8").strip())
     return KNOWN

@@ -8,22 +8,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from joey.app.customs import check_mode, modes_for, open_customs
-from joey.app.options import UNLIMITED, KnownModel, check_price, remembered, usable
+from joey.app.configuration import configured, reconfigured
+from joey.app.customs import modes_for, open_customs
+from joey.app.model_choice import KnownModel
+from joey.app.options import UNLIMITED, usable
 from joey.app.sandboxing import sandbox_report
 from joey.app.worktrees import remove_worktree
-from joey.config.choose import choose_profile
 from joey.config.home import joey_home
-from joey.config.preferences import Preferences, split
-from joey.config.profiles import Profiles
+from joey.config.preferences import Preferences
 from joey.config.unknown_settings import check_spelling
 from joey.core.customs import SlashCommand
 from joey.core.models import ModelInfo
 from joey.core.modes import Mode
-from joey.core.settings import Limits, Profile
+from joey.core.settings import Limits, Profile, TaskSecrets
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError
-from joey.ports import Level
+from joey.ports import Level, TaskMetadata
 from joey.providers.catalog import lookup, models_of
 from joey.providers.kinds import KINDS
 from joey.providers.select import model_of
@@ -54,27 +54,30 @@ class Setup:
         Raises:
             ConfigError, WorkspaceError
         """
-        check_spelling(configuration or {})
-        settings, keys = split(configuration or {})
-        settings = {name: value for name, value in settings.items() if value is not None}
-        profile = profile or _name(
-            "currentApiConfigName", settings.pop("currentApiConfigName", None)
-        )
-        mode = mode or _name("mode", settings.get("mode"))
-        folder = usable(workspace or self.workspace)
-        check_mode(mode, lambda: self.modes(folder))
-        profiles = self._profiles(profile, keys)
-        chosen = choose_profile(profiles=profiles, env=self._env, kinds=KINDS, profile=profile)
-        check_price(chosen, limits)
-        return TaskOptions(
-            workspace=folder,
-            profile=chosen,
-            settings=self.preferences.settings_with(settings),
-            mode=mode,
-            protocol=chosen.protocol,
+        given = configuration or {}
+        check_spelling(given)
+        if profile is not None:
+            given = given | {"currentApiConfigName": profile}
+        if mode is not None:
+            given = given | {"mode": mode}
+        options = TaskOptions(
+            workspace=usable(workspace or self.workspace),
+            settings=self.preferences.settings(),
             limits=limits,
-            route=remembered(chosen, profiles, None, by_person=bool(profile or keys)),
         )
+        return configured(options, given, self._env, self.home)
+
+    def resume_options(
+        self, task: TaskMetadata, secrets: TaskSecrets | None, configuration: dict[str, Any]
+    ) -> TaskOptions:
+        """Options for opening a task again, with other settings and keys of a profile.
+
+        Raises:
+            ConfigError, WorkspaceError
+        """
+        check_spelling(configuration)
+        workspace = usable(Path(task.workspace) if task.workspace else self.workspace)
+        return reconfigured(task, workspace, secrets, configuration, self.home, self._env)
 
     async def forget(self, task_id: str) -> None:
         """The task is deleted: its worktree goes, too."""
@@ -107,14 +110,6 @@ class Setup:
         """
         return open_customs(self.workspace, self.home, self._env).commands()
 
-    def _profiles(self, name: str | None, keys: dict[str, Any]) -> Profiles:
-        """Those on disk, and the one that a task brings along."""
-        profiles = self.preferences.profiles()
-        if not keys:
-            return profiles
-        given = self.preferences.profile_with(keys, name)
-        return Profiles(given.name, {**profiles.profiles, given.name: given})
-
     def models(self, provider: str | None) -> dict[str, ModelInfo]:
         """Models worth offering, of the active profile's provider unless one is named."""
         profiles = self.preferences.profiles()
@@ -130,10 +125,3 @@ class Setup:
             return model_of(profile)
         known = bool(task.model) and any(task.provider == kind.name for kind in KINDS)
         return lookup(task.provider, task.model) if known else None
-
-
-def _name(key: str, value: object) -> str | None:
-    """Raises ConfigError for what cannot be the name of anything."""
-    if value is not None and not isinstance(value, str):
-        raise ConfigError(f"{key} must be text, not {type(value).__name__}.")
-    return value

@@ -17,7 +17,8 @@ from joey.acp.house import Choice, Page
 from joey.acp.serving import serve
 from joey.app import make_options, open_engine, open_task_index
 from joey.app.customs import open_customs
-from joey.app.options import Asked, choose, usable
+from joey.app.model_choice import Asked, choose
+from joey.app.options import usable
 from joey.app.servers import problems_of_servers
 from joey.app.setup import Setup
 from joey.cli.brought_along import note
@@ -28,7 +29,7 @@ from joey.cli.signals import interruptible
 from joey.cli.stdin_source import pieces
 from joey.client.local import TaskOptions
 from joey.core.modes import Mode
-from joey.core.settings import Route
+from joey.core.settings import Route, TaskSecrets
 from joey.display.sanitise import one_line
 from joey.errors import ConfigError
 from joey.ports.task_index import TaskQuery
@@ -106,8 +107,10 @@ class Household:
             mode=mode or asked.mode,
         )
 
-    def other_options(self, folder: Path, model: str, earlier: Route) -> TaskOptions:
-        return make_options(workspace=folder, model=model, earlier=earlier)
+    def other_options(
+        self, folder: Path, model: str, earlier: Route, secrets: TaskSecrets | None
+    ) -> TaskOptions:
+        return make_options(workspace=folder, model=model, earlier=earlier, secrets=secrets)
 
     def modes(self, folder: Path) -> Sequence[Mode]:
         return Setup(workspace=folder).modes()

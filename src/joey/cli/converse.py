@@ -20,6 +20,7 @@ from rich.console import Console
 
 from joey.app import open_engine
 from joey.cli import brought_along
+from joey.cli.address_question import check_model
 from joey.cli.compacting import COMPACTING, begin_condensing, condense
 from joey.cli.conversation_past import open_earlier, revise
 from joey.cli.ended_commands import ended_with_joey
@@ -70,6 +71,7 @@ async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> Ex
     code = ExitCode.DONE
     with interruptible(signal.SIGTERM, signal.SIGHUP) as interruption:
         async with open_engine(ephemeral=arguments.ephemeral) as engine:
+            check_model(engine, arguments)
             conversation = Conversation(engine, arguments, renderer, images)
             with Keyboard(sys.stdin.fileno(), conversation.hear_unasked) as keyboard:
                 try:

@@ -13,9 +13,10 @@ from joey.app import joey_home, open_engine
 from joey.app.first_profile import is_first_run
 from joey.app.secrecy import KNOWN
 from joey.cli import brought_along
+from joey.cli.address_question import check_model
 from joey.cli.ended_commands import ended_with_joey
 from joey.cli.exit_codes import ExitCode
-from joey.cli.launch import earlier_task, options_for, short_id, workspace_of
+from joey.cli.launch import earlier_task, short_id, workspace_of
 from joey.cli.progress import total_cost
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.screen_host import ScreenHost
@@ -54,7 +55,7 @@ async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> Ex
         earlier = earlier_task(engine, arguments)
         is_new_here = not _names_model(arguments) and is_first_run()
         if not is_new_here:
-            options_for(arguments, earlier, None)  # what is wrong is said before the screen opens
+            check_model(engine, arguments)
         host = ScreenHost(engine, arguments, needs_model=is_new_here)
         kept = None if arguments.ephemeral else joey_home(os.environ) / FILE
         app = JoeyApp(

@@ -13,6 +13,8 @@ from argparse import Namespace
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from msgspec import structs
+
 from joey.app.configuration import configured
 from joey.cli.exit_codes import ExitCode, UsageError, exit_code_of_error
 from joey.cli.launch import earlier_task, introduce, launch, options_for
@@ -71,9 +73,9 @@ class StdinSession:
         if earlier is None:
             self._tell(init_line("", READY, _capabilities()))
             return
-        options = configured(
-            options_for(self._arguments, earlier, self._voice.policy), dict(_QUESTIONS)
-        )
+        options = options_for(self._arguments, earlier, self._voice.policy)
+        # For this run alone: the task keeps what it was given when it was started.
+        options = structs.replace(configured(options, dict(_QUESTIONS)), configuration={})
         if self._arguments.fork:
             task = await self._engine.fork(earlier.id, options=options)
         else:

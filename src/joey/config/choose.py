@@ -105,6 +105,21 @@ def _start(
     raise NoModelError(_nothing_found(kinds))
 
 
+def same_address(one: str | None, other: str | None) -> bool:
+    """Whether both are one place, with or without a password in them."""
+    return _place(one) == _place(other)
+
+
+def _place(address: str | None) -> object:
+    if address is None:
+        return None
+    try:
+        parts = urlsplit(address)
+        return parts.scheme, parts.hostname, parts.port, parts.path.rstrip("/"), parts.query
+    except ValueError:
+        return address
+
+
 def _same_host(one: str, other: str | None) -> bool:
     try:
         return other is not None and urlsplit(one).netloc.lower() == urlsplit(other).netloc.lower()

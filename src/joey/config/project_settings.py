@@ -19,15 +19,15 @@ from joey.core.settings import Settings
 
 FILE = "settings.json"
 _FIELDS = dict(zip(Settings.__struct_encode_fields__, Settings.__struct_fields__, strict=True))
-_OFF = {
+OFF = {
     name: field
     for name, field in _FIELDS.items()
     if field.startswith("always_allow")
     or field in ("auto_approval_enabled", "mcp_enabled", "browser_tool_enabled")
 }
 """Switches that may be turned off."""
-_ADDED = {"deniedCommands": "denied_commands", "disabledTools": "disabled_tools"}
-_LOWERED = {"allowedMaxRequests": "allowed_max_requests", "allowedMaxCost": "allowed_max_cost"}
+ADDED = {"deniedCommands": "denied_commands", "disabledTools": "disabled_tools"}
+LOWERED = {"allowedMaxRequests": "allowed_max_requests", "allowedMaxCost": "allowed_max_cost"}
 _STRICTEST = {"sandbox": "required"}
 _NETWORK = "sandboxNetwork"
 
@@ -84,13 +84,13 @@ def _tightening(document: Mapping[str, Any], label: str, sightings: Sightings) -
     strictest: dict[str, str] = {}
     network: str | tuple[str, ...] | None = None
     for key, value in document.items():
-        if key in _OFF and not msgspec.convert(value, bool):
-            off.add(_OFF[key])
-        elif key in _ADDED:
-            added[_ADDED[key]] = msgspec.convert(value, tuple[str, ...])
-        elif key in _LOWERED:
+        if key in OFF and not msgspec.convert(value, bool):
+            off.add(OFF[key])
+        elif key in ADDED:
+            added[ADDED[key]] = msgspec.convert(value, tuple[str, ...])
+        elif key in LOWERED:
             kind = int if key == "allowedMaxRequests" else float
-            lowered[_LOWERED[key]] = msgspec.convert(value, kind)
+            lowered[LOWERED[key]] = msgspec.convert(value, kind)
         elif key in _STRICTEST and value == _STRICTEST[key]:
             strictest[_FIELDS[key]] = value
         elif key == _NETWORK and value != "all":
@@ -115,11 +115,11 @@ def _network(value: object) -> str | tuple[str, ...]:
 
 def project_says(key: str) -> str:
     """What a project may do about a setting, in words; nothing for what is the person's alone."""
-    if key in _OFF:
+    if key in OFF:
         return "may turn it off"
-    if key in _ADDED:
+    if key in ADDED:
         return "may add to it"
-    if key in _LOWERED:
+    if key in LOWERED:
         return "may lower it"
     if key == _NETWORK:
         return "may ask for `off`, or for fewer hosts"
@@ -129,6 +129,6 @@ def project_says(key: str) -> str:
 def _why_not(key: str) -> str:
     if key == "hooks":
         return "hooks of a project belong into .roo/hooks.json"
-    if key in _OFF or key in (*_STRICTEST, _NETWORK) or key.startswith("allowed"):
+    if key in OFF or key in (*_STRICTEST, _NETWORK) or key.startswith("allowed"):
         return "a project may only make rules stricter"
     return "it is not a setting of a project; put it into your own settings"

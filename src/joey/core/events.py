@@ -56,6 +56,8 @@ class TaskCreated(EventBase, frozen=True, tag="taskCreated"):
     root_id: str | None = None
     depth: int = 0
     """How many tasks stand above it."""
+    configuration: dict[str, Any] | None = None
+    """Settings given to this task alone, by their names in the files. No secrets."""
 
 
 class TaskAdopted(EventBase, frozen=True, tag="taskAdopted"):
@@ -70,6 +72,12 @@ class TaskAdopted(EventBase, frozen=True, tag="taskAdopted"):
     """As they were written, those that are out of sight included."""
     parent_id: str | None = None
     child_ids: tuple[str, ...] = ()
+
+
+class TaskConfigured(EventBase, frozen=True, tag="taskConfigured"):
+    """Other settings were given to the task: all that count for it alone from here on."""
+
+    configuration: dict[str, Any]
 
 
 class TaskStarted(EventBase, frozen=True, tag="taskStarted"):
@@ -347,6 +355,7 @@ Passing = RowOpened | RowGrew | CallGrew | CommandGrew | Countdown | UsageChange
 Durable = (
     TaskCreated
     | TaskAdopted
+    | TaskConfigured
     | TaskStarted
     | TaskCompleted
     | TaskFinished

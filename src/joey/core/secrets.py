@@ -65,6 +65,11 @@ class KnownSecrets:
         return blotted(text, self._values)
 
 
+def without_user(address: str | None) -> str | None:
+    """An address without the user and password that may be in it."""
+    return None if address is None else _USER_IN_ADDRESS.sub("", address)
+
+
 def may_hold_secret(variable: str) -> bool:
     """By its name, for a variable that would otherwise be passed on."""
     return _SUSPICIOUS.search(variable) is not None

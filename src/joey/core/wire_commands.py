@@ -68,6 +68,10 @@ class StartNewTask(_In, frozen=True):
     limits: Limits | None = None
 
 
+class ResumeTask(_In, frozen=True):
+    configuration: dict[str, Any] | None = None
+
+
 class ClearCurrentTask(_In, frozen=True):
     last_message: str | None = None
 
@@ -319,7 +323,7 @@ _ORIGINAL: tuple[tuple[str, type[Struct], type[Struct], TaskNeed], ...] = (
     ("getCurrentTaskStack", Nothing, TaskStack, _N),
     ("clearCurrentTask", ClearCurrentTask, Done, _N),
     ("cancelCurrentTask", Nothing, Done, _N),
-    ("resumeTask", Nothing, Done, _T),
+    ("resumeTask", ResumeTask, Done, _T),
     ("isTaskInHistory", Nothing, InHistory, _T),
     ("cancelTask", Nothing, Done, _T),
     ("getConfiguration", Nothing, Configuration, _N),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -13,6 +14,7 @@ from joey.core.events import (
     ChildSpawned,
     ModeSwitched,
     Record,
+    TaskConfigured,
     TaskCreated,
     TaskUnpaused,
     TodosChanged,
@@ -24,7 +26,7 @@ from joey.core.json_schema_document import Schema
 from joey.core.messages import well_formed
 from joey.core.modes import usual_mode
 from joey.core.protocol import ToolProtocol, choose_protocol
-from joey.core.settings import Limits, Profile, Route, Settings
+from joey.core.settings import Limits, Profile, Route, Settings, TaskSecrets
 from joey.core.state import TaskState
 from joey.engine.asks import AnswerPolicy
 from joey.engine.forks import plant_fork
@@ -53,6 +55,12 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     system_prompt: str | None = None
     route: Route | None = None
     """What the task remembers of the profile."""
+    secrets: TaskSecrets | None = None
+    """What is remembered of it, and of the configuration, outside the task's folder."""
+    configuration: dict[str, Any] = {}
+    """Settings given to this task alone, by their names in the files; stored with the task."""
+    kept: dict[str, Any] = {}
+    """Those stored with a task that is resumed; the engine fills them in."""
     earlier: Route | None = None
     """The model that a resumed task worked with; used where `profile` says nothing."""
     granted: Granted | None = None
@@ -118,6 +126,12 @@ class Engine:
         )
         subtasks = Subtasks(self, options)
         journal = self._store.create(task_id)
+        try:
+            if (secrets := _secrets_in(options)) is not None:
+                self._store.keep_secrets(task_id, secrets)
+        except BaseException:
+            journal.close()
+            raise
         task = Task(journal, (), bench, subtasks, options.policy, options.granted)
         self._tasks[task_id] = task
         above = parent.recorder.facts if parent is not None else None
@@ -133,6 +147,7 @@ class Engine:
                 parent_id=above.task_id if above is not None else None,
                 root_id=(above.root_id or above.task_id) if above is not None else None,
                 depth=above.depth + 1 if above is not None else 0,
+                configuration=options.configuration or None,
             )
         )
         return task
@@ -174,6 +189,8 @@ class Engine:
             protocol=facts.protocol if xml else options.protocol,
             mode=None,
             earlier=facts.route,
+            secrets=self._store.secrets(parent.id),
+            configuration=facts.ledger.configuration,
             granted=parent.granted,
             result_schema=None,
         )
@@ -225,7 +242,11 @@ class Engine:
             TaskNotFoundError, StoreError, UserError: there is no such task, or no such row.
         """
         fork_id = plant_fork(self._store, self._clock, task_id, row_ts, keep=keep)
-        task = await self._reopen(fork_id, options or TaskOptions())
+        try:
+            task = await self._reopen(fork_id, options or TaskOptions())
+        except BaseException:
+            self._store.delete(fork_id)
+            raise
         await task.save()
         if text is not None:
             await task.send(text, images)
@@ -235,12 +256,7 @@ class Engine:
         journal, records = self._store.open(task_id)
         bench: Workbench | None = None
         try:
-            facts = TaskFacts()
-            for record in live_path(records):
-                facts.follow(record.event)
-            workspace = options.workspace or (Path(facts.workspace) if facts.workspace else None)
-            known = structs.replace(options, workspace=workspace, earlier=facts.route)
-            bench = self._make_bench(known)
+            bench = self._make_bench(self._as_left(task_id, records, options))
             subtasks = Subtasks(self, options)
             task = Task(journal, records, bench, subtasks, options.policy, options.granted)
         except BaseException:
@@ -256,9 +272,52 @@ class Engine:
             task.publish(TaskUnpaused(ts=task.now()))
         if options.mode is not None and options.mode != task.mode.slug:
             task.publish(ModeSwitched(ts=task.now(), mode=options.mode))
+        kept = task.recorder.facts.ledger.configuration
+        if (given := {**kept, **options.configuration}) != kept:
+            task.publish(TaskConfigured(ts=task.now(), configuration=given))
+            await task.recorder.commit()
         self._tasks[task.id] = task
         await finish_restoring(task)
         return task
+
+    def _as_left(
+        self, task_id: str, records: Sequence[Record], options: TaskOptions
+    ) -> TaskOptions:
+        """The options with what the task remembers of itself."""
+        facts = TaskFacts()
+        for record in records:
+            facts.ledger.apply(record.event)
+        for record in live_path(records):
+            facts.follow(record.event)
+        workspace = options.workspace or (Path(facts.workspace) if facts.workspace else None)
+        secrets, given = self._store.secrets(task_id), _secrets_in(options)
+        if given is not None:
+            if secrets is not None:
+                settings = {**secrets.settings, **given.settings}
+                given = structs.replace(given, settings=settings)
+            self._store.keep_secrets(task_id, given)
+            secrets = given
+        configuration = facts.ledger.configuration
+        kept = {
+            name: value
+            for name, value in configuration.items()
+            if name not in options.configuration
+        }
+        return structs.replace(
+            options, workspace=workspace, earlier=facts.route, secrets=secrets, kept=kept
+        )
+
+    def secrets(self, task_id: str) -> TaskSecrets | None:
+        """What a task was given and its folder does not hold.
+
+        Raises:
+            StoreError
+        """
+        return self._store.secrets(task_id)
+
+    def keep_secrets(self, task_id: str, secrets: TaskSecrets) -> None:
+        """Raises StoreError."""
+        self._store.keep_secrets(task_id, secrets)
 
     def find(self, task_id: str) -> Task | None:
         """A task that is open in this process."""
@@ -313,3 +372,20 @@ class Engine:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+
+def _secrets_in(options: TaskOptions) -> TaskSecrets | None:
+    """What is not to be in the task's folder; a program that imports joey gives it in a profile."""
+    profile = options.profile
+    if options.secrets is not None or profile is None or options.route is not None:
+        return options.secrets
+    if profile.base_url is None and profile.api_key is None and not profile.headers:
+        return None
+    return TaskSecrets(
+        profile=profile.name,
+        provider=profile.provider,
+        base_url=profile.base_url,
+        own_key=True,
+        api_key=profile.api_key,
+        headers=profile.headers,
+    )

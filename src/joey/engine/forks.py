@@ -19,11 +19,13 @@ from joey.core.events import (
     MessageUnqueued,
     Record,
     TaskAdopted,
+    TaskConfigured,
     TaskCreated,
     TaskPaused,
     TaskUnpaused,
 )
 from joey.core.history.facts import TaskFacts
+from joey.core.history.ledger import Ledger
 from joey.core.history.path import find_cut, live_path
 from joey.core.revisions import FilesRestored, TaskForked, TaskRewound
 from joey.engine.identity import new_task_id
@@ -31,6 +33,7 @@ from joey.errors import StoreError, TaskStateError, UserError
 from joey.ports import Clock, Store
 
 LEFT_OUT = (
+    TaskConfigured,
     TaskPaused,
     TaskUnpaused,
     ChildSpawned,
@@ -66,7 +69,13 @@ def fork_records(
 ) -> list[Record]:
     """The journal of a fork."""
     path = _path_to(source, row_ts, keep=keep)
-    return [Record(n, event) for n, event in enumerate(_events(path, fork_id, now), 1)]
+    events = list(_events(path, fork_id, now))
+    ledger = Ledger()
+    for record in source:
+        ledger.apply(record.event)
+    if ledger.configuration:
+        events.append(TaskConfigured(ts=events[-1].ts + 1, configuration=ledger.configuration))
+    return [Record(n, event) for n, event in enumerate(events, 1)]
 
 
 def _path_to(source: Sequence[Record], row_ts: int | None, *, keep: bool) -> Sequence[Record]:
@@ -91,7 +100,13 @@ def _events(path: Sequence[Record], fork_id: str, now: int) -> Iterator[Durable]
     match first.event:
         case TaskCreated() as created:
             yield structs.replace(
-                created, ts=now, task_id=fork_id, parent_id=None, root_id=None, depth=0
+                created,
+                ts=now,
+                task_id=fork_id,
+                parent_id=None,
+                root_id=None,
+                depth=0,
+                configuration=None,
             )
         case TaskAdopted() as adopted:
             yield structs.replace(adopted, ts=now, task_id=fork_id, parent_id=None, child_ids=())

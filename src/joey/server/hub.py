@@ -145,13 +145,18 @@ class Hub:
         return task
 
     async def resume(
-        self, task_id: str, text: str | None = None, images: tuple[str, ...] = ()
+        self,
+        task_id: str,
+        text: str | None = None,
+        images: tuple[str, ...] = (),
+        options: TaskOptions | None = None,
     ) -> Task:
         """A task at work again, opened from disk when it is not open here.
 
-        It stays with the folder, the model and the address that it had.
+        It stays with the folder, the model, the address and the settings that it had, unless
+        `options` say otherwise.
         """
-        task = await self.engine.resume(task_id, text, images=images)
+        task = await self.engine.resume(task_id, text, images=images, options=options)
         self._watch(task)
         return task
 

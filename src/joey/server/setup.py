@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from joey.core.customs import SlashCommand
 from joey.core.models import ModelInfo
 from joey.core.modes import Mode
-from joey.core.settings import Limits, Profile
+from joey.core.settings import Limits, Profile, TaskSecrets
 from joey.engine.engine import TaskOptions
 from joey.ports import TaskMetadata
 
@@ -69,6 +69,12 @@ class Setup(Protocol):
         configuration: dict[str, Any] | None = None,
         limits: Limits = ...,
     ) -> TaskOptions: ...
+
+    def resume_options(
+        self, task: TaskMetadata, secrets: TaskSecrets | None, configuration: dict[str, Any]
+    ) -> TaskOptions:
+        """Options for opening a task again, with other settings and keys of a profile."""
+        ...
 
     async def forget(self, task_id: str) -> None:
         """The task is deleted: what it has outside of its folder goes, too."""

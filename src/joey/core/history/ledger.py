@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -17,6 +18,8 @@ from joey.core.events import (
     RequestStarted,
     TaskAborted,
     TaskAdopted,
+    TaskConfigured,
+    TaskCreated,
     TaskFailed,
     TaskFinished,
     TaskPaused,
@@ -70,6 +73,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self.updated = 0
+        self.configuration: dict[str, Any] = {}
+        """Settings given to this task alone."""
         self.usage = TokenUsage()
         self._spawned: dict[str, str] = {}
         self._returned: dict[str, TokenUsage] = {}
@@ -110,6 +115,8 @@ class Ledger:
                 self.checkpoint = event.id
             case FilesRestored():
                 self.checkpoint = event.checkpoint
+            case TaskCreated() | TaskConfigured():
+                self.configuration = event.configuration or {}
             case TaskAdopted():
                 self.usage = self.usage.plus(usage_of_rows(event.rows))
             case TaskForked():

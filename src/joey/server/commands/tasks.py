@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from joey.core.settings import Limits
 from joey.core.wire_commands import (
     Done,
     Pong,
     Ready,
+    ResumeTask,
     StartNewTask,
     TaskStack,
     TaskStartedData,
 )
 from joey.core.wire_events import Empty
+from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError, TaskNotFoundError, WorkspaceError
-from joey.server.calls import Call, invalid, not_found
+from joey.server.calls import Call, failed, invalid, not_found
 
 if TYPE_CHECKING:
     from joey.server.hub import Hub
@@ -56,8 +58,31 @@ async def start_new_task(hub: Hub, call: Call) -> TaskStartedData:
 
 
 async def resume_task(hub: Hub, call: Call) -> Done:
-    await hub.resume(hub.task_id(call))
+    asked: ResumeTask = call.arguments
+    task_id = hub.task_id(call)
+    options = None
+    if asked.configuration:
+        options = await _reconfigured(hub, task_id, asked.configuration)
+    await hub.resume(task_id, options=options)
     return Done()
+
+
+async def _reconfigured(hub: Hub, task_id: str, configuration: dict[str, Any]) -> TaskOptions:
+    """Options for a task with other settings; one that is open here is closed for it."""
+    known = await asyncio.to_thread(hub.engine.history)
+    metadata = next((task for task in known if task.id == task_id), None)
+    if metadata is None:
+        raise not_found(task_id)
+    task = hub.engine.find(task_id)
+    if task is not None and task.running:
+        raise failed(f"Task '{task_id}' is at work: cancel it before you change its configuration.")
+    try:
+        options = hub.setup.resume_options(metadata, hub.engine.secrets(task_id), configuration)
+    except ConfigError as error:
+        raise invalid("arguments.configuration", str(error)) from error
+    if task is not None:
+        await hub.release(task)
+    return options
 
 
 async def cancel_task(hub: Hub, call: Call) -> Done:

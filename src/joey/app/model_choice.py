@@ -1,0 +1,320 @@
+"""Which model a task talks to, at which address and with which key.
+
+A key goes only where its owner sent it. An address counts as named by the user when it is in a
+profile, a variable or a flag, or when joey remembers, outside the task folder, that it was named
+for the task. One that only the task folder names gets nothing. One that a client names with a task
+gets the key that came with it and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from msgspec import Struct, structs
+
+from joey.config.choose import USUAL, address_of, choose_profile, same_address
+from joey.config.documents import convert_document
+from joey.config.preferences import Preferences
+from joey.config.profiles import Profiles
+from joey.core.secrets import without_user
+from joey.core.settings import Profile, Route, TaskSecrets
+from joey.errors import ConfigError, UntiedAddressError
+from joey.providers.kinds import KINDS, find_kind
+
+_TUNING = {
+    field.name: field.encode_name
+    for field in structs.fields(Profile)
+    if field.name not in ("name", "provider", "model", "base_url", "api_key", "headers")
+}
+"""What a profile says of its model beside how to reach it."""
+
+
+class KnownModel(Protocol):
+    """What is remembered of the model that a task works with."""
+
+    @property
+    def profile(self) -> str: ...
+    @property
+    def provider(self) -> str: ...
+    @property
+    def base_url(self) -> str | None: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def own_key(self) -> bool: ...
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What flags say about the model."""
+
+    provider: str | None = None
+    model: str | None = None
+    base_url: str | None = None
+    profile: str | None = None
+
+
+class Choice(Struct, frozen=True):
+    profile: Profile
+    route: Route
+    """What the task remembers of it."""
+    secrets: TaskSecrets | None = None
+    """What is remembered outside the task folder."""
+    tuning: dict[str, Any] = {}
+    """What a client gave besides an address and a key, by the names of `profiles.json`."""
+
+
+def choose(
+    asked: Asked,
+    earlier: KnownModel | None,
+    profiles: Profiles,
+    env: Mapping[str, str],
+    secrets: TaskSecrets | None = None,
+) -> Choice:
+    """The model that flags and files ask for; a task that is resumed stays with its own unless
+    the flags name another.
+
+    Raises:
+        ConfigError
+    """
+    by_user = asked != Asked()
+    if earlier is not None and not (asked.provider or asked.base_url or asked.profile):
+        return _as_before(asked.model, earlier, profiles, env, secrets, by_user=by_user)
+    chosen = choose_profile(profiles=profiles, env=env, kinds=KINDS, **structs.asdict(asked))
+    route = remembered(chosen, profiles, asked.base_url, by_user=by_user)
+    named = None
+    if asked.base_url is not None:
+        named = TaskSecrets(
+            profile=route.profile, provider=chosen.provider, base_url=asked.base_url
+        )
+    return Choice(chosen, route, named)
+
+
+def remembered(
+    chosen: Profile, profiles: Profiles, base_url: str | None, *, by_user: bool
+) -> Route:
+    """An address from a flag or a profile stays with the task; one from the environment may
+    change with it."""
+    known = profiles.profiles.get(chosen.name)
+    name = ""
+    if known is not None and _is_made_of(chosen, known):
+        name, base_url = chosen.name, base_url or known.base_url
+    return structs.replace(
+        chosen.route, profile=name, base_url=without_user(base_url), chosen=by_user
+    )
+
+
+def _is_made_of(chosen: Profile, known: Profile) -> bool:
+    """A profile that flags or variables made up has the usual name too, but not the key."""
+    return chosen.provider == known.provider and known.api_key in (None, chosen.api_key)
+
+
+def _as_before(
+    model: str | None,
+    earlier: KnownModel,
+    profiles: Profiles,
+    env: Mapping[str, str],
+    secrets: TaskSecrets | None,
+    *,
+    by_user: bool,
+) -> Choice:
+    model = model or earlier.model or None
+    if secrets is not None and _leads_to(secrets, earlier):
+        return _with_secrets(model, secrets, profiles, env, by_user=by_user)
+    if earlier.own_key:
+        raise ConfigError(
+            f"The key that was given with this task for {_place(earlier)} is not on this machine:"
+            " it is kept outside the task folder. Nothing was sent, and no other key was used."
+            " Give address and key again in the task's configuration, or choose another model"
+            " with --profile, --provider or --base-url."
+        )
+    known = profiles.profiles.get(earlier.profile)
+    if known is not None and earlier.provider not in ("", known.provider):
+        known = None
+    if earlier.base_url is None:
+        asked = Asked(provider=earlier.provider or None, model=model)
+        if known is not None:
+            asked = Asked(model=model, profile=earlier.profile)
+    else:
+        asked, profiles = _tied(model, earlier, known, profiles, env)
+    chosen = choose_profile(profiles=profiles, env=env, kinds=KINDS, **structs.asdict(asked))
+    return Choice(chosen, remembered(chosen, profiles, None, by_user=by_user))
+
+
+def _leads_to(secrets: TaskSecrets, earlier: KnownModel) -> bool:
+    provider = earlier.provider or USUAL
+    return secrets.provider == provider and same_address(secrets.base_url, earlier.base_url)
+
+
+def _with_secrets(
+    model: str | None,
+    secrets: TaskSecrets,
+    profiles: Profiles,
+    env: Mapping[str, str],
+    *,
+    by_user: bool,
+) -> Choice:
+    if secrets.own_key:
+        given = Profile(
+            name=secrets.profile or "default",
+            provider=secrets.provider,
+            model=model or "",
+            base_url=secrets.base_url,
+            api_key=secrets.api_key,
+            headers=secrets.headers,
+        )
+        return _only_with_own_key(given, secrets)
+    asked = Asked(provider=secrets.provider or None, model=model, base_url=secrets.base_url)
+    if secrets.profile in profiles.profiles:
+        asked = structs.replace(asked, provider=None, profile=secrets.profile)
+    elif secrets.base_url is not None:
+        profiles = Profiles()  # an address without a profile of its own gets nobody's key
+    chosen = choose_profile(profiles=profiles, env=env, kinds=KINDS, **structs.asdict(asked))
+    route = remembered(chosen, profiles, secrets.base_url, by_user=by_user)
+    chosen = structs.replace(chosen, headers={**chosen.headers, **secrets.headers})
+    return Choice(chosen, route, secrets)
+
+
+def _only_with_own_key(given: Profile, secrets: TaskSecrets) -> Choice:
+    profiles = Profiles(given.name, {given.name: given})
+    chosen = choose_profile(profiles=profiles, env={}, kinds=KINDS, profile=given.name)
+    route = structs.replace(
+        chosen.route, base_url=without_user(given.base_url), chosen=True, own_key=True
+    )
+    return Choice(chosen, route, secrets)
+
+
+def _tied(
+    model: str | None,
+    earlier: KnownModel,
+    known: Profile | None,
+    profiles: Profiles,
+    env: Mapping[str, str],
+) -> tuple[Asked, Profiles]:
+    """How the user has named the address that a task folder names.
+
+    Raises:
+        UntiedAddressError
+    """
+    provider = earlier.provider or USUAL
+    for profile in (*filter(None, (known,)), *profiles.profiles.values()):
+        if profile.provider == provider and same_address(profile.base_url, earlier.base_url):
+            return Asked(model=model, profile=profile.name), profiles
+    kind = find_kind(provider)
+    if any(same_address(own, earlier.base_url) for own in (kind.base_url, address_of(kind, env))):
+        return Asked(provider=provider, model=model), Profiles()
+    assert earlier.base_url is not None
+    raise UntiedAddressError(provider, earlier.base_url)
+
+
+def _place(earlier: KnownModel) -> str:
+    return earlier.base_url or earlier.provider
+
+
+# What a client gives with a task ---------------------------------------------------------------
+
+
+def choose_for_client(
+    name: str | None, keys: dict[str, Any], preferences: Preferences, env: Mapping[str, str]
+) -> Choice:
+    """A profile of the user's, with the keys of one that a client gives for one task.
+
+    Raises:
+        ConfigError
+    """
+    profiles = preferences.profiles()
+    if not keys:
+        chosen = choose_profile(profiles=profiles, env=env, kinds=KINDS, profile=name)
+        return Choice(chosen, remembered(chosen, profiles, None, by_user=name is not None))
+    given = preferences.profile_with(keys, name)
+    known = profiles.profiles.get(given.name)
+    if known is None or known.provider != given.provider:
+        known = Profile(provider=given.provider)
+    return _laid_over(known, given, profiles, env)
+
+
+def choose_for_client_again(
+    name: str | None,
+    keys: dict[str, Any],
+    earlier: KnownModel,
+    secrets: TaskSecrets | None,
+    preferences: Preferences,
+    env: Mapping[str, str],
+) -> Choice:
+    """The same for a task that there is already: without another name, its own model.
+
+    Raises:
+        ConfigError
+    """
+    if name is not None:
+        return choose_for_client(name, keys, preferences, env)
+    profiles = preferences.profiles()
+    try:
+        before = choose(Asked(), earlier, profiles, env, secrets)
+    except ConfigError:
+        known = Profile(name=earlier.profile, provider=earlier.provider, model=earlier.model)
+        given = preferences.laid_over(known, keys)
+        # A key alone does not tie the address that the task folder names.
+        if given == known or (earlier.base_url is not None and given.base_url is None):
+            raise
+        return _laid_over(known, given, profiles, env)
+    given = preferences.laid_over(before.profile, keys)
+    known = before.profile
+    if known.provider != given.provider:
+        known = Profile(provider=given.provider)
+    choice = _laid_over(known, given, profiles, {} if before.route.own_key else env)
+    if choice.secrets is None:
+        # The address and the key are those of before.
+        return structs.replace(before, profile=choice.profile, tuning=choice.tuning)
+    return choice
+
+
+def _laid_over(
+    known: Profile, given: Profile, profiles: Profiles, env: Mapping[str, str]
+) -> Choice:
+    """`given` is `known` with what a client says; they have one provider."""
+    kind = find_kind(given.provider)
+    users = (known.base_url, kind.base_url, address_of(kind, env))
+    is_elsewhere = given.base_url is not None and not any(
+        same_address(given.base_url, own) for own in users
+    )
+    has_key = given.api_key not in (None, known.api_key)
+    headers = {
+        name: value for name, value in given.headers.items() if known.headers.get(name) != value
+    }
+    tuning = {
+        encoded: value
+        for field, encoded in _TUNING.items()
+        if (value := getattr(given, field)) != getattr(known, field)
+    }
+    secrets = TaskSecrets(
+        profile=given.name,
+        provider=given.provider,
+        base_url=given.base_url,
+        own_key=is_elsewhere or has_key,
+        api_key=given.api_key if has_key else None,
+        headers=headers,
+    )
+    if secrets.own_key:
+        if is_elsewhere:
+            given = structs.replace(given, api_key=secrets.api_key, headers=headers)
+        return structs.replace(_only_with_own_key(given, secrets), tuning=tuning)
+    profiles = Profiles(given.name, {**profiles.profiles, given.name: given})
+    chosen = choose_profile(profiles=profiles, env=env, kinds=KINDS, profile=given.name)
+    route = remembered(chosen, profiles, None, by_user=True)
+    return Choice(chosen, route, secrets if headers else None, tuning)
+
+
+def tuned(profile: Profile, tuning: Mapping[str, Any]) -> Profile:
+    """The profile with what a client gave for the task.
+
+    Raises:
+        ConfigError
+    """
+    given = {encoded: tuning[encoded] for encoded in _TUNING.values() if encoded in tuning}
+    read = convert_document(given, Profile, Path("configuration"))
+    changes = {
+        field: getattr(read, field) for field, encoded in _TUNING.items() if encoded in given
+    }
+    return structs.replace(profile, **changes)
