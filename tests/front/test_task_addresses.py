@@ -101,7 +101,7 @@ async def test_the_user_names_the_address_and_the_task_goes_on(
         assert (await joey.run("tasks", "import", str(theirs))).code == 0
         match way:
             case "flag":
-                flags += reach(model.url)
+                flags += ["--base-url", model.url]
             case "variable":
                 env |= {"ANTHROPIC_BASE_URL": model.url}
             case "profile":

@@ -81,6 +81,11 @@ def choose(
     by_user = asked != Asked()
     if earlier is not None and not (asked.provider or asked.base_url or asked.profile):
         return _as_before(asked.model, earlier, profiles, env, secrets, by_user=by_user)
+    if earlier is not None and _confirms(asked, earlier):
+        # The address gets no key of a profile that was made for another.
+        profiles = Profiles()
+        provider, model = earlier.provider or None, asked.model or earlier.model or None
+        asked = structs.replace(asked, provider=provider, model=model)
     chosen = choose_profile(profiles=profiles, env=env, kinds=KINDS, **structs.asdict(asked))
     route = remembered(chosen, profiles, asked.base_url, by_user=by_user)
     named = None
@@ -89,6 +94,12 @@ def choose(
             profile=route.profile, provider=chosen.provider, base_url=asked.base_url
         )
     return Choice(chosen, route, named)
+
+
+def _confirms(asked: Asked, earlier: KnownModel) -> bool:
+    """Whether the flags name the address of before, and nothing else about the service."""
+    alone = asked.base_url is not None and not (asked.provider or asked.profile)
+    return alone and same_address(asked.base_url, earlier.base_url)
 
 
 def remembered(
