@@ -79,6 +79,13 @@ IMPURE = {"asyncio", "logging", "multiprocessing", "os", "random", "secrets", "s
 IMPURE |= {"socket", "ssl", "subprocess", "tempfile", "threading", "time", "urllib", "uuid"}
 """What `core` leaves to others: files, network, processes, the clock, chance."""
 
+POINTS = {"start_point", "end_point", "included_ranges", "changed_ranges", "set_point_range"}
+POINTS |= {"descendant_for_point_range", "named_descendant_for_point_range"}
+POINTS |= {"set_containing_point_range", "goto_first_child_for_point"}
+"""Makes points in tree-sitter, whose fields corrupt memory when they are read (0.26.0)."""
+POINTS_OF_NODES = POINTS | {"Point", "Range", "range", "edit"}
+"""The same, with names that mean something else in modules without tree-sitter."""
+
 VAGUE = {"utils", "util", "helpers", "helper", "manager", "managers", "common", "misc"}
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 60
@@ -124,6 +131,23 @@ def _allowed(package: str, name: list[str]) -> bool:
     if target in LEAVES:
         return package != "core"
     return target in {package, "errors"} or target in MAY_IMPORT[package]
+
+
+def test_no_point_of_tree_sitter_is_read() -> None:
+    found = []
+    for _, path, tree in modules():
+        uses_trees = any(name[0] == "tree_sitter" for name in imported(tree))
+        names = POINTS_OF_NODES if uses_trees else POINTS
+        found += [f"{path.relative_to(SOURCE)}: {name}" for name in _names(tree) if name in names]
+    assert found == []
+
+
+def _names(tree: ast.Module) -> Iterator[str]:
+    """Attributes, imported names, and texts, with which `getattr` could be called."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=name) | ast.alias(name=name) | ast.Constant(value=str(name)):
+                yield name
 
 
 def test_modules_are_named_after_what_they_hold() -> None:

@@ -1,5 +1,17 @@
 from __future__ import annotations
 
+import argparse
+import ast
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from email import message
+from http import client
+from inspect import getsource
+from itertools import chain
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -334,3 +346,50 @@ async def test_code_that_crashes_its_grammar_costs_nothing_but_its_outline() -> 
 async def test_the_mark_at_the_beginning_of_a_file_is_no_part_of_it(encoding: str) -> None:
     data = "def first():\n    a\n    b\n    c\n".encode(encoding)
     assert await LocalOutlines().outline("a.py", data) == (Definition(1, 4, "def first():"),)
+
+
+PACKAGES = (asyncio, message, client, json)
+"""Modules in the standard library's packages `asyncio`, `email`, `http` and `json`."""
+SPANS = """
+import json, pathlib, sys
+from joey.knowledge.definitions import spans
+print(json.dumps([spans("python", pathlib.Path(path).read_bytes()) for path in sys.argv[1:]]))
+"""
+
+
+def test_the_definitions_of_the_standard_library_are_those_that_python_itself_sees() -> None:
+    folders = [Path(str(module.__file__)).parent for module in PACKAGES]
+    files = [Path(argparse.__file__), *chain(*(sorted(each.rglob("*.py")) for each in folders))]
+    # In a process of its own, because a grammar that crashes takes its process along.
+    run = subprocess.run(
+        [sys.executable, "-c", SPANS, *files], capture_output=True, check=True, timeout=300
+    )
+    found = [[tuple(span) for span in spans] for spans in json.loads(run.stdout)]
+    assert len(found[0]) > 150
+    for file, spans in zip(files, found, strict=True):
+        text = file.read_text(encoding="utf-8")
+        lines = text.split("\n")
+        assert [(first, without_remarks(lines, last)) for first, last in spans] == [
+            (first, without_remarks(lines, last)) for first, last in seen_by_python(text)
+        ], file
+
+
+async def test_a_large_module_is_outlined_whole() -> None:
+    text = getsource(argparse)
+    found = await LocalOutlines().outline("argparse.py", text.encode())
+    seen = seen_by_python(text)
+    assert [item.start for item in found] == [first for first, last in seen if last - first >= 3]
+
+
+def seen_by_python(text: str) -> list[tuple[int, int]]:
+    """First and last lines of classes and functions, methods included."""
+    nodes = ast.walk(ast.parse(text))
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    return sorted((each.lineno, each.end_lineno or 0) for each in nodes if isinstance(each, kinds))
+
+
+def without_remarks(lines: Sequence[str], last: int) -> int:
+    """The last line that is code: to tree-sitter, a comment at the end belongs to the body."""
+    while not lines[last - 1].strip() or lines[last - 1].lstrip().startswith("#"):
+        last -= 1
+    return last
