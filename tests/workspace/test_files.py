@@ -78,6 +78,17 @@ def test_a_workspace_reached_through_a_link_is_the_same_workspace(root: Path) ->
     assert files.resolve(str(link / "src" / "a.py")).shown == "src/a.py"
 
 
+def test_looking_for_a_repository_leaves_no_file_open(root: Path) -> None:
+    (root / ".git").mkdir()
+    files = LocalFiles(root)
+    files.resolve("a.txt")
+    before = len(os.listdir("/dev/fd"))
+    for number in range(10):
+        (root / f"{number}.txt").touch()
+        files.resolve("a.txt")
+    assert len(os.listdir("/dev/fd")) == before
+
+
 def test_a_tilde_is_a_name_like_others(root: Path) -> None:
     place = LocalFiles(root).resolve("~/x")
     assert (place.shown, place.inside) == ("~/x", True)

@@ -7,20 +7,18 @@ with its hooks, need not be called `.git`.
 from __future__ import annotations
 
 import os
-import stat
 import time
 from itertools import islice
 from pathlib import Path
 
 from joey.core.protected import folded_name, is_protected
-from joey.workspace.descent import real_path
+from joey.workspace.descent import open_regular, real_path
 
 _MOST_ENTRIES = 20_000
 _SETTLING = 20_000_000
 """Nanoseconds in which a folder may change again without looking different."""
 _GIT_FILE = ".git"
 _LARGEST_GIT_FILE = 4096
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _OF_A_STORE = frozenset(
     (
         *("hooks", "config", "config.worktree", "head", "commondir", "gitdir", "info", "objects"),
@@ -74,10 +72,8 @@ class Aliases:
 def _store_named_in(path: Path) -> Path | None:
     """A `.git` that is no folder says where the store is."""
     try:
-        with os.fdopen(os.open(path, _READ), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return None
-            text = os.fsdecode(file.read(_LARGEST_GIT_FILE))
+        with open_regular(path) as descriptor:
+            text = os.fsdecode(os.read(descriptor, _LARGEST_GIT_FILE))
     except OSError:
         return None
     word, _, where = text.partition(":")
