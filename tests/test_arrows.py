@@ -58,7 +58,6 @@ way."""
 
 LIBRARIES: dict[str, set[str]] = {
     "tools": {"rapidfuzz"},
-    "workspace": {"pathspec"},
     "config": {"yaml"},
     "mcp": {"anyio", "httpx2", "mcp", "pydantic"},
     "knowledge": {"pypdf", "tree_sitter", "watchfiles"}

@@ -5,6 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from psutil import Process
 
 from joey.errors import ToolError, WorkspaceError
 from joey.workspace.files import LocalFiles
@@ -82,11 +83,11 @@ def test_looking_for_a_repository_leaves_no_file_open(root: Path) -> None:
     (root / ".git").mkdir()
     files = LocalFiles(root)
     files.resolve("a.txt")
-    before = len(os.listdir("/dev/fd"))
+    before = Process().num_fds()
     for number in range(10):
         (root / f"{number}.txt").touch()
         files.resolve("a.txt")
-    assert len(os.listdir("/dev/fd")) == before
+    assert Process().num_fds() == before
 
 
 def test_a_tilde_is_a_name_like_others(root: Path) -> None:

@@ -4,10 +4,12 @@ import os
 import time
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from psutil import Process
 
 from joey.core.protected import is_protected
 from joey.errors import ToolError
@@ -68,7 +70,7 @@ def test_a_change_of_the_rules_is_seen_at_once(tmp_path: Path) -> None:
     assert not rules.hides("b")
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"ok\n!\n", b"x" * (1024 * 1024 + 1)])
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"o\0k\0\n\0", b"x" * (1024 * 1024 + 1)])
 def test_rules_that_cannot_be_understood_hide_everything(tmp_path: Path, content: bytes) -> None:
     (tmp_path / ".rooignore").write_bytes(content)
     assert ignored(tmp_path, "a", "b/c") == ["a", "b/c"]
@@ -79,6 +81,13 @@ def test_rules_that_cannot_be_understood_hide_everything(tmp_path: Path, content
 def test_rules_that_are_a_link_to_nowhere_hide_everything(tmp_path: Path) -> None:
     (tmp_path / ".rooignore").symlink_to("gone")
     assert ignored(tmp_path, "a") == ["a"]
+
+
+def test_rules_that_are_a_folder_hide_everything_and_leave_no_file_open(tmp_path: Path) -> None:
+    (tmp_path / ".rooignore").mkdir()
+    before = Process().num_fds()
+    assert ignored(tmp_path, "a") == ["a"]
+    assert Process().num_fds() == before
 
 
 def test_rules_that_are_no_file_hide_everything(tmp_path: Path) -> None:
@@ -98,15 +107,32 @@ def test_rules_that_change_again_within_a_moment_are_read_again(tmp_path: Path) 
         assert rules.hides(name)
 
 
-def test_every_spelling_of_a_name_is_hidden_as_in_roo_code(tmp_path: Path) -> None:
+def test_case_matters_as_in_git(tmp_path: Path) -> None:
+    (tmp_path / ".rooignore").write_text("secret.txt\nPrivate/\nCafé.md\n*.KEY\n")
+    if (tmp_path / ".ROOIGNORE").exists():
+        pytest.skip("the file system folds case")
+    hidden = ["secret.txt", "Private/a", "Café.md", "a.KEY"]
+    shown = ["Secret.txt", "private/a", "cafe\u0301.md", "a.key", "secret.txt."]
+    assert ignored(tmp_path, *hidden, *shown) == hidden
+
+
+def fold_case(root: Path) -> None:
+    """As on a file system that folds case, which shows in this: the rules have two names."""
+    with suppress(FileExistsError):
+        (root / ".ROOIGNORE").hardlink_to(root / ".rooignore")
+
+
+def test_where_case_is_folded_every_spelling_of_a_name_is_hidden(tmp_path: Path) -> None:
     (tmp_path / ".rooignore").write_text("secret.txt\nPrivate/\n！kept\nCafé.md\n")
+    fold_case(tmp_path)
     hidden = ["SECRET.txt", "Secret.TXT.", "sub/ſecret.txt", "private/a", ".RooIgnore", "!kept"]
     hidden += ["cafe\u0301.MD", "CAFÉ.md"]
     assert ignored(tmp_path, *hidden, "kept", "public/a") == hidden
 
 
-def test_an_exception_counts_in_every_spelling_too(tmp_path: Path) -> None:
+def test_where_case_is_folded_an_exception_counts_in_every_spelling_too(tmp_path: Path) -> None:
     (tmp_path / ".rooignore").write_text("*.md\n!README.md\n")
+    fold_case(tmp_path)
     names = ["README.md", "readme.MD", "notes.md", "Notes.MD"]
     assert ignored(tmp_path, *names) == ["notes.md", "Notes.MD"]
 
@@ -116,7 +142,7 @@ def test_an_exception_counts_in_every_spelling_too(tmp_path: Path) -> None:
     [
         ("keys/\n!keys/public.pem\n", ["keys/public.pem", "keys/private.pem"]),
         ("keys\n!keys/public.pem\n", ["keys/public.pem", "keys/private.pem"]),
-        ("Keys/\n!keys/sub/\n!**/*.pem\n", ["keys/public.pem", "keys/private.pem", "keys/sub/a"]),
+        ("keys/\n!keys/sub/\n!**/*.pem\n", ["keys/public.pem", "keys/private.pem", "keys/sub/a"]),
         ("keys/*\n!keys/public.pem\n", ["keys/private.pem", "keys/sub/a"]),
         ("*\n!*/\n!*.pem\n", ["keys/sub/a"]),
     ],
@@ -134,7 +160,7 @@ def test_nothing_in_a_hidden_folder_is_excepted_as_in_git(
 async def test_when_rules_cannot_be_used_everybody_is_told_why(tmp_path: Path) -> None:
     context = make_context(tmp_path)
     (context.files.root / "a.txt").write_text("x")
-    (context.files.root / ".rooignore").write_text("[z-a]\n")
+    (context.files.root / ".rooignore").write_bytes(b"\xff\n")
     assert context.files.resolve("a.txt").because.startswith(".rooignore cannot be used")
     calls: list[tuple[Tool[Any, Any], dict[str, Any]]] = [
         (ReadFile(), {"path": "a.txt"}),

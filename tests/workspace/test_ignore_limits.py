@@ -9,9 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from pathspec import GitIgnoreSpec
 
 from joey.core.permissions.decisions import Deny
 from joey.core.permissions.policy import decide
@@ -19,12 +16,11 @@ from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.tools.read_file import ReadFile
 from joey.workspace.files import LocalFiles
+from joey.workspace.gitignore import GitIgnore
 from joey.workspace.ignore import IgnoreRules
-from joey.workspace.patterns import compile_rules
 from tests.tools.shell_context import make_context
 
 SECONDS = 60
-PIECES = ["a", "b", "ab", ".", "?", "*", "**", "/", "**/", "/**/", "[ab]", "a*", "*a*"]
 
 
 @pytest.mark.parametrize(
@@ -50,31 +46,6 @@ def test_stars_in_rooignore_do_not_hold_the_engine(tmp_path: Path, rule: str, pa
     subprocess.run([sys.executable, "-c", code, tmp_path, path], timeout=SECONDS, check=True)
 
 
-@settings(max_examples=200, deadline=None)
-@given(
-    rules=st.lists(
-        st.lists(st.sampled_from(PIECES), min_size=1, max_size=7).map("".join),
-        min_size=1,
-        max_size=3,
-    ),
-    negated=st.booleans(),
-    path=st.lists(st.text("ab.", min_size=1, max_size=6), min_size=1, max_size=6).map("/".join),
-    is_dir=st.booleans(),
-)
-def test_bounded_patterns_match_what_the_librarys_own_match(
-    rules: list[str], negated: bool, path: str, is_dir: bool
-) -> None:
-    rules = [*rules, f"!{rules[0]}", *rules[1:2]] if negated else rules
-    given_path = f"{path}/" if is_dir else path
-    try:
-        expected = GitIgnoreSpec.from_lines(rules, backend="simple").match_file(given_path)
-    except ValueError:
-        return
-    spec = compile_rules(rules)
-    assert spec is not None
-    assert spec.match_file(given_path) == expected
-
-
 @pytest.mark.parametrize(
     ("rule", "path", "hidden"),
     [
@@ -91,14 +62,10 @@ def test_bounded_patterns_match_what_the_librarys_own_match(
     ],
 )
 def test_stars_take_as_much_as_they_must(rule: str, path: str, hidden: bool) -> None:
-    spec = compile_rules([rule])
-    assert spec is not None
-    assert spec.match_file(path) is hidden
+    assert GitIgnore(rule.encode()).ignores(path.encode(), is_dir=False) is hidden
 
 
-@pytest.mark.parametrize(
-    "rules", ["[z-a]\n", "[[:alpha:]]\n", "a" * 5000, "".join(f"{n}\n" for n in range(5001))]
-)
+@pytest.mark.parametrize("rules", ["a\0b\n", "a" * 5000, "".join(f"{n}\n" for n in range(5001))])
 def test_rules_beyond_understanding_hide_everything_and_are_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, rules: str
 ) -> None:

@@ -1,9 +1,9 @@
 """What the model must not see: `.rooignore`.
 
-It has gitignore's syntax, stands in the root of the workspace and is read again when it changes.
-Case makes no difference, as to Roo Code, and neither does how a letter is composed.
-When it is there but cannot be understood, everything counts as ignored: a rule that cannot be read
-must not become no rule.
+It has gitignore's syntax and meaning, stands in the root of the workspace and is read again when it
+changes. Case matters, unless the file system of the workspace folds it: there every spelling leads
+to the file. When it is there but cannot be read, everything counts as ignored: a rule that cannot
+be read must not become no rule.
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ import os
 import stat
 import time
 import unicodedata
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from joey.core.protected import folded_name
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
+from joey.workspace.gitignore import GitIgnore
 
 log = logging.getLogger(__name__)
 
@@ -36,10 +34,9 @@ _SETTLING = 100_000_000
 
 class _Rules(Struct, frozen=True):
     text: bytes | None = None
-    spec: GitIgnoreSpec | None = None
-    folded: GitIgnoreSpec | None = None
-    """The same for folded names."""
-    has_exceptions: bool = False
+    exact: GitIgnore | None = None
+    folded: GitIgnore | None = None
+    """The same for folded names, where the file system folds them."""
     trouble: str = ""
     """Why they cannot be used."""
 
@@ -62,7 +59,12 @@ class IgnoreRules:
     def hides_some(self) -> bool:
         """Whether there is anything to hide by."""
         rules = self._current()
-        return bool(rules.trouble) or rules.spec is not None
+        return bool(rules.trouble) or rules.exact is not None
+
+    def hide_as_in_ripgrep(self) -> bool:
+        """Whether ripgrep, given the file, hides nothing that is not hidden anyway."""
+        rules = self._current()
+        return rules.exact is None or rules.exact.same_in_ripgrep
 
     def hides(self, path: str, *, is_dir: bool = False) -> bool:
         """Whether a path relative to the root (with `/`) is hidden; the root itself never is."""
@@ -71,9 +73,18 @@ class IgnoreRules:
     def hides_place(self, path: str, place: Path) -> bool:
         """Like `hides`, for a path that may name a folder."""
         rules = self._current()
-        if _hides(rules, path, False):
+        as_file, as_dir = _hides(rules, path, False), _hides(rules, path, True)
+        if as_file == as_dir:
+            return as_file
+        is_dir = _is_dir(place)
+        if is_dir is None:
             return True
-        return rules.spec is not None and _hides(rules, path, True) and _may_be_dir(place)
+        return as_dir if is_dir else as_file
+
+    def visible(self, files: Iterable[str]) -> list[str]:
+        """Those of the files that are not hidden, all by the same rules."""
+        rules = self._current()
+        return [path for path in files if not _hides(rules, path, False)]
 
     def _current(self) -> _Rules:
         before, known = self._known
@@ -88,11 +99,18 @@ class IgnoreRules:
             return known
         try:
             text, facts = _read(self._file)
-            rules = known if known.text == text else _understood(text)
+            rules = known if known.text == text else _understood(text, self._folds_case(facts))
         except (OSError, ValueError) as error:
             return self._keep(seen, self._closed(error, known))
         is_settled = time.time_ns() - facts.st_ctime_ns > _SETTLING
         return self._keep(seen if is_settled and seen == _signature(facts) else None, rules)
+
+    def _folds_case(self, facts: os.stat_result) -> bool:
+        """Whether the file is there under a name in other letters as well, as git finds it out."""
+        try:
+            return os.path.samestat(facts, self._file.with_name(NAME.upper()).stat())
+        except OSError:
+            return False
 
     def _keep(self, seen: tuple[int, ...] | None, rules: _Rules) -> _Rules:
         self._known = (seen, rules)
@@ -110,27 +128,32 @@ def _hides(rules: _Rules, path: str, is_dir: bool) -> bool:
         return False
     if rules.trouble:
         return True
-    if rules.spec is None:
+    if rules.exact is None:
         return False
-    names = path.split("/")
-    if folded_name(path) == NAME or any(len(name) > _LONGEST_NAME for name in names):
+    if path == NAME or (len(path) > _LONGEST_NAME and _has_impossible_name(path)):
         return True
-    if _match(rules.spec, names, is_dir, rules.has_exceptions):
+    if rules.exact.ignores(os.fsencode(path), is_dir):
         return True
-    folded = [folded_name(name) for name in names]
-    if rules.folded is None or (rules.folded is rules.spec and folded == names):
+    if rules.folded is None:
         return False
-    return _match(rules.folded, folded, is_dir, rules.has_exceptions)
+    folded = "/".join(map(folded_name, path.split("/")))
+    return folded == NAME or rules.folded.ignores(os.fsencode(folded), is_dir)
 
 
-def _understood(text: bytes) -> _Rules:
+def _has_impossible_name(path: str) -> bool:
+    return any(len(name) > _LONGEST_NAME for name in path.split("/"))
+
+
+def _understood(text: bytes, folds_case: bool) -> _Rules:
     """Raises ValueError."""
-    lines = text.decode("utf-8-sig").splitlines()
-    folded_lines = [_folded_rule(line) for line in lines]
-    spec = _parse(lines)
-    folded = spec if folded_lines == lines else _parse(folded_lines)
-    has_exceptions = any(line.startswith("!") for line in lines)
-    return _Rules(text, spec, folded, has_exceptions)
+    if b"\0" in text:
+        raise ValueError("it is not a text file")
+    lines = text.decode("utf-8-sig").split("\n")
+    exact = GitIgnore("\n".join(lines).encode())
+    if exact.is_empty:
+        return _Rules(text)
+    folded = GitIgnore("\n".join(map(_folded_rule, lines)).encode()) if folds_case else None
+    return _Rules(text, exact, folded)
 
 
 def _signature(facts: os.stat_result) -> tuple[int, ...]:
@@ -139,7 +162,7 @@ def _signature(facts: os.stat_result) -> tuple[int, ...]:
 
 def _read(path: Path) -> tuple[bytes, os.stat_result]:
     """Never waits, as for a pipe, and never takes more than is reasonable."""
-    with os.fdopen(os.open(path, _READ), "rb") as file:
+    with open(path, "rb", opener=lambda name, _: os.open(name, _READ)) as file:
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode):
             raise ValueError("it is not a regular file")
@@ -155,35 +178,11 @@ def _folded_rule(line: str) -> str:
     return f"\\{folded}" if folded[:1] in ("!", "#") and folded[:1] != line[:1] else folded
 
 
-def _parse(lines: list[str]) -> GitIgnoreSpec | None:
-    """The rules of a file, or None when it has none."""
-    # Imported on need: most workspaces have no rules, and loading the library takes a while.
-    from joey.workspace.patterns import compile_rules
-
-    return compile_rules(lines)
-
-
-def _match(spec: GitIgnoreSpec, names: list[str], is_dir: bool, has_exceptions: bool) -> bool:
-    """As in git, nothing in a hidden folder can be excepted."""
-    if has_exceptions:
-        above = ("/".join(names[:depth]) for depth in range(1, len(names)))
-        if any(_is_left_out(spec, f"{folder}/") for folder in above):
-            return True
-    path = "/".join(names)
-    return spec.match_file(f"{path}/" if is_dir else path)
-
-
-def _is_left_out(spec: GitIgnoreSpec, folder: str) -> bool:
-    """By the last rule that fits; the library lets `*` count more than a later `!*/`."""
-    rules = (rule for rule in reversed(spec.patterns) if rule.include is not None)
-    return next((bool(rule.include) for rule in rules if rule.match_file(folder)), False)
-
-
-def _may_be_dir(place: Path) -> bool:
-    """Not to be told what a place is does not make it harmless."""
+def _is_dir(place: Path) -> bool | None:
+    """None where that cannot be found out."""
     try:
         return stat.S_ISDIR(place.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
-        return True
+        return None

@@ -43,13 +43,12 @@ def every_file(files: LocalFiles, stop: Event | None = None) -> Listing:
     """Files that neither git ignores nor `.rooignore` hides, relative to the root, in no order.
 
     Hidden files, links, files of more than a megabyte, what others have generated or installed,
-    and names that cannot be shown as they are, are left out. `.rooignore` is left to ripgrep,
-    which is quick, but has gitignore's word count for more: who shows a file asks
-    `Files.resolve`. Blocks for as long as walking the tree takes, unless `stop` is set.
+    and names that cannot be shown as they are, are left out. Rules may change later: who shows a
+    file asks `Files.resolve`. Blocks for as long as walking the tree takes, unless `stop` is set.
 
     Raises:
-        ToolError: there is no ripgrep, the workspace is no project but the home of many, or it
-            cannot be walked.
+        ToolError: there is no ripgrep, the workspace is no project but the home of many, it
+            cannot be walked, or `.rooignore` cannot be used.
     """
     return _listed(files, _WORTH_READING, MOST_FILES, stop or Event())
 
@@ -68,21 +67,26 @@ def _listed(files: LocalFiles, chosen: Sequence[str], most: int, stop: Event) ->
         raise ToolError(f"{files.root} is too wide to be indexed. Use search_files.")
     # What stands behind the last separator is nothing, or half a path.
     try:
-        *paths, _ = os.fsdecode(_printed(files.root, chosen, stop)).split("\0")
+        *paths, _ = os.fsdecode(_printed(files, chosen, stop)).split("\0")
     except (OSError, _UnlistedError) as error:
         raise ToolError(
             f"The files of {files.root} cannot be listed: {error} Use search_files."
         ) from error
-    found = [path for path in paths if path.isprintable() or printable_name(path) == path]
+    if trouble := files.rules.trouble:
+        raise ToolError(f"The files of {files.root} cannot be listed: {trouble}")
+    visible = files.rules.visible(paths)
+    found = [path for path in visible if path.isprintable() or printable_name(path) == path]
     cut = len(found) > most
     return Listing(tuple(sorted(found)[:most] if cut else found), truncated=cut)
 
 
-def _printed(root: Path, chosen: Sequence[str], stop: Event) -> bytes:
-    """ripgrep's list. It takes rules of the file that it is given to begin where it stands."""
+def _printed(files: LocalFiles, chosen: Sequence[str], stop: Event) -> bytes:
+    """ripgrep's list. It need not walk what is hidden, where it reads the rules as git does; the
+    root of the rules is where it is started."""
+    hidden = [f"--ignore-file={NAME}"] if files.rules.hide_as_in_ripgrep() else []
     with subprocess.Popen(
-        command([*_ARGUMENTS, *chosen, f"--ignore-file={NAME}"]),
-        cwd=root,
+        command([*_ARGUMENTS, *chosen, *hidden]),
+        cwd=files.root,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -91,7 +95,7 @@ def _printed(root: Path, chosen: Sequence[str], stop: Event) -> bytes:
     ) as process:
         assert process.stdout is not None
         try:
-            printed = _read(process.stdout.fileno(), root, stop)
+            printed = _read(process.stdout.fileno(), files.root, stop)
             # Half a list would look as if the other files had been deleted.
             if len(printed) < _MOST_BYTES and (code := process.wait()) < 0:
                 raise _UnlistedError(f"ripgrep cannot be used: {died_of(code)}")

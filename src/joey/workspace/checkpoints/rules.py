@@ -16,6 +16,7 @@ from pathlib import Path
 from joey.errors import CheckpointError
 from joey.workspace.files import is_too_wide
 from joey.workspace.git_process import repository_top
+from joey.workspace.gitignore import GitIgnore
 
 log = logging.getLogger(__name__)
 
@@ -110,17 +111,11 @@ def _read_rules(path: Path) -> list[bytes]:
 
 
 def _ignores(lines: list[bytes], below: Path) -> bool:
-    if not lines:
-        return False
-    # Imported on need: most workspaces have no rules above them.
-    from joey.workspace.patterns import compile_rules
-
     try:
-        spec = compile_rules([os.fsdecode(line) for line in lines])
+        return GitIgnore(b"\n".join(lines)).ignores(os.fsencode(below), is_dir=True)
     except ValueError as error:
         log.warning("rules above %s are not understood: %s", below, error)
         return True
-    return spec is not None and spec.match_file(f"{below.as_posix()}/")
 
 
 def _escaped(path: str) -> str:
