@@ -285,6 +285,24 @@ REQUIREMENTS: dict[str, Requirement] = {
         "seed 001, Attempt Completion Tool Execution",
         "The same call over and over stops for a person.",
     ),
+    "engine:loop:repetition-result": Requirement(
+        "D13",
+        "A call is a repetition only if its result is the same and no background command runs;"
+        " without a user the first stop is an error for the model.",
+    ),
+    "engine:loop:mistakes-per-reply": Requirement(
+        "seed 001, Attempt Completion Tool Execution",
+        "A mistake is a reply in which no call succeeded; a path that does not exist is an answer.",
+    ),
+    "engine:loop:mistakes-unattended": Requirement(
+        "D12",
+        "Without a user at least ten replies in a row may fail, and the model is warned before.",
+    ),
+    "engine:loop:plain-answer": Requirement(
+        "seed 001, Task Loop Breaks",
+        "A second plain reply in a row, or the first in a mode that may neither edit nor run"
+        " commands, is presented as the result.",
+    ),
     "engine:loop:commit-before-act": Requirement(
         "flaw B6", "The reply is in the journal before its first call runs."
     ),
@@ -356,6 +374,10 @@ REQUIREMENTS: dict[str, Requirement] = {
     "engine:completion:failed-tool": Requirement(
         "seed 001, Attempt Completion Tool Execution",
         "A completion beside a failed call is refused.",
+    ),
+    "engine:completion:unseen-results": Requirement(
+        "D13",
+        "A completion that follows other calls in its reply is not presented; they run.",
     ),
     "engine:completion:open-todos": Requirement(
         "seed 001, Attempt Completion Tool Execution",

@@ -5,6 +5,7 @@
     │   ├── ArgumentError      the call's arguments do not fit the tool
     │   ├── WordedError        the tool itself says what the model reads
     │   ├── HiddenError        `.rooignore` keeps the file from it
+    │   ├── AbsentError        what a call looks up does not exist
     │   └── RefusedError       a rule or a hook forbids the call
     ├── UserError              the person: printed as it is, never as a traceback
     │   ├── ConfigError        settings, profiles, keys (exit 78)
@@ -34,6 +35,9 @@ class JoeyError(Exception):
 class ToolError(JoeyError):
     """A tool could not do what was asked; the text is written for the model to read."""
 
+    is_answer = False
+    """It tells the model what it wanted to know, so making the call was no mistake."""
+
 
 class ArgumentError(ToolError):
     """The arguments of a call do not fit its tool."""
@@ -47,10 +51,11 @@ class ArgumentError(ToolError):
 class WordedError(ToolError):
     """A failure for which the tool has written the whole result."""
 
-    def __init__(self, message: str, reply: str) -> None:
+    def __init__(self, message: str, reply: str, *, is_answer: bool = False) -> None:
         super().__init__(message)
         self.reply = reply
         """What the model reads; `message` is for people."""
+        self.is_answer = is_answer
 
 
 class HiddenError(ToolError):
@@ -61,6 +66,12 @@ class HiddenError(ToolError):
         self.path = path
         self.because = because
         """Why every file is hidden, when no rule says so but the rules cannot be used."""
+
+
+class AbsentError(ToolError):
+    """The path or output that a call looks up does not exist."""
+
+    is_answer = True
 
 
 class RefusedError(ToolError):

@@ -222,7 +222,8 @@ async def test_an_editor_that_does_not_read_holds_nobody_up(joey: Joey) -> None:
     """The task goes on to its end; what it said is told when somebody reads again."""
     (joey.workspace / "long.txt").write_text("a line of text\n" * 2000, encoding="utf-8")
     look = Turn(call("read_file", {"files": [{"path": "long.txt"}]}))
-    turns = [look, *(Turn(say(str(n) * 60_000, chunk=50)) for n in range(2)), done("Over.")]
+    turns = [Turn(say(str(n) * 60_000, chunk=50), *look.steps) for n in range(2)]
+    turns = [look, *turns, done("Over.")]
     async with ModelServer(turns) as server:
         process = await joey.start("acp", stdin=PIPE, env={**joey.env, **model_at(server.url)})
         assert process.stdin and process.stdout
@@ -282,3 +283,16 @@ async def test_the_published_schema_judges_every_frame(joey: Joey, sdk: Path) ->
         assert await here.prompt(session, "go") == "end_turn"
     with pytest.raises(ValidationError):
         judge.check([("client", {"id": 1, "method": "session/prompt", "params": {"prompt": 1}})])
+
+
+@pytest.mark.requirement("engine:loop:plain-answer")
+async def test_a_plain_answer_ends_the_turn_and_is_told_once(
+    joey: Joey, rules: Rules | None
+) -> None:
+    turns = [Turn(say("The linker.", chunk=3)), Turn(say("Install lld.", chunk=3)), done()]
+    async with ModelServer(turns) as server, connected(joey, server.url, rules) as here:
+        session = await here.new(joey.workspace)
+        assert await here.prompt(session, "why does it fail?") == "end_turn"
+        assert here.editor.text(session) == "The linker.\n\nInstall lld."
+        assert await here.prompt(session, "then install it") == "end_turn"
+        assert "then install it" in json.dumps(server.requests[2].body["messages"][-1])

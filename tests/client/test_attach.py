@@ -223,3 +223,23 @@ async def test_what_cannot_be_attached_to_is_told(tmp_path: Path) -> None:
         assert nobody.code == 1
         assert "there is no joey server at" in nobody.err
         assert "joey attach --url" in nobody.err
+
+
+@pytest.mark.requirement("engine:loop:plain-answer")
+async def test_a_plain_answer_is_shown_once_and_answered_with_the_next_words(
+    tmp_path: Path,
+) -> None:
+    gate = asyncio.Event()
+    turns = (Turn(say("It is"), pause(gate), say(" the linker.")), Turn(done("Installed.")))
+    async with serving(tmp_path, *turns) as stage:
+        await stage.engine.start("why?", configuration=ASK | {"mode": "ask"})
+        async with attached(stage) as screen:
+            await screen.until("It is")
+            gate.set()
+            shown = await screen.until("Enter accepts")
+            assert "linker." in shown and "It is" not in shown
+            assert "✓ answered" in shown
+            screen.press("then install it\n")
+            shown = await screen.until("Enter accepts")
+            assert "✓ result" in shown and "Installed." in shown
+        assert "then install it" in str(stage.model.requests[1].body["messages"][-1])

@@ -4,12 +4,26 @@ from typing import Any
 
 import pytest
 
-from joey.core.repetition import Repetition, Rounds
+from joey.core.repetition import Repetition, Rounds, Verdict
 
 
-def verdicts(limit: int, calls: list[tuple[str, dict[str, Any]]]) -> list[bool]:
+def verdicts(
+    limit: int,
+    calls: list[tuple[str, dict[str, Any]]],
+    results: str | None = None,
+    busy: str | None = None,
+) -> list[bool]:
+    """Whether each call is stopped. `results`: what each one gets, a letter for each; `busy`: `x`
+    while a background command runs."""
     repetition = Repetition(limit)
-    return [repetition.repeats(name, arguments) for name, arguments in calls]
+    told: list[bool] = []
+    for number, (name, arguments) in enumerate(calls):
+        is_busy = busy is not None and busy[number] == "x"
+        verdict = repetition.check(str(number), name, arguments, is_busy=is_busy)
+        told.append(verdict is not Verdict.GO)
+        result = "same" if results is None else results[number]
+        repetition.settle({str(number): result}.get, is_busy=is_busy)
+    return told
 
 
 @pytest.mark.parametrize(
@@ -50,6 +64,60 @@ def test_a_different_call_in_between_resets_the_count(between: tuple[str, dict[s
 
 def test_items_of_a_list_in_another_order_are_another_call() -> None:
     assert verdicts(1, [("t", {"x": [1, 2]}), ("t", {"x": [2, 1]})]) == [False, False]
+
+
+SAME: list[tuple[str, dict[str, Any]]] = [("read_file", {"path": "a"})]
+
+
+@pytest.mark.parametrize(
+    ("results", "expected"),
+    [
+        ("abcdefgh", [False] * 8),
+        ("aaaaaaaa", [False, False, False, True] * 2),
+        ("aabaabaa", [False] * 8),
+        ("aabbbb--", [False] * 5 + [True, False, False]),
+    ],
+)
+def test_only_calls_with_the_same_result_are_repetitions(
+    results: str, expected: list[bool]
+) -> None:
+    assert verdicts(3, SAME * 8, results) == expected
+
+
+def test_calls_made_while_a_background_command_runs_are_no_repetitions() -> None:
+    assert verdicts(2, SAME * 8, busy="xxxxx---") == [False] * 6 + [True, False]
+    assert verdicts(2, SAME * 4, busy="--x-") == [False, False, False, True]
+
+
+def test_a_second_stop_with_the_same_result_is_told_apart() -> None:
+    repetition = Repetition(1)
+
+    def call(name: str, result: str) -> Verdict:
+        verdict = repetition.check("id", name, {}, is_busy=False)
+        repetition.settle({"id": result}.get, is_busy=False)
+        return verdict
+
+    assert [call("a", "x") for _ in range(4)] == [
+        *(Verdict.GO, Verdict.STOP),
+        *(Verdict.GO, Verdict.STOP_AGAIN),
+    ]
+    assert [call("b", "x") for _ in range(2)] == [Verdict.GO, Verdict.STOP]
+    assert [call("a", "y") for _ in range(2)] == [Verdict.GO, Verdict.STOP]
+    assert [call("a", "x") for _ in range(2)] == [Verdict.GO, Verdict.STOP_AGAIN]
+
+
+def test_calls_side_by_side_are_compared_once_all_before_them_have_results() -> None:
+    repetition = Repetition(2)
+    results: dict[str, str] = {}
+    for id in "abc":
+        assert repetition.check(id, "t", {}, is_busy=False) is Verdict.GO
+    results["c"] = "same"
+    repetition.settle(results.get, is_busy=False)
+    assert repetition.check("d", "t", {}, is_busy=False) is Verdict.GO
+    results |= {"a": "same", "b": "same"}
+    repetition.settle(results.get, is_busy=False)
+    repetition.forget_unsettled()
+    assert repetition.check("e", "t", {}, is_busy=False) is Verdict.STOP
 
 
 def rounds_of(limit: int, *rounds: str) -> bool:

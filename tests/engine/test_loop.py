@@ -128,7 +128,7 @@ async def test_mistakes_in_a_row_stop_for_a_person_whose_advice_reaches_the_mode
 @pytest.mark.requirement("engine:asks:nobody-there")
 async def test_mistakes_without_a_person_end_the_run_as_failed(workshop: Workshop) -> None:
     task = await workshop.start(
-        *(Turn(call("no_such_tool", {"n": n})) for n in range(3)), policy=Unattended()
+        *(Turn(call("no_such_tool", {"n": n})) for n in range(10)), policy=Unattended()
     )
     ending = await settled(task)
     assert isinstance(ending, Failed)

@@ -163,13 +163,12 @@ async def test_limits_end_the_run_with_codes_of_their_own(joey: Joey) -> None:
 
 
 async def test_a_model_that_gives_up_is_told_by_the_exit_code(joey: Joey) -> None:
-    async with ModelServer(lambda request: Turn(say("I do not know."))) as server:
+    lost = Turn(say("I do not know."), call("no_such_tool", {}))
+    async with ModelServer(lambda request: lost) as server:
         done = await joey.run("-p", "--output-format", "json", *reach(server.url), "do it")
     assert done.code == 3
     assert done.json["code"] == "mistakes"
     assert done.json["content"] == "I do not know."
-    assert "MODEL_NO" not in done.err
-    assert "! the model used no tool" in done.err
 
 
 # The prompt

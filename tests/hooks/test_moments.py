@@ -13,8 +13,8 @@ from joey.core.events import AskAnswered
 from joey.core.settings import Settings
 from joey.engine.endings import Completed
 from joey.engine.unattended import Unattended
-from joey.testing.script import Turn, call
-from tests.engine.workshop import PATIENCE, asked, durable, finish, heard, settled
+from joey.testing.script import Turn, call, say
+from tests.engine.workshop import PATIENCE, asked, durable, finish, heard, settled, texts
 from tests.hooks.bench import HookWorkshop, failures, hook, outcomes, said
 
 WRITE = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
@@ -86,6 +86,18 @@ async def test_a_hook_after_a_failed_call_is_told_so_and_heard(workshop: HookWor
     assert outcomes(task)[0].endswith("read it again")
 
 
+@pytest.mark.requirement("engine:loop:mistakes-per-reply")
+async def test_a_remark_about_a_path_that_does_not_exist_makes_it_no_mistake(
+    workshop: HookWorkshop,
+) -> None:
+    workshop.give(hook("afterTool", "echo 'look elsewhere' >&2; exit 2"))
+    look = Turn(call("list_files", {"path": str(workshop.root.parent / "nowhere")}))
+    settings = Settings(consecutive_mistake_limit=1, always_allow_read_only_outside_workspace=True)
+    task = await workshop.start(look, finish(), settings=settings)
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    assert outcomes(task)[0].endswith("look elsewhere")
+
+
 async def test_a_long_result_is_shortened_for_the_hook(workshop: HookWorkshop) -> None:
     (workshop.root / "a.txt").write_text("".join(f"line {n}\n" for n in range(20_000)))
     workshop.give(hook("afterTool", "wc -c > size"))
@@ -101,6 +113,16 @@ async def test_a_result_is_presented_once_the_hook_accepts_it(workshop: HookWork
     assert await settled(task) == Completed("second")
     assert "a.txt is missing" in outcomes(task)[0]
     assert said(task, "completion_result") == ["second"]
+
+
+@pytest.mark.requirement("hooks:completion", "engine:loop:plain-answer")
+async def test_a_plain_answer_is_presented_once_the_hook_accepts_it(workshop: HookWorkshop) -> None:
+    workshop.give(hook("onCompletion", "test -e a.txt || { echo 'a.txt is missing' >&2; exit 2; }"))
+    answer = Turn(say("It is done."))
+    task = await workshop.start(answer, answer, WRITE, answer, answer, policy=Unattended())
+    assert await settled(task) == Completed("It is done.", answered=True)
+    assert "a.txt is missing" in texts(task.messages[4])[0]
+    assert said(task, "completion_result") == ["It is done."]
 
 
 @pytest.mark.requirement("hooks:ask")

@@ -9,11 +9,11 @@ import pytest
 
 from joey.errors import ConfigError
 from joey.server.hub import Hub
-from joey.testing.script import Turn, pause, say
+from joey.testing.script import Turn, call, pause, say
 from tests.client.serving import done
 from tests.server.ipc_peer import connected, new_task, serving
 
-MISTAKE = Turn(say("I shall think about it."))
+MISTAKE = Turn(call("no_such_tool", {}))
 
 
 @pytest.mark.requirement("ipc:mistake-limit")

@@ -133,3 +133,32 @@ async def test_a_result_is_accepted_or_talked_about_and_not_stopped(
         await page.get_by_role("button", name="Accept").click()
         await status(page).to_contain_text("Done")
         await expect(page.get_by_role("button", name="Resume")).to_be_visible()
+
+
+@pytest.mark.requirement("engine:loop:plain-answer")
+async def test_a_plain_answer_is_shown_as_the_result_and_answered_with_the_next_message(
+    browser: Browser, tmp_path: Path
+) -> None:
+    answer = Turn(say("It is the linker.", chunk=3))
+    async with visit(browser, tmp_path, [answer, answer, DONE], "Why does it fail?") as at:
+        page = at.page
+        result = page.locator(".completion", has_text="It is the linker.")
+        await expect(result).to_be_visible()
+        await expect(page.get_by_role("button", name="Accept")).to_be_enabled()
+        await page.get_by_label("Message to joey").fill("Then install it")
+        await page.get_by_label("Message to joey").press("Enter")
+        await expect(page.locator(".completion", has_text="Done.")).to_be_visible()
+        await expect(page.locator(".person", has_text="Then install it")).to_be_visible()
+
+
+@pytest.mark.requirement("engine:completion:unseen-results")
+async def test_a_result_next_to_unseen_results_is_shown_as_text(
+    browser: Browser, tmp_path: Path
+) -> None:
+    look = call("list_files", {"path": ".", "recursive": False})
+    early = Turn(look, call("attempt_completion", {"result": "All tests pass."}, chunk=3))
+    async with visit(browser, tmp_path, [early, DONE], "Test it") as at:
+        page = at.page
+        await expect(page.locator(".completion", has_text="Done.")).to_be_visible()
+        await expect(page.locator(".completion")).to_have_count(1)
+        await expect(page.get_by_text("All tests pass.")).to_be_visible()

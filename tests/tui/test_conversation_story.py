@@ -257,3 +257,26 @@ def test_a_request_that_failed_for_good_is_told_once() -> None:
     assert "\n".join(picture(story)).count("no such model") == 1
     story.hear(teller, TaskFailed(ts=3, code="time", message="the time is up"))
     assert "the time is up" in "\n".join(picture(story))
+
+
+async def test_a_plain_answer_is_shown_once_as_the_result(workshop: Workshop) -> None:
+    settings = Settings(mode="ask")
+    task = await workshop.start(Turn(say("It is the linker.", chunk=3)), settings=settings)
+    story = await watched(task, {AskKind.COMPLETION_RESULT: [YES]})
+    shown = picture(story)
+    assert shown == picture(from_rows(task.rows))
+    assert shown.count("It is the linker.") == 1
+    assert shown.index("✓ result") < shown.index("It is the linker.")
+
+
+async def test_a_result_that_is_not_presented_stays_as_plain_text(workshop: Workshop) -> None:
+    todos, early = (
+        call("list_files", {"path": "."}),
+        call("attempt_completion", {"result": "Soon."}),
+    )
+    task = await workshop.start(Turn(todos, early), finish("Late."))
+    story = await watched(task, {AskKind.COMPLETION_RESULT: [YES]})
+    shown = picture(story)
+    assert shown == picture(from_rows(task.rows))
+    assert shown.count("✓ result") == 1
+    assert shown.index("Soon.") < shown.index("✓ result") < shown.index("Late.")

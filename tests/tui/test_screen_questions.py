@@ -264,3 +264,17 @@ async def test_esc_esc_goes_back_also_from_a_result(joey: Joey) -> None:
         await shown.until("not at all")
         await shown.press("Escape")
         await shown.until("nothing was changed")
+
+
+@pytest.mark.requirement("engine:loop:plain-answer")
+async def test_the_answer_to_a_plain_answer_is_the_next_message(joey: Joey) -> None:
+    turns = [Turn(say("It is the linker.", chunk=4)), done("Installed.")]
+    flags = ("--mode", "ask")
+    async with ModelServer(turns) as server:
+        async with screen(joey, *flags, *reach(server.url), "why does it fail?") as shown:
+            asked = await shown.until("✓ result", "It is the linker.", "accept the result")
+            assert asked.count("It is the linker.") == 1
+            await shown.keep("plain-answer")
+            await shown.send("then install it")
+            await shown.until("Installed.", "accept the result")
+        assert "then install it" in json.dumps(server.requests[1].body["messages"][-1])

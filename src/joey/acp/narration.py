@@ -251,7 +251,7 @@ class Narrator:
         match event.say:
             case "text" | "reasoning":
                 yield from self._rest(event.ts, event.say, event.text)
-            case "completion_result" if not self._is_subtask:
+            case "completion_result" if not self._is_subtask and event.ts not in self._streamed:
                 yield from self._words(event.ts, sanitise(event.text))
             case "command_output":
                 for call in self._running():

@@ -69,6 +69,8 @@ class Renderer:
         """The current line holds a note that the next thing wipes out."""
         self._words: dict[int, MarkdownStream] = {}
         """Rows of text that were shown while they grew."""
+        self._read: set[int] = set()
+        """Rows of text of the latest reply, which were shown whole."""
         self._reasoning: dict[int, Flow] = {}
         self._output: CommandOutput | None = None
         self._asked: dict[int, str] = {}
@@ -101,6 +103,7 @@ class Renderer:
     def _show_lasting(self, event: Event) -> None:
         match event:
             case RequestStarted():
+                self._read.clear()
                 self.passing("thinking…")
             case ReplyReceived():
                 self._show_unseen(event)
@@ -246,6 +249,7 @@ class Renderer:
                 case ReasoningPart(text=text) if text:
                     self.print(Text(one_line(text, 400), "dim italic"))
         self._end_line()
+        self._read.update(self._words)
         self._words.clear()
         self._reasoning.clear()
 
@@ -312,6 +316,8 @@ class Renderer:
                 self.note(one_line(event.text, 400))
             case "rooignore_error":
                 self.error(f"{one_line(event.text)} is hidden by .rooignore")
+            case "completion_result" if event.ts in self._read:
+                self.print(Text("\n✓ answered", "bold green"))
             case "completion_result":
                 self._show_result(event.text)
             case "command_output" if self._output is None:

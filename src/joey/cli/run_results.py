@@ -17,7 +17,7 @@ def result_of(
     stopped it, if one did."""
     run = RunResult(
         exit_code=exit_code_of(ending, refused=refused),
-        code="completed",
+        code="answered" if isinstance(ending, Completed) and ending.answered else "completed",
         usage=task.total_usage,
         task_id=task.id,
     )

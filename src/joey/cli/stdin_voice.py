@@ -29,6 +29,8 @@ class StreamPolicy(Unattended):
     """A program is there, as long as it may send commands: it hears results and questions, and
     where it wants to, allows things. What it leaves open, nobody answers."""
 
+    replaces_user = False
+
     def __init__(self, *, approves: bool) -> None:
         super().__init__()
         self._approves = approves
@@ -98,8 +100,8 @@ class Voice:
 
     def _ending(self, task: Task, event: Event) -> Iterator[Line]:
         match event:
-            case TaskCompleted(result=result):
-                ending: Completed | Failed = Completed(result)
+            case TaskCompleted(result=result, answered=answered):
+                ending: Completed | Failed = Completed(result, answered=answered)
                 code = "task_completed"
             case TaskFailed(code=reason, message=message):
                 ending, code = Failed(reason, message), "task_failed"

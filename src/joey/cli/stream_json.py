@@ -80,7 +80,8 @@ class RunResult(Struct, frozen=True, kw_only=True):
 
     exit_code: int
     code: str
-    """`completed`, `aborted`, `needs_person`, `configuration`…, or the code of the failure."""
+    """`completed`, `answered`, `aborted`, `needs_person`, `configuration`…, or the code of the
+    failure."""
     reason: str = ""
     """A sentence for the person; nothing when all went well."""
     result: str | None = None

@@ -119,8 +119,8 @@ class EventReader:
     def _said(self, row: RowData, before: RowData) -> Iterator[Event]:
         if row.get("partial"):
             return
-        if not before or before.get("partial"):
-            text, say = row.get("text", ""), str(row.get("say"))
+        text, say = row.get("text", ""), str(row.get("say"))
+        if not before or before.get("partial") or before.get("say") != say:
             if say == "completion_result":
                 self._result = text
             images = tuple(row.get("images", ()))

@@ -99,6 +99,8 @@ class TaskCompleted(EventBase, frozen=True, tag="taskCompleted"):
     result: str
     usage: TokenUsage
     tool_usage: dict[str, ToolTally]
+    answered: bool = False
+    """The result is an answer in plain text: no call presented it."""
 
 
 class TaskFinished(EventBase, frozen=True, tag="taskFinished"):

@@ -59,6 +59,11 @@ class Mode(Struct, frozen=True, omit_defaults=True):
         sentence, _, rest = " ".join(self.role.split()).partition(". ")
         return f"{sentence}." if rest else sentence
 
+    @property
+    def may_edit_or_run(self) -> bool:
+        """Whether it grants edits, if only of some files, or commands."""
+        return any(grant.group in (Group.EDIT, Group.COMMAND) for grant in self.grants)
+
     def grant(self, group: Group) -> Grant | None:
         if group is Group.ALWAYS:
             return Grant(Group.ALWAYS)

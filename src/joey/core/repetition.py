@@ -4,7 +4,9 @@ before it wastes more."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
+from enum import Enum, auto
 from typing import Any
 
 import msgspec
@@ -13,29 +15,66 @@ _MOST_IN_ROUND = 50
 """Calls of a round that are compared."""
 
 
+class Verdict(Enum):
+    """Whether a call may be made."""
+
+    GO = auto()
+    STOP = auto()
+    """The same call had the same result too often."""
+    STOP_AGAIN = auto()
+    """It was stopped before, with that result."""
+
+
 class Repetition:
-    """Counts identical calls in a row; after it has said stop it starts anew."""
+    """Counts identical calls in a row that had the same result.
+
+    With a limit of 3 the fourth one is stopped; then the count starts over. A limit of 0 or less
+    allows everything.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._previous: bytes | None = None
-        self._repeats = 0
+        self._unsettled: deque[tuple[str, bytes]] = deque()
+        """Calls whose results are not known yet: their ids and fingerprints."""
+        self._latest: tuple[bytes, bytes] | None = None
+        """Fingerprints of the latest call with a result, and of that result."""
+        self._count = 0
+        """How often in a row it had that result."""
+        self._stopped: set[tuple[bytes, bytes]] = set()
 
-    def repeats(self, name: str, arguments: Mapping[str, Any]) -> bool:
-        """Whether this call, made now, repeats the one before more often than the limit allows.
-
-        With a limit of 3 the fourth identical call is the first that does. A limit of 0 or less
-        allows everything.
-        """
+    def check(
+        self, call_id: str, name: str, arguments: Mapping[str, Any], *, is_busy: bool
+    ) -> Verdict:
+        """Judge a call that is about to be made; `is_busy`: a background command is running."""
         if self._limit <= 0:
-            return False
+            return Verdict.GO
         call = _fingerprint(name, arguments)
-        self._repeats = self._repeats + 1 if call == self._previous else 0
-        self._previous = call
-        if self._repeats < self._limit:
-            return False
-        self._previous, self._repeats = None, 0
-        return True
+        latest = self._latest
+        if is_busy or latest is None or latest[0] != call or self._count < self._limit:
+            self._unsettled.append((call_id, call))
+            return Verdict.GO
+        verdict = Verdict.STOP_AGAIN if latest in self._stopped else Verdict.STOP
+        self._stopped.add(latest)
+        self._count = 0
+        return verdict
+
+    def settle(self, result_of: Callable[[str], object | None], *, is_busy: bool) -> None:
+        """Compare the results that are known by now, in the order of their calls."""
+        while self._unsettled:
+            call_id, call = self._unsettled[0]
+            result = result_of(call_id)
+            if result is None:
+                return
+            self._unsettled.popleft()
+            latest = (call, _digest(result))
+            if latest != self._latest:
+                self._latest, self._count = latest, 1
+            elif not is_busy:
+                self._count += 1
+
+    def forget_unsettled(self) -> None:
+        """Drop the calls of a finished reply that never got a result."""
+        self._unsettled.clear()
 
 
 class Rounds:
@@ -75,5 +114,8 @@ class Rounds:
 
 
 def _fingerprint(name: str, arguments: Mapping[str, Any]) -> bytes:
-    canonical = msgspec.json.encode((name, arguments), order="sorted")
-    return hashlib.blake2b(canonical, digest_size=16).digest()
+    return _digest((name, arguments))
+
+
+def _digest(value: object) -> bytes:
+    return hashlib.blake2b(msgspec.json.encode(value, order="sorted"), digest_size=16).digest()

@@ -74,8 +74,9 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     allowed_max_cost: _Measure | None = None
     """US dollars before a person is asked whether to go on."""
     consecutive_mistake_limit: _Count = 3
-    """Mistakes of the model in a row before a person is asked; 0 switches this, and the check for
-    repeated calls, off."""
+    """Mistakes of the model in a row before a person is asked: replies in which no call succeeded.
+    Without a person the run ends after them, but not before the tenth. 0 switches this, and the
+    check for repeated calls, off."""
     prevent_completion_with_open_todos: bool = False
     """Refuse a result while items of the todo list are open."""
 

@@ -14,6 +14,7 @@ COMMAND_TOOL = "execute_command"
 
 OUTCOMES = {
     "completed": "done",
+    "answered": "answered",
     "needs_person": "stopped: it needed a person",
     "aborted": "interrupted",
     "mistakes": "stopped: the model kept making mistakes",

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from joey.core.asks import Answer
 from joey.core.events import AskAnswered, AskOpened, AskWithdrawn, Event
+from joey.engine.unattended import Unattended
 
 
 class AnswerPolicy(Protocol):
@@ -44,6 +45,11 @@ class Asks:
         self._now = now
         self._policy = policy
         self._open: dict[int, asyncio.Future[Answer]] = {}
+
+    @property
+    def is_unattended(self) -> bool:
+        """Whether a policy answers in place of a user."""
+        return isinstance(self._policy, Unattended) and self._policy.replaces_user
 
     async def ask(self, opened: AskOpened, lapse: Lapse | None = None) -> Answer:
         """Put the question and wait for its answer, or for the time of `lapse` to be up."""

@@ -1,8 +1,9 @@
 """The calls of one reply: prepare, decide, ask, run, in the order the model made them.
 
 Neighbouring calls that only read are run side by side, and so are those that hand work to
-subtasks; their results keep the order (D13). The first rejection skips the rest. Each call gets
-exactly one outcome, whatever happens: a defect in a tool costs its call, not the task.
+subtasks; their results keep the order (D13). The first rejection skips the rest. A completion
+after other calls is not presented: the model has not seen their results. Each call gets exactly
+one outcome, whatever happens: a defect in a tool costs its call, not the task.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from joey.core.asks import Answer
@@ -21,13 +23,14 @@ from joey.core.prompts import replies
 from joey.engine import results
 from joey.engine.calls import PlacedCall, Ready, Rejected
 from joey.engine.checkpoints import Keeper
-from joey.engine.completion import accept_completion
+from joey.engine.completion import NOT_ACCEPTED, present
 from joey.engine.endings import Stop
 from joey.engine.hooks import after_tool, before_tool
 from joey.engine.mistakes import Mistakes
 from joey.engine.opening import close_completion
 from joey.engine.readiness import make_ready
 from joey.engine.returns import Returned
+from joey.engine.surroundings import is_busy
 from joey.errors import RefusedError, StoreError, TaskStateError, ToolError
 from joey.tools.base import Complete, Delegate, Outcome, SetTodos, SwitchMode
 
@@ -49,17 +52,34 @@ class Dispatch:
         self._task = task
         self._mistakes = mistakes
         self._keeper = Keeper(task)
-        self.failed = False
+        self._errors: list[str] = []
+        """Of the calls that failed."""
+        self._succeeded = False
+        """A call did what it was made for, or told the model what it wanted to know."""
+        self._failed = False
+        """A call failed, or only a part of it succeeded."""
+        self._unseen = False
+        """There are results that the model has to see before it can know how the task stands."""
         self.rejected = False
         self.accepted: str | None = None
         """The result that the person accepted, which ends the task."""
 
     async def run(self, calls: Sequence[PlacedCall]) -> None:
+        await self._run_all(calls)
+        self._compare_results()
+        self._mistakes.repetition.forget_unsettled()
+        self._count_mistake()
+
+    async def _run_all(self, calls: Sequence[PlacedCall]) -> None:
         waiting: list[tuple[PlacedCall, Ready]] = []
         for placed in calls:
-            if _delegating(waiting) and not self._delegates(placed):
+            is_completion = placed.call.name == COMPLETION
+            if is_completion or (_delegating(waiting) and not self._delegates(placed)):
                 # What comes next is prepared for a world in which the subtasks have done theirs.
                 await self._run_side_by_side(waiting)
+            if is_completion and self._unseen and not self.rejected:
+                self._hold_back(placed)
+                continue
             used_up = self._take_call(placed)
             if used_up and not self.rejected:
                 self._fail(placed, ToolError(used_up))
@@ -85,6 +105,18 @@ class Dispatch:
         """Calls whose subtasks had not returned when the task was interrupted."""
         if delegated := self._task.recorder.delegated:
             await self._delegate(delegated)
+            self._count_mistake()
+
+    def _count_mistake(self) -> None:
+        """A reply in which no call succeeded is one mistake, however many calls failed."""
+        if self._succeeded:
+            self._mistakes.forgive()
+        elif self._errors:
+            self._mistakes.made_one(self._errors)
+
+    def _compare_results(self) -> None:
+        task = self._task
+        self._mistakes.repetition.settle(partial(results.compared, task), is_busy=is_busy(task))
 
     def _take_call(self, placed: PlacedCall) -> str | None:
         """Why the call must not be made, when the allowance has none left."""
@@ -106,6 +138,7 @@ class Dispatch:
 
     async def _make_ready(self, placed: PlacedCall) -> Ready | None:
         """None when the call already has its outcome."""
+        self._compare_results()
         try:
             ready = await make_ready(self._task, placed, self._mistakes)
         except ToolError as error:
@@ -139,15 +172,10 @@ class Dispatch:
             await self._delegate(delegated)
 
     async def _delegate(self, spawned: Sequence[ChildSpawned]) -> None:
-        """Subtasks that fail together are one mistake: most often they have one cause."""
-        failed, self.failed = self.failed, False
         for start in range(0, len(spawned), MOST_AT_ONCE):
             some = spawned[start : start + MOST_AT_ONCE]
             await self._task.subtasks.see_through(self._task, some, self._return)
         await self._keeper.after_subtasks()
-        if self.failed:
-            self._mistakes.made_one()
-        self.failed = self.failed or failed
 
     def _return(self, spawned: ChildSpawned, returned: Returned) -> None:
         """The outcome of a call, once its subtask has returned."""
@@ -159,10 +187,10 @@ class Dispatch:
         child_id, usage = spawned.child_id, returned.usage
         spent = None if task.allowance is None else task.allowance.fold(child_id)
         if returned.error is not None:
-            self.failed = True
+            self._note_failure(placed, returned.error)
             results.fail(task, placed, returned.error, answer, usage, spent)
             return
-        self._mistakes.forgive()
+        self._succeeded = self._unseen = True
         result = returned.result or ""
         task.publish(
             Said(ts=spawned.result_ts, say="subtask_result", text=result, task_id=child_id)
@@ -205,7 +233,7 @@ class Dispatch:
         for say, text in outcome.said:
             ts = ready.context.output_ts if say == "command_output" else task.now()
             task.publish(Said(ts=ts, say=say, text=text))
-        self.failed = self.failed or outcome.is_error
+        self._failed = self._failed or outcome.is_error
         match outcome.directive:
             case Complete(result):
                 await self._complete(placed, result)
@@ -214,23 +242,33 @@ class Dispatch:
                 task.publish(TodosChanged(ts=task.now(), todos=todos))
             case SwitchMode(slug):
                 task.publish(ModeSwitched(ts=task.now(), mode=slug))
-        self._mistakes.forgive()
+        self._succeeded = True
+        self._unseen = self._unseen or not isinstance(outcome.directive, SetTodos)
         results.finish(task, placed, outcome, ready.answer)
 
     async def _complete(self, placed: PlacedCall, result: str) -> None:
         try:
-            feedback = await accept_completion(
-                self._task, result, placed, something_failed=self.failed
-            )
+            answer = await present(self._task, result, placed.row_ts, placed.call)
         except ToolError as error:
             self._fail(placed, error)
             return
-        self._mistakes.forgive()
-        if feedback is None:
+        self._succeeded = True
+        if answer is None or answer.approves:
             self.accepted = result
         else:
             self.rejected = True
-            results.finish(self._task, placed, feedback)
+            feedback = replies.completion_feedback(answer.text or NOT_ACCEPTED)
+            results.finish(self._task, placed, Outcome(feedback, images=answer.images))
+
+    def _hold_back(self, placed: PlacedCall) -> None:
+        """Do not present a result; its text stays on the screen as something the model said."""
+        if self._failed:
+            self._fail(placed, ToolError(replies.tool_failed_before_completion()))
+            return
+        match placed.call.input:
+            case {"result": str(text)} if text.strip():
+                self._task.publish(Said(ts=placed.row_ts, say="text", text=text))
+        results.skip(self._task, placed, replies.results_unseen())
 
     def _close_around_completion(self, calls: Sequence[PlacedCall]) -> None:
         """An accepted result alone stays open, as the seed has it; beside others it is closed."""
@@ -243,9 +281,15 @@ class Dispatch:
                 results.skip(self._task, placed, reason)
 
     def _fail(self, placed: PlacedCall, error: ToolError, answer: Answer | None = None) -> None:
-        self.failed = True
-        self._mistakes.made_one()
+        self._note_failure(placed, error)
         results.fail(self._task, placed, error, answer)
+
+    def _note_failure(self, placed: PlacedCall, error: ToolError) -> None:
+        self._failed = self._unseen = True
+        if error.is_answer:
+            self._succeeded = True
+        else:
+            self._errors.append(f"{placed.call.name}: {error}")
 
 
 def _delegating(waiting: Sequence[tuple[PlacedCall, Ready]]) -> bool:

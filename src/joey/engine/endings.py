@@ -14,6 +14,8 @@ class Completed(Struct, frozen=True):
     result: str
     refused: tuple[str, ...] = ()
     """What was not done because nobody was there to allow it."""
+    answered: bool = False
+    """The result is an answer in plain text."""
 
 
 class Failed(Struct, frozen=True):

@@ -18,6 +18,7 @@ from joey.core.asks import APPROVALS, Answer, Response
 from joey.core.events import AskOpened, Said
 from joey.core.history.api import COMPLETION
 from joey.core.hooks import HookCall, HookReport, Moment, shortened
+from joey.core.messages import ToolCall
 from joey.core.prompts import replies
 from joey.engine.calls import PlacedCall, Ready
 from joey.errors import RefusedError, ToolError, WordedError
@@ -78,18 +79,21 @@ async def after_tool(
         return structs.replace(outcome, text=f"{outcome.text}\n\n{remark}")
     said = outcome.reply if isinstance(outcome, WordedError) else None
     protocol = task.recorder.facts.protocol
-    return WordedError(
-        str(outcome), f"{said or replies.tool_error(protocol, str(outcome))}\n\n{remark}"
-    )
+    reply = f"{said or replies.tool_error(protocol, str(outcome))}\n\n{remark}"
+    return WordedError(str(outcome), reply, is_answer=outcome.is_answer)
 
 
-async def on_completion(task: Task, placed: PlacedCall, result: str) -> None:
-    """Raises RefusedError: the model has to go on."""
+async def on_completion(task: Task, call: ToolCall | None, result: str) -> None:
+    """Run the hooks for a result that is about to be presented; a plain answer has no call.
+
+    Raises:
+        RefusedError: the model has to go on.
+    """
     report = await _run(
         task,
         Moment.ON_COMPLETION,
         COMPLETION,
-        input=placed.call.input,
+        input=None if call is None else call.input,
         result=shortened(result),
     )
     if report.blocks is not None:

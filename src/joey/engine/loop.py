@@ -9,7 +9,8 @@ A task is a conversation that goes on until its result is accepted. Each time ar
               journal before anything acts on it
 5. *act*      run its calls in order, asking where the rules want a person (`dispatch`), and
               waiting for the tasks that work was handed to (`subtasks`)
-6. *judge*    an accepted result ends the task; a reply without calls earns a reminder
+6. *judge*    an accepted result ends the task; a reply without calls earns a reminder once, and
+              is an answer then (`plain_replies`)
 
 Everything the loop says goes out as events, and both histories are folded from them: there is
 nothing to save here, and the process may end at any line without losing what was acknowledged.
@@ -21,7 +22,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from joey.core.asks import AskKind, Response
-from joey.core.events import Placed, RequestStarted, Said, UserSaid
+from joey.core.events import Placed, RequestStarted, UserSaid
 from joey.core.history.facts import TaskFacts
 from joey.core.messages import CallPart, TextBlock, UserBlock, image_block
 from joey.core.models import ModelRequest
@@ -36,6 +37,7 @@ from joey.engine.endings import Aborted, Completed, Continue, Ending, Failed, St
 from joey.engine.mentions import tell
 from joey.engine.mistakes import Mistakes
 from joey.engine.opening import Opening, close_completion, first_content
+from joey.engine.plain_replies import judge_plain_reply
 from joey.engine.retry import take_turn_with_patience
 from joey.engine.room import prompt_of
 from joey.engine.surroundings import describe_surroundings
@@ -69,7 +71,8 @@ async def run(task: Task, opening: Opening, allowance: Allowance) -> Completed |
 
 
 async def _converse(task: Task, opening: Opening, allowance: Allowance) -> Completed:
-    mistakes = Mistakes(task.bench.settings.consecutive_mistake_limit)
+    limit = task.bench.settings.consecutive_mistake_limit
+    mistakes = Mistakes(limit, is_unattended=task.asks.is_unattended)
     await read_customs(task)
     content = await first_content(task, opening)
     if opening is Opening.RESUME:
@@ -79,8 +82,7 @@ async def _converse(task: Task, opening: Opening, allowance: Allowance) -> Compl
         content += await heed(task, mistakes, allowance)
         request, request_ts = await compose(task, content)
         reply = await take_turn_with_patience(task, request, request_ts)
-        outcome = await act(task, reply, mistakes)
-        match judge(task, outcome, mistakes):
+        match await act(task, reply, mistakes):
             case Completed() as completed:
                 return completed
             case Continue(content):
@@ -92,7 +94,7 @@ async def heed(task: Task, mistakes: Mistakes, allowance: Allowance) -> tuple[Us
     words = await allowance.check(task)
     goes_round = mistakes.rounds.too_many
     if not goes_round and not mistakes.too_many:
-        return words
+        return (*words, *_warning(task, mistakes))
     question = GOES_ROUND if goes_round else TOO_MANY_MISTAKES
     answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, question)
     mistakes.forgive()
@@ -104,6 +106,16 @@ async def heed(task: Task, mistakes: Mistakes, allowance: Allowance) -> tuple[Us
     if answer.text:
         words += (TextBlock(replies.guidance(task.recorder.facts.protocol, answer.text)),)
     return (*words, *(image_block(uri) for uri in answer.images))
+
+
+def _warning(task: Task, mistakes: Mistakes) -> tuple[UserBlock, ...]:
+    """What the model is told where no user can help it, before its mistakes end the run."""
+    if not mistakes.warning_due:
+        return ()
+    left = mistakes.limit - mistakes.count
+    protocol = task.recorder.facts.protocol
+    text = replies.change_of_approach(protocol, mistakes.count, left, mistakes.errors)
+    return (TextBlock(text),)
 
 
 async def compose(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequest, int]:
@@ -145,30 +157,25 @@ async def compose(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequ
     return request, request_ts
 
 
-async def act(task: Task, reply: tuple[Placed, ...], mistakes: Mistakes) -> Dispatch | None:
-    """Run the calls of the reply; None when it made none."""
+async def act(task: Task, reply: tuple[Placed, ...], mistakes: Mistakes) -> Completed | Continue:
+    """Run the calls of the reply, and judge what it leads to."""
     first = task.recorder.api.visible[0]
     mistakes.rounds.after(str(first.condense_id) if first.is_summary else None)
     calls = [PlacedCall(p.part.call, p.ts) for p in reply if isinstance(p.part, CallPart)]
     if not calls:
-        return None
+        return await judge_plain_reply(task, reply, mistakes)
+    mistakes.plain_replies.clear()
     dispatch = Dispatch(task, mistakes)
     await dispatch.run(calls)
-    return dispatch
+    return judge(task, dispatch.accepted)
 
 
-def judge(task: Task, outcome: Dispatch | None, mistakes: Mistakes) -> Completed | Continue:
-    """What the reply and its calls lead to."""
-    if outcome is None:
-        if mistakes.used_no_tool():
-            task.publish(Said(ts=task.now(), say="error", text="MODEL_NO_TOOLS_USED"))
-        reminder = replies.no_tool_used(task.recorder.facts.protocol)
-        return Continue((TextBlock(reminder),))
-    mistakes.used_a_tool()
-    if outcome.accepted is None:
+def judge(task: Task, accepted: str | None) -> Completed | Continue:
+    """What the calls of a reply lead to; `accepted` is the result that was."""
+    if accepted is None:
         return Continue()
     if not task.recorder.facts.queue:
-        return Completed(outcome.accepted)
+        return Completed(accepted)
     # Words came in while the result was accepted: the task goes on with them.
     close_completion(task)
     return Continue()
@@ -185,7 +192,7 @@ def ending_of(facts: TaskFacts) -> Ending:
     """How the latest run ended, from what the journal says."""
     match facts.state:
         case TaskState.COMPLETED:
-            return Completed(facts.result or "", facts.refused)
+            return Completed(facts.result or "", facts.refused, facts.answered)
         case TaskState.FAILED if facts.failure is not None:
             return Failed(facts.failure.code, facts.failure.message)
         case _:

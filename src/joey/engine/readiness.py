@@ -12,6 +12,7 @@ from joey.core.permissions.claims import Access, Confinement
 from joey.core.permissions.policy import Allow, Ask, Deny, decide
 from joey.core.permissions.standing import StandingRule, TaskRule
 from joey.core.prompts import replies
+from joey.core.repetition import Verdict
 from joey.core.settings import Settings
 from joey.engine.asks import Lapse
 from joey.engine.calls import AnyTool, PlacedCall, Ready, Rejected, RepeatedError
@@ -19,6 +20,7 @@ from joey.engine.endings import Stop
 from joey.engine.granted import heed_always, rule_to_offer
 from joey.engine.hooks import check_refused
 from joey.engine.mistakes import Mistakes
+from joey.engine.surroundings import is_busy
 from joey.engine.tool_context import tool_context
 from joey.engine.words import show_words
 from joey.errors import ArgumentError, RefusedError
@@ -67,16 +69,20 @@ async def _prepare(
     registry.check_allowed(tool, task.mode, task.bench.settings, call.input)
     params = tool.parse(call.input)
     mistakes.rounds.called(tool.name, call.input)
-    if mistakes.repetition.repeats(tool.name, call.input):
-        await _stop_repeating(task, placed, tool)
+    verdict = mistakes.repetition.check(call.id, tool.name, call.input, is_busy=is_busy(task))
+    if verdict is not Verdict.GO:
+        await _stop_repeating(task, placed, tool, verdict)
     context = tool_context(task, placed.call.id, placed.row_ts)
     prepared = await tool.prepare(params, context)
     registry.check_places(tool, task.mode, prepared.claims)
     return tool, prepared, context
 
 
-async def _stop_repeating(task: Task, placed: PlacedCall, tool: AnyTool) -> None:
+async def _stop_repeating(task: Task, placed: PlacedCall, tool: AnyTool, verdict: Verdict) -> None:
+    """Raises RepeatedError or Stop: without a user, the first time never ends the run."""
     limit = replies.repetition_limit(tool.name)
+    if verdict is Verdict.STOP and task.asks.is_unattended:
+        raise RepeatedError(limit, ())
     answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, limit, call_id=placed.call.id)
     show_words(task, answer)
     if answer.response is Response.NO:

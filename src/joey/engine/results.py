@@ -25,6 +25,12 @@ def is_open(task: Task, placed: PlacedCall) -> bool:
     return any(call.id == placed.call.id for call in task.recorder.api.open_calls)
 
 
+def compared(task: Task, call_id: str) -> tuple[object, ...] | None:
+    """What makes the result of a call the same as that of another; None while it has none."""
+    outcome = task.recorder.api.outcome(call_id)
+    return None if outcome is None else (outcome.content, outcome.images, outcome.is_error)
+
+
 def finish(
     task: Task,
     placed: PlacedCall,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from joey.core.prompts.environment import TerminalNote, WorkspaceFiles, environment_details
 from joey.engine.changed_files import recently_modified
 from joey.errors import ToolError, WorkspaceError
+from joey.ports import RunningCommand
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -35,6 +36,15 @@ async def describe_surroundings(task: Task, *, with_files: bool) -> str:
     )
 
 
+def is_busy(task: Task) -> bool:
+    """Whether a command of the task is running in the background."""
+    return any(map(_is_running, task.bench.terminal.running))
+
+
+def _is_running(command: RunningCommand) -> bool:
+    return command.end is None or command.end.left_running
+
+
 def _terminals(task: Task) -> list[TerminalNote]:
     return [
         TerminalNote(
@@ -42,7 +52,7 @@ def _terminals(task: Task) -> list[TerminalNote]:
             command=command.command,
             cwd=str(command.cwd),
             output=command.take_new(),
-            running=command.end is None or command.end.left_running,
+            running=_is_running(command),
             exit_code=command.end.exit_code if command.end is not None else None,
         )
         for command in task.bench.terminal.running

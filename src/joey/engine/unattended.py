@@ -13,6 +13,8 @@ class Unattended:
     """Accepts results, resumes, picks the first suggestion; refuses what a person must allow."""
 
     name = "unattended"
+    replaces_user = True
+    """Nobody else is there to help the model when it goes wrong."""
 
     def __init__(self) -> None:
         self.refused: list[AskOpened] = []

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from joey.core.asks import Answer
 from joey.core.modes import Group
-from joey.errors import HiddenError, ToolError
+from joey.errors import AbsentError, HiddenError, ToolError
 from joey.ports import CodeAnswer, CodeHit, Place, ToolContext
 from joey.tools.arguments import convert, missing
 from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
@@ -60,7 +60,7 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
         if not place.inside:
             raise ToolError(f"{place.shown} is outside of the workspace, which alone is indexed.")
         if not (await ctx.files.stat(place)).exists:
-            raise ToolError(f"{place.shown} does not exist, so there is nothing to search in it.")
+            raise AbsentError(f"{place.shown} does not exist, so there is nothing to search in it.")
         shown = place.shown if params.path is not None else None
         return PreparedCodeSearch(
             claims=(Claim(Access.READ, place=place),),

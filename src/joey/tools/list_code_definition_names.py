@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from joey.core.asks import Answer
 from joey.core.modes import Group
-from joey.errors import HiddenError, ToolError
+from joey.errors import AbsentError, HiddenError, ToolError
 from joey.ports import Outlines, Place, ToolContext
 from joey.tools.arguments import convert
 from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
@@ -83,8 +83,10 @@ async def _listed(place: Place, ctx: ToolContext) -> str:
         return await _of_file(place, outlines, ctx)
     if kind.is_dir:
         return await _of_folder(place, outlines, ctx)
-    what = "it is neither a file nor a folder" if kind.exists else "it does not exist"
-    raise ToolError(f"Cannot list the definitions of {place.shown}: {what}.")
+    problem = f"Cannot list the definitions of {place.shown}: it"
+    if not kind.exists:
+        raise AbsentError(f"{problem} does not exist.")
+    raise ToolError(f"{problem} is neither a file nor a folder.")
 
 
 async def _of_file(place: Place, outlines: Outlines, ctx: ToolContext) -> str:

@@ -13,7 +13,7 @@ from joey.core.modes import Group
 from joey.core.regex import regex
 from joey.core.terminal_text import format_size, incomplete_end
 from joey.core.text import number_lines
-from joey.errors import ToolError
+from joey.errors import AbsentError, ToolError
 from joey.ports import ToolContext
 from joey.tools.arguments import convert
 from joey.tools.artifact_search import search_lines
@@ -78,7 +78,7 @@ def _locate(artifacts: Path, artifact_id: str) -> tuple[Path, int]:
         )
     path = artifacts / artifact_id
     if path.is_symlink() or not path.is_file():
-        raise ToolError(
+        raise AbsentError(
             f"Error: there is no artifact {artifact_id}. Short outputs are not kept: they were"
             " shown whole in the result of their command."
         )

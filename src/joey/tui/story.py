@@ -256,7 +256,7 @@ class Story:
                 case part:
                     say, text = "text", part.text
             known = voice.blocks.get(placed.ts)
-            if isinstance(known, Prose | Thinking):
+            if isinstance(known, Prose | Thinking) and not isinstance(known, ComingResult):
                 known.finish(text)
                 self._touch(known)
             elif text.strip():

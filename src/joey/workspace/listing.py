@@ -20,8 +20,8 @@ from itertools import chain, groupby, islice
 from pathlib import Path
 
 from joey.core.regex import regex
-from joey.errors import ToolError
-from joey.ports import FileKind, Listing, Place
+from joey.errors import AbsentError, ToolError
+from joey.ports import Listing, Place
 from joey.workspace.descent import open_folder, scan
 from joey.workspace.files import LocalFiles, is_too_wide, printable_name
 from joey.workspace.obstacles import ObstacleError, unobstructed
@@ -56,8 +56,11 @@ async def list_folder(files: LocalFiles, place: Place, recursive: bool, limit: i
         ToolError: it is not a folder, or cannot be listed.
     """
     kind = await files.stat(place)
+    if not kind.exists:
+        raise AbsentError(f"Cannot list {place.shown}. It does not exist.")
     if not kind.is_dir:
-        raise ToolError(f"Cannot list {place.shown}. {_what_it_is(kind)}")
+        what = "a file: use read_file" if kind.is_file else "neither a file nor a folder"
+        raise ToolError(f"Cannot list {place.shown}. It is {what}.")
     folder = _Folder(files, place.path)
     try:
         entries, cut = await asyncio.to_thread(folder.top_level)
@@ -185,14 +188,6 @@ class _Folder:
             return self._files.resolve(str(self._path / path)).ignored
         except ToolError:  # it leads to a name that cannot be used
             return False
-
-
-def _what_it_is(kind: FileKind) -> str:
-    if not kind.exists:
-        return "It does not exist."
-    if kind.is_file:
-        return "It is a file: use read_file."
-    return "It is neither a file nor a folder."
 
 
 def _folder_of(path: str) -> str:

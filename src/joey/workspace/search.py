@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from joey.errors import ToolError
+from joey.errors import AbsentError, ToolError
 from joey.ports import Listing, Place, Search, SearchHit, SearchResult
 from joey.workspace.file_pattern import FilePattern
 from joey.workspace.files import LocalFiles, printable_name
@@ -56,9 +56,10 @@ class LocalSearch:
     ) -> SearchResult:
         self._check_rules(place)
         kind = await self._files.stat(place)
+        if not kind.exists:
+            raise AbsentError(f"Cannot search {place.shown}: it does not exist.")
         if not (kind.is_dir or kind.is_file):
-            what = "is neither a file nor a folder" if kind.exists else "does not exist"
-            raise ToolError(f"Cannot search {place.shown}: it {what}.")
+            raise ToolError(f"Cannot search {place.shown}: it is neither a file nor a folder.")
         pattern = FilePattern(file_pattern) if file_pattern else None
         lines = limit * _LINES_PER_HIT
         question = _Question(

@@ -111,6 +111,10 @@ class ApiHistory:
         """Whether a call of this id was ever made in this task."""
         return call_id in self._call_ids
 
+    def outcome(self, call_id: str) -> ToolFinished | None:
+        """The outcome of a call of the latest reply, once it is known."""
+        return None if self._turn is None else self._turn.outcomes.get(call_id)
+
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
         """Calls of the latest reply that have no outcome yet."""

@@ -114,6 +114,8 @@ class TaskFacts:
         self.presented = False
         """The latest result was shown, and whoever should have judged it went away."""
         self.result: str | None = None
+        self.answered = False
+        """The latest result is an answer in plain text."""
         self.failure: TaskFailed | None = None
         self.todos: tuple[Todo, ...] = ()
         self.said: tuple[UserSaid, ...] = ()
@@ -280,7 +282,7 @@ class TaskFacts:
                 # The rules let a subtask hand over its result.
                 self.accepted = True
             case TaskCompleted():
-                self.result = event.result
+                self.result, self.answered = event.result, event.answered
             case TaskFailed():
                 self.failure = event
 

@@ -44,6 +44,10 @@ _NATIVE_REMINDER = """\
 Call tools through the tool-calling interface of this API, with a value for every required \
 parameter. A call that is only written out in your text is not seen."""
 
+_MOST_ERRORS = 5
+_LONGEST_ERROR = 300
+"""Of those that a warning repeats: the model has read them whole."""
+
 _NEXT_STEPS = """\
 # Next Steps
 
@@ -82,6 +86,23 @@ def guidance(protocol: ToolProtocol, feedback: str) -> str:
         "Several attempts in a row went wrong. The user has advice on how to go on:\n"
         f"{_tagged('feedback', feedback)}"
     )
+
+
+def change_of_approach(
+    protocol: ToolProtocol, failed: int, left: int, errors: Sequence[str]
+) -> str:
+    """Warns a model that works without a user after several mistakes in a row."""
+    brief = dict.fromkeys(" ".join(error.split())[:_LONGEST_ERROR] for error in errors)
+    listed = "\n".join(f"- {error}" for error in list(brief)[:_MOST_ERRORS])
+    more = "one more such reply" if left == 1 else f"{left} more such replies"
+    text = (
+        f"No call succeeded in your last {failed} replies. The latest errors:\n{listed}\nDo not"
+        " make the same calls again: change your approach, or call attempt_completion and say"
+        f" what is left to do. The run is stopped after {more}."
+    )
+    if protocol is ToolProtocol.NATIVE:
+        return _envelope(status="guidance", message=text)
+    return text
 
 
 def completion_feedback(text: str) -> str:
@@ -204,9 +225,17 @@ def interrupted() -> str:
 
 def repetition_limit(tool: str) -> str:
     return (
-        f"{tool} was called with the same arguments several times in a row and was not run"
-        " again: the repetition limit is reached. Its result will not change by itself, so try"
-        " another way."
+        f"{tool} was called with the same arguments several times in a row, always with the same"
+        " result, and was not run again: the repetition limit is reached. Its result will not"
+        " change by itself, so try another way."
+    )
+
+
+def results_unseen() -> str:
+    """Result of a completion that follows other calls in its reply."""
+    return (
+        "The result was not presented: read the results of the other calls in this reply first,"
+        " then call attempt_completion on its own."
     )
 
 

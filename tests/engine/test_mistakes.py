@@ -1,0 +1,59 @@
+"""Mistakes are replies that achieved nothing; with a user, the setting says how many may pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from joey.core.asks import AskKind
+from joey.core.settings import Settings
+from joey.engine.endings import Completed, Failed
+from joey.engine.unattended import Unattended
+from joey.testing.script import Turn, call
+from tests.engine.cast import ALLOWED, Cast, hand
+from tests.engine.workshop import Workshop, asked, finish, results, settled, texts
+
+WRONG = [call("no_such_tool", {"n": n}) for n in range(3)]
+
+
+@pytest.mark.requirement("engine:loop:mistakes-per-reply")
+async def test_with_a_user_each_reply_that_fails_is_one_mistake(workshop: Workshop) -> None:
+    task = await workshop.start(*[Turn(*WRONG)] * 3, finish())
+    ask = await asked(task)
+    assert ask.ask is AskKind.MISTAKE_LIMIT_REACHED
+    assert len(task.messages) == 7
+    assert not [text for message in task.messages for text in texts(message) if "approach" in text]
+
+
+@pytest.mark.requirement("engine:loop:mistakes-per-reply")
+async def test_a_mistake_is_forgiven_when_a_later_reply_succeeds(workshop: Workshop) -> None:
+    good = [call("update_todo_list", {"todos": f"[ ] {n}"}) for n in range(3)]
+    pairs = [turn for each in good for turn in (Turn(*WRONG), Turn(each))]
+    settings = Settings(consecutive_mistake_limit=2)
+    task = await workshop.start(*pairs, finish(), settings=settings)
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+
+
+@pytest.mark.requirement("engine:loop:mistakes-unattended")
+async def test_a_subtask_without_a_user_has_the_larger_limit_too(workshop: Workshop) -> None:
+    lost = [Turn(call("no_such_tool", {"n": n})) for n in range(9)]
+    workshop.provider = Cast(
+        {
+            "the whole": [Turn(hand("a part")), finish("whole")],
+            "a part": [*lost, finish("found")],
+        }
+    )
+    task = await workshop.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    assert await settled(task) == Completed("whole")
+    assert results(task.messages[2])[0].endswith("Result:\nfound")
+
+
+@pytest.mark.requirement("engine:loop:repetition-result")
+async def test_a_repetition_after_another_call_still_ends_the_run(workshop: Workshop) -> None:
+    same = Turn(call("list_files", {"path": "."}))
+    other = Turn(call("update_todo_list", {"todos": "[ ] a"}))
+    stuck = [*[same] * 4, other]
+    task = await workshop.start(*stuck, *stuck, finish(), policy=Unattended())
+    ending = await settled(task)
+    assert isinstance(ending, Failed)
+    assert ending.code == "mistakes"
+    assert "same result" in results(task.messages[8])[0]

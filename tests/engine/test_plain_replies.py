@@ -1,0 +1,211 @@
+"""Replies without a call: reminded of once, then presented as the result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from joey.core.asks import AskKind
+from joey.core.events import RowGrew, TaskCompleted, TaskPaused
+from joey.core.protocol import ToolProtocol
+from joey.core.settings import Settings
+from joey.core.state import TaskState
+from joey.engine.endings import Completed, Failed
+from joey.engine.engine import TaskOptions
+from joey.engine.unattended import Unattended
+from joey.testing.script import Turn, call, pause, say, think
+from tests.engine.cast import ALLOWED, Cast, hand
+from tests.engine.workshop import (
+    Workshop,
+    asked,
+    check_history,
+    durable,
+    finish,
+    heard,
+    results,
+    rows,
+    settled,
+    texts,
+)
+
+ANSWER = Turn(say("It is the linker."))
+ASKS = Settings(mode="ask")
+OPEN = Turn(call("update_todo_list", {"todos": "[ ] one"}))
+
+
+@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.parametrize("protocol", list(ToolProtocol))
+async def test_the_answer_to_a_plain_answer_is_the_next_message(
+    workshop: Workshop, protocol: ToolProtocol
+) -> None:
+    task = await workshop.start(ANSWER, ANSWER, ANSWER, ANSWER, protocol=protocol)
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    await task.send("which linker?")
+    assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
+    assert texts(task.messages[4])[0] == "<user_message>\nwhich linker?\n</user_message>"
+    assert "[ERROR] You did not use a tool" in texts(task.messages[6])[0]
+    await task.approve()
+    assert await settled(task) == Completed("It is the linker.", answered=True)
+    assert sum(isinstance(event, TaskCompleted) for event in durable(task)) == 2
+    assert [row.text for row in rows(task, "user_feedback")] == ["which linker?"]
+    assert task.messages[-1].role == "assistant"
+    assert task.state is TaskState.COMPLETED
+    check_history(task.messages)
+
+
+async def test_a_plain_no_to_a_plain_answer_is_told_to_the_model(workshop: Workshop) -> None:
+    task = await workshop.start(ANSWER, finish(), settings=ASKS)
+    await asked(task)
+    await task.reject()
+    await asked(task)
+    assert "not accepted" in texts(task.messages[2])[0]
+    check_history(task.messages)
+
+
+@pytest.mark.requirement("engine:loop:plain-answer")
+async def test_the_row_of_a_plain_answer_becomes_that_of_the_result(workshop: Workshop) -> None:
+    task = await workshop.start(
+        Turn(think("hm"), say("It is the linker.")), settings=ASKS, policy=Unattended()
+    )
+    await settled(task)
+    shown = [row.text for row in [*rows(task, "text"), *rows(task, "completion_result")]]
+    assert shown == ["do it", "It is the linker.", ""]
+    assert not [row for row in task.rows if getattr(row, "partial", None)]
+
+
+@pytest.mark.parametrize(
+    ("replies", "answer"),
+    [
+        (["It is the linker.", "It is\n the linker."], "It is the linker."),
+        (["It is the linker.", "As I said: It is the linker."], "As I said: It is the linker."),
+        (["It is the linker.", "the linker"], "It is the linker."),
+        (["One.", "Two."], "One.\n\nTwo."),
+    ],
+)
+async def test_what_the_second_reply_repeats_is_said_once(
+    workshop: Workshop, replies: Sequence[str], answer: str
+) -> None:
+    turns = [Turn(say(text)) for text in replies]
+    task = await workshop.start(*turns, policy=Unattended())
+    assert await settled(task) == Completed(answer, answered=True)
+
+
+async def test_all_that_a_reply_says_is_its_answer(workshop: Workshop) -> None:
+    turn = Turn(say("One."), think("hm"), say("Two."))
+    task = await workshop.start(turn, settings=ASKS, policy=Unattended())
+    assert await settled(task) == Completed("One.\n\nTwo.", answered=True)
+
+
+@pytest.mark.requirement("engine:loop:plain-answer")
+async def test_a_subtask_that_answers_in_plain_text_returns_its_answer(workshop: Workshop) -> None:
+    workshop.provider = Cast(
+        {
+            "the whole": [Turn(hand("a part"), hand("look", "ask")), finish("whole")],
+            "a part": [ANSWER, ANSWER],
+            "look": [Turn(say("I see."))],
+        }
+    )
+    task = await workshop.start(text="the whole", settings=ALLOWED, policy=Unattended())
+    assert await settled(task) == Completed("whole")
+    part, look = results(task.messages[2])
+    assert part.endswith("Result:\nIt is the linker.")
+    assert look.endswith("Result:\nI see.")
+
+
+async def test_a_subtask_whose_answer_is_sent_back_goes_on(workshop: Workshop) -> None:
+    workshop.provider = Cast(
+        {
+            "the whole": [Turn(hand("look", "ask")), finish("whole")],
+            "look": [Turn(say("I see.")), Turn(say("I see more."))],
+        }
+    )
+    task = await workshop.start(text="the whole", settings=Settings())
+    await asked(task)
+    await task.approve()
+    (child_id,) = (await heard(task, TaskPaused)).child_ids
+    child = await task.child(child_id)
+    assert child is not None
+    assert (await asked(child)).tool == "attempt_completion"
+    await child.send("look again")
+    await asked(child)
+    await child.approve()
+    await asked(task)
+    assert results(task.messages[2])[0].endswith("Result:\nI see more.")
+
+
+async def test_a_plain_answer_is_held_back_by_open_todos(workshop: Workshop) -> None:
+    settings = Settings(prevent_completion_with_open_todos=True)
+    task = await workshop.start(
+        OPEN, ANSWER, ANSWER, finish("too early"), settings=settings, policy=Unattended()
+    )
+    await settled(task)
+    assert "The todo list still has open items." in texts(task.messages[6])[0]
+    assert not rows(task, "completion_result")
+
+
+async def test_a_model_that_only_talks_and_is_held_back_is_stopped(workshop: Workshop) -> None:
+    settings = Settings(prevent_completion_with_open_todos=True)
+    task = await workshop.start(OPEN, *[ANSWER] * 11, settings=settings, policy=Unattended())
+    ending = await settled(task)
+    assert isinstance(ending, Failed)
+    assert ending.code == "mistakes"
+
+
+async def test_words_that_came_in_while_it_answered_are_heard(workshop: Workshop) -> None:
+    gate = asyncio.Event()
+    turn = Turn(say("It is"), pause(gate), say(" the linker."))
+    task = await workshop.start(turn, finish(), settings=ASKS)
+    await heard(task, RowGrew)
+    await task.send("and quickly")
+    gate.set()
+    await asked(task)
+    await task.approve()
+    await asked(task)
+    assert "<user_message>\nand quickly\n</user_message>" in texts(task.messages[2])
+    check_history(task.messages)
+
+
+@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.parametrize("accepted", [True, False])
+async def test_a_task_goes_on_after_a_plain_answer_in_another_process(
+    workshop: Workshop, accepted: bool
+) -> None:
+    task = await workshop.start(ANSWER, settings=ASKS)
+    await asked(task)
+    if accepted:
+        await task.approve()
+        await settled(task)
+    await workshop.engine.close()
+    workshop.engine = workshop.new_engine()
+    workshop.script(finish())
+    options = TaskOptions(workspace=workshop.root, settings=ASKS, policy=Unattended())
+    again = await workshop.engine.resume(task.id, "why?", options=options)
+    assert await settled(again) == Completed("all done")
+    assert [message.role for message in again.messages] == ["user", "assistant"] * 2
+    assert "why?" in texts(again.messages[2])[0]
+    assert again.state is TaskState.COMPLETED
+    check_history(again.messages)
+
+
+async def test_an_answered_task_is_known_as_that_when_it_is_opened_again(
+    workshop: Workshop,
+) -> None:
+    task = await workshop.start(ANSWER, settings=ASKS, policy=Unattended())
+    ending = await settled(task)
+    await workshop.engine.close()
+    workshop.engine = workshop.new_engine()
+    again = await workshop.engine.open(task.id)
+    assert again.ending == ending == Completed("It is the linker.", answered=True)
+
+
+async def test_rewinding_to_a_plain_answer_keeps_it(workshop: Workshop) -> None:
+    task = await workshop.start(ANSWER, finish(), settings=ASKS)
+    await asked(task)
+    (row, _) = rows(task, "completion_result")
+    await task.send("why?")
+    await asked(task)
+    await task.rewind(row.ts)
+    assert task.rows[-1] == row
+    assert [message.role for message in task.messages] == ["user", "assistant"]

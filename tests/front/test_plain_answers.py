@@ -1,0 +1,114 @@
+"""An answer in plain text is the result of `joey -p`, not a failure."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from joey.testing.script import Turn, call, say
+from joey.testing.server import ModelServer
+from tests.front.binary import Finished, Joey, reach
+from tests.front.steering import steering
+
+ANSWER = Turn(say("The linker is missing.", chunk=5))
+REMINDER = "[ERROR] You did not use a tool in your previous response!"
+
+
+async def ask(
+    joey: Joey, *turns: Turn, flags: tuple[str, ...] = ()
+) -> tuple[Finished, ModelServer]:
+    async with ModelServer(turns) as server:
+        done = await joey.run("-p", *flags, *reach(server.url), "why does the build fail?")
+    return done, server
+
+
+def reminders(server: ModelServer) -> list[bool]:
+    return [REMINDER in json.dumps(request.body["messages"][-1]) for request in server.requests]
+
+
+@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.parametrize("protocol", ["native", "xml"])
+async def test_a_second_plain_reply_is_the_answer(joey: Joey, protocol: str) -> None:
+    done, server = await ask(joey, ANSWER, ANSWER, flags=("--protocol", protocol))
+    assert (done.code, done.out) == (0, "The linker is missing.\n")
+    assert reminders(server) == [False, True]
+    assert "joey: answered · " in done.err
+
+
+@pytest.mark.requirement("engine:loop:plain-answer")
+async def test_both_replies_are_the_answer_when_they_differ(joey: Joey) -> None:
+    done, _ = await ask(joey, ANSWER, Turn(say("Install lld.")))
+    assert (done.code, done.out) == (0, "The linker is missing.\n\nInstall lld.\n")
+
+
+@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.parametrize("mode", ["ask", "orchestrator", "reader"])
+async def test_in_a_mode_without_edits_and_commands_the_first_plain_reply_is_the_answer(
+    joey: Joey, mode: str
+) -> None:
+    own = {"slug": "reader", "name": "Reader", "roleDefinition": "You read.", "groups": ["read"]}
+    modes = json.dumps({"customModes": [own]})
+    (joey.workspace / ".roomodes").write_text(modes, encoding="utf-8")
+    done, server = await ask(joey, ANSWER, flags=("--mode", mode))
+    assert (done.code, done.out) == (0, "The linker is missing.\n")
+    assert reminders(server) == [False]
+
+
+@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.parametrize("format", ["json", "stream-json"])
+async def test_programs_are_told_that_it_was_answered(joey: Joey, format: str) -> None:
+    done, _ = await ask(joey, ANSWER, ANSWER, flags=("--output-format", format))
+    result = done.json if format == "json" else done.lines[-1]
+    assert (result["code"], result["exitCode"], result["success"]) == ("answered", 0, True)
+    assert result["content"] == "The linker is missing."
+    told = done.json["events"] if format == "json" else done.lines
+    assert [line["content"] for line in told if line.get("subtype") == "completion_result"] == [
+        "The linker is missing."
+    ]
+
+
+@pytest.mark.requirement("engine:loop:plain-answer")
+async def test_plain_replies_with_a_call_between_them_are_each_reminded_of(joey: Joey) -> None:
+    look = Turn(call("list_files", {"path": ".", "recursive": False}))
+    end = Turn(call("attempt_completion", {"result": "It is the linker."}))
+    done, server = await ask(joey, Turn(say("Hm.")), look, Turn(say("Ah.")), end)
+    assert (done.code, done.out) == (0, "It is the linker.\n")
+    assert reminders(server) == [False, True, False, True]
+
+
+@pytest.mark.requirement("engine:loop:plain-answer", "front:json-schema")
+async def test_a_plain_answer_has_to_fit_the_schema(joey: Joey) -> None:
+    schema = json.dumps({"type": "object", "required": ["verdict"]})
+    flags = ("--output-format", "json", "--json-schema", schema)
+    fit = Turn(say('{"verdict": "bad"}'))
+    done, server = await ask(joey, ANSWER, ANSWER, fit, flags=flags)
+    assert (done.code, done.json["code"]) == (0, "answered")
+    assert done.json["structured"] == {"verdict": "bad"}
+    assert "It is not JSON" in json.dumps(server.requests[2].body["messages"][-1])
+    done, server = await ask(joey, *[ANSWER] * 9, flags=flags)
+    assert (done.code, done.json["code"]) == (3, "schema")
+    assert len(server.requests) == 4
+
+
+async def test_a_task_that_was_answered_goes_on_with_another_message(joey: Joey) -> None:
+    end = Turn(call("attempt_completion", {"result": "Installed."}))
+    async with ModelServer([ANSWER, ANSWER, end]) as server:
+        await joey.run("-p", *reach(server.url), "why does the build fail?")
+        done = await joey.run("-p", "-c", *reach(server.url), "then install it")
+        last = json.dumps(server.requests[2].body["messages"][-1])
+    assert (done.code, done.out) == (0, "Installed.\n")
+    assert "then install it" in last
+    assert REMINDER not in last
+
+
+async def test_a_program_that_steers_it_gets_an_answer_for_each_message(joey: Joey) -> None:
+    turns = [ANSWER, ANSWER, Turn(say("Yes.")), Turn(say("Yes."))]
+    async with ModelServer(turns) as server, steering(joey, server.url) as program:
+        await program.send("start", "one", prompt="why does the build fail?")
+        assert (await program.result("one"))["code"] == "answered"
+        await program.send("message", "two", prompt="are you sure?")
+        result = await program.result("two")
+        assert (result["code"], result["content"]) == ("answered", "Yes.")
+        assert "are you sure?" in json.dumps(server.requests[2].body["messages"][-1])
+        await program.shut_down()
