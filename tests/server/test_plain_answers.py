@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from joey.testing.script import Turn, call, say
+from joey.testing.script import Call, Turn, call, say
 from tests.server.house import Frame, done, house
 
 ANSWER = Turn(say("It is the linker.", chunk=4))
@@ -47,13 +47,17 @@ async def test_a_plain_answer_is_a_completion_whose_answer_is_the_next_message(
 
 
 @pytest.mark.requirement("engine:completion:unseen-results")
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (call("execute_command", {"command": "exit 2"}), "results of the other calls"),
+        (call("read_file", {"path": "no.txt"}), "in a reply in which a call failed"),
+    ],
+)
 async def test_a_completion_next_to_unseen_results_is_no_event_and_its_row_ends(
-    tmp_path: Path,
+    tmp_path: Path, other: Call, told: str
 ) -> None:
-    early = Turn(
-        call("execute_command", {"command": "exit 2"}),
-        call("attempt_completion", {"result": "All tests pass."}, chunk=4),
-    )
+    early = Turn(other, call("attempt_completion", {"result": "All tests pass."}, chunk=4))
     async with house(tmp_path, early, done("They fail."), **ALLOW) as here, here.peer() as peer:
         task_id = (await peer.ask("startNewTask", text="test it"))["taskId"]
         await peer.asked("completion_result")
@@ -63,4 +67,4 @@ async def test_a_completion_next_to_unseen_results_is_no_event_and_its_row_ends(
         assert [row["text"] for row in of_kind(rows, "completion_result")] == ["They fail.", ""]
         (claim,) = (row for row in rows if row.get("text") == "All tests pass.")
         assert (claim["type"], claim["say"]) == ("say", "text")
-        assert "results of the other calls" in claim["result"]
+        assert told in claim["result"]

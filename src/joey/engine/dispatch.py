@@ -262,13 +262,13 @@ class Dispatch:
 
     def _hold_back(self, placed: PlacedCall) -> None:
         """Do not present a result; its text stays on the screen as something the model said."""
-        if self._failed:
-            self._fail(placed, ToolError(replies.tool_failed_before_completion()))
-            return
         match placed.call.input:
             case {"result": str(text)} if text.strip():
                 self._task.publish(Said(ts=placed.row_ts, say="text", text=text))
-        results.skip(self._task, placed, replies.results_unseen())
+        if self._failed:
+            self._fail(placed, ToolError(replies.tool_failed_before_completion()))
+        else:
+            results.skip(self._task, placed, replies.results_unseen())
 
     def _close_around_completion(self, calls: Sequence[PlacedCall]) -> None:
         """An accepted result alone stays open, as the seed has it; beside others it is closed."""

@@ -14,7 +14,7 @@ class Mistakes:
     """Counters of one run. A mistake is a reply that achieved nothing; a limit of 0 allows any
     number of them."""
 
-    def __init__(self, limit: int, *, is_unattended: bool = False) -> None:
+    def __init__(self, limit: int, *, is_unattended: bool) -> None:
         raised = is_unattended and limit > 0
         self.limit = max(limit, UNATTENDED_LIMIT) if raised else limit
         self.count = 0
