@@ -607,6 +607,12 @@ REQUIREMENTS: dict[str, Requirement] = {
     "permissions:commands:deny": Requirement(
         "security K1", "A denied command stays denied behind wrappers, paths and quotes."
     ),
+    "permissions:commands:evaluated": Requirement(
+        "security K1", "Code that a line computes asks where there is a deny rule."
+    ),
+    "permissions:commands:remote-helpers": Requirement(
+        "security K1", "An address that makes git run a helper program asks, under any rule."
+    ),
     "permissions:commands:longest": Requirement(
         "security K1", "Of an allowing and a denying rule the longer one counts; deny wins a tie."
     ),

@@ -24,12 +24,24 @@ _CHANGING_BY_ITSELF = (".git/index",)
 
 
 class Arena:
-    def __init__(self, root: Path, allowed: Iterable[str]) -> None:
+    """Where commands are denied, everything else may run, and only the denied ones are harm."""
+
+    def __init__(self, root: Path, allowed: Iterable[str], denied: Iterable[str] = ()) -> None:
         self.root = root
         self.work = root / "work"
         self._trace = root / "trace"
         self._bin = root / "bin"
         self._bin.mkdir(parents=True)
+        self._denied = tuple(denied)
+        self._path = f"{self._bin}:{os.defpath}" if self._denied else str(self._bin)
+        for name in self._denied:
+            self._program(name, f'echo "{name} $*" >> "{self._trace}"')
+        if not self._denied:
+            self._trace_others(allowed)
+        (root / ".gitconfig").write_text('[protocol "ext"]\nallow = always\n')
+        self._build()
+
+    def _trace_others(self, allowed: Iterable[str]) -> None:
         programs = {rule.split()[0] for rule in allowed}
         for name in TRACED:
             if name not in programs:
@@ -41,11 +53,10 @@ class Arena:
             real = shutil.which(name, path=os.defpath)
             if real and not (self._bin / name).exists():
                 (self._bin / name).symlink_to(real)
-        self._build()
 
     def _program(self, name: str, body: str) -> None:
         path = self._bin / name
-        path.write_text(f"#!/bin/bash\n{body}\n")
+        path.write_text(f"#!/bin/sh\n{body}\n")
         path.chmod(0o755)
 
     def _build(self) -> None:
@@ -90,7 +101,7 @@ class Arena:
         run = subprocess.run(
             ["/bin/bash", "--noprofile", "--norc", "-c", "--", line],
             cwd=self.work,
-            env={"PATH": str(self._bin), "HOME": str(self.root), "TERM": "dumb", "PAGER": "cat"},
+            env={"PATH": self._path, "HOME": str(self.root), "TERM": "dumb", "PAGER": "cat"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=20,
@@ -110,6 +121,7 @@ class Arena:
                 if self._before.get(path) != after.get(path)
                 and not path.endswith(_CHANGING_BY_ITSELF)
                 and (not only_guarded or _is_guarded(path))
+                and (not self._denied or path not in after)
             }
             found += (f"it changed {path}" for path in sorted(changed))
             self._build()

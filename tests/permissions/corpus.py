@@ -32,9 +32,10 @@ class Outcome(Struct):
 async def try_hostile(root: Path, commands: Sequence[Hostile]) -> Outcome:
     """Judge each; run for real what would run unasked."""
     outcome = Outcome(len(commands), [], {})
-    for number, allowed in enumerate(dict.fromkeys(item.allowed for item in commands)):
-        arena = Arena(root / str(number), allowed)
-        explainer = _explainer(arena, allowed)
+    rules = dict.fromkeys((item.allowed, item.denied) for item in commands)
+    for number, (allowed, denied) in enumerate(rules):
+        arena = Arena(root / str(number), allowed, denied)
+        explainer = _explainer(arena, allowed, denied)
         for item in commands:
             if item.allowed is not allowed:
                 continue
@@ -47,17 +48,19 @@ async def try_hostile(root: Path, commands: Sequence[Hostile]) -> Outcome:
     return outcome
 
 
-async def try_harmless(root: Path, lines: Sequence[str]) -> dict[str, str]:
+async def try_harmless(
+    root: Path, lines: Sequence[str], denied: tuple[str, ...] = ()
+) -> dict[str, str]:
     """Those that would be asked about, with the reason."""
     arena = Arena(root / "harmless", ALLOWED)
-    explainer = _explainer(arena, ALLOWED)
+    explainer = _explainer(arena, ALLOWED, denied)
     explained = {line: await explainer.command(line) for line in lines}
     return {line: why.reason for line, why in explained.items() if why.decision != "allow"}
 
 
-def _explainer(arena: Arena, allowed: tuple[str, ...]) -> Explainer:
+def _explainer(arena: Arena, allowed: tuple[str, ...], denied: tuple[str, ...] = ()) -> Explainer:
     home = arena.root / "joey-home"
-    flags = Flags(allow=allowed, no_sandbox=True)
+    flags = Flags(allow=allowed, deny=denied, no_sandbox=True)
     return Explainer(arena.work, flags, home=home, env={"PATH": "/usr/bin:/bin"})
 
 

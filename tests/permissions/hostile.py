@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
+from tests.permissions.evaluating import ANYTHING, DENIED, HELPED, TRANSPORTS, evaluating_lines
 from tests.permissions.hidden_words import hidden_words, readers
 from tests.permissions.listed import looking_lines, looking_programs
 
@@ -36,6 +37,7 @@ class Hostile(NamedTuple):
     kind: str
     allowed: tuple[str, ...]
     line: str
+    denied: tuple[str, ...] = ()
 
 
 PAYLOADS = (
@@ -627,5 +629,8 @@ def hostile_commands() -> list[Hostile]:
     """All of them, once each, in a fixed order."""
     listed = (Hostile("K1", LISTED, line) for line in looking_lines())
     hidden = (Hostile("K2", READERS_ALONE, line) for line in hidden_words())
+    evaluating = (Hostile("K1", ANYTHING, line, DENIED) for line in evaluating_lines())
+    helped = (Hostile("K1", TRANSPORTS, line) for line in HELPED)
     everything = (*composed(), *optioned(), *escaping(), *protected(), *listed, *hidden)
+    everything = (*everything, *evaluating, *helped)
     return list(dict.fromkeys(everything))

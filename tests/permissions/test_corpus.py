@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import random
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from joey.app.permissions import Explainer, Flags
+from joey.core.permissions.commands import judge_command
+from joey.core.permissions.decisions import Allow
 from tests.permissions.arena import Arena
 from tests.permissions.corpus import sample, try_harmless, try_hostile
+from tests.permissions.evaluating import (
+    ANYTHING,
+    DENIED,
+    HELPED,
+    TRANSPORTS,
+    evaluating_lines,
+    running_lines,
+)
 from tests.permissions.harmless import harmless_commands
 from tests.permissions.hostile import LOOKING, hostile_commands
 from tests.permissions.listed import asked_lines
 
 SAMPLE = 500
 SEED = 20_250_301
+BASH = tuple(
+    map(
+        int,
+        re.findall(r"\d+", subprocess.check_output(["/bin/bash", "--version"], text=True))[:2],
+    )
+)
 
 
 @pytest.mark.requirement("permissions:commands:corpus")
@@ -43,6 +62,34 @@ async def test_none_of_the_listed_lines_runs_unasked(tmp_path: Path) -> None:
             unasked.append((rules, line))
 
     assert unasked == []
+
+
+@pytest.mark.requirement("permissions:commands:evaluated")
+def test_no_line_that_evaluates_data_runs_unasked_beside_a_deny_rule() -> None:
+    judged = {line: judge_command(line, ANYTHING, DENIED) for line in evaluating_lines()}
+
+    assert [line for line, verdict in judged.items() if isinstance(verdict, Allow)] == []
+
+
+@pytest.mark.skipif(BASH < (5, 2), reason="an older bash evaluates less")
+def test_the_lines_that_evaluate_data_run_what_is_denied(tmp_path: Path) -> None:
+    arena = Arena(tmp_path, ANYTHING, DENIED)
+    lines = random.Random(SEED).sample(list(running_lines()), 60)
+
+    assert [line for line in lines if arena.run(line, only_guarded=False) is None] == []
+
+
+@pytest.mark.requirement("permissions:commands:remote-helpers")
+def test_no_rule_for_a_subcommand_of_git_covers_a_program_for_an_address() -> None:
+    assert [line for line in HELPED if isinstance(judge_command(line, TRANSPORTS, ()), Allow)] == []
+
+
+@pytest.mark.requirement("permissions:commands:harmless")
+async def test_harmless_commands_run_unasked_beside_a_deny_rule_too(tmp_path: Path) -> None:
+    lines = harmless_commands()
+    asked = await try_harmless(tmp_path, lines, ("rm", "git push"))
+
+    assert len(asked) <= len(lines) * 0.01, asked
 
 
 def test_the_corpus_is_as_large_as_it_should_be() -> None:

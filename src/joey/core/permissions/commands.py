@@ -46,6 +46,7 @@ def judge_command(command: str, allowed: Sequence[str], denied: Sequence[str]) -
         objection = denials.of_any(command)
     else:
         objection = denials.of_plain(command, tuple(words for _, words in chain))
+    objection = objection or denials.of_computed(command)
     if objection is not None:
         return objection
     if ANYTHING in allowed:

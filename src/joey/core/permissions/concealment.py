@@ -8,15 +8,16 @@ what comes of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from joey.core.permissions.programs import carries_out_input, program_name
-from joey.core.permissions.runners import RUNNERS, VERSION, bare_name, started_at
+from joey.core.permissions.runners import RUNNERS, STARTERS, VERSION, bare_name, started_at
 from joey.core.permissions.scripts import is_harmless_awk, is_harmless_sed, script_words
 from joey.core.permissions.shell import Words, word_set
 from joey.core.regex import regex
 
 _CODE = regex(r"[^\w\-./:,+@%=^~]")
+_SYNTAX = regex(r"[^\w\-./:,+@%=^]")
 _SEDS = word_set("sed gsed")
 _AWKS = word_set("awk gawk mawk nawk original-awk goawk")
 _FOREIGN_SHELLS = word_set("cmd powershell pwsh")
@@ -27,12 +28,6 @@ _WRITTEN = regex(r">\|?\s*([^\s;&|()<>]+)")
 _FED = regex(r"(?<!<)<\s*[^\s;&|()<>]")
 _COMPUTED = regex(r"[$]\(|`")
 _MAKERS = word_set("base64 cp curl dd hash install ln mv openssl rsync tee wget xxd")
-_REBINDING = word_set("bind compgen complete enable")
-_LOADING = regex(
-    r"(PATH|CDPATH|BASH_ENV|ENV|IFS|PS4|SHELL|BROWSER|VISUAL|RUBYOPT|MAKEFLAGS|NODE_OPTIONS"
-    r"|\w*(PAGER|EDITOR|_COMMAND|_OPTIONS|OPEN|CLOSE|ASKPASS)|(LD|GIT|DYLD|PYTHON|PERL5?)_?\w*)"
-    r"\+?="
-)
 _GIT_SETTINGS = regex(
     r"(user|color|advice)\.|(core\.(quotepath|autocrlf)|commit\.gpgsign|init\.defaultbranch)=",
     re.IGNORECASE,
@@ -48,6 +43,15 @@ _GIT_COMMANDS = word_set(
     " update-index update-ref var verify-commit verify-tag version whatchanged worktree write-tree"
 )
 """Nothing in anybody's settings takes their place."""
+
+
+def inner_lines(words: Words) -> list[str]:
+    """Arguments that another shell may read as a line of its own."""
+    starters = STARTERS.get(program_name(words[0]), frozenset())
+    started = {program_name(words[at + 1]) for at in range(len(words) - 1) if words[at] in starters}
+    if not RUNNERS.intersection((program_name(words[0]), *started)):
+        return []
+    return [text for text in words[1:] if _SYNTAX.search(text)]
 
 
 def code_doubt(words: Words) -> str | None:
@@ -86,19 +90,6 @@ def git_doubt(words: Words) -> str | None:
         at += 2 if words[at] in ("-c", "-C", "--git-dir", "--work-tree", "--namespace") else 1
     if at < len(words) and words[at] not in _GIT_COMMANDS:
         return f"`git {words[at]}` may be an alias for something else"
-    return None
-
-
-def rebinding_doubt(commands: Iterable[Words]) -> str | None:
-    """About words that give programs other names, or have something run at a later time."""
-    for words in commands:
-        for word in words:
-            if not re.match(r"\w+\+?=", word):
-                break
-            if _LOADING.match(word):
-                return f"`{word}` decides what else is run"
-        if words and program_name(words[0]) in _REBINDING:
-            return f"{words[0]} may have something run later"
     return None
 
 

@@ -11,10 +11,11 @@ from msgspec import Struct
 from joey.core.permissions.concealment import (
     code_doubt,
     git_doubt,
+    inner_lines,
     made_and_run,
-    rebinding_doubt,
 )
 from joey.core.permissions.decisions import Ask, Deny
+from joey.core.permissions.evaluation import find_evaluated
 from joey.core.permissions.programs import (
     carries_out_input,
     concern,
@@ -23,7 +24,7 @@ from joey.core.permissions.programs import (
 )
 from joey.core.permissions.resemblance import Meant, meant
 from joey.core.permissions.rules import Rule, Rules, longest, named
-from joey.core.permissions.runners import RUNNERS, VERSION, started_at
+from joey.core.permissions.runners import RUNNERS, STARTERS, VERSION, started_at
 from joey.core.permissions.shell import (
     RESERVED,
     Words,
@@ -32,35 +33,13 @@ from joey.core.permissions.shell import (
     possible_commands,
     unquoted,
     without_redirections,
-    word_set,
 )
 from joey.core.regex import regex
 
 _ASSIGNMENT = regex(r"[A-Za-z_]\w*(\[.*\])?\+?=")
-_SYNTAX = regex(r"[^\w\-./:,+@%=^]")
 _SPELLED_LATER = regex(r"[$*?\[{~]")
 _COMPUTED = regex("`[^`]*`")
 """What it gives may be a part of a word; `$` stands for that."""
-_STARTERS: dict[str, frozenset[str]] = {
-    "find": word_set("-exec -execdir -ok -okdir"),
-    "fd": word_set("-x -X --exec --exec-batch"),
-    "fdfind": word_set("-x -X --exec --exec-batch"),
-    "git": word_set("foreach run -x --exec"),
-    "docker": word_set("run exec"),
-    "podman": word_set("run exec"),
-    "kubectl": word_set("exec run"),
-    "npx": word_set("-c"),
-    "npm": word_set("exec x"),
-    "uv": word_set("run"),
-    "poetry": word_set("run"),
-    "pipenv": word_set("run"),
-    "bundle": word_set("exec"),
-    "cargo": word_set("run"),
-    "tar": word_set("--to-command"),
-    "rg": word_set("--pre"),
-    "go": word_set("-exec -toolexec"),
-}
-"""Words behind which another program is named."""
 _MOST_PLACES = 100
 """Where a command may begin; nobody writes more by hand."""
 
@@ -122,6 +101,13 @@ class Denials(Struct, frozen=True):
             return Ask("what the line runs is known only when it runs")
         return _fed_doubt(line) or self._of_hidden(line, commands)
 
+    def of_computed(self, line: str) -> Ask | None:
+        """About code that the line computes."""
+        found = find_evaluated(line) if self.refusing else None
+        if found is None:
+            return None
+        return Ask(f"`{found.shown}` {found.by.value}; deny rules cannot see what that runs")
+
     def _of_beginning(self, words: Words) -> Ask | None:
         if not words:
             return None
@@ -136,7 +122,7 @@ class Denials(Struct, frozen=True):
         bare = tuple(_program(each) for each in possible_commands(without_redirections(line)))
         if (made := made_and_run(line, tuple(filter(None, bare)))) is not None:
             return Ask(f"what is in `{made}` is known only when it runs")
-        reason = rebinding_doubt(commands)
+        reason: str | None = None
         about_git = any(
             rule.words[:1] == ("git",) and len(rule.words) > 1 for rule in self.refusing
         )
@@ -173,14 +159,8 @@ class Denials(Struct, frozen=True):
 
     def _of_inner_lines(self, words: Words) -> Deny | Ask | None:
         """About arguments that another shell may read as a line of its own."""
-        starters = _STARTERS.get(program_name(words[0]), frozenset())
-        started = {
-            program_name(words[at + 1]) for at in range(len(words) - 1) if words[at] in starters
-        }
-        if not RUNNERS.intersection((program_name(words[0]), *started)):
-            return None
         doubt: Ask | None = None
-        for text in filter(_SYNTAX.search, words[1:]):
+        for text in inner_lines(words):
             found = self.of_any(text)
             if isinstance(found, Deny):
                 return found
@@ -208,7 +188,7 @@ def _started(words: Words) -> list[Words]:
     name = words[0].rstrip(VERSION) or words[0]
     if name in RUNNERS or words[0] in RUNNERS:
         return [parts(words[1:]), parts(tuple(map(_attached, words[1:])))]
-    starters = _STARTERS.get(name, frozenset())
+    starters = STARTERS.get(name, frozenset())
     places = [at for at, word in enumerate(words) if at and word.partition("=")[0] in starters]
     if len(places) > _MOST_PLACES:
         return [()] * len(places)
@@ -246,7 +226,7 @@ def _hides_program(words: Words) -> bool:
     name = program_name(program[0])
     if name in RUNNERS:
         return any(_SPELLED_LATER.search(word) for word in program)
-    starters = _STARTERS.get(name, frozenset())
+    starters = STARTERS.get(name, frozenset())
     behind = (at + 1 for at, word in enumerate(program[:-1]) if at and word in starters)
     first = next(behind, None)
     if first is not None and program_name(program[first]) in RUNNERS:

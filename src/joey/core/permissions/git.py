@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import Literal
 
 from joey.core.permissions.sheets import Argument, Sheet, read_arguments, sheet_concern
 from joey.core.permissions.shell import Words, word_set
@@ -126,6 +127,23 @@ _RUNNING = {
 }
 """What a rule for the subcommand does not say: which program is run."""
 _TRANSPORTING = word_set("clone fetch pull push remote submodule")
+_HELPED = r"[\w.+-]+::|(?!(?:file|git|https?|ssh)://)[\w.+-]+://"
+"""An address for which git runs a program, as named before the colons."""
+_RUN_BY_TRANSPORT = rf"(?:^|=)(?:{_HELPED})|^--(?:upl|rec|exe)"
+_RUNNING_OPTIONS = {
+    "clone": rf"{_RUN_BY_TRANSPORT}|^-(?!-)\w*[uc]|^--conf",
+    "difftool": "^-(?!-)\\w*x|^--ext",
+    "filter-branch": "-filter$",
+    "grep": "(?-i:^-(?!-)[a-zA-Z]*O)|^--op",
+    "rebase": "^(?:-x|--exec=).",
+    "send-email": "^--(?:smtp-s|sendm|to-c|cc-c)",
+}
+"""By subcommand, options that name a program, or a setting that does."""
+_CODE_SETTING = re.compile(
+    rf"[$`\\*?\[\]{{}}'\"();&|<>!\0]|(?:^|\s|=)protocol\.(?!version)|{_HELPED}", re.IGNORECASE
+)
+"""A setting whose value is more than words, or that opens further kinds of address."""
+_TAKING_NEXT = word_set("-c -C --config-env --git-dir --namespace --work-tree")
 _ADDRESS = r"^(?!https://)[^/]*:|^[./]"
 _PUSHED_ELSEWHERE = r":|^[./+]"
 """Other places; and a `+` overwrites what is there."""
@@ -138,6 +156,24 @@ _HARMLESS_SETTING = re.compile(
 _SETTING = word_set("set unset")
 _SIGNATURE = "%(G|[(]signature)"
 """To check one, git runs the program that its settings name."""
+
+
+def program_given(words: Words) -> str | None:
+    """The word of a git command that makes it run a program of the caller's choice, or None."""
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        takes_next = words[at] in _TAKING_NEXT
+        setting = words[at + 1] if takes_next and at + 1 < len(words) else words[at]
+        if words[at].startswith(("-c", "--config-env")) and _CODE_SETTING.search(setting):
+            return setting
+        if words[at].startswith("--exec-path="):
+            return words[at]
+        at += 2 if takes_next else 1
+    name, rest = "".join(words[at : at + 1]), words[at + 1 :]
+    if name == "config" and _CODE_SETTING.search("=".join(rest)):
+        return " ".join(words[at:])
+    running = _RUNNING_OPTIONS.get(name, r"(?!)" if name in LOOKING else _RUN_BY_TRANSPORT)
+    return next((word for word in rest if re.search(running, word, re.IGNORECASE)), None)
 
 
 def git_concern(words: Words, granted: int) -> str | None:
@@ -237,4 +273,6 @@ def git_sheet(name: str) -> Sheet:
     for flag in _FLAGS.get(name, ()):
         options = re.sub(rf"(?<!\S){flag}[=#](?!\S)", flag, options)
     options = " ".join(word for word in options.split() if word not in _OTHERWISE.get(name, ()))
-    return Sheet(options, refused=refused, text="first" if name == "grep" else "")
+    operand = "" if name in LOOKING else f"(?!{_HELPED})"
+    text: Literal["", "first"] = "first" if name == "grep" else ""
+    return Sheet(options, operand=operand, refused=refused, text=text)

@@ -65,6 +65,26 @@ _SUBRUNNERS: dict[str, frozenset[str]] = {
     "uv": word_set("run"),
     "yarn": word_set("exec dlx"),
 }
+STARTERS: dict[str, frozenset[str]] = {
+    "find": word_set("-exec -execdir -ok -okdir"),
+    "fd": word_set("-x -X --exec --exec-batch"),
+    "fdfind": word_set("-x -X --exec --exec-batch"),
+    "git": word_set("foreach run -x --exec"),
+    "docker": word_set("run exec"),
+    "podman": word_set("run exec"),
+    "kubectl": word_set("exec run"),
+    "npx": word_set("-c"),
+    "npm": word_set("exec x"),
+    "uv": word_set("run"),
+    "poetry": word_set("run"),
+    "pipenv": word_set("run"),
+    "bundle": word_set("exec"),
+    "cargo": word_set("run"),
+    "tar": word_set("--to-command"),
+    "rg": word_set("--pre"),
+    "go": word_set("-exec -toolexec"),
+}
+"""Words behind which another program is named."""
 _GROUPS: dict[str, frozenset[str]] = {
     "docker": word_set("compose container"),
     "podman": word_set("compose container"),

@@ -1,0 +1,204 @@
+"""Find code that a line computes, so that no deny rule can see it.
+
+The shell evaluates data in more places than `eval`: `${x@P}` expands a value like a prompt, and
+arithmetic runs the commands in a subscript, wherever the value comes from. Programs that are named
+by a value, variables by which programs choose what to run, and code that is handed to another shell
+belong here too. What the project's own files do is theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from itertools import pairwise
+
+from msgspec import Struct
+
+from joey.core.permissions.concealment import inner_lines
+from joey.core.permissions.evaluating_builtins import (
+    assigned_by,
+    condition_evaluates,
+    evaluates,
+)
+from joey.core.permissions.git import program_given
+from joey.core.permissions.programs import program_name
+from joey.core.permissions.runners import RUNNERS, STARTERS
+from joey.core.permissions.script_parser import parse_script
+from joey.core.permissions.script_values import Assignments, Values
+from joey.core.permissions.script_words import UnreadableError
+from joey.core.permissions.shell import plain_chain, word_set
+from joey.core.permissions.shell_script import EXPANDED, Command, Script, Word
+from joey.core.regex import regex
+
+_DEEPEST = 8
+"""Shells in shells; nobody writes more by hand."""
+_MOST = 100
+"""Lines for other shells."""
+_LONGEST = 60
+_LOADING = regex(
+    r"PATH|CDPATH|BASH_ENV|ENV|IFS|PS[0-4]|SHELL|SHELLOPTS|BASHOPTS|BROWSER|VISUAL|LESS|FCEDIT"
+    r"|RUBYOPT|RUBYLIB|MAKEFLAGS|GOFLAGS|ZDOTDIR|INPUTRC|VIMINIT|EXINIT|LUA_INIT\w*|PHPRC"
+    r"|PHP_INI_SCAN_DIR|RSYNC_RSH|CVS_RSH|SVN_SSH|OPENSSL_CONF|DOTNET_STARTUP_HOOKS|RUSTC\w*"
+    r"|PYTEST_(ADDOPTS|PLUGINS)|(npm|NPM)_(config|CONFIG)_(script_shell|SCRIPT_SHELL)"
+    r"|\w*(PAGER|EDITOR|_COMMAND|_OPTIONS|OPEN|CLOSE|ASKPASS|_WRAPPER)|BASH_FUNC_.*"
+    r"|(LD|GIT|DYLD|PYTHON|PERL5?)_?\w*"
+)
+"""Variables by which programs choose what else to run."""
+_INTEGERS = word_set("BASHPID EPOCHSECONDS HISTCMD LINENO OPTIND RANDOM SECONDS SRANDOM")
+"""Variables whose new value bash evaluates."""
+_SHELLS = word_set(
+    ". ash bash busybox concurrently dash entr eval flock git hyperfine parallel script sh source"
+    " ssh su tmux watch xargs"
+)
+"""Take code of this shell, as an argument or from their input."""
+_OTHER_SHELLS = word_set("csh elvish fish ksh lksh mksh nu posh rc tcsh xonsh yash zsh")
+_SPLITTING = regex(r"-[A-Za-z0-9]*S.*|--sp?l?i?t?-?s?t?r?i?n?g?(=.*)?")
+
+
+class Construct(Enum):
+    """What evaluates, as the reason of a question."""
+
+    ARITHMETIC = "evaluates a value as arithmetic"
+    BUILTIN = "evaluates its arguments"
+    EXPANSION = "evaluates a value"
+    GIT = "makes git run a program"
+    INPUT = "is code for another shell"
+    PROCESS = "runs commands in a process substitution"
+    PROGRAM = "computes what program it runs"
+    SYNTAX = "is more than can be read"
+    VARIABLE = "decides what else is run"
+
+
+class Evaluated(Struct, frozen=True):
+    by: Construct
+    shown: str
+    """The piece of the line."""
+
+
+def find_evaluated(line: str) -> Evaluated | None:
+    """The first piece of a line that may evaluate data as code."""
+    return next(_evaluated(line, {}, 0), None)
+
+
+def _evaluated(line: str, inherited: Assignments, depth: int) -> Iterator[Evaluated]:
+    try:
+        script = parse_script(line)
+    except UnreadableError:
+        yield _found(Construct.SYNTAX, line)
+        return
+    values = Values(script, inherited)
+    for command in script.commands:
+        for name, value in assigned_by(command.words) if command.words else ():
+            values.assignments.setdefault(name, []).append(value)
+    values.settle()
+    yield from _expansions(script, values)
+    yield from _variables(script, values)
+    for command in script.commands:
+        if command.words:
+            yield from _commands(command.words, values)
+    yield from _handed_over(script, values, depth)
+
+
+def _expansions(script: Script, values: Values) -> Iterator[Evaluated]:
+    for raw in script.processes:
+        yield _found(Construct.PROCESS, raw)
+    for parameter in script.parameters:
+        if parameter.is_indirect or parameter.transformation in ("P", "E"):
+            yield _found(Construct.EXPANSION, parameter.raw)
+    for expression in script.arithmetic:
+        if not values.only_computes(expression):
+            yield _found(Construct.ARITHMETIC, expression.raw)
+    for words in script.conditions:
+        if condition_evaluates(words, values):
+            yield _found(Construct.ARITHMETIC, _shown(words))
+
+
+def _variables(script: Script, values: Values) -> Iterator[Evaluated]:
+    for name, given in values.assignments.items():
+        if name in _INTEGERS:
+            if not all(value is not None and values.is_numeric(value) for value in given):
+                yield _found(Construct.ARITHMETIC, name)
+        elif _LOADING.fullmatch(name) and not (name == "IFS" and _splits_input(script, given)):
+            yield _found(Construct.VARIABLE, f"{name}=")
+
+
+def _splits_input(script: Script, given: list[Word | None]) -> bool:
+    """Whether `IFS` is set for `read`, and for nothing else."""
+    setting = [command for command in script.commands if "IFS" in command.assigned]
+    return len(given) == len(setting) and all(_program(command) == "read" for command in setting)
+
+
+def _commands(words: tuple[Word, ...], values: Values) -> Iterator[Evaluated]:
+    first, name = words[0], program_name(words[0].text)
+    starters = STARTERS.get(name, frozenset())
+    named = [after for word, after in pairwise(words) if word.text in starters]
+    if first.raw != "[":
+        named.append(first)
+    if not all(word.is_literal for word in (words if name in RUNNERS else named)):
+        yield _found(Construct.PROGRAM, _shown(words))
+    if name == "git" and (given := program_given(tuple(word.text for word in words))):
+        yield _found(Construct.GIT, given.replace(EXPANDED, "$"))
+    if evaluates(words, values):
+        yield _found(Construct.BUILTIN, _shown(words))
+    if name in RUNNERS:
+        for word in words[1:]:
+            variable, sign, _ = word.text.partition("=")
+            if sign and _LOADING.fullmatch(variable):
+                yield _found(Construct.VARIABLE, f"{variable}=")
+        if name == "env" and any(_SPLITTING.fullmatch(word.text) for word in words[1:]):
+            yield _found(Construct.INPUT, _shown(words))
+
+
+def _handed_over(script: Script, values: Values, depth: int) -> Iterator[Evaluated]:
+    """In what is given to other shells, as an argument or as input."""
+    given: dict[str, frozenset[str]] = {}
+    runners = [command for command in script.commands if _program(command) in RUNNERS]
+    for word in script.fed if runners else ():
+        if word.expansions:
+            yield _found(Construct.INPUT, word.raw)
+        if shells := frozenset[str]().union(*map(_shells, runners)):
+            given[word.text] = shells
+    for command in script.commands:
+        for text in _lines(command):
+            given[text] = given.get(text, frozenset()) | _shells(command)
+    if depth >= _DEEPEST or len(given) > _MOST:
+        yield from (_found(Construct.INPUT, text) for text in given)
+        return
+    for text, shells in given.items():
+        yield from _in_other_shell(text, shells, values, depth)
+
+
+def _lines(command: Command) -> list[str]:
+    """The arguments that another shell reads as a line."""
+    words = tuple(word.text for word in command.words)
+    if _program(command) == "git" and STARTERS["git"].intersection(words):
+        return [*words[1:]]
+    return inner_lines(words) if words else []
+
+
+def _in_other_shell(
+    text: str, shells: frozenset[str], values: Values, depth: int
+) -> Iterator[Evaluated]:
+    if shells & _OTHER_SHELLS and plain_chain(text) is None:
+        yield _found(Construct.INPUT, text)
+    for found in _evaluated(text, values.assignments, depth + 1):
+        # To a program that is no shell it may be a pattern or a sentence.
+        if found.by is not Construct.SYNTAX or shells:
+            yield found
+
+
+def _program(command: Command) -> str:
+    return program_name(command.words[0].text) if command.words else ""
+
+
+def _shells(command: Command) -> frozenset[str]:
+    return (_SHELLS | _OTHER_SHELLS).intersection(program_name(word.text) for word in command.words)
+
+
+def _shown(words: tuple[Word, ...]) -> str:
+    return " ".join(word.raw for word in words)
+
+
+def _found(by: Construct, text: str) -> Evaluated:
+    shown = " ".join(text.split())
+    return Evaluated(by, shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…")
