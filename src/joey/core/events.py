@@ -57,7 +57,6 @@ class TaskCreated(EventBase, frozen=True, tag="taskCreated"):
     depth: int = 0
     """How many tasks stand above it."""
     configuration: dict[str, Any] | None = None
-    """Settings given to this task alone, by their names in the files. No secrets."""
 
 
 class TaskAdopted(EventBase, frozen=True, tag="taskAdopted"):
@@ -75,7 +74,7 @@ class TaskAdopted(EventBase, frozen=True, tag="taskAdopted"):
 
 
 class TaskConfigured(EventBase, frozen=True, tag="taskConfigured"):
-    """Other settings were given to the task: all that count for it alone from here on."""
+    """All settings given to this task alone, by their names in the files. No secrets."""
 
     configuration: dict[str, Any]
 
@@ -275,8 +274,7 @@ class MessageUnqueued(EventBase, frozen=True, tag="messageUnqueued"):
 
 
 class ChildSpawned(EventBase, frozen=True, tag="taskSpawned"):
-    """A subtask shall do the work of a call. It is named here before it exists: whatever dies, it
-    can be found again, or made as it was meant to be."""
+    """The subtask for a call, named before it exists: whatever dies, it is found or made again."""
 
     child_id: str
     call_id: str = ""
