@@ -1562,6 +1562,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "front:screen:type-ahead": Requirement(
         "D43", "Keys that were meant for words never answer a question that appears."
     ),
+    "front:screen:mouse": Requirement(
+        "D43", "The mouse never takes the keyboard from the composer or the question."
+    ),
     "front:screen:rewind": Requirement(
         "design, terminal screen", "Going back shows what changes, and brings words and files back."
     ),

@@ -39,9 +39,6 @@ class Theatre(App[None]):
     def compose(self) -> ComposeResult:
         yield self.conversation
 
-    def on_mount(self) -> None:
-        self.conversation.focus()
-
 
 def screen_lines(conversation: Conversation) -> list[str]:
     """What is in sight."""

@@ -58,9 +58,9 @@ async def test_an_opened_task_shows_its_end(size: tuple[int, int]) -> None:
         await settled(pilot)
         assert any("Row 5000" in line for line in screen_lines(app.conversation))
         assert app.conversation.follows
-        await pilot.press("home")
+        app.conversation.action_scroll_home()
         assert screen_lines(app.conversation)[0] == "› the task"
-        await pilot.press("end")
+        app.conversation.action_scroll_end()
         assert any("Row 5000" in line for line in screen_lines(app.conversation))
 
 
@@ -84,7 +84,7 @@ async def test_lines_in_sight_stay_while_more_comes_below_and_heights_above_are_
         await settled(pilot)
         for _ in range(30):
             before = screen_lines(conversation)
-            conversation.action_scroll_up()
+            conversation.scroll_relative(y=-1, animate=False, force=True)
             assert screen_lines(conversation)[1:-1] == before[:-2]
         assert not conversation.follows
         before = screen_lines(conversation)

@@ -178,6 +178,24 @@ async def test_a_question_that_was_seen_is_answered_by_a_key(
             assert app.composer.is_empty
 
 
+@pytest.mark.requirement("front:screen:mouse")
+@pytest.mark.parametrize("ask", [COMMAND, RESULT])
+async def test_a_click_answers_only_a_question_that_was_seen(
+    monkeypatch: pytest.MonkeyPatch, ask: AskOpened
+) -> None:
+    app = Small()
+    async with app.run_test() as pilot:
+        guard(monkeypatch, seen=JUST_NOW)
+        await appear(app, ask)
+        await pilot.click(AnswerList, offset=(4, 0))
+        await pilot.pause()
+        assert app.answers == []
+        guard(monkeypatch)
+        await pilot.click(AnswerList, offset=(4, 0))
+        await pilot.pause()
+        assert app.answers == [Answer(Response.YES)]
+
+
 async def test_no_has_the_same_number_whether_always_is_offered_or_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

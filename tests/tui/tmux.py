@@ -23,6 +23,10 @@ SNAPSHOTS = os.environ.get("JOEY_SNAPSHOTS")
 AFTER = "ended with"
 """Behind it the shell tells the exit code, on the screen that was there before."""
 
+LEFT, MOVED, WHEEL_UP, WHEEL_DOWN = 0, 32, 64, 65
+"""Mouse buttons, as terminals report them."""
+PRESSED, RELEASED = "M", "m"
+
 
 class Screen:
     def __init__(self, socket: str, snapshots: Path) -> None:
@@ -49,6 +53,25 @@ class Screen:
     async def send(self, text: str) -> None:
         await self.type(text)
         await self.press("Enter")
+
+    async def mouse(self, *reports: tuple[int, tuple[int, int], str]) -> None:
+        """Mouse reports in SGR encoding: button code, (column, row) from 0, `M` or `m`."""
+        sequences = (
+            f"\x1b[<{code};{column + 1};{row + 1}{end}" for code, (column, row), end in reports
+        )
+        await self.type("".join(sequences))
+
+    async def click(self, place: tuple[int, int]) -> None:
+        await self.mouse((LEFT, place, PRESSED), (LEFT, place, RELEASED))
+
+    async def drag(self, start: tuple[int, int], end: tuple[int, int]) -> None:
+        await self.mouse((LEFT, start, PRESSED), (MOVED, end, PRESSED), (LEFT, end, RELEASED))
+
+    async def place_of(self, text: str) -> tuple[int, int]:
+        """Column and row where the text begins, the last of them if it is there repeatedly."""
+        lines = (await self.until(text)).splitlines()
+        row = max(number for number, line in enumerate(lines) if text in line)
+        return lines[row].index(text), row
 
     async def answer(self, key: str) -> None:
         """To a question that was seen: for a moment, keys are not taken for answers. It begins when
@@ -84,6 +107,14 @@ class Screen:
                     await asyncio.sleep(0.05)
         except TimeoutError:
             raise AssertionError(f"{words!r} never went; there stands:\n{shown}") from None
+
+    async def copied(self) -> str:
+        """The text that joey has put on the clipboard (OSC 52), which tmux keeps as a buffer."""
+        async with asyncio.timeout(LIMIT):
+            while True:
+                if buffer := await self.tmux("list-buffers", "-F", "#{buffer_sample}"):
+                    return buffer.strip()
+                await asyncio.sleep(0.05)
 
     async def keep(self, name: str) -> None:
         """A snapshot of what is to be seen, with its colours."""
@@ -152,6 +183,7 @@ async def _window(
             *("-c", str(joey.workspace)),
             *("env", "-i", *(f"{name}={value}" for name, value in variables.items()), *program),
         )
+        await shown.tmux("set-option", "-s", "set-clipboard", "on")
         try:
             yield shown
         finally:

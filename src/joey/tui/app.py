@@ -39,6 +39,7 @@ from joey.tui.placeholders import placeholder_for
 from joey.tui.prompt_history import PromptHistory
 from joey.tui.questions.panel import QuestionPanel
 from joey.tui.status_line import StatusLine
+from joey.tui.steady_screen import SteadyScreen
 from joey.tui.todo_list import TodoList
 from joey.tui.waiting_words import WaitingWords
 
@@ -72,6 +73,9 @@ class JoeyApp(App[int]):
         self._jobs: set[asyncio.Task[None]] = set()
         self.refusal: UserError | None = None
         """Why the screen could not even begin."""
+
+    def get_default_screen(self) -> SteadyScreen:
+        return SteadyScreen(id="_default")
 
     def compose(self) -> ComposeResult:
         yield self.conversation

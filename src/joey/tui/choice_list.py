@@ -16,6 +16,7 @@ from textual.widget import Widget
 MOVES = {"up": -1, "down": 1, "ctrl+p": -1, "ctrl+n": 1, "pageup": -8, "pagedown": 8}
 MARK = "› "
 GAP = 2
+LEFT_BUTTON = 1
 MOST_LABEL = 0.6
 """Of the width, where something stands beside the labels."""
 
@@ -40,10 +41,14 @@ class ChoiceList(Widget):
     at: reactive[int] = reactive(0)
 
     class Taken(Message):
-        def __init__(self, sender: ChoiceList, number: int) -> None:
+        def __init__(
+            self, sender: ChoiceList, number: int, pressed_at: float | None = None
+        ) -> None:
             super().__init__()
             self.sender = sender
             self.number = number
+            self.pressed_at = pressed_at
+            """When the mouse button went down, by the monotonic clock; None for a key."""
 
         @property
         def control(self) -> ChoiceList:
@@ -57,6 +62,8 @@ class ChoiceList(Widget):
         self._numbered = numbered
         self._most = most
         self._top = 0
+        self._pressed: tuple[int, float] | None = None
+        """The row on which the mouse button went down, and when."""
 
     @property
     def lines(self) -> Sequence[Line]:
@@ -129,11 +136,20 @@ class ChoiceList(Widget):
     def _number(self, row: int) -> int:
         return self._lines[row].number or row + 1
 
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        self._pressed = self._row_under(event), event.time
+
     def on_click(self, event: events.Click) -> None:
-        row = self._row_at(event.get_content_offset_capture(self).y)
-        if 0 <= row < len(self._lines):
-            self.at = row
-            self.take()
+        """Take the row, unless the mouse was dragged there from another: that selects text."""
+        row = self._row_under(event)
+        if self._pressed is None or event.button != LEFT_BUTTON or row >= len(self._lines):
+            return
+        pressed_row, pressed_at = self._pressed
+        if row == pressed_row:
+            self.post_message(self.Taken(self, row, pressed_at))
+
+    def _row_under(self, event: events.MouseEvent) -> int:
+        return self._row_at(event.get_content_offset_capture(self).y)
 
     def _row_at(self, y: int) -> int:
         return self._top + y if y < self._seen else len(self._lines)

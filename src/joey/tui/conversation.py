@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.segment import Segment
 from rich.text import Text
-from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -42,18 +41,10 @@ MOST_DRAWN = 300
 MORE_BELOW = " ↓ more below (Ctrl+End) "
 
 
-class Conversation(ScrollView, can_focus=True):
+class Conversation(ScrollView, can_focus=False):
     ALLOW_SELECT = True
     COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
     DEFAULT_CSS = STYLESHEET
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "scroll_up", show=False),
-        Binding("down", "scroll_down", show=False),
-        Binding("pageup", "page_up", show=False),
-        Binding("pagedown", "page_down", show=False),
-        Binding("home", "scroll_home", show=False),
-        Binding("end", "scroll_end", show=False),
-    ]
 
     def __init__(self, kept: Kept | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -123,12 +114,6 @@ class Conversation(ScrollView, can_focus=True):
 
     def action_page_down(self) -> None:
         self._move(max(1, self.size.height - 2))
-
-    def action_scroll_up(self) -> None:
-        self._move(-1)
-
-    def action_scroll_down(self) -> None:
-        self._move(1)
 
     def action_scroll_home(self) -> None:
         self._move(-self._heights.total)

@@ -22,10 +22,11 @@ from joey.tui.questions.answer_list import AnswerList
 from joey.tui.questions.question import Choice, Question
 
 GUARD = 0.3
-"""Seconds for which a question must have been seen before a key can answer it."""
+"""Seconds for which a question must have been seen before a key or a click can answer it."""
 
 
 class QuestionPanel(Widget, can_focus=True):
+    FOCUS_ON_CLICK = False
     DEFAULT_CSS = """
     QuestionPanel { height: auto; padding: 0 1; border-top: solid ansi_yellow; }
     QuestionPanel Static { height: auto; }
@@ -119,6 +120,9 @@ class QuestionPanel(Widget, can_focus=True):
 
     def on_choice_list_taken(self, event: ChoiceList.Taken) -> None:
         event.stop()
+        if event.pressed_at is not None and event.pressed_at - self._seen_at < GUARD:
+            return
+        event.sender.at = event.number
         self._choose(self.question.choices[event.number])
 
     def _choose(self, choice: Choice) -> None:
