@@ -122,6 +122,19 @@ SCENES = (
         (LONG, LONG),
     ),
     Scene(
+        "a message that waits although something is asked",
+        (
+            started(),
+            asked("taskInteractive", "tool"),
+            command("sendMessage", DONE, task="$task", message="the tests too", queue=True),
+            Hear("queuedMessagesUpdated", {"queue": [{"text": "the tests too"}]}),
+            command("pressPrimaryButton", DONE, task="$task"),
+            Hear("queuedMessagesUpdated", {"queue": []}),
+            asked("taskIdle", "completion_result"),
+        ),
+        (WRITE, done()),
+    ),
+    Scene(
         "words that wait",
         (
             started(),

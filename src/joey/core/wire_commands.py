@@ -79,6 +79,8 @@ class ClearCurrentTask(_In, frozen=True):
 class SendMessage(_In, frozen=True):
     message: str | None = None
     images: _Images | None = None
+    queue: bool = False
+    """Wait for the model's next turn even while a question is open."""
 
 
 class Press(_In, frozen=True):

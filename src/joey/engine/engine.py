@@ -206,12 +206,13 @@ class Engine:
         text: str | None = None,
         *,
         images: tuple[str, ...] = (),
+        queue: bool = False,
         options: TaskOptions | None = None,
     ) -> Task:
         """A task from disk, at work again: with these words, else asking whether to go on."""
         task = await self.open(task_id, options=options)
         if text is not None:
-            await task.send(text, images)
+            await task.send(text, images, queue=queue)
         elif not task.running:
             task.start(Opening.RESUME)
         return task

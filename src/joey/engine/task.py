@@ -99,13 +99,14 @@ class Task(TaskView):
 
     # What anybody may do
 
-    async def send(self, text: str, images: tuple[str, ...] = ()) -> None:
+    async def send(self, text: str, images: tuple[str, ...] = (), *, queue: bool = False) -> None:
         """Say something: it answers the open question, or waits for the model's next turn.
 
+        With `queue` it waits even while a question is open: the sender may not have seen it.
         Returns when the words are safe on disk. A task at rest goes on with them.
         """
         text = well_formed(text)
-        pending = self.pending
+        pending = None if queue else self.pending
         if pending is not None and self.asks.answer(
             pending.ts, Answer(Response.MESSAGE, text=text, images=images)
         ):

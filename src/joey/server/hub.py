@@ -149,6 +149,8 @@ class Hub:
         task_id: str,
         text: str | None = None,
         images: tuple[str, ...] = (),
+        *,
+        queue: bool = False,
         options: TaskOptions | None = None,
     ) -> Task:
         """A task at work again, opened from disk when it is not open here.
@@ -156,7 +158,7 @@ class Hub:
         It stays with the folder, the model, the address and the settings that it had, unless
         `options` say otherwise.
         """
-        task = await self.engine.resume(task_id, text, images=images, options=options)
+        task = await self.engine.resume(task_id, text, images=images, queue=queue, options=options)
         self._watch(task)
         return task
 

@@ -32,7 +32,7 @@ async def send_message(hub: Hub, call: Call) -> Done:
     text, images = (said.message or "").strip(), said.images or ()
     if not text and not images:
         raise invalid("arguments.message", "there is nothing to send.")
-    await hub.resume(hub.task_id(call), text, images)
+    await hub.resume(hub.task_id(call), text, images, queue=said.queue)
     return Done()
 
 
