@@ -1949,6 +1949,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "websocket:current-task": Requirement(
         "D10, seed 002", "Commands without a task id act on the current task."
     ),
+    "websocket:task-ids": Requirement(
+        "D10", "An empty, malformed or unknown task id is an error, never the current task."
+    ),
     "websocket:commands": Requirement(
         "seed 002", "All commands, events and error codes of the WebSocket API."
     ),

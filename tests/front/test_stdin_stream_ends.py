@@ -188,6 +188,33 @@ async def test_what_needs_a_person_is_refused_unless_the_program_wants_to_be_ask
     assert (joey.workspace / "a.txt").exists()
 
 
+@pytest.mark.requirement("websocket:task-ids")
+async def test_a_message_that_names_another_task_does_not_reach_the_active_one(joey: Joey) -> None:
+    edit = Turn(call("write_to_file", {"path": "a.txt", "content": "hello\n"}))
+    async with (
+        ModelServer([edit, completing("Done.")]) as server,
+        steering(joey, server.url, "-a", commands=False) as steered,
+    ):
+        steered.write(START)
+        task_id = (await steered.control("ack", "s"))["taskId"]
+        await steered.until(lambda line: line["type"] == "tool_use" and "done" in line)
+        for number, no_id in enumerate(("", None, 7)):
+            yes: dict[str, object] = {"response": "yesButtonClicked", "taskId": no_id}
+            await steered.send("message", f"m{number}", **yes)
+            assert (await steered.control("error", f"m{number}"))["code"] == "invalid_command"
+        other = "01a1e0f0-06f2-73af-994d-80f41896f1da"
+        for command in ("message", "cancel", "ping", "shutdown"):
+            yes = {"response": "yesButtonClicked", "taskId": other}
+            await steered.send(command, command, **yes)
+            assert (await steered.control("error", command))["code"] == "task_not_found"
+        assert not (joey.workspace / "a.txt").exists()
+        await steered.send("message", "m", response="yesButtonClicked", taskId=task_id.upper())
+        assert (await steered.control("done", "m"))["code"] == "responded"
+        assert (await steered.result("m"))["success"] is True
+        await steered.shut_down()
+    assert (joey.workspace / "a.txt").exists()
+
+
 @pytest.mark.requirement("front:input-stream:end")
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]

@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from typing import Any, Literal, get_args
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from joey.cli.prompt import MAX_PROMPT
 from joey.client.pictures import MAX_IMAGE, MAX_IMAGES, PictureError, picture
 from joey.core.asks import Response
+from joey.core.wire import TaskId
 
 Name = Literal["start", "message", "cancel", "ping", "shutdown"]
 NAMES: tuple[Name, ...] = get_args(Name)
@@ -33,7 +34,9 @@ class Command(Struct, frozen=True, rename="camel"):
     prompt: str = ""
     images: tuple[str, ...] = ()
     """Data URIs."""
-    task_id: str | None = None
+    task_id: TaskId | UnsetType = UNSET
+    """Of a `start`: the new task's. Otherwise the task that the command is about; the active one,
+    where it is absent."""
     configuration: dict[str, Any] | None = None
     response: Response = Response.MESSAGE
     """What a message means to a question: words, or also a yes or a no."""
@@ -142,7 +145,8 @@ def _unusable(command: Command) -> str | None:
             )
         if not _is_picture(image):
             return f'"images": {image[:30]}… is not a picture of the kind that it names'
-    if command.task_id is not None and not _UUID.fullmatch(command.task_id.lower()):
+    task_id = command.task_id if command.command == "start" else UNSET
+    if task_id is not UNSET and not _UUID.fullmatch(task_id.lower()):
         return '"taskId" must be a UUID'
     return None
 

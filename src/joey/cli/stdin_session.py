@@ -13,7 +13,7 @@ from argparse import Namespace
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from joey.app.configuration import configured
 from joey.cli.exit_codes import ExitCode, UsageError, exit_code_of_error
@@ -94,6 +94,9 @@ class StdinSession:
                 self._refuse("invalid_command", problem, name, request_id)
             case Command(command="start"):
                 await self._start(command)
+            case Command() if not self._is_about(command, self._task, self._asking_child):
+                problem = f"task {command.task_id} is not the active task"
+                self._refuse("task_not_found", problem, command.command, command.request_id)
             case Command(command="message"):
                 await self._message(command)
             case Command(command="cancel"):
@@ -149,7 +152,10 @@ class StdinSession:
             self._refuse("task_busy", problem, "start", command.request_id)
             return
         await self._let_go()
-        task_id = (command.task_id or new_task_id(time.time_ns() // 1_000_000)).lower()
+        if command.task_id is UNSET:
+            task_id = new_task_id(time.time_ns() // 1_000_000)
+        else:
+            task_id = command.task_id.lower()
         self._ack(command, task_id)
         voice = Voice(self._policy(), command.request_id)
         new = {"continue_": False, "resume": None, "fork": False}
@@ -179,9 +185,13 @@ class StdinSession:
             problem = "there is no active task; start one first"
             self._refuse("no_active_task", problem, "message", command.request_id)
             return
-        asked = self._asked(task)
+        asked = self._asked(task, command)
         if asked is None and command.response is not Response.MESSAGE:
             problem = "nothing is asked that could be answered with yes or no"
+            self._refuse("no_pending_ask", problem, "message", command.request_id)
+            return
+        if asked is None and not self._is_about(command, task):
+            problem = f"subtask {command.task_id} asks nothing"
             self._refuse("no_pending_ask", problem, "message", command.request_id)
             return
         async with self._speaking:
@@ -208,6 +218,10 @@ class StdinSession:
         return code
 
     def _cancel(self, command: Command) -> None:
+        if not self._is_about(command, self._task):
+            problem = "a subtask is not cancelled alone; cancel the active task"
+            self._refuse("task_not_found", problem, "cancel", command.request_id)
+            return
         self._ack(command)
         if self._task is None or not self._is_busy or self._stopping is not None:
             self._done(command, "no_active_task")
@@ -216,11 +230,21 @@ class StdinSession:
         self._stopping = asyncio.create_task(self._task.cancel())
         self._done(command, "cancel_requested")
 
-    def _asked(self, task: Task) -> tuple[Session, AskOpened] | None:
+    def _asked(self, task: Task, command: Command) -> tuple[Session, AskOpened] | None:
         for asking in (task, self._asking_child):
-            if asking is not None and asking.pending is not None:
+            if asking is None or asking.pending is None:
+                continue
+            if self._is_about(command, asking):
                 return asking, asking.pending
         return None
+
+    @staticmethod
+    def _is_about(command: Command, *sessions: Session | None) -> bool:
+        """Whether the command names one of these, or no task at all."""
+        if command.task_id is UNSET:
+            return True
+        named = command.task_id.lower()
+        return any(session is not None and session.id.lower() == named for session in sessions)
 
     @property
     def _is_busy(self) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
+from msgspec import UNSET
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
@@ -192,7 +193,7 @@ class Connection:
         frame = CommandFrame(
             command_name=name,
             request_id=str(self._number),
-            task_id=task_id,
+            task_id=UNSET if task_id is None else task_id,
             arguments=dict(arguments) if arguments else None,
         )
         waiting = self._waiting[frame.request_id] = _Waiting(then)

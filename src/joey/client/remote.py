@@ -96,6 +96,7 @@ class RemoteEngine:
         Raises:
             RemoteError
         """
+        _check_id(task_id)
         session = self._sessions.get(task_id)
         if session is None:
             data = await self._connection.look("getMessages", task_id)
@@ -125,6 +126,7 @@ class RemoteEngine:
         Raises:
             RemoteError
         """
+        _check_id(task_id)
         wanted = {"messageTs": row_ts, "keep": keep, "text": text}
         given = {name: value for name, value in wanted.items() if value is not None}
         data = await self._connection.request("forkTask", task_id, given)
@@ -142,7 +144,8 @@ class RemoteEngine:
         return tasks
 
     async def command(self, name: str, task_id: str | None = None, **arguments: Any) -> Any:
-        """Any other command of the API: the data of its response.
+        """Any other command of the API: the data of its response. Without a `task_id`, a command
+        about a task acts on the current one.
 
         Raises:
             RemoteError: with the `code` of the API.
@@ -200,3 +203,9 @@ class RemoteEngine:
     def gave_up(self, error: RemoteError) -> None:
         for session in self._sessions.values():
             session.break_off(error)
+
+
+def _check_id(task_id: object) -> None:
+    """Without an id the server would act on its current task, which may be anybody's."""
+    if not isinstance(task_id, str) or not task_id:
+        raise RemoteError(f"{task_id!r} is no task id", "INVALID_PARAMETER")

@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from joey.core.wire_commands import COMMANDS, CommandKind, TaskNeed
 
@@ -66,16 +66,25 @@ class EventFrame(
     seq: int
 
 
-_Id = Annotated[str, Meta(max_length=LONGEST_ID)]
+_RequestId = Annotated[str, Meta(max_length=LONGEST_ID)]
+TaskId = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID)]
+"""Where the field may be left out, its type is `TaskId | UnsetType`: only an absent id means the
+current task, and `null` is refused like an empty id."""
 
 
 class CommandFrame(
     Struct, frozen=True, rename="camel", omit_defaults=True, tag="command", kw_only=True
 ):
     command_name: str
-    request_id: _Id
-    task_id: _Id | None = None
+    request_id: _RequestId
+    task_id: TaskId | UnsetType = UNSET
     arguments: dict[str, Any] | None = None
+
+
+class TaskArgument(Struct, frozen=True, rename="camel"):
+    """A task id given among the arguments instead of in the frame."""
+
+    task_id: TaskId | UnsetType = UNSET
 
 
 class AuthFrame(Struct, frozen=True, tag="auth"):
@@ -89,7 +98,8 @@ class Command(Struct, frozen=True):
     kind: CommandKind
     request_id: str
     task_id: str | None
-    """Where the kind wants one: of the frame or of its arguments; None means the current task."""
+    """Bare, from the frame or its arguments, where the kind takes one; None means the current
+    task."""
     arguments: Any
     """Of the type that `kind.arguments` names."""
 
@@ -167,24 +177,25 @@ def _parse_object(value: dict[str, Any]) -> Command | AuthFrame | WireError:
 
 def _check(frame: CommandFrame, kind: CommandKind) -> Command | WireError:
     given = frame.arguments or {}
-    task_id = frame.task_id
-    if kind.task is not TaskNeed.NONE and task_id is None:
-        task_id = given.get("taskId")
-        if not isinstance(task_id, str | None):
-            return _missing(frame, "`arguments.taskId` must be text.")
-    if kind.task is TaskNeed.NAMED and not task_id:
-        return _missing(frame, "`taskId` is missing: this command is about one task.")
+    named = [frame.task_id]
     try:
+        if kind.task is not TaskNeed.NONE:
+            named.append(msgspec.convert(given, TaskArgument).task_id)
         arguments = msgspec.convert(given, kind.arguments)
     except msgspec.ValidationError as error:
-        return _missing(frame, _problem(error, "arguments."))
-    if kind.task is TaskNeed.NONE:
-        task_id = None
-    bare = task_id.removeprefix("task_") if task_id else None
-    return Command(kind, frame.request_id, bare, arguments)
+        return _invalid(frame, _problem(error, "arguments."))
+    ids = {each.removeprefix("task_") for each in named if each is not UNSET}
+    if "" in ids:
+        return _invalid(frame, "`taskId` is only a prefix: an id must follow `task_`.")
+    if len(ids) > 1:
+        return _invalid(frame, "`taskId` and `arguments.taskId` name different tasks.")
+    if kind.task is TaskNeed.NAMED and not ids:
+        return _invalid(frame, "`taskId` is missing: this command is about one task.")
+    task_id = next(iter(ids), None) if kind.task is not TaskNeed.NONE else None
+    return Command(kind, frame.request_id, task_id, arguments)
 
 
-def _missing(frame: CommandFrame, message: str) -> WireError:
+def _invalid(frame: CommandFrame, message: str) -> WireError:
     return WireError(ErrorCode.INVALID_PARAMETER, message, frame.request_id, frame.command_name)
 
 

@@ -64,7 +64,7 @@ class StartNewTask(_In, frozen=True):
     workspace: str | None = None
     mode: _Name | None = None
     profile: _Name | None = None
-    task_id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,128}$")] | None = None
+    task_id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,128}$")] | UnsetType = UNSET
     limits: Limits | None = None
 
 
@@ -323,8 +323,8 @@ _N, _O, _C, _T = TaskNeed.NONE, TaskNeed.OPTIONAL, TaskNeed.CURRENT, TaskNeed.NA
 _ORIGINAL: tuple[tuple[str, type[Struct], type[Struct], TaskNeed], ...] = (
     ("startNewTask", StartNewTask, TaskStartedData, _N),
     ("getCurrentTaskStack", Nothing, TaskStack, _N),
-    ("clearCurrentTask", ClearCurrentTask, Done, _N),
-    ("cancelCurrentTask", Nothing, Done, _N),
+    ("clearCurrentTask", ClearCurrentTask, Done, _C),
+    ("cancelCurrentTask", Nothing, Done, _C),
     ("resumeTask", ResumeTask, Done, _T),
     ("isTaskInHistory", Nothing, InHistory, _T),
     ("cancelTask", Nothing, Done, _T),

@@ -12,12 +12,13 @@ from typing import Any
 import msgspec
 
 from joey.core.history.ui import Row
-from joey.core.wire import AuthFrame, ErrorCode
+from joey.core.wire import LONGEST_ID, AuthFrame, ErrorCode
 from joey.core.wire_commands import COMMANDS, Done, TaskNeed, Welcome
 from joey.core.wire_events import PAYLOADS
 
 Schema = dict[str, Any]
 _TEXT: Schema = {"type": "string"}
+_TASK_ID: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_ID}
 
 
 def wire_schema() -> Schema:
@@ -64,7 +65,7 @@ def _command(name: str, arguments: Schema, task: TaskNeed) -> Schema:
         type={"const": "command"},
         commandName={"const": name},
         requestId=_TEXT,
-        taskId={"anyOf": [_TEXT, {"type": "null"}]},
+        taskId=_TASK_ID,
         arguments=arguments if taken else {"anyOf": [{"type": "object"}, {"type": "null"}]},
     )
     if task is TaskNeed.NAMED:

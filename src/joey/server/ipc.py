@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from joey.core.models import ModelInfo
 from joey.errors import JoeyError
@@ -169,12 +170,12 @@ class IpcClients:
             case StartNewTask(data=new):
                 arguments = {"text": new.text, "configuration": UNBOUNDED | new.configuration}
                 await run("startNewTask", arguments | {"images": list(new.images)})
-            case CancelTask(data=None):
-                await run("cancelCurrentTask")
             case CancelTask(data=task_id):
-                await run("cancelTask", task_id=task_id)
+                await run("cancelCurrentTask", task_id=_or_current(task_id))
             case CloseTask(data=task_id):
-                await self._close_task(task_id)
+                # Roo closes its whole window; a server stays.
+                await run("clearCurrentTask", task_id=_or_current(task_id))
+                self._tell_focus()
             case ResumeTask(data=task_id):
                 await run("resumeTask", task_id=task_id)
             case SendMessage(data=words):
@@ -205,19 +206,17 @@ class IpcClients:
             log.warning("an IPC client is answered with nothing (%s): %s", name, error)
         return name, payload
 
-    async def _close_task(self, task_id: str | None) -> None:
-        """Let go of a task. Roo closes its whole window; a server stays."""
-        task = self._hub.current if task_id is None else self._hub.engine.find(task_id)
-        if task is not None:
-            await self._hub.release(task)
-            self._tell_focus()
-
 
 _UNKNOWN: dict[type, tuple[str, Any]] = {
     GetCommands: ("commandsResponse", []),
     GetModes: ("modesResponse", []),
     GetModels: ("modelsResponse", {}),
 }
+
+
+def _or_current(task_id: str | UnsetType) -> str | None:
+    """The id as the hub takes it: None means the current task."""
+    return None if task_id is UNSET else task_id
 
 
 def _model(info: ModelInfo) -> dict[str, Any]:

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
+
+from joey.core.wire import TaskId
 
 FORM_FEED = b"\x0c"
 LARGEST_FRAME = 32 * 1024 * 1024
@@ -75,16 +77,16 @@ class StartNewTask(_Command, frozen=True, tag="StartNewTask"):
 
 
 class CancelTask(_Command, frozen=True, tag="CancelTask"):
-    data: str | None = None
+    data: TaskId | UnsetType = UNSET
     """The task, as clients of January say it; April's mean the current one."""
 
 
 class CloseTask(_Command, frozen=True, tag="CloseTask"):
-    data: str | None = None
+    data: TaskId | UnsetType = UNSET
 
 
 class ResumeTask(_Command, frozen=True, tag="ResumeTask"):
-    data: str
+    data: TaskId
 
 
 class SendMessage(_Command, frozen=True, tag="SendMessage"):

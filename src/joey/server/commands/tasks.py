@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from joey.core.settings import Limits
 from joey.core.wire_commands import (
     Done,
@@ -53,7 +55,8 @@ async def start_new_task(hub: Hub, call: Call) -> TaskStartedData:
         if not asked.configuration and asked.limits is None:
             raise
         raise invalid("arguments.configuration", str(error)) from error
-    task = await hub.start(text, images, options, asked.task_id)
+    task_id = None if asked.task_id is UNSET else asked.task_id
+    task = await hub.start(text, images, options, task_id)
     return TaskStartedData(task_id=task.id)
 
 
@@ -96,14 +99,19 @@ async def cancel_task(hub: Hub, call: Call) -> Done:
 
 
 async def cancel_current_task(hub: Hub, call: Call) -> Done:
-    if hub.current is not None:
-        await hub.current.cancel()
-    return Done()
+    if call.task_id is None and hub.current is None:
+        return Done()
+    return await cancel_task(hub, call)
 
 
 async def clear_current_task(hub: Hub, call: Call) -> Done:
-    if hub.current is not None:
-        await hub.release(hub.current)
+    if call.task_id is None and hub.current is None:
+        return Done()
+    task_id = hub.task_id(call)
+    if task := hub.engine.find(task_id):
+        await hub.release(task)
+    elif not await is_known(hub, task_id):
+        raise not_found(task_id)
     return Done()
 
 
