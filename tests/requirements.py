@@ -112,6 +112,9 @@ REQUIREMENTS: dict[str, Requirement] = {
         "D9", "A fence that does not parse or names no known tool stays text."
     ),
     "parsing:text:off-switch": Requirement("D9", "One setting turns the leniency off."),
+    "parsing:think:calls": Requirement(
+        "D14, reasoning", "Calls in reasoning are never run, with or without its opening tag."
+    ),
     "parsing:think:tags": Requirement(
         "seed 001, API Stream Chunks",
         "A leading `<think>` section is reasoning, however its tags are split.",

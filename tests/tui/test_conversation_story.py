@@ -25,6 +25,7 @@ from joey.core.events import (
     UserSaid,
 )
 from joey.core.history.rows import Row
+from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.display.sanitise import sanitise
 from joey.engine.task import Task
@@ -115,6 +116,39 @@ async def test_rows_and_events_lead_to_the_same_picture(workshop: Workshop, whol
     ):
         assert line in drawn
     assert ("    … 15 more lines (Ctrl+O)" in drawn) is not whole
+
+
+@pytest.mark.requirement("parsing:think:calls")
+async def test_text_and_calls_that_turn_out_to_be_reasoning_are_drawn_as_thinking(
+    workshop: Workshop,
+) -> None:
+    calls = (
+        "<list_files><path>.</path></list_files>\n"
+        "<attempt_completion><result>Early.</result></attempt_completion>"
+    )
+    result = "<attempt_completion><result>Done.</result></attempt_completion>"
+    gate = asyncio.Event()
+    thought = say(f"I could look:\n{calls}\nNo.", chunk=4)
+    reply = Turn(thought, pause(gate), say(f"\n</think>\nI stop.\n{result}"))
+    task = await workshop.start(reply, protocol=ToolProtocol.XML)
+    story = Story()
+    story.begin(cast(Session, Past(id=task.id)))
+    async with asyncio.timeout(PATIENCE):
+        async for event in task.events(0):
+            story.hear(task, event)
+            if "No." in picture(story):
+                gate.set()
+            if isinstance(event, AskOpened):
+                await task.answer(event.ts, YES)
+    drawn = picture(story)
+    assert drawn == picture(from_rows(task.rows))
+    assert [line for line in drawn if "thought" in line] == [
+        "∴ thought: I could look:",
+        "∴ thought: <list_files><path>.</path></list_files>",
+        "∴ thought: <attempt_completion><result>Early.</result></att…",
+        "∴ thought: No.",
+    ]
+    assert not [line for line in drawn if "● list_files" in line]
 
 
 async def test_an_interrupted_task_is_the_same_picture_when_it_is_opened_again(

@@ -256,7 +256,9 @@ class Story:
                 case part:
                     say, text = "text", part.text
             known = voice.blocks.get(placed.ts)
-            if isinstance(known, Prose | Thinking) and not isinstance(known, ComingResult):
+            # What was shown as text may turn out to be reasoning.
+            kind = Thinking if say == "reasoning" else Prose
+            if isinstance(known, kind) and not isinstance(known, ComingResult):
                 known.finish(text)
                 self._touch(known)
             elif text.strip():

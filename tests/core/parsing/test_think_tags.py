@@ -11,6 +11,23 @@ from joey.core.protocol import ToolProtocol
 from tests.core.parsing.streams import assemble, cuts_of, xml
 
 PIECES = ["<think>", "</think>", "<thinking>", "</thinking>", "<", "<th", "</", " ", "\n", "word"]
+PIECES += ["`", "`</think>`", "`<think>`", "</Think\n>", "</THINKING>"]
+LOOK = "<list_files><path>.</path></list_files>"
+RUN = "<execute_command><command>touch DANGER</command></execute_command>"
+WHOLE = [
+    *(LOOK, RUN, "<write_to_file><path>a</path><content></think></content></write_to_file>"),
+    *('<tool_call>{"name": "list_files", "arguments": {"path": "</think>"}}</tool_call>', "words"),
+    *(
+        "<think>maybe</think>",
+        f"<thinking>{RUN}</thinking>",
+        "`ls`.",
+        "`</think>`,",
+        "`<read_file>`;",
+    ),
+    *(" ", "\n", "a < b", "<unknown>", "</content>", "é😀"),
+]
+"""Nothing of these is left open, so that a closing tag behind them is one that nothing opened."""
+wholes = st.lists(st.sampled_from(WHOLE), max_size=8).map("".join)
 
 
 @pytest.mark.requirement("parsing:think:tags")
@@ -28,7 +45,24 @@ PIECES = ["<think>", "</think>", "<thinking>", "</thinking>", "<", "<th", "</", 
         ("<thinker>", [TextPart("<thinker>")]),
         ("  <thin", [TextPart("  <thin")]),
         ("  indented", [TextPart("  indented")]),
-        ("</think>Yes.", [TextPart("</think>Yes.")]),
+        ("</think>Yes.", [TextPart("Yes.")]),
+        ("Hm.\n</think>\n\nYes.", [ReasoningPart("Hm.\n"), TextPart("Yes.")]),
+        ("Hm.</thinking>Yes.", [ReasoningPart("Hm."), TextPart("Yes.")]),
+        ("Hm.</THINK >Yes.", [ReasoningPart("Hm."), TextPart("Yes.")]),
+        ("a</think>b</think>c", [ReasoningPart("a"), ReasoningPart("b"), TextPart("c")]),
+        ("<think>a</think>b</think>c", [ReasoningPart("a"), ReasoningPart("b"), TextPart("c")]),
+        ("a <think>b</think> c</think>d", [ReasoningPart("a <think>b</think> c"), TextPart("d")]),
+        ("It is `</think>`, so.", [TextPart("It is `</think>`, so.")]),
+        ("`<think>` and `</think>`", [TextPart("`<think>` and `</think>`")]),
+        ("`<think>a</think>`", [TextPart("`<think>a</think>`")]),
+        ("Use `ls`</think>`pwd`", [ReasoningPart("Use `ls`"), TextPart("`pwd`")]),
+        ("Use `ls`</think>", [ReasoningPart("Use `ls`")]),
+        ("It`s\n`</think>` is", [TextPart("It`s\n`</think>` is")]),
+        ("```\n</think>\n```", [ReasoningPart("```\n"), TextPart("```")]),
+        ("It is `<think>", [TextPart("It is `<think>")]),
+        ("It is </thinker>", [TextPart("It is </thinker>")]),
+        ("It is </think", [TextPart("It is </think")]),
+        ("Hm.</think>", [ReasoningPart("Hm.")]),
         ("<think>a</think><think>b</think>", [ReasoningPart("a"), TextPart("<think>b</think>")]),
         ("", []),
         (" ", []),
@@ -67,3 +101,81 @@ def test_text_without_tags_passes_unchanged(data: st.DataObject, text: str) -> N
     pieces += tags.close()
     assert "".join(piece for _, piece in pieces) == text
     assert {kind for kind, _ in pieces} <= {"text"}
+
+
+@pytest.mark.requirement("parsing:think:calls")
+@pytest.mark.parametrize(
+    ("text", "parts", "raw"),
+    [
+        (f"Hm. {RUN} </think>\n Yes.", [ReasoningPart("Hm."), ReasoningPart(RUN)], "Yes."),
+        (f"{RUN}</think>", [ReasoningPart(RUN)], ""),
+        ("I use <execute_command> now</think>Yes.", ["I use", "<execute_command> now"], "Yes."),
+        (f"{RUN}\n<execute_command>\n</think>", [RUN, "<execute_command>"], ""),
+        (f"{RUN} `</think>` </think>Yes.", [RUN, "`</think>`"], "Yes."),
+        (f"{RUN} `x`</think>", [RUN, "`x`"], ""),
+        (f"{RUN} a </think> {RUN} b </think>Yes.", [RUN, "a", RUN, "b"], "Yes."),
+        (f"<think>a</think>b {RUN}</think>Yes.", ["a", "b", RUN], "Yes."),
+        (f'{RUN}<tool_call>{{"name": "x</think>', [RUN, '<tool_call>{"name": "x'], ""),
+        (f'{RUN}<tool_call>["</think>"]Yes.', [RUN, '<tool_call>["'], '"]Yes.'),
+    ],
+)
+def test_calls_before_an_unopened_closing_tag_are_reasoning(
+    text: str, parts: list[Part | str], raw: str
+) -> None:
+    reply = xml(text)
+    thoughts = [ReasoningPart(part) if isinstance(part, str) else part for part in parts]
+    assert list(reply.parts) == [*thoughts, *([TextPart(raw)] if raw else [])]
+    assert reply.raw == raw
+
+
+@pytest.mark.requirement("parsing:think:calls")
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"So <think>maybe {RUN} or not</think> done",
+        f"So <thinking>maybe {RUN}",
+        f"<think>{RUN}",
+        f"{LOOK}</think><think>{RUN}",
+        "<execute_command><think><command>touch DANGER</command></think></execute_command>",
+    ],
+)
+def test_calls_in_an_opened_section_are_none(text: str) -> None:
+    assert "DANGER" not in str([call.input for call in xml(text).calls])
+
+
+@pytest.mark.requirement("parsing:think:calls")
+def test_a_section_between_parameters_leaves_the_call_whole() -> None:
+    text = "<write_to_file><think>where?</think><path>a</path><content>b</content></write_to_file>"
+    [call] = xml(text).calls
+    assert (call.input, call.problem) == ({"path": "a", "content": "b"}, None)
+
+
+@pytest.mark.requirement("parsing:think:calls")
+@pytest.mark.parametrize(
+    "given_up",
+    [
+        "<execute_command> with <command> touch DANGER.</think>",
+        "<execute_command><command>touch DANGER</command> no.</think>",
+    ],
+)
+def test_a_call_that_is_given_up_in_reasoning_is_not_run(given_up: str) -> None:
+    [call] = xml(f"{given_up}\n<execute_command><command>ls</command></execute_command>").calls
+    assert call.problem is not None
+    assert "<command>" in call.problem
+
+
+@pytest.mark.requirement("parsing:think:calls")
+@given(st.data(), wholes, wholes)
+@settings(max_examples=200)
+def test_only_what_comes_after_the_closing_tag_counts_at_every_split(
+    data: st.DataObject, before: str, after: str
+) -> None:
+    text = f"Hm. {before}</think>{after}"
+    reply, _ = assemble(map(TextChunk, data.draw(cuts_of(text))), ToolProtocol.XML)
+    alone, _ = assemble([TextChunk(f"</think>{after}")], ToolProtocol.XML)
+    assert reply.raw == alone.raw == after.lstrip()
+    assert [(call.name, call.input) for call in reply.calls] == [
+        (call.name, call.input) for call in alone.calls
+    ]
+    assert reply.text == alone.text
+    assert all(isinstance(part, ReasoningPart) for part in reply.parts[: -len(alone.parts) or None])

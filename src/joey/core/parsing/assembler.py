@@ -5,7 +5,8 @@ Chunks go in, events about the parts of the reply come out; `close` settles what
 
 In the native protocol text is text and calls are structured. In the XML protocol calls are found
 in the text; structured calls that a server sends anyway are understood too. In both, a `<think>`
-section that opens the text is reasoning.
+section that opens the text is reasoning, and so is all text before a `</think>` that nothing
+opened (see `think_tags`); parts that were begun for it are recast.
 """
 
 from __future__ import annotations
@@ -27,9 +28,16 @@ from joey.core.chunks import (
 from joey.core.messages import Reply, ToolCall, Usage, well_formed
 from joey.core.parsing.call_ids import CallIds
 from joey.core.parsing.native_calls import NativeCalls
-from joey.core.parsing.parts import PartEnded, PartEvent, PartGrew, Parts, PartStarted
-from joey.core.parsing.problems import ReplyEnd, quoted_end, unclosed_tag
-from joey.core.parsing.think_tags import ThinkTags
+from joey.core.parsing.parts import (
+    PartEnded,
+    PartEvent,
+    PartGrew,
+    PartRecast,
+    Parts,
+    PartStarted,
+)
+from joey.core.parsing.problems import ReplyEnd, quoted_end, thought_inside, unclosed_tag
+from joey.core.parsing.think_tags import ThinkTags, UnopenedClosings
 from joey.core.parsing.xml_stream import (
     XmlCallEnded,
     XmlCallGrew,
@@ -38,11 +46,12 @@ from joey.core.parsing.xml_stream import (
     XmlEvent,
     XmlStream,
     XmlText,
+    XmlThoughtEnded,
 )
 from joey.core.protocol import ToolProtocol
 from joey.errors import TaskStateError
 
-__all__ = ["Assembler", "PartEnded", "PartEvent", "PartGrew", "PartStarted"]
+__all__ = ["Assembler", "PartEnded", "PartEvent", "PartGrew", "PartRecast", "PartStarted"]
 
 
 class Assembler:
@@ -62,6 +71,7 @@ class Assembler:
         self._ids = CallIds(taken_ids, make_id)
         self._calls = NativeCalls(self._parts, self._ids)
         self._think = ThinkTags()
+        self._closings = UnopenedClosings()
         self._xml: _XmlCalls | None = None
         if protocol is ToolProtocol.XML:
             stream = XmlStream(tools, understand_text_calls=understand_text_calls)
@@ -100,6 +110,8 @@ class Assembler:
             self._take(kind, text)
         if self._xml is not None:
             self._xml.close(end)
+        else:
+            self._say(self._closings.close())
         self._parts.end_prose()
         self._calls.close(end)
         self._parts.finish()
@@ -133,10 +145,19 @@ class Assembler:
             self._take(kind, piece)
 
     def _take(self, kind: Literal["text", "reasoning"], text: str) -> None:
-        if kind == "text" and self._xml is not None:
+        if kind == "reasoning":
+            self._parts.say(kind, text)
+        elif self._xml is not None:
             self._xml.feed(text)
         else:
-            self._parts.say(kind, text)
+            self._say(self._closings.feed(text))
+
+    def _say(self, pieces: list[str | None]) -> None:
+        for piece in pieces:
+            if piece is None:
+                self._parts.recast({})
+            else:
+                self._parts.say("text", piece)
 
     def _feed_reasoning(self, chunk: ReasoningChunk) -> None:
         self._parts.add_details(chunk.details)
@@ -158,6 +179,10 @@ class _XmlCalls:
         self._parts = parts
         self._ids = ids
         self._raw: list[str] = []
+        self._raw_at = 0
+        """The place of `raw` in all text so far; before it is reasoning."""
+        self._places: dict[int, tuple[int, int | None]] = {}
+        """Where each call is in all text so far."""
         self._open_part: int | None = None
         self._id = ""
         self._name = ""
@@ -167,7 +192,8 @@ class _XmlCalls:
 
     @property
     def raw(self) -> str:
-        return "".join(self._raw)
+        raw = "".join(self._raw)
+        return raw.lstrip() if self._raw_at else raw
 
     def feed(self, text: str) -> None:
         self._raw.append(text)
@@ -200,16 +226,35 @@ class _XmlCalls:
             case XmlCallStarted():
                 self._id, self._name = self._ids.claim(None), event.name
                 self._open_part = self._parts.start_call(self._id, self._name)
+                self._places[self._open_part] = event.at, None
             case XmlCallEnded():
                 assert self._open_part is not None
+                self._places[self._open_part] = self._places[self._open_part][0], event.end
                 problem = self._problem(event, end)
                 call = ToolCall(self._id, self._name, event.input, problem)
                 self._calls[self._open_part] = call
                 self._open_part = None
             case XmlCallsDoubted():
                 self._doubts[event.tool] = len(self._calls), event.body
+            case XmlThoughtEnded():
+                self._recast(event)
+
+    def _recast(self, thought: XmlThoughtEnded) -> None:
+        raw, base = "".join(self._raw), self._raw_at
+        self._parts.recast(
+            {
+                part: raw[at - base : (thought.at if end is None else end) - base].strip()
+                for part, (at, end) in self._places.items()
+            }
+        )
+        self._raw, self._raw_at = [raw[thought.end - base :]], thought.end
+        self._open_part = None
+        for known in (self._places, self._calls, self._doubts):
+            known.clear()
 
     def _problem(self, event: XmlCallEnded, end: ReplyEnd | None) -> str | None:
+        if event.thought_in is not None:
+            return thought_inside(self._name, event.thought_in)
         if event.unclosed is None:
             return None
         cut_off = end.cut_off if end is not None else None

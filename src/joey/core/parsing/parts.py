@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -28,13 +29,20 @@ class PartGrew(Struct, frozen=True, gc=False):
 
 
 class PartEnded(Struct, frozen=True):
-    """The part is final; it stands so in the reply."""
+    """The part is whole; it stands so in the reply, unless text is recast later."""
 
     index: int
     part: Part
 
 
-PartEvent = PartStarted | PartGrew | PartEnded
+class PartRecast(Struct, frozen=True):
+    """A part that was text or a call turns out to be reasoning, and is final as such."""
+
+    index: int
+    part: ReasoningPart
+
+
+PartEvent = PartStarted | PartGrew | PartEnded | PartRecast
 
 
 class _Prose:
@@ -112,6 +120,15 @@ class Parts:
         self.end_prose()
         if self._details:
             self._end(self._start("reasoning"), ReasoningPart("", details=self._take_details()))
+
+    def recast(self, calls: Mapping[int, str]) -> None:
+        """All text so far, and these calls as they were written, turn out to be reasoning."""
+        if self._prose is not None and self._prose.kind == "text":
+            self.end_prose()
+        texts = {n: part.text for n, part in enumerate(self._parts) if isinstance(part, TextPart)}
+        for index, text in sorted({**texts, **calls}.items()):
+            part = self._parts[index] = ReasoningPart(text)
+            self._events.append(PartRecast(index, part))
 
     # Calls
 

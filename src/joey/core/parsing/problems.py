@@ -49,6 +49,14 @@ def unclosed_tag(tool: str, tag: str) -> str:
     )
 
 
+def thought_inside(tool: str, parameter: str) -> str:
+    return (
+        f"The call of {tool} was not executed: its <{parameter}> closes a section of reasoning and "
+        f"then opens <{parameter}> again, so it seems to have been begun in the reasoning and "
+        "given up there. Write the whole call again, after the reasoning."
+    )
+
+
 def quoted_end(tool: str, body: str) -> str:
     return (
         f"The call of {tool} was not executed: the text behind it closes </{body}> and </{tool}> "

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from joey.core.parsing.json_stream import JsonStream
 
-CLOSINGS: Mapping[str, str] = {"```tool_code": "```", "<tool_call>": "</tool_call>"}
+BLOCKS: Mapping[str, str] = {"```tool_code": "```", "<tool_call>": "</tool_call>"}
 """What ends each kind of block, by what opens it."""
 
 _NAME_KEYS = ("action", "tool", "name")
@@ -52,7 +52,7 @@ class TextCallBlock:
     """A block from its opening on, held until it is known to be a call or to be text."""
 
     def __init__(self, opening: str, tools: Container[str]) -> None:
-        self.closing = CLOSINGS[opening]
+        self.closing = BLOCKS[opening]
         self.call: TextCall | None = None
         self._opening = opening
         self._tools = tools

@@ -1,17 +1,87 @@
 """Reasoning that a model writes into its text: `<think>…</think>` or `<thinking>…</thinking>`.
 
-Only a section that opens the text counts (white space before it aside); later on the same tags
-are words like others. White space around the section goes with it.
+A section that opens the text is reasoning (white space before it aside), and so is everything
+before a closing tag that nothing opened: chat templates often write the opening tag themselves, so
+that the reply begins inside the section. Later sections are text like any other. White space
+around reasoning goes with it.
+
+A tag directly between two backticks, the first of which opens inline code, is a mention. Any other
+closing tag counts, in a code fence too: a call that was only considered must not run, and whoever
+quotes the tag can be asked to call again.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Literal
+
+from joey.core.parsing.tags import tags_of
+from joey.core.regex import regex
 
 Piece = tuple[Literal["text", "reasoning"], str]
 
-_OPENINGS = {"<think>": "</think>", "<thinking>": "</thinking>"}
+SECTIONS = {"<think>": "</think>", "<thinking>": "</thinking>"}
+_CASES = (str.lower, str.capitalize, str.upper)
+CLOSINGS = frozenset(
+    f"</{case(name)}{gap}>"
+    for name in ("think", "thinking")
+    for case in _CASES
+    for gap in ("", " ", "\n")
+)
+_BARE = CLOSINGS | SECTIONS.keys()
+THINK_TAGS = frozenset(
+    {*_BARE, *(f"`{tag}" for tag in _BARE), *(f"`{tag}`" for tag in _BARE)},
+)
+"""What to look for in text; `ThinkTag.of` says what a match is."""
+_ANY_CLOSING = regex(r"</think(?:ing)?[ \n]?>", re.IGNORECASE)
+
+
+class ThinkTag(Enum):
+    OPENING = auto()
+    CLOSING = auto()
+    MENTION = auto()
+    BACKTICK = auto()
+    """The tag's backtick is text of its own; look again behind it."""
+    UNDECIDED = auto()
+    """The next character decides."""
+
+    @classmethod
+    def of(cls, tag: str, *, in_code: bool, at_end: bool) -> ThinkTag:
+        """`in_code`: inline code is open before the match; `at_end`: nothing has come after it."""
+        if not tag.startswith("`"):
+            return cls.OPENING if tag in SECTIONS else cls.CLOSING
+        if tag.endswith("`"):
+            return cls.BACKTICK if in_code else cls.MENTION
+        return cls.UNDECIDED if at_end else cls.BACKTICK
+
+
+class InlineCode:
+    """Whether a backtick is open in the current line."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+
+    def read(self, text: str) -> None:
+        _, newline, line = text.rpartition("\n")
+        if newline:
+            self.is_open = False
+        self.is_open ^= line.count("`") % 2 == 1
+
+
+def last_closing(text: str) -> tuple[int, int] | None:
+    """Where the last closing tag in a text is."""
+    ends = [match.span() for match in _ANY_CLOSING.finditer(text)]
+    return ends[-1] if ends else None
+
+
+def closes_before(text: str, tag: str) -> bool:
+    """Whether the text closes a section that it has not opened, and has `tag` after that."""
+    closing = _ANY_CLOSING.search(text)
+    if closing is None or any(opening in text[: closing.start()] for opening in SECTIONS):
+        return False
+    return tag in text[closing.end() :]
 
 
 class ThinkTags:
@@ -45,14 +115,14 @@ class ThinkTags:
         word = begun.lstrip()
         self._lead.append(begun[: len(begun) - len(word)])
         self._held = word
-        for opening, closing in _OPENINGS.items():
+        for opening, closing in SECTIONS.items():
             if word.startswith(opening):
                 self._lead.clear()
                 self._held = ""
                 self._closing = closing
                 self._expect = self._reasoning
                 return self._reasoning(word[len(opening) :])
-        if any(opening.startswith(word) for opening in _OPENINGS):
+        if any(opening.startswith(word) for opening in SECTIONS):
             return []
         self.settled = True
         return [("text", "".join(self._lead) + word)]
@@ -75,6 +145,71 @@ class ThinkTags:
         word = text.lstrip()
         self.settled = bool(word)
         return _pieces("text", word)
+
+
+class UnopenedClosings:
+    """Finds closing tags that nothing opened in text that is nothing but text."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._section = ""
+        """The closing tag of the section that is open."""
+        self._code = InlineCode()
+        self._in_gap = False
+
+    def feed(self, text: str) -> list[str | None]:
+        """The text, in pieces; None where all text so far turns out to be reasoning."""
+        text, self._held = self._held + text, ""
+        found: list[str | None] = []
+        pos = 0
+        while pos < len(text):
+            pos = self._read(text, pos, found)
+        return found
+
+    def close(self) -> list[str | None]:
+        """What is still held, when no more text comes."""
+        held, self._held = self._held, ""
+        if held in THINK_TAGS and not self._section and held.strip("`") not in SECTIONS:
+            return [*self._said("`"), None]
+        return self._said(held)
+
+    def _read(self, text: str, pos: int, found: list[str | None]) -> int:
+        tags = tags_of(frozenset({self._section}) if self._section else THINK_TAGS)
+        at, tag = tags.find(text, pos)
+        found += self._said(text[pos:at])
+        if not tag:
+            self._held = text[at:]
+            return len(text)
+        end = at + len(tag)
+        if self._section:
+            self._section = ""
+            found += self._said(tag)
+            return end
+        match ThinkTag.of(tag, in_code=self._code.is_open, at_end=end == len(text)):
+            case ThinkTag.UNDECIDED:
+                self._held = tag
+                return end
+            case ThinkTag.BACKTICK:
+                found += self._said("`")
+                return at + 1
+            case ThinkTag.CLOSING:
+                self._code = InlineCode()
+                self._in_gap = True
+                found.append(None)
+                return end
+            case ThinkTag.OPENING:
+                self._section = SECTIONS[tag]
+        found += self._said(tag)
+        return end
+
+    def _said(self, text: str) -> list[str | None]:
+        if self._in_gap:
+            text = text.lstrip()
+        if not text:
+            return []
+        self._in_gap = False
+        self._code.read(text)
+        return [text]
 
 
 def _pieces(kind: Literal["text", "reasoning"], text: str) -> list[Piece]:

@@ -13,6 +13,7 @@ from json.encoder import encode_basestring
 from typing import Any
 
 from joey.core.parsing.tags import Tags, tags_of
+from joey.core.parsing.think_tags import CLOSINGS, SECTIONS, closes_before
 from joey.core.parsing.xml_args import without_first_newline, without_last_newline
 
 VERBATIM = frozenset({"content", "file_text", "diff", "patch", "old_string", "new_string"})
@@ -25,6 +26,8 @@ WRAPPERS = frozenset({"args", "file"})
 COMPANIONS: Mapping[str, frozenset[str]] = {"content": frozenset({"file_text", "line_count"})}
 """Older names that models still write beside or instead of a parameter."""
 
+BETWEEN = CLOSINGS | SECTIONS.keys()
+"""Reasoning may open, or turn out to have been open, between parameters."""
 _SIGN_OF_SEVERAL = "line_range"
 """A tool that takes line ranges takes several of everything; their values become lists."""
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
@@ -122,7 +125,7 @@ class XmlCall:
         self._several = several - WRAPPERS
         self._told = False
         self._missing = parameters.union(*(COMPANIONS.get(name, ()) for name in parameters))
-        self.tags = self._tags_between()
+        self.tags = self._tags_between(*BETWEEN)
 
     def open(self, name: str) -> str:
         """A parameter begins. Returns the JSON that says so, as the methods below."""
@@ -154,7 +157,7 @@ class XmlCall:
         else:
             self._add(value.name, value.text)
         self.value = None
-        self.tags = self._tags_between()
+        self.tags = self._tags_between(*BETWEEN)
         return rest
 
     def end(self) -> str:
@@ -183,6 +186,12 @@ class XmlCall:
     def _tell(self, text: str) -> str:
         assert self.value is not None
         return "" if self.value.name in self._several else encode_basestring(text)[1:-1]
+
+    def begins_anew(self, name: str) -> bool:
+        """Whether a value closes a section of reasoning and then opens its parameter again."""
+        value = self.values[name]
+        texts = value if isinstance(value, list) else [value]
+        return any(closes_before(text, f"<{name}>") for text in texts)
 
     def _tags_between(self, *more: str) -> Tags:
         return tags_of(frozenset({self.closing, *more, *(f"<{name}>" for name in self._missing)}))

@@ -13,11 +13,15 @@ text, or inside a call nothing. What decides where things end:
 - a parameter given twice keeps its first value, and the second is nothing, except where a tool
   takes several;
 - a tool's tag right behind a backtick is a mention of the tool, not a call;
+- in a section of reasoning nothing is a call, and everything before a closing tag of such a section
+  that nothing opened was reasoning: calls in it, and one whose parameters are still to come, are
+  taken back. In a value the tag is content, unless the value then opens its own parameter again:
+  then the call was given up in reasoning, and is doubted;
 - a call that the text ends in is reported as unclosed, and is never a complete one.
 
 How values are trimmed is in `xml_call`; `args` is handed on raw, for `xml_args` to read. Text
-between calls is trimmed, and stray `<thinking>` tags are taken out of it. Whatever may be the
-beginning of a tag is held back until the next chunk decides.
+between calls is trimmed, and `<thinking>` tags are taken out of it. Whatever may be the beginning
+of a tag is held back until the next chunk decides.
 """
 
 from __future__ import annotations
@@ -30,11 +34,20 @@ from msgspec import Struct
 
 from joey.core.parsing.leftovers import Leftovers
 from joey.core.parsing.tags import tags_of
-from joey.core.parsing.text_calls import CLOSINGS, TextCallBlock
+from joey.core.parsing.text_calls import BLOCKS, TextCallBlock
+from joey.core.parsing.think_tags import (
+    CLOSINGS,
+    SECTIONS,
+    THINK_TAGS,
+    InlineCode,
+    ThinkTag,
+    last_closing,
+)
 from joey.core.parsing.xml_call import BODIES, Trimmed, XmlCall
 from joey.core.regex import regex
 
-_STRAY_TAGS = ("<thinking>", "</thinking>")
+_UNSHOWN = frozenset({"<thinking>", "</thinking>"})
+"""Tags of sections that are taken out of the text."""
 _SPACE = regex(r"\s*+")
 
 
@@ -44,6 +57,8 @@ class XmlText(Struct, frozen=True, gc=False):
 
 class XmlCallStarted(Struct, frozen=True, gc=False):
     name: str
+    at: int
+    """The place of its first character in all text so far."""
 
 
 class XmlCallGrew(Struct, frozen=True, gc=False):
@@ -55,6 +70,10 @@ class XmlCallEnded(Struct, frozen=True):
     input: dict[str, Any]
     unclosed: str | None = None
     """The tag that was still open when the text ended."""
+    end: int = 0
+    """The place behind its last character."""
+    thought_in: str | None = None
+    """The parameter in which reasoning ends and the parameter begins anew."""
 
 
 class XmlCallsDoubted(Struct, frozen=True, gc=False):
@@ -64,7 +83,14 @@ class XmlCallsDoubted(Struct, frozen=True, gc=False):
     body: str
 
 
-XmlEvent = XmlText | XmlCallStarted | XmlCallGrew | XmlCallEnded | XmlCallsDoubted
+class XmlThoughtEnded(Struct, frozen=True, gc=False):
+    """Everything up to here was reasoning; the tag that closed it is between these places."""
+
+    at: int
+    end: int
+
+
+XmlEvent = XmlText | XmlCallStarted | XmlCallGrew | XmlCallEnded | XmlCallsDoubted | XmlThoughtEnded
 
 
 class XmlStream:
@@ -75,21 +101,30 @@ class XmlStream:
     ) -> None:
         self._tools = tools
         self._openings = {f"<{name}>": name for name in tools}
-        blocks = CLOSINGS if understand_text_calls else ()
+        blocks = BLOCKS if understand_text_calls else ()
         mentions = (f"`{opening}" for opening in self._openings)
-        self._text_tags = frozenset({*self._openings, *mentions, *blocks, *_STRAY_TAGS})
+        self._text_tags = frozenset({*self._openings, *mentions, *blocks, *THINK_TAGS})
         self._leftovers = Leftovers()
         self._tags = tags_of(self._text_tags)
         self._held = ""
         self._events: list[XmlEvent] = []
         self._text = Trimmed(verbatim=False)
+        self._code = InlineCode()
+        self._section = ""
+        """The closing tag of the section of reasoning that is open."""
+        self._fed = 0
+        self._base = 0
+        """The place of the text that is being read, in all text so far."""
         self._call: XmlCall | None = None
         self._paused: list[str] = []
         """The closing tag of a body and what came behind it, until it is known what they are."""
         self._block: TextCallBlock | None = None
+        self._block_at = 0
         self._expect: Callable[[str, int], int] = self._in_text
 
     def feed(self, text: str) -> list[XmlEvent]:
+        self._base = self._fed - len(self._held)
+        self._fed += len(text)
         text = self._held + text
         self._held = ""
         pos = 0
@@ -102,7 +137,12 @@ class XmlStream:
         if self._call is not None:
             self._end_unclosed(self._call)
         elif self._expect == self._in_block and self._block is not None:
-            self._say(self._block.text)
+            self._say_block(self._block.text)
+        elif self._expect == self._in_text and self._held in THINK_TAGS:
+            tag = self._held[1:]
+            self._say("`" if tag in CLOSINGS else self._held)
+            if tag in CLOSINGS:
+                self._end_thought(self._fed - len(tag), self._fed)
         else:
             self._say(self._held)
         return self._take_events()
@@ -124,18 +164,51 @@ class XmlStream:
         if not tag:
             self._held = text[at:]
             return len(text)
+        if tag in THINK_TAGS:
+            return self._read_think_tag(text, at, tag)
         if tag in self._openings:
             tool = self._openings[tag]
-            self._start_call(tool)
+            self._start_call(tool, self._base + at)
             self._call = XmlCall(tool, self._tools[tool])
             self._expect = self._in_call
-        elif tag in CLOSINGS:
+        elif tag in BLOCKS:
             self._block = TextCallBlock(tag, self._tools)
+            self._block_at = self._base + at
             self._expect = self._in_block
-        elif tag not in _STRAY_TAGS:
-            self._say(tag)
-            if tag in self._leftovers.tags and (closed := self._leftovers.meet(tag)):
-                self._events.append(XmlCallsDoubted(*closed))
+        else:
+            self._say_leftover(tag)
+        return at + len(tag)
+
+    def _read_think_tag(self, text: str, at: int, tag: str) -> int:
+        end = at + len(tag)
+        match ThinkTag.of(tag, in_code=self._code.is_open, at_end=end == len(text)):
+            case ThinkTag.UNDECIDED:
+                self._held = tag
+            case ThinkTag.BACKTICK:
+                self._say("`")
+                return at + 1
+            case ThinkTag.CLOSING:
+                self._end_thought(self._base + at, self._base + end)
+            case ThinkTag.OPENING:
+                self._section = SECTIONS[tag]
+                self._expect = self._in_section
+                self._say("" if tag in _UNSHOWN else tag)
+            case ThinkTag.MENTION:
+                self._say(tag)
+        return end
+
+    def _in_section(self, text: str, pos: int) -> int:
+        """In reasoning that was opened behind other text: it is shown, and holds no calls."""
+        at, tag = tags_of(self._leftovers.tags | {self._section}).find(text, pos)
+        self._say(text[pos:at])
+        if not tag:
+            self._held = text[at:]
+            return len(text)
+        if tag != self._section:
+            self._say_leftover(tag)
+        else:
+            self._say("" if tag in _UNSHOWN else tag)
+            self._expect = self._in_text
         return at + len(tag)
 
     def _in_call(self, text: str, pos: int) -> int:
@@ -145,7 +218,22 @@ class XmlStream:
         if not tag:
             self._held = text[at:]
             return len(text)
-        self._open_value_or_end_call(call, tag)
+        if tag in CLOSINGS:
+            self._end_thought(self._base + at, self._base + at + len(tag))
+        elif tag in SECTIONS:
+            self._section = SECTIONS[tag]
+            self._expect = self._in_section_of_call
+        else:
+            self._open_value_or_end_call(call, tag, self._base + at + len(tag))
+        return at + len(tag)
+
+    def _in_section_of_call(self, text: str, pos: int) -> int:
+        """In reasoning between parameters: nothing in it counts."""
+        at, tag = tags_of(frozenset({self._section})).find(text, pos)
+        if not tag:
+            self._held = text[at:]
+            return len(text)
+        self._expect = self._in_call
         return at + len(tag)
 
     def _in_value(self, text: str, pos: int) -> int:
@@ -176,7 +264,7 @@ class XmlStream:
             self._grow(call.grow("".join(self._paused)))
             self._paused = [tag]
         else:
-            self._open_value_or_end_call(call, tag)
+            self._open_value_or_end_call(call, tag, self._base + at + len(tag))
         return at + len(tag)
 
     def _in_block(self, text: str, pos: int) -> int:
@@ -186,12 +274,12 @@ class XmlStream:
             return len(text)
         call = self._block.call
         if call is None:
-            self._say(self._block.text)
             self._expect = self._in_text
+            self._say_block(self._block.text)
         else:
-            self._start_call(call.name)
+            self._start_call(call.name, self._block_at)
             self._grow(msgspec.json.encode(call.arguments).decode())
-            self._events.append(XmlCallEnded(call.arguments))
+            self._events.append(XmlCallEnded(call.arguments, end=self._base + pos + taken))
             self._expect = self._behind_block
         return pos + taken
 
@@ -215,6 +303,7 @@ class XmlStream:
         return self._call
 
     def _say(self, text: str) -> None:
+        self._code.read(text)
         if shown := self._text.grow(text):
             self._events.append(XmlText(shown))
 
@@ -222,11 +311,39 @@ class XmlStream:
         if delta:
             self._events.append(XmlCallGrew(delta))
 
-    def _start_call(self, name: str) -> None:
-        self._text = Trimmed(verbatim=False)
-        self._events.append(XmlCallStarted(name))
+    def _say_leftover(self, tag: str) -> None:
+        self._say(tag)
+        if tag in self._leftovers.tags and (closed := self._leftovers.meet(tag)):
+            self._events.append(XmlCallsDoubted(*closed))
 
-    def _open_value_or_end_call(self, call: XmlCall, tag: str) -> None:
+    def _say_block(self, text: str) -> None:
+        """A block that is no call; in its JSON nothing was looked for."""
+        closing = last_closing(text)
+        if closing is None:
+            self._say(text)
+            return
+        at, end = closing
+        self._say(text[:at])
+        self._end_thought(self._block_at + at, self._block_at + end)
+        self._say(text[end:])
+
+    def _end_thought(self, at: int, end: int) -> None:
+        self._call = None
+        self._leftovers = Leftovers()
+        self._tags = tags_of(self._text_tags)
+        self._begin_text()
+        self._expect = self._in_text
+        self._events.append(XmlThoughtEnded(at, end))
+
+    def _begin_text(self) -> None:
+        self._text = Trimmed(verbatim=False)
+        self._code = InlineCode()
+
+    def _start_call(self, name: str, at: int) -> None:
+        self._begin_text()
+        self._events.append(XmlCallStarted(name, at))
+
+    def _open_value_or_end_call(self, call: XmlCall, tag: str, end: int) -> None:
         if tag != call.closing:
             self._grow(call.open(tag[1:-1]))
             self._expect = self._in_value
@@ -235,7 +352,8 @@ class XmlStream:
             self._leftovers.add_call(call.tool, call.value.name)
             self._tags = tags_of(self._text_tags | self._leftovers.tags)
         self._grow(call.end())
-        self._events.append(XmlCallEnded(call.values))
+        thought_in = next(filter(call.begins_anew, call.values), None)
+        self._events.append(XmlCallEnded(call.values, end=end, thought_in=thought_in))
         self._call = None
         self._expect = self._in_text
 
@@ -244,5 +362,5 @@ class XmlStream:
         if call.value is not None and self._expect == self._in_value:
             self._grow(call.grow(self._held))
             unclosed = call.value.name
-        self._events.append(XmlCallEnded(call.partial(), unclosed))
+        self._events.append(XmlCallEnded(call.partial(), unclosed, self._fed))
         self._call = None
