@@ -648,6 +648,12 @@ REQUIREMENTS: dict[str, Requirement] = {
     "permissions:narrowest": Requirement(
         "security K1", "The rule that `always allow` makes covers the command and no other program."
     ),
+    "permissions:yes-boundary": Requirement(
+        "security P7", "With `-y`, file tools reach what sandboxed commands can, and no more."
+    ),
+    "permissions:add-dir": Requirement(
+        "security P7", "`--add-dir` opens a directory to file tools and sandboxed commands alike."
+    ),
     "permissions:explain": Requirement(
         "security K1",
         "`joey permissions explain` says what the engine would decide, and changes nothing.",

@@ -49,6 +49,7 @@ RUN_FLAGS: dict[str, Flag] = {
     "--yes": Flag.ALLOWS,
     "--allow": Flag.ALLOWS,
     "--allow-writes": Flag.ALLOWS,
+    "--add-dir": Flag.ALLOWS,
     "--no-sandbox": Flag.UNHOLDS,
     "--deny": Flag.TIGHTENS,
     "--require-approval": Flag.TIGHTENS,

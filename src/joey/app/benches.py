@@ -15,7 +15,7 @@ from joey.app.indexes import CodeIndexes
 from joey.app.model_choice import tuned
 from joey.app.options import check_price, make_options
 from joey.app.page_files import page_files
-from joey.app.sandboxing import sandbox_for
+from joey.app.sandboxing import boundary_for, sandbox_for
 from joey.app.secrecy import http_client
 from joey.app.servers import Servers, is_trusted
 from joey.browsers.chromium import Chromium, find_chromium, viewport_size
@@ -34,7 +34,7 @@ from joey.knowledge.documents import LocalDocuments
 from joey.knowledge.outlines import LocalOutlines
 from joey.knowledge.problems import LocalProblems
 from joey.knowledge.web_pages import WebPages
-from joey.ports import Extras, Files, Provider
+from joey.ports import Extras, Files, Provider, Sandbox
 from joey.providers.kinds import KINDS
 from joey.providers.pictures import PictureMaker
 from joey.providers.select import make_provider
@@ -68,8 +68,7 @@ def make_bench(
     """`worktrees` is the folder for those of subtasks, where they may have any."""
     options = _tightened(_as_configured(_made_whole(options, home, env)), home, env)
     assert options.profile and options.workspace and options.settings
-    sandbox = sandbox_for(options.workspace, home, env, _with_repository(options))
-    files = LocalFiles(options.workspace, None if sandbox is None else sandbox.spare)
+    sandbox, files = _confined(options, options.workspace, home, env)
     search = LocalSearch(files)
     route = _route(options, options.profile)
     others = _other_providers(options.settings, route, options.limits, home, env)
@@ -82,6 +81,7 @@ def make_bench(
         environment=LocalEnvironment(files, search),
         clock=SystemClock(),
         settings=options.settings,
+        scope=options.scope,
         limits=options.limits,
         route=route,
         base_url=options.profile.base_url,
@@ -115,6 +115,16 @@ def make_bench(
             **_of_workspace(options, files, options.settings, indexes, checkpoints),
         ),
     )
+
+
+def _confined(
+    options: TaskOptions, workspace: Path, home: Path, env: Mapping[str, str]
+) -> tuple[Sandbox | None, LocalFiles]:
+    """What holds the commands of a task, and its file tools."""
+    settings, scope = _with_repository(options), options.scope
+    sandbox = sandbox_for(workspace, home, env, settings, scope.added)
+    boundary = boundary_for(workspace, home, env, settings, scope)
+    return sandbox, LocalFiles(workspace, None if sandbox is None else sandbox.spare, boundary)
 
 
 def _files_through(options: TaskOptions, files: LocalFiles) -> Files:

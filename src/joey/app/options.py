@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import structs
 
 from joey.app.customs import check_mode, modes_for
 from joey.app.model_choice import Asked, KnownModel, choose
-from joey.config.home import joey_home
+from joey.config.home import joey_home, person_home
 from joey.config.profiles import load_profiles
 from joey.config.settings import load_settings
 from joey.config.unknown_settings import unknown_settings
+from joey.core.places import FileScope
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Limits, Profile, Settings, TaskSecrets
 from joey.engine.asks import AnswerPolicy
@@ -52,6 +53,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     secrets: TaskSecrets | None = None,
     allow_writes: bool = False,
     no_sandbox: bool = False,
+    add_dirs: tuple[str | Path, ...] = (),
 ) -> TaskOptions:
     """What a person's flags and files ask for.
 
@@ -61,7 +63,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
 
     Raises:
         ConfigError: settings, profiles, keys or the mode's name.
-        WorkspaceError: the folder cannot be worked in.
+        WorkspaceError: the folder cannot be worked in, or another one cannot be added to it.
     """
     env = os.environ if env is None else env
     home = home or joey_home(env)
@@ -70,6 +72,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     if no_sandbox:
         settings = structs.replace(settings, sandbox="off")
     settings = with_permissions(settings, yes, require_approval, allow, deny, allow_writes)
+    scope = FileScope(added=added_directories(add_dirs, home, env), as_sandboxed=yes)
     check_mode(mode, lambda: modes_for(workspace, home, env, settings))
     asked = Asked(provider=provider, model=model, base_url=base_url, profile=profile)
     if secrets is None and isinstance(earlier, TaskMetadata):
@@ -81,6 +84,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
         workspace=workspace,
         profile=chosen,
         settings=settings,
+        scope=scope,
         mode=mode,
         protocol=protocol or chosen.protocol,
         limits=limits,
@@ -116,7 +120,10 @@ def with_permissions(
     deny: tuple[str, ...],
     allow_writes: bool,
 ) -> Settings:
-    """Flags over settings: `--deny` always counts, `--require-approval` beats `--yes`."""
+    """Flags over settings: `--deny` always counts, `--require-approval` beats `--yes`.
+
+    How far files are reached with `--yes` is the matter of `FileScope`: beyond that, and for
+    protected files, the user's own settings decide."""
     settings = structs.replace(settings, denied_commands=(*settings.denied_commands, *deny))
     if allow_writes:
         settings = structs.replace(settings, auto_approval_enabled=True, always_allow_write=True)
@@ -127,10 +134,7 @@ def with_permissions(
             settings,
             auto_approval_enabled=True,
             always_allow_read_only=True,
-            always_allow_read_only_outside_workspace=True,
             always_allow_write=True,
-            always_allow_write_outside_workspace=True,
-            always_allow_write_protected=True,
             always_allow_execute=True,
             always_allow_mode_switch=True,
             always_allow_subtasks=True,
@@ -158,6 +162,38 @@ def check_price(profile: Profile, limits: Limits) -> None:
             f"The price of {profile.model!r} is not known, so a budget cannot be kept. Limit the"
             " turns, the tokens or the time instead (--max-turns, --max-tokens, --max-wall-time)."
         )
+
+
+def added_directories(
+    names: Sequence[str | Path], home: Path, env: Mapping[str, str]
+) -> tuple[Path, ...]:
+    """The directories of `--add-dir`, resolved.
+
+    Raises:
+        WorkspaceError: one is no directory, or holds more than a project.
+    """
+    person, own = (Path(os.path.realpath(each)) for each in (person_home(env), home))
+    found: dict[Path, None] = {}
+    for name in names:
+        folder = Path(os.path.realpath(Path(name).expanduser()))
+        if problem := _why_not_added(folder, person, own):
+            raise WorkspaceError(f"--add-dir {name}: {problem}.")
+        found[folder] = None
+    return tuple(found)
+
+
+def _why_not_added(folder: Path, person: Path, own: Path) -> str:
+    if not folder.exists():
+        return "there is no such directory"
+    if not folder.is_dir():
+        return "it is not a directory"
+    if folder == person:
+        return "it is your home directory, with your keys and start-up files; add one inside it"
+    if person.is_relative_to(folder):
+        return "it contains your home directory; add a directory inside that"
+    if folder.is_relative_to(own) or own.is_relative_to(folder):
+        return "joey keeps its own files there (JOEY_HOME)"
+    return ""
 
 
 def usable(workspace: Path) -> Path:

@@ -16,7 +16,7 @@ from joey.core.modes import Group, Mode
 from joey.core.permissions.claims import Access, Claim, Confinement
 from joey.core.permissions.decisions import ANYTHING
 from joey.core.permissions.policy import EDITS_HERE, UNCONFINED, Allow, Ask, Deny, decide
-from joey.core.places import Place
+from joey.core.places import FileScope, Place
 from joey.core.settings import Settings
 from joey.workspace.ignore import NAME as IGNORE_FILE
 
@@ -24,6 +24,7 @@ _FIELDS = {field.encode_name: field.name for field in structs.fields(Settings)}
 _NAMES = {field: name for name, field in _FIELDS.items()}
 _HERE = Place(given="", path=Path("/x"), shown="", inside=True)
 _ELSEWHERE = structs.replace(_HERE, inside=False)
+_SEEN = structs.replace(_ELSEWHERE, readable=True)
 _PROTECTED = structs.replace(_HERE, protected=True)
 _KINDS = (
     ("reading files here", Group.READ, Claim(Access.READ, place=_HERE)),
@@ -37,6 +38,8 @@ _KINDS = (
     ("tools of your own", Group.ALWAYS, Claim(Access.CUSTOM_TOOL)),
     ("the browser", Group.BROWSER, Claim(Access.BROWSER)),
 )
+
+NO_SCOPE = FileScope()
 
 
 class Judgement(Struct, frozen=True):
@@ -58,6 +61,7 @@ class PermissionOverview:
         workspace: Path,
         *,
         edits_granted: bool = False,
+        scope: FileScope = NO_SCOPE,
     ) -> None:
         self._sources = sources
         self._settings = settings
@@ -65,10 +69,12 @@ class PermissionOverview:
         self._sandbox = sandbox
         self._workspace = workspace
         self._edits_granted = edits_granted
+        self._scope = scope
 
     def judgements(self) -> list[Judgement]:
         kinds = [self._of_kind(*kind) for kind in _KINDS]
-        return [*kinds, *self._of_commands(), *self._of_mcp(), *self._of_hidden_files()]
+        rest = (*self._of_commands(), *self._of_mcp(), *self._of_hidden_files())
+        return [*kinds, *self._of_scope(), *rest]
 
     def _of_kind(self, about: str, group: Group, claim: Claim) -> Judgement:
         grant = self._mode.grant(group)
@@ -138,6 +144,15 @@ class PermissionOverview:
             "MCP tools on alwaysAllow of their server", "allow", "alwaysAllowMcp", source
         )
         yield Judgement("other MCP tools", "ask", "neither list names them")
+
+    def _of_scope(self) -> Iterator[Judgement]:
+        for folder in self._scope.added:
+            about = f"{folder}, as part of the workspace"
+            yield Judgement(about, "allow", "for this run", "--add-dir")
+        if self._scope.as_sandboxed:
+            claim = Claim(Access.READ, place=_SEEN)
+            seen = self._of_kind("reading what sandboxed commands see", Group.READ, claim)
+            yield structs.replace(seen, source="-y") if seen.decision == "allow" else seen
 
     def _of_hidden_files(self) -> Iterator[Judgement]:
         if (self._workspace / IGNORE_FILE).exists():

@@ -15,8 +15,8 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from joey.app.customs import modes_for, settings_within
-from joey.app.options import usable, with_permissions
-from joey.app.sandboxing import sandbox_for
+from joey.app.options import added_directories, usable, with_permissions
+from joey.app.sandboxing import boundary_for, sandbox_for
 from joey.config.home import joey_home
 from joey.config.settings import load_settings
 from joey.core.models import ModelInfo
@@ -25,6 +25,7 @@ from joey.core.permissions.claims import Access, Claim, Confinement
 from joey.core.permissions.commands import LONGEST
 from joey.core.permissions.policy import Allow, Ask, Deny, decide
 from joey.core.permissions.shell import plain_commands
+from joey.core.places import FileScope
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.errors import HiddenError, RefusedError, ToolError
@@ -46,6 +47,16 @@ class Flags(Struct, frozen=True, kw_only=True):
     deny: tuple[str, ...] = ()
     allow_writes: bool = False
     no_sandbox: bool = False
+    add_dirs: tuple[str, ...] = ()
+
+
+def scope_of(
+    flags: Flags, home: Path | None = None, env: Mapping[str, str] | None = None
+) -> FileScope:
+    """Raises WorkspaceError."""
+    env = os.environ if env is None else env
+    added = added_directories(flags.add_dirs, home or joey_home(env), env)
+    return FileScope(added=added, as_sandboxed=flags.yes)
 
 
 class Explanation(Struct, frozen=True):
@@ -92,7 +103,8 @@ class Explainer:
         self.settings = settings_within(LocalFiles(folder), home, env, asked)
         self._registry = Registry(default_tools())
         self._shell = BashGrammar()
-        self._context = _context(folder, home, env, self.settings, mode)
+        scope = scope_of(flags, home, env)
+        self._context = _context(folder, home, env, self.settings, scope, mode)
 
     async def command(self, line: str, folder: str | None = None) -> Explanation:
         """`folder` is the one to run it in, when that is not the workspace."""
@@ -171,14 +183,20 @@ def refused(error: ToolError) -> Explanation:
 
 
 def _context(
-    folder: Path, home: Path, env: Mapping[str, str], settings: Settings, mode: str | None
+    folder: Path,
+    home: Path,
+    env: Mapping[str, str],
+    settings: Settings,
+    scope: FileScope,
+    mode: str | None,
 ) -> ToolContext:
-    files = LocalFiles(folder)
+    files = LocalFiles(folder, boundary=boundary_for(folder, home, env, settings, scope))
+    sandbox = sandbox_for(folder, home, env, settings, scope.added)
     modes = modes_for(folder, home, env, settings)
     return ToolContext(
         files=files,
         search=LocalSearch(files),
-        terminal=LocalTerminal(env, sandbox=sandbox_for(folder, home, env, settings)),
+        terminal=LocalTerminal(env, sandbox=sandbox),
         settings=settings,
         protocol=ToolProtocol.NATIVE,
         model=ModelInfo(id=""),

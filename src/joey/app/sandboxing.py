@@ -3,34 +3,64 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from joey.core.places import FileScope
 from joey.core.settings import Settings
 from joey.errors import ConfigError
-from joey.ports import Level, Sandbox, SandboxReport
+from joey.ports import Boundary, Level, Sandbox, SandboxReport
+from joey.sandboxes.boundary import SandboxBoundary
 from joey.sandboxes.local import LocalSandbox, Prober, why_none
 from joey.sandboxes.session import Session
+from joey.workspace.boundary import DirectoryBoundary
 
 _making = threading.Lock()
 
 
 def sandbox_for(
-    workspace: Path, home: Path, env: Mapping[str, str], settings: Settings
+    workspace: Path,
+    home: Path,
+    env: Mapping[str, str],
+    settings: Settings,
+    added: tuple[Path, ...] = (),
 ) -> Sandbox | None:
-    """None when the person wants none."""
+    """None when the person wants none; `added` directories can be written like the workspace."""
     if settings.sandbox == "off":
         return None
-    session = Session(
+    return LocalSandbox(_session(workspace, home, env, settings, added), settings, prober)
+
+
+def boundary_for(
+    workspace: Path, home: Path, env: Mapping[str, str], settings: Settings, scope: FileScope
+) -> Boundary:
+    """How far file tools reach. With `-y` that is what the sandbox shows to commands, whether or
+    not these are confined."""
+    if not scope.as_sandboxed:
+        return DirectoryBoundary((Path(os.path.realpath(workspace)), *scope.added))
+    session = _session(workspace, home, env, settings, scope.added)
+    reads_all = settings.always_allow_read_only_outside_workspace
+    return SandboxBoundary(session, reads_all=reads_all)
+
+
+def _session(
+    workspace: Path,
+    home: Path,
+    env: Mapping[str, str],
+    settings: Settings,
+    added: tuple[Path, ...],
+) -> Session:
+    return Session(
         workspace=workspace,
         joey_home=home,
         env=env,
         readable=settings.sandbox_readable,
         writable=settings.sandbox_writable,
+        added=added,
     )
-    return LocalSandbox(session, settings, prober)
 
 
 def sandbox_report() -> SandboxReport:

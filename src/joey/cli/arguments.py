@@ -238,7 +238,12 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
 
 def _add_permissions(group: argparse._ArgumentGroup) -> None:
     how = group.add_mutually_exclusive_group()
-    how.add_argument("-y", "--yes", action="store_true", help="allow everything without asking")
+    how.add_argument(
+        "-y",
+        "--yes",
+        action="store_true",
+        help="allow everything without asking, as far as the sandbox and --add-dir reach",
+    )
     how.add_argument(
         "-a", "--require-approval", action="store_true", help="ask before everything, even reading"
     )
@@ -253,6 +258,13 @@ def _add_permissions(group: argparse._ArgumentGroup) -> None:
         "--allow-writes",
         action="store_true",
         help="files of the workspace may be changed without asking (protected ones still ask)",
+    )
+    group.add_argument(
+        "--add-dir",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="work in this directory too, as if it were part of the workspace (repeatable)",
     )
     group.add_argument(
         "--deny",

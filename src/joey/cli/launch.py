@@ -205,6 +205,7 @@ def _options(
         deny=tuple(arguments.deny),
         allow_writes=arguments.allow_writes,
         no_sandbox=arguments.no_sandbox,
+        add_dirs=tuple(arguments.add_dir),
         earlier=earlier,
         limits=Limits(
             max_turns=arguments.max_turns,

@@ -112,5 +112,6 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--allow", metavar="PATTERN", action="append", default=[], help="with this rule too")
     add("--allow-writes", action="store_true", help="with leave to change files")
+    add("--add-dir", metavar="DIR", action="append", default=[], help="with this directory too")
     add("--deny", metavar="PATTERN", action="append", default=[], help="with this rule too")
     add("--no-sandbox", action="store_true", help="with commands that nothing confines")

@@ -18,6 +18,7 @@ from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import workspace_of
 from joey.cli.outputs import write_out
 from joey.cli.refusals import missing_rules
+from joey.core.permissions.decisions import Beyond
 from joey.core.permissions.narrowest import quoted
 from joey.display.sanitise import one_line, sanitise
 from joey.display.sentences import held_by
@@ -27,6 +28,7 @@ LONGEST_LINE = 16 * 1024 * 1024
 """Bytes of one question; more is answered with an error."""
 _COLOURS = {"allow": "32", "ask": "33", "deny": "31"}
 _ASKED = ("command", "read", "write")
+_OUTSIDE = (Beyond.READ_OUTSIDE, Beyond.WRITE_OUTSIDE)
 
 
 def run_permissions(arguments: Namespace) -> ExitCode:
@@ -50,6 +52,7 @@ def flags_of(arguments: Namespace) -> Flags:
         deny=tuple(arguments.deny),
         allow_writes=arguments.allow_writes,
         no_sandbox=arguments.no_sandbox,
+        add_dirs=tuple(arguments.add_dir),
     )
 
 
@@ -87,7 +90,9 @@ def _described(explained: Explanation, parts: list[Explanation]) -> Iterator[str
     """Lines for a person."""
     yield f"{_painted(explained.decision)}: {sanitise(explained.reason)}"
     if explained.protected and explained.decision == "ask":
-        yield "  it is protected: alwaysAllowWriteProtected has to be on, too (or -y)"
+        yield "  it is protected: alwaysAllowWriteProtected has to be on, too"
+    if any(f"{each} is off" in explained.reason for each in _OUTSIDE):
+        yield "  allowed with --add-dir and its directory"
     if explained.sandbox and explained.decision != "deny":
         yield f"  {held_by(explained.sandbox)}"
     rows = [(part.decision, one_line(quoted(part.commands[0]), 60), part) for part in parts]

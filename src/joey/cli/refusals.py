@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from joey.cli.progress import describe_call
 from joey.core.events import AskOpened
 from joey.core.permissions.commands import judge_command
-from joey.core.permissions.decisions import Allow
+from joey.core.permissions.decisions import Allow, Beyond
 from joey.core.permissions.programs import only_reads
 from joey.core.permissions.shell import Words, plain_commands
 from joey.core.settings import Settings
@@ -16,6 +16,13 @@ from joey.display.sentences import COMMAND_TOOL
 
 _HELPED_BY_RULES = ("alwaysAllowExecute is off", "no rule allows", "allows the program, but")
 _HELPED_BY_WRITES = "alwaysAllowWrite is off"
+_OUT_OF_REACH = {
+    Beyond.READ_OUTSIDE: "-y reads outside the workspace only what sandboxed commands see: add"
+    f" --add-dir DIR, or set {Beyond.READ_OUTSIDE}",
+    Beyond.WRITE_OUTSIDE: "-y does not write outside the workspace: add --add-dir DIR, or set"
+    f" {Beyond.WRITE_OUTSIDE}",
+    Beyond.WRITE_PROTECTED: f"-y does not change protected files: set {Beyond.WRITE_PROTECTED}",
+}
 
 
 def tell_refusals(
@@ -27,14 +34,17 @@ def tell_refusals(
     lines += (f"  {call}" for call in dict.fromkeys(calls))
     if yes:
         return [*lines, f"joey: {_in_spite_of_yes(refused)}"]
-    advice = "-y allows everything; without -p, joey asks"
+    advice = "-y allows everything in the workspace; without -p, joey asks"
     if flags := " ".join(helpful_flags(refused, settings)):
         advice = f"{flags} would have allowed {_how_much(refused, settings)}; {advice}"
     return [*lines, f"joey: {advice}"]
 
 
 def _in_spite_of_yes(refused: Sequence[AskOpened]) -> str:
-    """Only a project is stricter than the flag, on purpose or because its file is broken."""
+    """It lies beyond the boundary of the run; or a project is stricter than the flag, on purpose
+    or because its file is broken."""
+    if beyond := [each for each in Beyond if any(each in _beyond(ask) for ask in refused)]:
+        return f"{'; '.join(_OUT_OF_REACH[each] for each in beyond)}; without -p, joey asks"
     reasons = ((ask.reason or "").rpartition(": ")[2] for ask in refused)
     off = [reason for reason in dict.fromkeys(reasons) if reason.endswith(" is off")]
     if not off:
@@ -44,6 +54,11 @@ def _in_spite_of_yes(refused: Sequence[AskOpened]) -> str:
         " stricter, or cannot be understood. joey config list shows what it does; correct it, or"
         " leave -p out, and joey asks"
     )
+
+
+def _beyond(ask: AskOpened) -> set[Beyond]:
+    found = {each for each in Beyond if f"{each} is off" in (ask.reason or "")}
+    return found | {Beyond.WRITE_PROTECTED} if found and ask.protected else found
 
 
 def helpful_flags(refused: Iterable[AskOpened], settings: Settings) -> list[str]:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from joey.app.customs import open_customs
 from joey.app.permission_overview import Judgement, PermissionOverview
+from joey.app.permissions import scope_of
 from joey.app.setting_sources import SettingSources
 from joey.cli.permissions import flags_of
 from joey.client.local import Task
@@ -36,15 +37,18 @@ def permissions_card(
     Raises:
         ConfigError, WorkspaceError
     """
-    sources = SettingSources(workspace, flags_of(arguments))
+    flags = flags_of(arguments)
+    sources = SettingSources(workspace, flags)
     if task is None:
+        scope = scope_of(flags)
         settings, edits_granted = sources.settings, False
         mode = usual_mode(arguments.mode or settings.mode, open_customs(workspace).modes)
     else:
         settings, edits_granted, mode = task.settings, task.granted.edits, task.mode
+        scope = task.bench.scope
     sandbox: Confinement = "off" if settings.sandbox == "off" else level.value if level else "none"
     overview = PermissionOverview(
-        sources, settings, mode, sandbox, workspace, edits_granted=edits_granted
+        sources, settings, mode, sandbox, workspace, edits_granted=edits_granted, scope=scope
     )
     text = listed(overview.judgements())
     if edits_granted:

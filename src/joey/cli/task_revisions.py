@@ -19,6 +19,7 @@ from joey.cli.outputs import write_out
 from joey.cli.revision_text import Rows, all_rows, describe, last_told, words_of
 from joey.cli.task_rows import find_row
 from joey.client.local import Engine, Task
+from joey.core.protected import is_protected
 from joey.core.rewinding import RewindPreview, before_last_words
 from joey.errors import UserError
 from joey.ports import TaskMetadata
@@ -29,6 +30,12 @@ _CONFLICT = (
     "somebody else has changed files that would be brought back; nothing was changed."
     " --force gives up their changes (a checkpoint keeps them)"
 )
+
+_PROTECTED = (
+    "protected files would be restored, which -y does not allow; nothing was changed: {}."
+    " Leave -y out to be asked, or set alwaysAllowWriteProtected"
+)
+MOST_NAMED = 10
 
 
 def rewind_task(index: TaskIndex, arguments: Namespace) -> ExitCode:
@@ -55,12 +62,12 @@ async def _rewind(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
         if arguments.preview:
             _tell(changes, arguments, rows, done=False)
             return ExitCode.DONE
-        if changes.conflicts and not arguments.force:
+        if problem := _problem(task, changes, arguments):
             if arguments.json:
-                _tell_json(changes, done=False, error=_CONFLICT)
+                _tell_json(changes, done=False, error=problem)
             else:
                 _tell_lines(changes, rows)
-            raise UserError(_CONFLICT)
+            raise UserError(problem)
         if not arguments.yes and not _agreed(changes, arguments, rows):
             print("nothing was changed", file=sys.stderr)
             return ExitCode.NEEDS_PERSON
@@ -97,6 +104,17 @@ def _target(
     if last is None:
         raise UsageError("nothing was said in this task yet")
     return last, True
+
+
+def _problem(task: Task, changes: RewindPreview, arguments: Namespace) -> str:
+    """Why nothing is restored. A user who is asked sees the protected files among the others."""
+    if changes.conflicts and not arguments.force:
+        return _CONFLICT
+    if not arguments.yes or task.settings.always_allow_write_protected:
+        return ""
+    protected = [each.path for each in changes.files if is_protected(each.path)]
+    named = ", ".join(protected[:MOST_NAMED])
+    return _PROTECTED.format(named) if protected else ""
 
 
 async def _preview(

@@ -72,8 +72,8 @@ def _lines(merge: Merge) -> Iterator[str]:
     )
     yield (
         "The changes are committed on the branch"
-        f" {merge.branch}, checked out in {merge.folder}; look at them there and bring over what"
-        " is needed."
+        f" {merge.branch}, checked out in {merge.folder}; look at them there, or with"
+        f" `git show {merge.branch}:PATH`, and bring over what is needed."
     )
 
 

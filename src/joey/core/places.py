@@ -17,6 +17,26 @@ class Footing(Struct, frozen=True):
     inode: int
 
 
+class FileScope(Struct, frozen=True):
+    """Which directories, besides the workspace, the file tools of a run reach without asking."""
+
+    added: tuple[Path, ...] = ()
+    """Directories that count as part of the workspace (`--add-dir`), resolved."""
+    as_sandboxed: bool = False
+    """The tools reach what sandboxed commands can, and no more (`-y`)."""
+
+
+class Reach(Struct, frozen=True):
+    """What a run may do with a resolved path before a setting has to allow it."""
+
+    base: Path | None = None
+    """The directory of the run that contains the path, from which protected names count; None:
+    they count from the root of the file system."""
+    inside: bool = False
+    readable: bool = False
+    writable: bool = False
+
+
 class Place(Struct, frozen=True):
     """A path that a model named, resolved once; every reader and writer goes through one."""
 
@@ -27,6 +47,12 @@ class Place(Struct, frozen=True):
     shown: str
     """For people and results: relative to the workspace with `/`, absolute when outside."""
     inside: bool
+    """In the workspace or an added directory, and not hidden there from sandboxed commands (`-y`).
+    What is found out about any other place is not told before the call is allowed."""
+    readable: bool = False
+    """Outside, but sandboxed commands can read it, and the run reads what these can (`-y`)."""
+    writable: bool = False
+    """Outside, but within what the run writes without asking (`-y`)."""
     ignored: bool = False
     """Hidden from the model by `.rooignore`."""
     protected: bool = False

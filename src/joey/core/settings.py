@@ -39,13 +39,15 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     always_allow_read_only: bool = True
     """Read files of the workspace without asking."""
     always_allow_read_only_outside_workspace: bool = False
-    """Read files outside the workspace without asking, too."""
+    """Read files outside the workspace without asking, too; `-y` alone reads there what sandboxed
+    commands see."""
     always_allow_write: bool = False
     """Change files of the workspace without asking."""
     always_allow_write_outside_workspace: bool = False
-    """Change files outside the workspace without asking, too."""
+    """Change files outside the workspace without asking, too; `-y` alone does not."""
     always_allow_write_protected: bool = False
-    """Change protected files, such as `.roo/` and `.git/`, without asking, too."""
+    """Change protected files, such as `.roo/` and `.git/`, without asking, too; `-y` alone does
+    not."""
     always_allow_execute: bool = False
     """Run the commands of `allowedCommands` without asking."""
     always_allow_mode_switch: bool = False

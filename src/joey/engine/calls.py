@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from joey.core.asks import Answer
 from joey.core.messages import ToolCall
+from joey.core.permissions.decisions import Beyond
 from joey.errors import ToolError
 from joey.ports import ToolContext
 from joey.tools.base import Prepared, Tool
@@ -33,9 +34,11 @@ class Ready(Struct, frozen=True):
 
 
 class Rejected(Struct, frozen=True):
-    """The person said no."""
+    """The person said no, or nobody was there to say yes."""
 
     answer: Answer
+    beyond: tuple[Beyond, ...] = ()
+    """The settings that would allow it, where it lies beyond the boundary of the run."""
 
 
 class RepeatedError(ToolError):

@@ -151,7 +151,7 @@ class Dispatch:
             return None
         if isinstance(ready, Rejected):
             self.rejected = True
-            results.reject(self._task, placed, ready.answer)
+            results.reject(self._task, placed, ready)
             return None
         return ready
 

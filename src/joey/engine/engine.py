@@ -25,6 +25,7 @@ from joey.core.history.path import live_path
 from joey.core.json_schema_document import Schema
 from joey.core.messages import well_formed
 from joey.core.modes import usual_mode
+from joey.core.places import FileScope
 from joey.core.protocol import ToolProtocol, choose_protocol
 from joey.core.settings import Limits, Profile, Route, Settings, TaskSecrets
 from joey.core.state import TaskState
@@ -65,6 +66,8 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     """The model that a resumed task worked with; used where `profile` says nothing."""
     granted: Granted | None = None
     """Rules that the person has added in this task already; subtasks share them."""
+    scope: FileScope = FileScope()
+    """How far file tools reach without asking; subtasks have it too."""
     trusted_as: Path | None = None
     """The workspace that this one is a worktree of, and whose trust counts here too."""
     result_schema: Schema | None = None

@@ -15,6 +15,7 @@ from msgspec import structs
 
 from joey.core.events import ChildSpawned, Said, WorktreeMerged
 from joey.core.merges import Merge, merge_report, merge_warning
+from joey.core.permissions.decisions import Beyond
 from joey.core.prompts import replies
 from joey.engine.returns import Returned
 from joey.errors import ToolError
@@ -59,7 +60,7 @@ async def bring_back(task: Task, spawned: ChildSpawned, returned: Returned) -> R
 
 async def _merge(task: Task, worktrees: Worktrees, name: str) -> WorktreeMerged:
     try:
-        merge = await worktrees.merge(name)
+        merge = await worktrees.merge(name, lambda path: _refusal(task, path))
     except ToolError as error:
         folder, branch = str(worktrees.folder(name)), worktrees.branch(name)
         merge = Merge(files=(), folder=folder, branch=branch, problem=str(error))
@@ -71,6 +72,20 @@ async def _merge(task: Task, worktrees: Worktrees, name: str) -> WorktreeMerged:
         task.publish(Said(ts=task.now(), say="error", text=merge_warning(merge), task_id=name))
     await task.recorder.commit()
     return merged
+
+
+def _refusal(task: Task, path: str) -> str:
+    """Why a path of the workspace may not be changed by a merge. Without `-y`, the user was asked
+    about each protected file when the subtask changed it."""
+    if not task.bench.scope.as_sandboxed:
+        return ""
+    try:
+        place = task.bench.files.resolve(path)
+    except ToolError as error:
+        return str(error)
+    if place.protected and not task.settings.always_allow_write_protected:
+        return f"{place.shown} is protected, and {Beyond.WRITE_PROTECTED} is off"
+    return ""
 
 
 def _with_report(returned: Returned, report: str) -> Returned:

@@ -9,7 +9,7 @@ import msgspec
 from joey.core.asks import Answer, AskKind, Response, first_suggestion
 from joey.core.events import ToolAnnounced
 from joey.core.permissions.claims import Access, Confinement
-from joey.core.permissions.policy import Allow, Ask, Deny, decide
+from joey.core.permissions.policy import Allow, Ask, Deny, decide, missing_reach
 from joey.core.permissions.standing import StandingRule, TaskRule
 from joey.core.prompts import replies
 from joey.core.repetition import Verdict
@@ -56,7 +56,7 @@ async def make_ready(task: Task, placed: PlacedCall, mistakes: Mistakes) -> Read
     show_words(task, answer)
     if prepared.ask is AskKind.FOLLOWUP or answer.approves:
         return Ready(tool, prepared, context, answer)
-    return Rejected(answer)
+    return Rejected(answer, missing_reach(prepared.claims, task.settings, read))
 
 
 async def _prepare(

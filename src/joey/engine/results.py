@@ -12,7 +12,7 @@ from joey.core.events import Said, ToolFailed, ToolFinished
 from joey.core.messages import ToolCall
 from joey.core.prompts import replies
 from joey.core.protocol import ToolProtocol
-from joey.engine.calls import PlacedCall, RepeatedError
+from joey.engine.calls import PlacedCall, Rejected, RepeatedError
 from joey.errors import ArgumentError, HiddenError, RefusedError, ToolError, WordedError
 from joey.tools.base import Outcome
 
@@ -96,8 +96,9 @@ def fail(
     finish(task, placed, Outcome(text, images=images, is_error=True), answer, usage, spent)
 
 
-def reject(task: Task, placed: PlacedCall, answer: Answer) -> None:
-    unattended = replies.unattended_denial() if answer.by != "person" else ""
+def reject(task: Task, placed: PlacedCall, rejected: Rejected) -> None:
+    answer = rejected.answer
+    unattended = replies.unattended_denial(rejected.beyond) if answer.by != "person" else ""
     text = replies.denied(task.recorder.facts.protocol, answer.text or unattended)
     finish(task, placed, Outcome(text, images=answer.images))
 

@@ -14,6 +14,7 @@ from joey.core.file_memory import FileMemory
 from joey.core.mcp import McpServer
 from joey.core.models import ToolSpec
 from joey.core.modes import BUILT_IN, Group, Mode
+from joey.core.places import FileScope
 from joey.core.prompts.system import ToolDoc, system_prompt
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Limits, Route, Settings
@@ -45,6 +46,7 @@ class Workbench(Struct, frozen=True, kw_only=True):
     environment: Environment
     clock: Clock
     settings: Settings
+    scope: FileScope = FileScope()
     limits: Limits = Limits()
     route: Route = Route()
     base_url: str | None = None

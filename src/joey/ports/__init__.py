@@ -15,7 +15,7 @@ from joey.ports.commands import CommandEnd, RunningCommand, Terminal
 from joey.ports.custom_tools import CustomToolInfo, CustomTools
 from joey.ports.customs import Customs
 from joey.ports.environment import Environment
-from joey.ports.files import FileKind, Files, Listing, Search, SearchHit, SearchResult
+from joey.ports.files import Boundary, FileKind, Files, Listing, Search, SearchHit, SearchResult
 from joey.ports.hooks import Hooks, ProjectHooks
 from joey.ports.images import ImageMaker
 from joey.ports.knowledge import (
@@ -41,6 +41,7 @@ from joey.ports.tools import Extras, ToolContext
 from joey.ports.worktrees import Worktrees
 
 __all__ = [
+    "Boundary",
     "Brought",
     "Browser",
     "BrowserLook",

@@ -9,7 +9,18 @@ from typing import Protocol
 from msgspec import Struct
 
 from joey.core.file_memory import Stamp
-from joey.core.places import Place
+from joey.core.places import Place, Reach
+
+
+class Boundary(Protocol):
+    """How far the file tools of a run reach."""
+
+    roots: tuple[Path, ...]
+    """The workspace and the directories added to it, resolved."""
+
+    def reach(self, path: Path) -> Reach:
+        """What may be done with a resolved path."""
+        ...
 
 
 class Files(Protocol):

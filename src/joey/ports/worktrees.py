@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -25,9 +26,10 @@ class Worktrees(Protocol):
         Raises ToolError."""
         ...
 
-    async def merge(self, name: str) -> Merge:
+    async def merge(self, name: str, refusal: Callable[[str], str] | None = None) -> Merge:
         """Commit what was done there, and bring it into the workspace if it fits: into the files,
-        not into the index or a commit. If it does not fit, no file is touched.
+        not into the index or a commit. If it does not fit, no file is touched; nor if `refusal`
+        says of a path in the workspace why it may not be changed.
 
         Raises ToolError."""
         ...

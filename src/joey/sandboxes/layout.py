@@ -59,6 +59,8 @@ _TOOL_VARIABLES = """
     MAVEN_HOME M2_HOME GRADLE_HOME DOTNET_ROOT ANDROID_HOME ANDROID_SDK_ROOT
 """.split()  # noqa: SIM905
 _PROGRAM_FOLDERS = ("bin", "sbin", "shims")
+FRESH_SECONDS = 60.0
+"""Homes and systems seldom change; how they are seen need not be worked out for each use."""
 
 
 class View(StrEnum):
@@ -67,6 +69,9 @@ class View(StrEnum):
     """A folder of the task's stands in its place."""
     READ = "read"
     WRITE = "write"
+
+
+SEEN = frozenset({View.READ, View.WRITE})
 
 
 class Layout(Struct, frozen=True, eq=False):
@@ -78,10 +83,22 @@ class Layout(Struct, frozen=True, eq=False):
     home: Path | None = None
 
     def view_of(self, path: Path) -> View:
-        return next(view for each in _upwards(path) if (view := self.views.get(each)))
+        return view_at(path, self.views)
+
+
+def view_at(path: Path, views: dict[Path, View]) -> View:
+    """The view of a resolved path: that of the nearest place at or above it."""
+    return next(view for each in _upwards(path) if (view := views.get(each)))
 
 
 def make_layout(session: Session, temp: Path) -> Layout:
+    workspace = _real(session.workspace)
+    return Layout(workspace=workspace, views=find_views(session), temp=temp, home=session.home)
+
+
+def find_views(session: Session) -> dict[Path, View]:
+    """What a confined command sees of the machine as it is now, each place after those above it;
+    file tools go by the same (see `boundary`)."""
     workspace, home = _real(session.workspace), session.home
     writable = [_named(each, workspace, home) for each in session.writable]
     views: dict[Path, View] = {Path("/"): View.READ}
@@ -98,11 +115,12 @@ def make_layout(session: Session, temp: Path) -> Layout:
     readable = [_named(each, workspace, home) for each in session.readable]
     views |= dict.fromkeys(filter(Path.exists, readable), View.READ)
     views |= dict.fromkeys(filter(Path.exists, writable), View.WRITE)
+    views |= dict.fromkeys(session.added, View.WRITE)
     views[workspace] = View.WRITE
     for each in secrets:
-        if each not in views and each.exists() and _is_visible(each, views):
+        if each not in views and each.exists() and view_at(each, views) in SEEN:
             views[each] = View.HIDDEN
-    return Layout(workspace=workspace, views=_ordered(views), temp=temp, home=home)
+    return _ordered(views)
 
 
 def held_in(session: Session, layout: Layout, folders: dict[str, Folder]) -> Held:
@@ -123,11 +141,6 @@ def _ordered(views: dict[Path, View]) -> dict[Path, View]:
         if views[path] is not above or above is View.PRIVATE:
             found[path] = views[path]
     return found
-
-
-def _is_visible(path: Path, views: dict[Path, View]) -> bool:
-    nearest = next(view for each in _upwards(path) if (view := views.get(each)))
-    return nearest in (View.READ, View.WRITE)
 
 
 def _tools(session: Session, home: Path | None, secrets: tuple[Path, ...]) -> Iterable[Path]:

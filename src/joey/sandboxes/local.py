@@ -47,8 +47,6 @@ CANARY_PREFIX = "joey-canary-"
 _WRITTEN = "written"
 """A list of what joey's own tools have written under protected names; commands do not see it."""
 _LONG_AGO = 24 * 3600
-_LAYOUT_SECONDS = 60.0
-"""Homes and systems seldom change; how they are seen need not be worked out for each command."""
 
 
 class Confinement(Protocol):
@@ -283,12 +281,12 @@ class LocalSandbox:
         return found
 
     def _layout(self) -> Layout:
-        from joey.sandboxes.layout import make_layout
+        from joey.sandboxes.layout import FRESH_SECONDS, make_layout
 
         with self._looking:
             if self._known is None or time.monotonic() > self._known_until:
                 self._known = make_layout(self._session, self._place())
-                self._known_until = time.monotonic() + _LAYOUT_SECONDS
+                self._known_until = time.monotonic() + FRESH_SECONDS
             return self._known
 
     def _place(self) -> Path:

@@ -17,6 +17,8 @@ class Session(Struct, frozen=True):
     env: Mapping[str, str]
     readable: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
+    added: tuple[Path, ...] = ()
+    """Directories that count as part of the workspace, resolved."""
 
     @property
     def home(self) -> Path | None:

@@ -23,8 +23,9 @@ from typing import TypeVar
 from joey.core.protected import is_protected
 from joey.core.regex import regex
 from joey.errors import ToolError, WorkspaceError
-from joey.ports import FileKind, Files, Place
+from joey.ports import Boundary, FileKind, Files, Place
 from joey.workspace.aliases import Aliases
+from joey.workspace.boundary import DirectoryBoundary, path_below
 from joey.workspace.descent import (
     check_regular,
     facts_of,
@@ -50,8 +51,14 @@ T = TypeVar("T")
 class LocalFiles:
     """Files of this machine, as seen from one workspace."""
 
-    def __init__(self, root: Path, on_written: Callable[[Path], None] | None = None) -> None:
-        """`on_written` hears of each file that was written here."""
+    def __init__(
+        self,
+        root: Path,
+        on_written: Callable[[Path], None] | None = None,
+        boundary: Boundary | None = None,
+    ) -> None:
+        """`on_written` hears of each file that was written here; without a `boundary`, that of
+        the workspace counts."""
         try:
             self.root = root.resolve(strict=True)
         except (OSError, RuntimeError) as error:
@@ -61,7 +68,8 @@ class LocalFiles:
         if printable(str(self.root)) != str(self.root):
             raise WorkspaceError(f"{root!r} cannot be used as a workspace: its name is not UTF-8.")
         self.rules = IgnoreRules(self.root)
-        self._aliases = Aliases(self.root)
+        self._boundary = boundary or DirectoryBoundary((self.root,))
+        self._aliases = [Aliases(root) for root in self._boundary.roots]
         self._on_written = on_written
 
     def resolve(self, path: str) -> Place:
@@ -82,13 +90,16 @@ class LocalFiles:
         shown = relative if relative is not None else str(real)
         within = {name for name in (alias, relative) if name is not None}
         ignored = any(self.rules.hides_place(name, real) for name in within)
+        reach = self._boundary.reach(real)
         return Place(
             given=path,
             path=real,
             shown=shown,
-            inside=relative is not None,
+            inside=reach.inside,
+            readable=reach.readable,
+            writable=reach.writable,
             ignored=ignored,
-            protected=self._is_protected(named, alias, real, relative),
+            protected=self._is_protected(named, real, reach.base),
             because=self.rules.trouble if ignored else "",
             footing=footing_of(real.parent),
         )
@@ -96,21 +107,26 @@ class LocalFiles:
     def hides_some(self) -> bool:
         return self.rules.hides_some()
 
-    def _is_protected(self, named: Path, alias: str | None, real: Path, name: str | None) -> bool:
-        """By its name, or by the one that was given: but how one comes into the root from
-        outside does not count."""
-        if is_protected(name or str(real)) or self._aliases.cover(real):
+    def shows(self, place: Place, path: Path) -> bool:
+        """Whether a search or a list of `place` may tell of a path below it: not of what is hidden
+        from the run, unless the place itself is, and was allowed all the same."""
+        return not (place.inside or place.readable) or self._boundary.reach(path).readable
+
+    def _is_protected(self, named: Path, real: Path, base: Path | None) -> bool:
+        """By its name, or by the one that was given, both as seen from the directory of the run
+        that they are in; how one comes there from outside does not count."""
+        if is_protected(_seen_from(base, real)):
             return True
-        return (name is None or alias is not None) and is_protected(alias or str(named))
+        if any(aliases.cover(real) for aliases in self._aliases):
+            return True
+        known = self._boundary.roots if base is None else (*self._boundary.roots, base)
+        around = next((root for root in known if path_below(named, root) is not None), None)
+        counts = base is None or around is not None
+        return counts and is_protected(_seen_from(around, named))
 
     def relative(self, path: Path) -> str | None:
         """A resolved path as seen from the root, or None when it is outside."""
-        # By text, since this is asked often; a path in this form has no `//` and no `.` in it.
-        text, root = str(path), str(self.root)
-        if text == root:
-            return "."
-        above = root if root.endswith("/") else f"{root}/"
-        return text.removeprefix(above) if text.startswith(above) else None
+        return path_below(path, self.root)
 
     async def stat(self, place: Place) -> FileKind:
         try:
@@ -164,6 +180,10 @@ def is_too_wide(path: Path) -> bool:
     except RuntimeError:  # a user without one
         home = Path(path.anchor)
     return path in (Path(path.anchor), Path(os.path.realpath(home)))
+
+
+def _seen_from(base: Path | None, path: Path) -> str:
+    return str(path) if base is None else path_below(path, base) or str(path)
 
 
 def _kind(place: Place) -> FileKind:

@@ -61,7 +61,7 @@ async def list_folder(files: LocalFiles, place: Place, recursive: bool, limit: i
     if not kind.is_dir:
         what = "a file: use read_file" if kind.is_file else "neither a file nor a folder"
         raise ToolError(f"Cannot list {place.shown}. It is {what}.")
-    folder = _Folder(files, place.path)
+    folder = _Folder(files, place)
     try:
         entries, cut = await asyncio.to_thread(folder.top_level)
         if recursive and is_too_wide(place.path):
@@ -78,9 +78,10 @@ async def list_folder(files: LocalFiles, place: Place, recursive: bool, limit: i
 class _Folder:
     """One folder that is being listed. Entries are relative to it; folders end with `/`."""
 
-    def __init__(self, files: LocalFiles, path: Path) -> None:
+    def __init__(self, files: LocalFiles, place: Place) -> None:
         self._files = files
-        self._path = path
+        self._place = place
+        self._path = path = place.path
         relative = files.relative(path)
         self._from_root = "" if relative in (None, ".") else f"{relative}/"
         self._above_root = ""
@@ -177,6 +178,8 @@ class _Folder:
                     yield (f"{name}/" if is_dir else name), is_file
 
     def _hides(self, path: str, *, is_dir: bool = False) -> bool:
+        if not self._files.shows(self._place, self._path / path):
+            return True
         if not path.startswith(self._above_root):
             return False  # outside of the workspace
         inside = path.removeprefix(self._above_root)

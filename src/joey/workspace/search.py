@@ -168,6 +168,8 @@ class LocalSearch:
             return None
         if relative is not None and self._files.rules.hides(relative):
             return None
+        if not self._files.shows(question.place, Path(path)):
+            return None
         return printable_name(relative or path)
 
 

@@ -11,8 +11,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from joey.workspace.descent import open_folder
+
 _LINK, _REPOSITORY, _PROGRAM = "120000", "160000", "100755"
 _ABSENT = "000000"
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Looks = Mapping[bytes, tuple[int, ...] | None]
 
@@ -67,20 +70,41 @@ def apply(top: Path, changes: Sequence[Change], made: Path, looks: Looks) -> Non
     for change in (*(c for c in changes if c.is_gone), *(c for c in changes if not c.is_gone)):
         relative = os.fsdecode(change.path)
         place = top / relative
-        is_folder = place.is_dir() and not place.is_symlink()
-        if not is_folder and _look(place) != looks[change.path]:
-            raise ChangedMeanwhileError(relative)
         _refuse_links(top, place)
+        # A link that is put there from here on is an error, and not a way out.
+        try:
+            with open_folder(place.parent, create=not change.is_gone) as folder:
+                before = _facts(place.name, folder)
+                is_folder = before is not None and stat.S_ISDIR(before.st_mode)
+                if not is_folder and _summary(before) != looks[change.path]:
+                    raise ChangedMeanwhileError(relative)
+                if not change.is_gone:
+                    _put(place.name, folder, before, made / relative, change)
+                elif before is not None:
+                    _remove(place.name, folder)
+        except FileNotFoundError as error:
+            if not change.is_gone or looks[change.path] is not None:
+                raise ChangedMeanwhileError(relative) from error
         if change.is_gone:
-            _remove(top, place)
-        else:
-            _put(place, made / relative, change)
+            _prune(top, place.parent)
 
 
 def _look(place: Path) -> tuple[int, ...] | None:
     try:
-        facts = place.lstat()
+        return _summary(place.lstat())
     except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _facts(name: str, folder: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _summary(facts: os.stat_result | None) -> tuple[int, ...] | None:
+    if facts is None:
         return None
     return facts.st_mode, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
 
@@ -93,37 +117,43 @@ def _refuse_links(top: Path, place: Path) -> None:
             raise OSError(f"{folder} is a link")
 
 
-def _remove(top: Path, place: Path) -> None:
-    place.unlink(missing_ok=True)
+def _prune(top: Path, folder: Path) -> None:
+    """Remove a directory and those above it, as long as they are empty."""
     with suppress(OSError):  # others are still in it
-        for folder in place.parents:
-            if folder == top:
-                return
-            folder.rmdir()
+        while folder != top:
+            with open_folder(folder.parent) as above:
+                os.rmdir(folder.name, dir_fd=above)
+            folder = folder.parent
 
 
-def _put(place: Path, made: Path, change: Change) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    if place.is_dir() and not place.is_symlink():
-        place.rmdir()  # its files are gone by now, or it is not ours to remove
-    temporary = place.parent / f".joey-{secrets.token_hex(8)}.tmp"
+def _remove(name: str, folder: int) -> None:
+    os.unlink(name, dir_fd=folder)
+
+
+def _put(name: str, folder: int, before: os.stat_result | None, made: Path, change: Change) -> None:
+    if before is not None and stat.S_ISDIR(before.st_mode):
+        os.rmdir(name, dir_fd=folder)  # its files are gone by now, or it is not ours to remove
+    temporary = f".joey-{secrets.token_hex(8)}.tmp"
     try:
         if change.after == _LINK:
-            temporary.symlink_to(made.readlink())
+            os.symlink(made.readlink(), temporary, dir_fd=folder)
         else:
-            _write(temporary, made, place, is_program=change.after == _PROGRAM)
-        temporary.replace(place)
+            _write(temporary, folder, before, made, is_program=change.after == _PROGRAM)
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
         raise
 
 
-def _write(temporary: Path, made: Path, place: Path, *, is_program: bool) -> None:
+def _write(
+    temporary: str, folder: int, before: os.stat_result | None, made: Path, *, is_program: bool
+) -> None:
     usual = 0o777 if is_program else 0o666
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, usual)
+    descriptor = os.open(temporary, _NEW, usual, dir_fd=folder)
     with os.fdopen(descriptor, "wb") as file:
-        if place.is_file() and not place.is_symlink():
-            mode = stat.S_IMODE(place.stat().st_mode) & 0o777
+        if before is not None and stat.S_ISREG(before.st_mode):
+            mode = stat.S_IMODE(before.st_mode) & 0o777
             runs = (mode & 0o444) >> 2
             os.fchmod(descriptor, mode | runs if is_program else mode & ~0o111)
         file.write(made.read_bytes())

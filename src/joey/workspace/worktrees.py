@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -104,7 +104,7 @@ class GitWorktrees:
         """What the repository knows of a worktree."""
         return ours.places.common / "worktrees" / name
 
-    async def merge(self, name: str) -> Merge:
+    async def merge(self, name: str, refusal: Callable[[str], str] | None = None) -> Merge:
         ours = await Trees.of(self._root)
         theirs = await self._inside(ours, name)
         base = None if theirs is None else await theirs.find(_BASE)
@@ -116,7 +116,7 @@ class GitWorktrees:
         done = await self._commit(theirs, name)
         prefix = ours.places.prefix
         counted = await ours.counts(base, done)
-        hindrance = await _Bringing(self._root, ours, theirs).over(base, done)
+        hindrance = await _Bringing(self._root, ours, theirs, refusal).over(base, done)
         return Merge(
             files=tuple(ChangedFile(_shown(path, prefix), *lines) for path, *lines in counted),
             folder=str(self.folder(name)),
@@ -167,7 +167,10 @@ class _Hindrance(Struct, frozen=True):
 class _Bringing:
     """One way from a worktree into the workspace."""
 
-    def __init__(self, root: Path, ours: Trees, theirs: Trees) -> None:
+    def __init__(
+        self, root: Path, ours: Trees, theirs: Trees, refusal: Callable[[str], str] | None
+    ) -> None:
+        self._refusal = refusal
         self._top = repository_top(root) or root
         self._prefix = os.fsencode(ours.places.prefix)
         self._ours = ours
@@ -240,6 +243,8 @@ class _Bringing:
             is_folder = place.is_dir() and not place.is_symlink()
             if change.is_new and os.path.lexists(place) and not is_folder:
                 return f"{shown} is there already, ignored by git"
+            if self._refusal is not None and (why := self._refusal(str(place))):
+                return why
         return ""
 
 

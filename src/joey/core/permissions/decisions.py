@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 ANYTHING = "*"
 """Among the rules that allow: whatever it is."""
+
+
+class Beyond(StrEnum):
+    """What lies beyond the boundary of a run, by the setting that allows it everywhere."""
+
+    READ_OUTSIDE = "alwaysAllowReadOnlyOutsideWorkspace"
+    WRITE_OUTSIDE = "alwaysAllowWriteOutsideWorkspace"
+    WRITE_PROTECTED = "alwaysAllowWriteProtected"
 
 
 class Allow(Struct, frozen=True):

@@ -7,11 +7,13 @@ is a reason to ask.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+from msgspec import structs
 
 from joey.core.permissions.agreement import SecondReading, confirmed
 from joey.core.permissions.claims import Access, Claim
-from joey.core.permissions.decisions import ANYTHING, Allow, Ask, Decision, Deny
+from joey.core.permissions.decisions import ANYTHING, Allow, Ask, Beyond, Decision, Deny
 from joey.core.places import Place
 from joey.core.settings import Settings
 
@@ -19,6 +21,11 @@ __all__ = ["Allow", "Ask", "Decision", "Deny", "decide"]
 
 EDITS_HERE = "edits in this workspace, for this task"
 """What a person may grant a task: changes of files that are neither outside nor protected."""
+_FIELDS = {
+    Beyond.READ_OUTSIDE: "always_allow_read_only_outside_workspace",
+    Beyond.WRITE_OUTSIDE: "always_allow_write_outside_workspace",
+    Beyond.WRITE_PROTECTED: "always_allow_write_protected",
+}
 UNCONFINED = "no sandbox works here, so each command is asked (see joey doctor, or --no-sandbox)"
 
 
@@ -43,6 +50,19 @@ def decide(
     return Allow(", ".join(dict.fromkeys(rules)))
 
 
+def missing_reach(
+    claims: Sequence[Claim], settings: Settings, read: SecondReading | None = None
+) -> tuple[Beyond, ...]:
+    """The settings that would allow what lies beyond the boundary of the run; none where
+    something else is in the way, too."""
+    found = {each for claim in claims for each in _beyond(claim)}
+    missing = [each for each in Beyond if each in found and not getattr(settings, _FIELDS[each])]
+    if not missing:
+        return ()
+    wider = structs.replace(settings, **{_FIELDS[each]: True for each in missing})
+    return tuple(missing) if isinstance(decide(claims, wider, read), Allow) else ()
+
+
 def _judge_or_ask(
     claim: Claim, settings: Settings, read: SecondReading | None, edits_granted: bool
 ) -> Decision:
@@ -61,9 +81,9 @@ def _judge(
         case Access.QUESTION:
             return Ask("the call is a question to you")
         case Access.READ:
-            return _judge_read(claim.place, settings)
+            return _judge_read(claim, settings)
         case Access.WRITE:
-            return _judge_write(claim.place, settings, edits_granted)
+            return _judge_write(claim, settings, edits_granted)
         case Access.EXECUTE:
             return _judge_execute(claim, settings, read)
         case Access.MCP:
@@ -83,29 +103,24 @@ def _judge(
             return _by_switches({}, f"following {claim.subject}", settings)
 
 
-def _judge_read(place: Place | None, settings: Settings) -> Decision:
+def _judge_read(claim: Claim, settings: Settings) -> Decision:
+    place = claim.place
     if place is None:
         return Ask("the call does not say what it reads")
     if place.ignored:
         return _hidden(place)
     switches = {"alwaysAllowReadOnly": settings.always_allow_read_only}
-    if not place.inside:
-        switches["alwaysAllowReadOnlyOutsideWorkspace"] = (
-            settings.always_allow_read_only_outside_workspace
-        )
+    switches |= _switches_beyond(claim, settings)
     return _by_switches(switches, f"reading {place.shown}", settings)
 
 
-def _judge_write(place: Place | None, settings: Settings, edits_granted: bool) -> Decision:
+def _judge_write(claim: Claim, settings: Settings, edits_granted: bool) -> Decision:
+    place = claim.place
     if place is None:
         return Ask("the call does not say what it writes")
     if place.ignored:
         return _hidden(place)
-    beyond: dict[str, bool] = {}
-    if not place.inside:
-        beyond["alwaysAllowWriteOutsideWorkspace"] = settings.always_allow_write_outside_workspace
-    if place.protected:
-        beyond["alwaysAllowWriteProtected"] = settings.always_allow_write_protected
+    beyond = _switches_beyond(claim, settings)
     switches = {"alwaysAllowWrite": settings.always_allow_write}
     if not edits_granted or settings.always_allow_write:
         switches |= beyond
@@ -114,6 +129,22 @@ def _judge_write(place: Place | None, settings: Settings, edits_granted: bool) -
     else:
         switches = {EDITS_HERE: True}
     return _by_switches(switches, f"writing {place.shown}", settings)
+
+
+def _switches_beyond(claim: Claim, settings: Settings) -> dict[str, bool]:
+    return {each.value: getattr(settings, _FIELDS[each]) for each in _beyond(claim)}
+
+
+def _beyond(claim: Claim) -> Iterator[Beyond]:
+    place = claim.place
+    if place is None:
+        return
+    if claim.access is Access.READ and not (place.inside or place.readable):
+        yield Beyond.READ_OUTSIDE
+    if claim.access is Access.WRITE and not (place.inside or place.writable):
+        yield Beyond.WRITE_OUTSIDE
+    if claim.access is Access.WRITE and place.protected:
+        yield Beyond.WRITE_PROTECTED
 
 
 def _judge_execute(claim: Claim, settings: Settings, read: SecondReading | None) -> Decision:

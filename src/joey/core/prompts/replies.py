@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from joey.core.permissions.decisions import Beyond
 from joey.core.protocol import ToolProtocol
 
 NO_TOOL_HEADER = (
@@ -117,12 +118,23 @@ def completion_accepted() -> str:
     return "The user accepted this result."
 
 
-def unattended_denial() -> str:
+def unattended_denial(beyond: Sequence[Beyond] = ()) -> str:
     """Feedback for a call that needs a person in a run where there is none."""
-    return (
+    denial = (
         "Nobody is there to approve this call, and no rule allows it. Do not try it again: reach"
         " the goal in a way that the rules allow, or finish and say what is left to do."
     )
+    if not beyond:
+        return denial
+    return f"{denial} Only the user can allow it, with {' and '.join(map(_allowing, beyond))}."
+
+
+def _allowing(beyond: Beyond) -> str:
+    match beyond:
+        case Beyond.WRITE_PROTECTED:
+            return f"the setting {beyond}"
+        case _:
+            return f"the flag --add-dir DIRECTORY or the setting {beyond}"
 
 
 def blocked_by_hook(reason: str) -> str:

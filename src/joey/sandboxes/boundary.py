@@ -1,0 +1,77 @@
+"""The reach of file tools with `-y`: what the sandbox shows to commands, and `$TMPDIR`.
+
+The sandbox's own layout is asked, so that a tool never reads what a command cannot. This holds
+where no sandbox works, or where it is switched off for commands, too.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from joey.core.places import Reach
+from joey.ports import Boundary
+from joey.sandboxes.session import Session
+
+if TYPE_CHECKING:
+    from joey.sandboxes.layout import View
+
+_OWN_PREFIX = "joey-"
+"""How the names of joey's own temporary directories begin."""
+
+
+class SandboxBoundary:
+    def __init__(self, session: Session, *, reads_all: bool = False) -> None:
+        """`reads_all`: the user's settings allow reading everywhere."""
+        self.roots = (Path(os.path.realpath(session.workspace)), *session.added)
+        self._session = session
+        self._reads_all = reads_all
+        self._temp = _temporary_directory(session)
+        self._views: dict[Path, View] | None = None
+        self._views_expire = 0.0
+
+    def reach(self, path: Path) -> Reach:
+        from joey.sandboxes.layout import SEEN, View, view_at  # loaded on need, as in `local`
+
+        view = view_at(path, self._current_views())
+        is_seen = view in SEEN
+        root = next((root for root in self.roots if path.is_relative_to(root)), None)
+        in_temp = self._is_temporary(path)
+        return Reach(
+            base=root or (self._temp if in_temp else None),
+            inside=is_seen and root is not None,
+            readable=is_seen or self._reads_all,
+            writable=view is View.WRITE or in_temp,
+        )
+
+    def _current_views(self) -> dict[Path, View]:
+        from joey.sandboxes.layout import FRESH_SECONDS, find_views
+
+        if self._views is None or time.monotonic() > self._views_expire:
+            self._views = find_views(self._session)
+            self._views_expire = time.monotonic() + FRESH_SECONDS
+        return self._views
+
+    def _is_temporary(self, path: Path) -> bool:
+        """In `$TMPDIR`, except joey's own files: they decide what is put back after a command."""
+        temp = self._temp
+        if temp is None or temp not in path.parents:
+            return False
+        if path.is_relative_to(os.path.realpath(self._session.joey_home)):
+            return False
+        return not path.parts[len(temp.parts)].startswith(_OWN_PREFIX)
+
+
+def _temporary_directory(session: Session) -> Path | None:
+    """`$TMPDIR` of joey's own environment, unless it is missing or contains the home."""
+    named = session.env.get("TMPDIR", "")
+    if not named.startswith("/"):
+        return None
+    temp, home = Path(os.path.realpath(named)), session.home
+    is_wide = temp == Path("/") or (home is not None and home.is_relative_to(temp))
+    return temp if temp.is_dir() and not is_wide else None
+
+
+_fits: type[Boundary] = SandboxBoundary
