@@ -361,6 +361,7 @@ async def test_a_continued_task_has_the_directories_of_its_run(joey: Joey, libra
         ("..", "it is your home directory"),
         ("../..", "it contains your home directory"),
         ("../joey-home", "joey keeps its own files there"),
+        ("../temporary", "joey keeps temporary files of its tasks there"),
     ],
 )
 async def test_a_directory_that_cannot_be_added_is_refused_at_the_start(
@@ -368,7 +369,10 @@ async def test_a_directory_that_cannot_be_added_is_refused_at_the_start(
 ) -> None:
     (joey.workspace / "a.txt").write_text("", encoding="utf-8")
     joey.settings()
-    done = await joey.run("-p", "--add-dir", given, *reach("http://127.0.0.1:9"), "go")
+    temp = joey.home.parent / "temporary"
+    temp.mkdir()
+    env = {**joey.env, "TMPDIR": str(temp)}
+    done = await joey.run("-p", "--add-dir", given, *reach("http://127.0.0.1:9"), "go", env=env)
     assert done.code == 2
     assert f"--add-dir {given}: {reason}" in done.err
 

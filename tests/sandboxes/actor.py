@@ -45,6 +45,8 @@ class Wish(Struct, frozen=True):
     home: str
     deeds: list[Deed]
     settings: Settings = Settings()
+    added: tuple[str, ...] = ()
+    """Directories that count as part of the workspace."""
     grace: float = 0.5
     """Seconds between the polite end and the hard one."""
     lingers: bool = False
@@ -84,6 +86,7 @@ async def act(wish: Wish) -> None:
         env=env,
         readable=wish.settings.sandbox_readable,
         writable=wish.settings.sandbox_writable,
+        added=tuple(map(Path, wish.added)),
     )
     prober = CanaryProber((confinement(wish.kind),))
     sandbox = LocalSandbox(session, wish.settings, lambda: prober)

@@ -51,9 +51,13 @@ class Scene:
             subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", str(self.root)], check=True)
 
     async def run(
-        self, *commands: str | Deed, settings: Settings | None = None, grace: float = 0.5
+        self,
+        *commands: str | Deed,
+        settings: Settings | None = None,
+        grace: float = 0.5,
+        added: tuple[Path, ...] = (),
     ) -> list[Answer]:
-        process = await self.start(*commands, settings=settings, grace=grace)
+        process = await self.start(*commands, settings=settings, grace=grace, added=added)
         assert process.stdout is not None
         async with asyncio.timeout(120):
             said = await process.stdout.read()
@@ -75,6 +79,7 @@ class Scene:
         settings: Settings | None = None,
         grace: float = 0.5,
         lingers: bool = False,
+        added: tuple[Path, ...] = (),
     ) -> Process:
         """An actor at work."""
         self.give()
@@ -84,6 +89,7 @@ class Scene:
             home=str(self.home),
             deeds=[Deed(each) if isinstance(each, str) else each for each in commands],
             settings=settings or Settings(),
+            added=tuple(map(str, added)),
             grace=grace,
             lingers=lingers,
         )

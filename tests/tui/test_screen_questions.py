@@ -278,3 +278,29 @@ async def test_the_answer_to_a_plain_answer_is_the_next_message(joey: Joey) -> N
             await shown.send("then install it")
             await shown.until("Installed.", "accept the result")
         assert "then install it" in json.dumps(server.requests[1].body["messages"][-1])
+
+
+@pytest.mark.requirement("permissions:yes-boundary")
+async def test_beyond_the_boundary_the_user_is_asked_in_spite_of_yes(joey: Joey) -> None:
+    home, library = joey.home.parent, joey.home.parent / "library"
+    library.mkdir()
+    reading = Turn(call("read_file", {"path": str(home / "key")}))
+    (home / "key").write_text("the words of a key", encoding="utf-8")
+    turns = [writing(str(library / "a"), "x"), reading, writing(str(home / "b"), "x")]
+    flags = ("-y", "--no-sandbox", "--add-dir", str(library))
+    async with ModelServer([*turns, writing(".roo/rules/x.md", "x"), done()]) as server:
+        async with screen(joey, *flags, *reach(server.url), "do it") as shown:
+            await shown.until("3 no", "(alwaysAllowReadOnlyOutsideWorkspace)")
+            assert "the words of a key" not in json.dumps(server.requests[-1].body["messages"])
+            await shown.answer("y")
+            await shown.until("3 no", "(alwaysAllowWriteOutsideWorkspace)")
+            await shown.answer("y")
+            await shown.until("3 no", "(alwaysAllowWriteProtected)")
+            await shown.answer("n")
+            await shown.until("All done.", "accept the result")
+            await shown.send("/permissions")
+            await shown.until("for this run (--add-dir)", "reading what sandboxed commands see")
+        assert "the words of a key" in json.dumps(server.requests[-1].body["messages"])
+    assert (library / "a").exists()
+    assert (home / "b").exists()
+    assert not (joey.workspace / ".roo").exists()

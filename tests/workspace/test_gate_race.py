@@ -17,6 +17,7 @@ from joey.config.sightings import Fence, Sightings
 from joey.errors import ToolError
 from joey.workspace.files import LocalFiles
 from joey.workspace.search import LocalSearch
+from joey.workspace.tree_changes import Change, ChangedMeanwhileError, apply, look
 
 SWAPS = int(os.environ.get("JOEY_SWAPS", "10000"))
 LEAST = SWAPS // 50
@@ -172,3 +173,24 @@ def test_rules_are_not_read_from_what_is_swapped_in(scene: Scene) -> None:
             assert "only-there.txt" not in names
     assert "inside\n" in read
     assert f"{SECRET}\n" not in read
+
+
+@pytest.mark.requirement("permissions:paths:race")
+def test_a_merge_writes_nothing_into_what_is_swapped_in(scene: Scene, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    (made / "d").mkdir(parents=True)
+    (made / "d" / "f.txt").write_text("merged\n")
+    (made / "d" / "new.txt").write_text("merged\n")
+    changed = Change(b"d/f.txt", "100644", "100644")
+    new, gone = Change(b"d/new.txt", "000000", "100644"), Change(b"d/new.txt", "100644", "000000")
+    merged = 0
+    with swapping(scene.work / "d", scene.outside) as process:
+        tried = 0
+        while tried < LEAST or not enough(process):
+            tried += 1
+            for changes in ([changed], [new], [gone]):
+                with suppress(OSError, ChangedMeanwhileError):
+                    apply(scene.work, changes, made, look(scene.work, changes))
+                    merged += 1
+    assert merged
+    scene.check_untouched()

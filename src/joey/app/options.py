@@ -172,17 +172,22 @@ def added_directories(
     Raises:
         WorkspaceError: one is no directory, or holds more than a project.
     """
-    person, own = (Path(os.path.realpath(each)) for each in (person_home(env), home))
+    if not names:
+        return ()
+    import tempfile  # few runs come here, and it is slow to load
+
+    places = (person_home(env), home, tempfile.gettempdir())
+    person, own, temp = (Path(os.path.realpath(each)) for each in places)
     found: dict[Path, None] = {}
     for name in names:
         folder = Path(os.path.realpath(Path(name).expanduser()))
-        if problem := _why_not_added(folder, person, own):
+        if problem := _why_not_added(folder, person, own, temp):
             raise WorkspaceError(f"--add-dir {name}: {problem}.")
         found[folder] = None
     return tuple(found)
 
 
-def _why_not_added(folder: Path, person: Path, own: Path) -> str:
+def _why_not_added(folder: Path, person: Path, own: Path, temp: Path) -> str:
     if not folder.exists():
         return "there is no such directory"
     if not folder.is_dir():
@@ -193,6 +198,8 @@ def _why_not_added(folder: Path, person: Path, own: Path) -> str:
         return "it contains your home directory; add a directory inside that"
     if folder.is_relative_to(own) or own.is_relative_to(folder):
         return "joey keeps its own files there (JOEY_HOME)"
+    if temp.is_relative_to(folder):
+        return "joey keeps temporary files of its tasks there; add a directory inside it"
     return ""
 
 

@@ -26,18 +26,23 @@ class SandboxBoundary:
     def __init__(self, session: Session, *, reads_all: bool = False) -> None:
         """`reads_all`: the user's settings allow reading everywhere."""
         self.roots = (Path(os.path.realpath(session.workspace)), *session.added)
+        self._starts = [(root, f"{str(root).rstrip('/')}/") for root in self.roots]
         self._session = session
         self._reads_all = reads_all
         self._temp = _temporary_directory(session)
-        self._views: dict[Path, View] | None = None
+        self._views: dict[str, View] | None = None
         self._views_expire = 0.0
 
     def reach(self, path: Path) -> Reach:
-        from joey.sandboxes.layout import SEEN, View, view_at  # loaded on need, as in `local`
+        from joey.sandboxes.layout import SEEN, View  # loaded on need, as in `local`
 
-        view = view_at(path, self._current_views())
+        # By text, since searches ask this of each file: see `layout.view_at`.
+        views, place = self._current_views(), str(path)
+        while (view := views.get(place)) is None:
+            place = place.rpartition("/")[0] or "/"
         is_seen = view in SEEN
-        root = next((root for root in self.roots if path.is_relative_to(root)), None)
+        whole = f"{path}/"
+        root = next((root for root, start in self._starts if whole.startswith(start)), None)
         in_temp = self._is_temporary(path)
         return Reach(
             base=root or (self._temp if in_temp else None),
@@ -46,11 +51,11 @@ class SandboxBoundary:
             writable=view is View.WRITE or in_temp,
         )
 
-    def _current_views(self) -> dict[Path, View]:
+    def _current_views(self) -> dict[str, View]:
         from joey.sandboxes.layout import FRESH_SECONDS, find_views
 
         if self._views is None or time.monotonic() > self._views_expire:
-            self._views = find_views(self._session)
+            self._views = {str(path): view for path, view in find_views(self._session).items()}
             self._views_expire = time.monotonic() + FRESH_SECONDS
         return self._views
 

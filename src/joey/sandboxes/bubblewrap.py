@@ -14,7 +14,7 @@ from joey.ports.sandbox import Level
 from joey.sandboxes import seccomp
 from joey.sandboxes.held import Held
 from joey.sandboxes.host_proxy import PORT
-from joey.sandboxes.layout import SEEN, Layout, View
+from joey.sandboxes.layout import Layout, View
 from joey.sandboxes.local_sockets import listening
 
 _BINARIES = (
@@ -161,9 +161,6 @@ def _mounts(layout: Layout, is_measured: bool) -> tuple[str, ...]:
             # What root owns below /proc/sys it may write, without any capability.
             options += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
             options += _DEVICES if is_measured else ()
-    if layout.view_of(layout.temp) in SEEN:
-        # The directory around it was opened; it lists what is spared when a command ends.
-        options += [*EMPTY, str(layout.temp), "--remount-ro", str(layout.temp)]
     return tuple(options)
 
 
