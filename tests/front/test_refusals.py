@@ -56,6 +56,15 @@ def test_what_flags_cannot_allow_is_not_promised() -> None:
     assert advice.startswith("joey: --allow make would have allowed some of it; -y allows")
 
 
+def test_what_lies_beyond_yes_is_told_with_what_would_allow_it() -> None:
+    reason = "writing /home/me/.bashrc: alwaysAllowWriteOutsideWorkspace is off"
+    ask = AskOpened(ts=1, ask=AskKind.TOOL, tool="write_to_file", protected=True, reason=reason)
+    *_, advice = tell_refusals([ask], Settings(), yes=True)
+    assert "add --add-dir DIR, or set alwaysAllowWriteOutsideWorkspace" in advice
+    assert "set alwaysAllowWriteProtected" in advice
+    assert ".roo/settings.json" not in advice
+
+
 def test_a_flag_that_was_given_is_not_advised() -> None:
     *_, advice = tell_refusals([command("ls", "autoApprovalEnabled is off")], Settings(), yes=True)
     assert "-y was given, but autoApprovalEnabled is off here: .roo/settings.json" in advice

@@ -410,6 +410,7 @@ async def test_a_worktree_brings_no_protected_file_along(joey: Joey) -> None:
     turns = [
         tool("new_task", mode="code", message="part", todos=None, worktree=True),
         tool("execute_command", command=command),
+        writing("c.txt", "c\n"),
         DONE,
     ]
     ran = await run(joey, turns, "--no-sandbox")
@@ -420,6 +421,7 @@ async def test_a_worktree_brings_no_protected_file_along(joey: Joey) -> None:
     assert (await run(joey, turns, "--no-sandbox")).code == 0
     assert (joey.workspace / ".roo/rules/x.md").exists()
     assert (joey.workspace / "b.txt").exists()
+    assert (joey.workspace / "c.txt").exists()
 
 
 async def rows_of(joey: Joey) -> list[dict[str, Any]]:

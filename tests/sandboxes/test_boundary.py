@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,8 +28,18 @@ def may_read(place: Place) -> bool:
     return place.inside or place.readable
 
 
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A file in memory that programs share, and that anybody may read."""
+    with tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="joey-test-") as file:
+        file.write(b"words")
+        file.flush()
+        Path(file.name).chmod(0o644)
+        yield Path(file.name)
+
+
 @pytest.mark.requirement("permissions:yes-boundary")
-async def test_tools_read_what_commands_can_read(scene: Scene) -> None:
+async def test_tools_read_what_commands_can_read(scene: Scene, shared: Path) -> None:
     home, tools = scene.home, scene.home / ".cargo"
     paths = [
         home / ".ssh/id_rsa",
@@ -46,6 +58,7 @@ async def test_tools_read_what_commands_can_read(scene: Scene) -> None:
     (scene.workspace / "link").symlink_to(home / ".ssh/id_rsa")
     settings = Settings(sandbox_readable=(str(scene.outside),))
     seen = [*map(str, paths), "/etc/passwd", "/usr/bin/env", str(scene.workspace / "link")]
+    seen.append(str(shared))
     (answer,) = await scene.run(
         "; ".join(f"head -c 5 {path} >/dev/null 2>&1 && echo {path}" for path in seen) + "; true",
         settings=settings,

@@ -58,7 +58,8 @@ def _in_spite_of_yes(refused: Sequence[AskOpened]) -> str:
 
 def _beyond(ask: AskOpened) -> set[Beyond]:
     found = {each for each in Beyond if f"{each} is off" in (ask.reason or "")}
-    return found | {Beyond.WRITE_PROTECTED} if found and ask.protected else found
+    is_both = ask.protected and Beyond.WRITE_OUTSIDE in found
+    return found | {Beyond.WRITE_PROTECTED} if is_both else found
 
 
 def helpful_flags(refused: Iterable[AskOpened], settings: Settings) -> list[str]:

@@ -52,10 +52,11 @@ class SandboxBoundary:
         )
 
     def _current_views(self) -> dict[str, View]:
-        from joey.sandboxes.layout import FRESH_SECONDS, find_views
+        from joey.sandboxes.layout import FRESH_SECONDS, MADE_ANEW, View, find_views
 
         if self._views is None or time.monotonic() > self._views_expire:
-            self._views = {str(path): view for path, view in find_views(self._session).items()}
+            found = {str(path): view for path, view in find_views(self._session).items()}
+            self._views = dict.fromkeys(MADE_ANEW, View.HIDDEN) | found
             self._views_expire = time.monotonic() + FRESH_SECONDS
         return self._views
 

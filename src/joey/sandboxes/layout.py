@@ -72,6 +72,8 @@ class View(StrEnum):
 
 
 SEEN = frozenset({View.READ, View.WRITE})
+MADE_ANEW = ("/dev", "/proc")
+"""What a confinement makes for commands itself: they see nothing of the machine's own there."""
 
 
 class Layout(Struct, frozen=True, eq=False):

@@ -57,7 +57,7 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
         place = ctx.files.resolve(params.path or ".")
         if place.ignored:
             raise HiddenError(place.given, place.because)
-        if not place.inside:
+        if not (place.inside and place.path.is_relative_to(ctx.files.root)):
             raise ToolError(f"{place.shown} is outside of the workspace, which alone is indexed.")
         if not (await ctx.files.stat(place)).exists:
             raise AbsentError(f"{place.shown} does not exist, so there is nothing to search in it.")

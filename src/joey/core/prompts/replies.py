@@ -134,7 +134,7 @@ def _allowing(beyond: Beyond) -> str:
         case Beyond.WRITE_PROTECTED:
             return f"the setting {beyond}"
         case _:
-            return f"the flag --add-dir DIRECTORY or the setting {beyond}"
+            return f"the flag --add-dir DIRECTORY (or the setting {beyond})"
 
 
 def blocked_by_hook(reason: str) -> str:
