@@ -2,8 +2,8 @@
 
 A section that opens the text is reasoning (white space before it aside), and so is everything
 before a closing tag that nothing opened: chat templates often write the opening tag themselves, so
-that the reply begins inside the section. Later sections are text like any other. White space
-around reasoning goes with it.
+that the reply begins inside the section. Later sections that are opened and closed by tags of the
+same name are text. White space around reasoning goes with it.
 
 A tag directly between two backticks, the first of which opens inline code, is a mention. Any other
 closing tag counts, in a code fence too: a call that was only considered must not run, and whoever
@@ -169,38 +169,40 @@ class UnopenedClosings:
     def close(self) -> list[str | None]:
         """What is still held, when no more text comes."""
         held, self._held = self._held, ""
-        if held in THINK_TAGS and not self._section and held.strip("`") not in SECTIONS:
-            return [*self._said("`"), None]
+        if held in THINK_TAGS:
+            return [*self._said("`"), *self._take(held[1:])]
         return self._said(held)
 
     def _read(self, text: str, pos: int, found: list[str | None]) -> int:
-        tags = tags_of(frozenset({self._section}) if self._section else THINK_TAGS)
-        at, tag = tags.find(text, pos)
+        at, tag = tags_of(THINK_TAGS).find(text, pos)
         found += self._said(text[pos:at])
         if not tag:
             self._held = text[at:]
             return len(text)
         end = at + len(tag)
-        if self._section:
-            self._section = ""
-            found += self._said(tag)
-            return end
         match ThinkTag.of(tag, in_code=self._code.is_open, at_end=end == len(text)):
             case ThinkTag.UNDECIDED:
                 self._held = tag
-                return end
             case ThinkTag.BACKTICK:
                 found += self._said("`")
                 return at + 1
-            case ThinkTag.CLOSING:
-                self._code = InlineCode()
-                self._in_gap = True
-                found.append(None)
-                return end
-            case ThinkTag.OPENING:
-                self._section = SECTIONS[tag]
-        found += self._said(tag)
+            case ThinkTag.MENTION:
+                found += self._said(tag)
+            case ThinkTag.OPENING | ThinkTag.CLOSING:
+                found += self._take(tag)
         return end
+
+    def _take(self, tag: str) -> list[str | None]:
+        if tag in CLOSINGS and tag != self._section:
+            self._section = ""
+            self._code = InlineCode()
+            self._in_gap = True
+            return [None]
+        if tag == self._section:
+            self._section = ""
+        elif not self._section:
+            self._section = SECTIONS[tag]
+        return self._said(tag)
 
     def _said(self, text: str) -> list[str | None]:
         if self._in_gap:

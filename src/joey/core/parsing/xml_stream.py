@@ -111,7 +111,7 @@ class XmlStream:
         self._text = Trimmed(verbatim=False)
         self._code = InlineCode()
         self._section = ""
-        """The closing tag of the section of reasoning that is open."""
+        """The closing tag of the section of reasoning that is open: it holds no calls."""
         self._fed = 0
         self._base = 0
         """The place of the text that is being read, in all text so far."""
@@ -140,9 +140,8 @@ class XmlStream:
             self._say_block(self._block.text)
         elif self._expect == self._in_text and self._held in THINK_TAGS:
             tag = self._held[1:]
-            self._say("`" if tag in CLOSINGS else self._held)
-            if tag in CLOSINGS:
-                self._end_thought(self._fed - len(tag), self._fed)
+            self._say("`")
+            self._take_think_tag(tag, self._fed - len(tag))
         else:
             self._say(self._held)
         return self._take_events()
@@ -187,29 +186,22 @@ class XmlStream:
             case ThinkTag.BACKTICK:
                 self._say("`")
                 return at + 1
-            case ThinkTag.CLOSING:
-                self._end_thought(self._base + at, self._base + end)
-            case ThinkTag.OPENING:
-                self._section = SECTIONS[tag]
-                self._expect = self._in_section
-                self._say("" if tag in _UNSHOWN else tag)
             case ThinkTag.MENTION:
                 self._say(tag)
+            case ThinkTag.OPENING | ThinkTag.CLOSING:
+                self._take_think_tag(tag, self._base + at)
         return end
 
-    def _in_section(self, text: str, pos: int) -> int:
-        """In reasoning that was opened behind other text: it is shown, and holds no calls."""
-        at, tag = tags_of(self._leftovers.tags | {self._section}).find(text, pos)
-        self._say(text[pos:at])
-        if not tag:
-            self._held = text[at:]
-            return len(text)
-        if tag != self._section:
-            self._say_leftover(tag)
-        else:
-            self._say("" if tag in _UNSHOWN else tag)
-            self._expect = self._in_text
-        return at + len(tag)
+    def _take_think_tag(self, tag: str, at: int) -> None:
+        if tag in CLOSINGS and tag != self._section:
+            self._end_thought(at, at + len(tag))
+            return
+        if tag == self._section:
+            self._section = ""
+        elif not self._section:
+            self._section = SECTIONS[tag]
+        self._renew_tags()
+        self._say("" if tag in _UNSHOWN else tag)
 
     def _in_call(self, text: str, pos: int) -> int:
         """Between parameters."""
@@ -229,11 +221,15 @@ class XmlStream:
 
     def _in_section_of_call(self, text: str, pos: int) -> int:
         """In reasoning between parameters: nothing in it counts."""
-        at, tag = tags_of(frozenset({self._section})).find(text, pos)
+        at, tag = tags_of(CLOSINGS).find(text, pos)
         if not tag:
             self._held = text[at:]
             return len(text)
-        self._expect = self._in_call
+        if tag == self._section:
+            self._section = ""
+            self._expect = self._in_call
+        else:
+            self._end_thought(self._base + at, self._base + at + len(tag))
         return at + len(tag)
 
     def _in_value(self, text: str, pos: int) -> int:
@@ -329,11 +325,16 @@ class XmlStream:
 
     def _end_thought(self, at: int, end: int) -> None:
         self._call = None
+        self._section = ""
         self._leftovers = Leftovers()
-        self._tags = tags_of(self._text_tags)
+        self._renew_tags()
         self._begin_text()
         self._expect = self._in_text
         self._events.append(XmlThoughtEnded(at, end))
+
+    def _renew_tags(self) -> None:
+        tags = THINK_TAGS if self._section else self._text_tags
+        self._tags = tags_of(tags | self._leftovers.tags)
 
     def _begin_text(self) -> None:
         self._text = Trimmed(verbatim=False)
@@ -350,7 +351,7 @@ class XmlStream:
             return
         if call.value is not None:
             self._leftovers.add_call(call.tool, call.value.name)
-            self._tags = tags_of(self._text_tags | self._leftovers.tags)
+            self._renew_tags()
         self._grow(call.end())
         thought_in = next(filter(call.begins_anew, call.values), None)
         self._events.append(XmlCallEnded(call.values, end=end, thought_in=thought_in))
