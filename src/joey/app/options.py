@@ -58,8 +58,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     """What a person's flags and files ask for.
 
     `earlier` is what a task that is resumed worked with: it stays with its model and address
-    unless the flags name others. `secrets` is what is kept of it outside its folder; that of a
-    task on disk is found by itself.
+    unless the flags name others. `secrets` are kept outside its folder; a task on disk needs none.
 
     Raises:
         ConfigError: settings, profiles, keys or the mode's name.
@@ -78,15 +77,14 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     if secrets is None and isinstance(earlier, TaskMetadata):
         secrets = TaskSecretFiles(home).load(earlier.id)
     choice = choose(asked, earlier, load_profiles(home), env, secrets)
-    chosen = choice.profile
-    check_price(chosen, limits)
+    check_price(choice.profile, limits)
     return TaskOptions(
         workspace=workspace,
-        profile=chosen,
+        profile=choice.profile,
         settings=settings,
         scope=scope,
         mode=mode,
-        protocol=protocol or chosen.protocol,
+        protocol=protocol or choice.profile.protocol,
         limits=limits,
         policy=policy,
         system_prompt=system_prompt,
