@@ -99,6 +99,18 @@ time ((x))
 echo $((x)) > out
 A='b c' true $((x))
 ((x)) & wait
+true {a[x]}> out
+true | cat {a[x]}> out
+seq() { echo "$x"; }; for i in $(seq 1 2); do echo $((i)); done
+export x; seq() { echo "$x"; }; export -f seq; bash -c 'echo $(( $(seq 1 2) ))'
+y=(1 "$x"); echo $((y[1]))
+read -r y <<< "$x"; echo $((y))
+y=${x}; z=$y; [[ $z -eq 1 ]]
+f() { local y=$1; ((y)); }; f "$x"
+for y in 1 $x; do ((y)); done
+OPTARG=$x; echo $((OPTARG))
+echo "$x" > "$TMPDIR/q" 2>/dev/null; : "$x"; echo $((_))
+cd . "$x" 2>/dev/null; : "$x"; ((_))
 export x; bash -c 'echo $((x))'
 export x; bash -c '((x++))'
 x=$x bash -c 'echo $((x))'
@@ -136,6 +148,9 @@ builtin printf -v "$x" z
 printf '-v' $x z
 y=-v; printf "$y" "$x" z
 'printf' -v $x z
+z="-v $x"; [ $z ]
+z="-v $x -o 1"; [ $z -eq 1 ]
+z="a -o -v $x"; [ -n $z ]
 [ -v "$x" ]
 test -v $x
 [[ -v $x ]]
@@ -198,6 +213,23 @@ true; $y
 $y & wait
 true | $y
 time $y
+time -- $y
+time -p $y
+time -p -- $y
+shopt -s expand_aliases; BASH_ALIASES[z]=$y⏎z
+BASH_CMDS[z]=$(type -P ${y% *}); z canary
+A='b c' find . -maxdepth 0 -exec env $y ';'
+A='b c' find . -maxdepth 0 -exec nice -n 1 $y ';'
+z="import os; os.system('$y')"; python3 <<< "$z"
+python3 <<END⏎import os; os.system('$y')⏎END
+exec <<< "$y"; bash
+while true; do bash; break; done <<< "$y"
+exec 3<<< "$y"; bash <&3
+A='b c' bash 3<<< "$y" <&3
+coproc bash <<< "$y"; wait
+env bash <<< "$y"
+(bash) <<< "$y"
+if bash; then :; fi <<< "$y"
 eval $y
 eval "$y"
 builtin eval "$y"
@@ -337,6 +369,10 @@ cat <<A; echo $(cat <<B)⏎a⏎A⏎b⏎B
 echo ${x@E}
 echo ${x@P}
 LD_PRELOAD=./x.so ls
+mkdir e; cd e; touch -- -v "$x"; [ * ]
+mkdir e; cd e; touch -- -v "$x"; test *
+mkdir e; cd e; touch -- -v "$x" z; printf *
+mkdir e; cd e; touch "z -o -v $x"; for z in *; do [ -f $z ]; done
 export LD_PRELOAD=./x.so; ls
 env NODE_OPTIONS=-rx node y
 export PYTHONSTARTUP=x

@@ -12,6 +12,7 @@ from itertools import takewhile
 from msgspec import structs
 
 from joey.core.permissions.programs import program_name
+from joey.core.permissions.runners import RUNNERS
 from joey.core.permissions.script_values import Values
 from joey.core.permissions.shell import word_set
 from joey.core.permissions.shell_script import EXPANDED, Word
@@ -50,9 +51,11 @@ def evaluates(words: Words, values: Values) -> bool:
         case "mapfile" | "readarray":
             return _has_option(arguments, "C") or not all(word.is_literal for word in arguments)
         case "getopts":
-            return not all(_is_name_or_number(word, values) for word in arguments[:2])
-        case "read" | "wait":
-            return not all(_is_name_or_number(word, values) for word in arguments)
+            return not all(map(_has_no_subscript, arguments[:2]))
+        case "read":
+            return not all(map(_has_no_subscript, arguments))
+        case "wait":
+            return not all(_has_no_subscript(word) or values.is_numeric(word) for word in arguments)
         case "unset":
             return not all(_names_variable(word) for word in arguments)
         case "printf":
@@ -84,6 +87,10 @@ def assigned_by(words: Words) -> Iterator[tuple[str, Word | None]]:
         for word in words[1:]:
             if found := _ASSIGNMENT.match(word.text):
                 yield found[1], structs.replace(word, text=word.text[found.end() :])
+    elif name in RUNNERS:
+        for word in words[1:]:
+            if found := _ASSIGNMENT.match(word.text):
+                yield found[1], None
     elif name in ("read", "mapfile", "readarray", "getopts", "wait"):
         for word in words[1:]:
             if _IDENTIFIER.fullmatch(word.text):
@@ -120,8 +127,8 @@ def _names_variable(word: Word) -> bool:
     return word.is_literal and (is_option or _IDENTIFIER.fullmatch(word.text) is not None)
 
 
-def _is_name_or_number(word: Word, values: Values) -> bool:
-    return (word.is_literal and "[" not in word.text) or values.is_numeric(word)
+def _has_no_subscript(word: Word) -> bool:
+    return word.is_literal and "[" not in word.text
 
 
 def _declares(words: Words, values: Values) -> bool:
@@ -147,10 +154,10 @@ def _stores(arguments: Words, values: Values) -> bool:
     first = arguments[0]
     if first.is_literal:
         return first.text.startswith("-") and first.text != "--"
-    if not first.text.startswith((EXPANDED, "-", "{")) or all(
-        map(values.is_harmless, first.expansions)
-    ):
-        return first.has_pattern and "{" in first.raw
+    if first.has_pattern:
+        return True
+    if first.text[0] not in (EXPANDED, "-") or all(map(values.is_harmless, first.expansions)):
+        return False
     splits = any(not each.quoted for each in first.expansions)
     is_format = _LITERAL_END.search(first.text) and _NO_NAME.search(first.text)
     return splits or (len(arguments) > 1 and not is_format)
@@ -161,7 +168,7 @@ def _tests_variable(arguments: Words, values: Values) -> bool:
     words = tuple(word for word in arguments if word.raw != "]")
     for word in words:
         splits = (each for each in word.expansions if not each.quoted)
-        if not all(map(values.is_harmless, splits)) or (word.has_pattern and "{" in word.raw):
+        if word.has_pattern or not all(map(values.is_harmless, splits)):
             return True
     while words and _is_one_of(words[0], ("!",)):
         words = words[1:]

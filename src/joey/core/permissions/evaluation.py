@@ -21,10 +21,10 @@ from joey.core.permissions.evaluating_builtins import (
     evaluates,
 )
 from joey.core.permissions.git import program_given
-from joey.core.permissions.programs import program_name
+from joey.core.permissions.programs import carries_out_input, program_name
 from joey.core.permissions.runners import RUNNERS, STARTERS
 from joey.core.permissions.script_parser import parse_script
-from joey.core.permissions.script_values import Assignments, Values
+from joey.core.permissions.script_values import Values
 from joey.core.permissions.script_words import UnreadableError
 from joey.core.permissions.shell import plain_chain, word_set
 from joey.core.permissions.shell_script import EXPANDED, Command, Script, Word
@@ -36,11 +36,11 @@ _MOST = 100
 """Lines for other shells."""
 _LONGEST = 60
 _LOADING = regex(
-    r"PATH|CDPATH|BASH_ENV|ENV|IFS|PS[0-4]|SHELL|SHELLOPTS|BASHOPTS|BROWSER|VISUAL|LESS|FCEDIT"
+    r"PATH|CDPATH|BASH_.*|ENV|IFS|PS[0-4]|SHELL|SHELLOPTS|BASHOPTS|BROWSER|VISUAL|LESS|FCEDIT"
     r"|RUBYOPT|RUBYLIB|MAKEFLAGS|GOFLAGS|ZDOTDIR|INPUTRC|VIMINIT|EXINIT|LUA_INIT\w*|PHPRC"
     r"|PHP_INI_SCAN_DIR|RSYNC_RSH|CVS_RSH|SVN_SSH|OPENSSL_CONF|DOTNET_STARTUP_HOOKS|RUSTC\w*"
     r"|PYTEST_(ADDOPTS|PLUGINS)|(npm|NPM)_(config|CONFIG)_(script_shell|SCRIPT_SHELL)"
-    r"|\w*(PAGER|EDITOR|_COMMAND|_OPTIONS|OPEN|CLOSE|ASKPASS|_WRAPPER)|BASH_FUNC_.*"
+    r"|\w*(PAGER|EDITOR|_COMMAND|_OPTIONS|OPEN|CLOSE|ASKPASS|_WRAPPER)"
     r"|(LD|GIT|DYLD|PYTHON|PERL5?)_?\w*"
 )
 """Variables by which programs choose what else to run."""
@@ -77,16 +77,16 @@ class Evaluated(Struct, frozen=True):
 
 def find_evaluated(line: str) -> Evaluated | None:
     """The first piece of a line that may evaluate data as code."""
-    return next(_evaluated(line, {}, 0), None)
+    return next(_evaluated(line, None, 0), None)
 
 
-def _evaluated(line: str, inherited: Assignments, depth: int) -> Iterator[Evaluated]:
+def _evaluated(line: str, around: Values | None, depth: int) -> Iterator[Evaluated]:
     try:
         script = parse_script(line)
     except UnreadableError:
         yield _found(Construct.SYNTAX, line)
         return
-    values = Values(script, inherited)
+    values = Values(script, around)
     for command in script.commands:
         for name, value in assigned_by(command.words) if command.words else ():
             values.assignments.setdefault(name, []).append(value)
@@ -132,9 +132,10 @@ def _commands(words: tuple[Word, ...], values: Values) -> Iterator[Evaluated]:
     first, name = words[0], program_name(words[0].text)
     starters = STARTERS.get(name, frozenset())
     named = [after for word, after in pairwise(words) if word.text in starters]
+    runs = RUNNERS.intersection((name, *(program_name(word.text) for word in named)))
     if first.raw != "[":
         named.append(first)
-    if not all(word.is_literal for word in (words if name in RUNNERS else named)):
+    if not all(word.is_literal for word in (words if runs else named)):
         yield _found(Construct.PROGRAM, _shown(words))
     if name == "git" and (given := program_given(tuple(word.text for word in words))):
         yield _found(Construct.GIT, given.replace(EXPANDED, "$"))
@@ -152,20 +153,39 @@ def _commands(words: tuple[Word, ...], values: Values) -> Iterator[Evaluated]:
 def _handed_over(script: Script, values: Values, depth: int) -> Iterator[Evaluated]:
     """In what is given to other shells, as an argument or as input."""
     given: dict[str, frozenset[str]] = {}
-    runners = [command for command in script.commands if _program(command) in RUNNERS]
-    for word in script.fed if runners else ():
-        if word.expansions:
-            yield _found(Construct.INPUT, word.raw)
-        if shells := frozenset[str]().union(*map(_shells, runners)):
-            given[word.text] = shells
     for command in script.commands:
-        for text in _lines(command):
-            given[text] = given.get(text, frozenset()) | _shells(command)
+        lines = _lines(command)
+        shells = _shells([command]) if lines else frozenset()
+        for text in lines:
+            given[text] = given.get(text, frozenset()) | shells
+    for command in filter(_is_fed, script.commands):
+        takers = [command] if _has_own_input(command, script) else script.commands
+        shells = _shells(takers)
+        for word in command.fed:
+            if word.expansions and (shells or any(map(_is_interpreter, takers))):
+                yield _found(Construct.INPUT, word.raw)
+            elif shells:
+                given[word.text] = shells
     if depth >= _DEEPEST or len(given) > _MOST:
         yield from (_found(Construct.INPUT, text) for text in given)
         return
     for text, shells in given.items():
         yield from _in_other_shell(text, shells, values, depth)
+
+
+def _is_fed(command: Command) -> bool:
+    return bool(command.fed)
+
+
+def _has_own_input(command: Command, script: Script) -> bool:
+    """Whether its here-documents go to the command itself, and not to others."""
+    name = _program(command)
+    return bool(name) and name != "exec" and name not in script.functions
+
+
+def _is_interpreter(command: Command) -> bool:
+    name = _program(command)
+    return name not in RUNNERS and bool(name) and carries_out_input((name,))
 
 
 def _lines(command: Command) -> list[str]:
@@ -181,7 +201,7 @@ def _in_other_shell(
 ) -> Iterator[Evaluated]:
     if shells & _OTHER_SHELLS and plain_chain(text) is None:
         yield _found(Construct.INPUT, text)
-    for found in _evaluated(text, values.assignments, depth + 1):
+    for found in _evaluated(text, values, depth + 1):
         # To a program that is no shell it may be a pattern or a sentence.
         if found.by is not Construct.SYNTAX or shells:
             yield found
@@ -191,8 +211,10 @@ def _program(command: Command) -> str:
     return program_name(command.words[0].text) if command.words else ""
 
 
-def _shells(command: Command) -> frozenset[str]:
-    return (_SHELLS | _OTHER_SHELLS).intersection(program_name(word.text) for word in command.words)
+def _shells(commands: list[Command]) -> frozenset[str]:
+    """The shells that the commands name."""
+    named = (program_name(word.text) for command in commands for word in command.words)
+    return (_SHELLS | _OTHER_SHELLS).intersection(named)
 
 
 def _shown(words: tuple[Word, ...]) -> str:

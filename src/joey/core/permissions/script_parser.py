@@ -7,6 +7,8 @@ every place where a value is expanded or computed. It does not check that keywor
 
 from __future__ import annotations
 
+import re
+
 from msgspec import Struct
 
 from joey.core.permissions.script_words import NAME, UnreadableError, WordReader
@@ -17,9 +19,10 @@ from joey.core.regex import regex
 _REDIRECTION = regex(r"(?:\d+|\{(?P<name>\w+)\})?(?:<<<|<<-?|<>|>>|>\||>&|<&|[<>](?!\())|&>>?")
 _ASSIGNMENT = regex(rf"({NAME})(?:(\[)|\+?=)")
 _COPROCESS = regex(rf"\s+({NAME})(?=\s+(?:[{{(]|(?:while|until|for|if|case|select|\[\[)\s))")
+_ELEMENT = regex(r"\{\w+\[.*\}", re.DOTALL)
 _CONDITION_JOINT = regex(r"[()|&;]|[<>](?!\()")
 _CLAUSE_END = regex(r";;&|;;|;&")
-_TRANSPARENT = word_set("if then elif else fi while until do done { } ! time -p")
+_TRANSPARENT = word_set("if then elif else fi while until do done { } ! time -p --")
 
 
 def parse_script(text: str) -> Script:
@@ -37,6 +40,8 @@ class _Document(Struct, frozen=True):
     delimiter: str
     strips_tabs: bool
     is_quoted: bool
+    fed: list[Word]
+    """Where it belongs."""
 
 
 class _Parser(WordReader):
@@ -78,9 +83,10 @@ class _Parser(WordReader):
     def _command(self) -> None:
         assigned: list[str] = []
         words: list[Word] = []
+        fed: list[Word] = []
         while True:
             self._skip_blanks()
-            if self._redirection():
+            if self._redirection(fed):
                 continue
             char = self._char()
             if char == "(":
@@ -92,10 +98,12 @@ class _Parser(WordReader):
                 assigned.append(name)
                 continue
             word = self._word()
+            if self._char() in ("<", ">") and _ELEMENT.fullmatch(word.raw):
+                raise UnreadableError  # where a descriptor goes: `{a[x]}>out`
             if not words and not assigned and self._keyword(word.raw):
                 return
             words.append(word)
-        self._script.commands.append(Command(tuple(words), tuple(assigned)))
+        self._script.commands.append(Command(tuple(words), tuple(assigned), fed))
 
     def _keyword(self, word: str) -> bool:
         """Whether the word is one, after which a command can begin."""
@@ -213,7 +221,7 @@ class _Parser(WordReader):
             self._script.assign(found[1], self._word(may_be_empty=True))
         return found[1]
 
-    def _redirection(self) -> bool:
+    def _redirection(self, fed: list[Word]) -> bool:
         found = _REDIRECTION.match(self._text, self._at)
         if found is None:
             return False
@@ -224,12 +232,12 @@ class _Parser(WordReader):
         target = self._word()
         operator = found[0].lstrip("0123456789")
         if operator == "<<<":
-            self._script.fed.append(target)
+            fed.append(target)
         elif operator.startswith("<<"):
             if target.expansions:
                 raise UnreadableError
             is_quoted = target.raw != target.text
-            self._documents.append(_Document(target.text, operator == "<<-", is_quoted))
+            self._documents.append(_Document(target.text, operator == "<<-", is_quoted, fed))
         return True
 
     def _read_documents(self) -> None:
@@ -245,7 +253,7 @@ class _Parser(WordReader):
             body = "".join(lines)
             reader = _Parser(body, self._script, self._depth)
             word = Word(body, body) if document.is_quoted else reader.expanded_text()
-            self._script.fed.append(word)
+            document.fed.append(word)
 
     def _line(self, is_quoted: bool) -> str:
         """The next line; where it is expanded, a backslash joins it to the one after it."""

@@ -11,11 +11,9 @@ from joey.core.permissions.shell import word_set
 from joey.core.permissions.shell_script import EXPANDED, Expansion, Kind, Script, Word
 from joey.core.regex import regex
 
-Assignments = dict[str, list[Word | None]]
-
 _NUMBER = regex(rf"[-+]?[0-9{EXPANDED}]+")
 _RANGE = regex(r"\{-?\d+\.\.-?\d+(\.\.-?\d+)?\}")
-_SIMPLE = regex(r"([\w./:,+@=^*?][\w./:,+@=^*?-]*)?")
+_SIMPLE = regex(r"([\w./:,+@=^][\w./:,+@=^-]*)?")
 """No blank that would split it, no syntax, and not an option."""
 _COUNTING = regex(
     r"seq( +-?\d+)+|date \+%s|nproc|wc -[lwcm] *(< *)?[\w./-]+|echo +-?\d+|(?P<last>wc -[lwcm])"
@@ -33,14 +31,15 @@ _MOST = 200
 
 
 class Values:
-    """What the variables of a script may hold; `inherited` are those of the script around it."""
+    """What the variables of a script may hold, with those of the script `around` it."""
 
-    def __init__(self, script: Script, inherited: Assignments) -> None:
+    def __init__(self, script: Script, around: Values | None) -> None:
+        inherited = around.assignments if around else {}
         names = {*script.assignments, *inherited}
-        self.assignments: Assignments = {
+        self.assignments: dict[str, list[Word | None]] = {
             name: [*inherited.get(name, ()), *script.assignments.get(name, ())] for name in names
         }
-        self._knows_programs = not script.functions
+        self._has_functions: bool = bool(script.functions or (around and around._has_functions))
         self._numbers: set[str] = set()
 
     def settle(self) -> None:
@@ -64,7 +63,7 @@ class Values:
             case Kind.ELEMENT:
                 return expansion.name == "PIPESTATUS" and "PIPESTATUS" not in self.assignments
             case Kind.COMMAND:
-                return self._knows_programs and _counts(expansion.raw)
+                return not self._has_functions and _counts(expansion.raw)
         return False
 
     def _is_number(self, name: str) -> bool:

@@ -43,8 +43,11 @@ class Word(Struct, frozen=True):
 
 class Command(Struct, frozen=True):
     words: tuple[Word, ...]
-    assigned: tuple[str, ...] = ()
+    assigned: tuple[str, ...]
     """Variables that are set before its words."""
+    fed: list[Word]
+    """Its here-documents and here-strings. Those of a group of commands are a command of their own,
+    without words."""
 
 
 class Parameter(Struct, frozen=True):
@@ -65,8 +68,6 @@ class Script(Struct):
     parameters: list[Parameter] = field(default_factory=list)
     processes: list[str] = field(default_factory=list)
     """Process substitutions."""
-    fed: list[Word] = field(default_factory=list)
-    """Here-documents and here-strings."""
     assignments: dict[str, list[Word | None]] = field(default_factory=dict)
     """By variable, each value that it is given; None for one that the script does not spell out."""
     functions: list[str] = field(default_factory=list)
