@@ -1571,6 +1571,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "front:screen:type-ahead": Requirement(
         "D43", "Keys that were meant for words never answer a question that appears."
     ),
+    "page:accidents": Requirement(
+        "D43", "Presses and text meant for something else never answer a question on the page."
+    ),
     "front:screen:mouse": Requirement(
         "D43", "The mouse never takes the keyboard from the composer or the question."
     ),

@@ -103,6 +103,7 @@ async def test_a_rejection_takes_the_words_along(browser: Browser, tmp_path: Pat
     async with visit(browser, tmp_path, [Turn(write), DONE], "Write a file") as at:
         page = at.page
         await expect(page.locator(".diff .add").first).to_have_text("+one")
+        await expect(page.get_by_role("button", name="Reject", exact=True)).to_be_enabled()
         await page.get_by_label("Message to joey").fill("Call it b.txt")
         await page.keyboard.press("Alt+n")
         await expect(page.locator(".card .state.rejected")).to_be_visible()
@@ -123,6 +124,7 @@ async def test_a_follow_up_is_answered_by_a_suggestion(browser: Browser, tmp_pat
         await page.get_by_role("button", name="Blue").click()
         await expect(page.locator(".person", has_text="Blue")).to_be_visible()
         await status(page).to_contain_text("Result ready")
+        await expect(page.get_by_role("button", name="Accept")).to_be_enabled()
         await page.get_by_label("Message to joey").fill("A bit darker")
         await page.get_by_label("Message to joey").press("Enter")
         await expect(page.locator(".person", has_text="A bit darker")).to_be_visible()

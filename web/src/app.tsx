@@ -2,7 +2,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect } from "preact/hooks";
 import { Composer } from "./composer";
 import { Dialogs, dialog } from "./dialogs";
-import { Header, toggleWork } from "./header";
+import { Header, TASK_BUTTON } from "./header";
 import { isWriting, onKey } from "./keys";
 import { Login } from "./login";
 import { NewTask } from "./newtask";
@@ -172,8 +172,8 @@ function pressedWithAlt(event: KeyboardEvent): boolean {
     stepTask(event.key === "ArrowUp" ? -1 : 1);
     return true;
   }
-  if (event.code === "KeyS" && conversation.value !== null) {
-    toggleWork(conversation.value);
+  if (event.code === "KeyS") {
+    if (!event.repeat) document.getElementById(TASK_BUTTON)?.click();
     return true;
   }
   return false;

@@ -1,7 +1,9 @@
-// What joey waits for, as buttons. The words in the composer go along with whichever is pressed.
+// What joey waits for, as buttons. They are in the same places whatever is asked; text that was written
+// for the question goes along with whichever is pressed.
 
 import type { Conversation } from "./conversation";
 import { parsed, plainly } from "./format";
+import type { Guard } from "./guard";
 import { subjectOf } from "./headlines";
 import { whyAsked } from "./reasons";
 import { showLatest } from "./store";
@@ -15,7 +17,7 @@ export interface Choice {
   rule?: string;
 }
 
-interface AskShape {
+export interface AskShape {
   title: string;
   choices: Choice[];
   /** What to write into the empty composer. */
@@ -24,6 +26,8 @@ interface AskShape {
   send: string;
   /** Whether that says no. */
   rejects?: boolean;
+  /** It is about something that joey would do: only text that was written for it may say no. */
+  approval?: boolean;
 }
 
 const yes = (label: string): Choice => ({ label, response: "yesButtonClicked", kind: "primary" });
@@ -43,6 +47,7 @@ const SHAPES: Record<string, AskShape> = {
     hint: "Optional words for Approve or Reject",
     send: "Reject with words",
     rejects: true,
+    approval: true,
   },
   command: {
     title: "joey wants to run this command",
@@ -50,6 +55,7 @@ const SHAPES: Record<string, AskShape> = {
     hint: "Optional words for Approve or Reject",
     send: "Reject with words",
     rejects: true,
+    approval: true,
   },
   followup: { title: "joey has a question", choices: [], hint: "Your answer", send: "Answer" },
   completion_result: {
@@ -98,6 +104,7 @@ const UNKNOWN: AskShape = {
   choices: [yes("Yes"), no("No")],
   hint: "Your answer",
   send: "Answer",
+  approval: true,
 };
 
 /** Approvals of one kind of tool that deserve words of their own. */
@@ -160,38 +167,41 @@ function About({ conversation }: { conversation: Conversation }) {
 interface PanelProps {
   conversation: Conversation;
   busy: boolean;
-  respond(response: AskResponse, always?: boolean): void;
-  suggest(answer: string): void;
+  guard: Guard;
+  respond(event: MouseEvent, choice: Choice): void;
+  suggest(event: MouseEvent, answer: string): void;
 }
 
-export function AskPanel({ conversation, busy, respond, suggest }: PanelProps) {
+export function AskPanel({ conversation, busy, guard, respond, suggest }: PanelProps) {
   const shape = shapeOf(conversation);
   if (shape === null) return null;
+  const state = { disabled: busy, "aria-disabled": !guard.open };
   return (
     <section class="ask" aria-label={shape.title}>
-      <div class="ask-line">
+      <div class="asked">
         <strong>{shape.title}</strong>
-        <div class="buttons">
-          {shape.choices.map((choice) => (
-            <button
-              key={choice.label}
-              class={choice.kind}
-              disabled={busy}
-              aria-keyshortcuts={SHORTCUTS[choice.kind]}
-              onClick={() => respond(choice.response, choice.rule !== undefined)}
-            >
-              {choice.label}
-              {choice.rule && <code class="rule">{plainly(choice.rule)}</code>}
+        <About conversation={conversation} />
+        <div class="suggestions">
+          {suggestionsOf(conversation).map(({ answer, mode }, index) => (
+            <button key={answer} class="suggestion" {...state} onClick={(event) => suggest(event, answer)}>
+              <kbd>{index + 1}</kbd> <span>{answer}</span>
+              {mode && <span class="muted"> in {mode}</span>}
             </button>
           ))}
         </div>
       </div>
-      <About conversation={conversation} />
-      <div class="suggestions">
-        {suggestionsOf(conversation).map(({ answer, mode }, index) => (
-          <button key={answer} class="suggestion" disabled={busy} onClick={() => suggest(answer)}>
-            <kbd>{index + 1}</kbd> <span>{answer}</span>
-            {mode && <span class="muted"> in {mode}</span>}
+      <div class="buttons">
+        {shape.choices.length === 0 && <span class="muted">Or write your own answer</span>}
+        {shape.choices.map((choice) => (
+          <button
+            key={choice.label}
+            class={choice.kind}
+            {...state}
+            aria-keyshortcuts={SHORTCUTS[choice.kind]}
+            onClick={(event) => respond(event, choice)}
+          >
+            {choice.label}
+            {choice.rule && <code class="rule">{plainly(choice.rule)}</code>}
           </button>
         ))}
       </div>

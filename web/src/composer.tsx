@@ -1,11 +1,12 @@
 // Below the conversation: what joey asks, what is queued, and the field for words.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { AskPanel, shapeOf, suggestionsOf } from "./askpanel";
+import { AskPanel, shapeOf, suggestionsOf, type AskShape, type Choice } from "./askpanel";
 import type { Conversation } from "./conversation";
 import { draftOf, keepDraft } from "./drafts";
 import { Editor, type Words } from "./editor";
 import { Awaited } from "./family";
+import { useGuard, type Guard } from "./guard";
 import { onKey } from "./keys";
 import { attempt, command, link, revision, showLatest } from "./store";
 import { Rewound } from "./rewind";
@@ -13,51 +14,86 @@ import { ModeSelect, ProfileSelect } from "./selectors";
 import { TodoBar } from "./todos";
 import type { AskResponse } from "./wire";
 
+/** What is being written, and the question in sight when it was begun. */
+interface Draft extends Words {
+  askTs: number | null;
+}
+
+const NOTHING: Draft = { text: "", images: [], askTs: null };
+
+function isEmpty({ text, images }: Words): boolean {
+  return !text.trim() && images.length === 0;
+}
+
 export function Composer({ conversation }: { conversation: Conversation }) {
   void revision.value;
-  const [words, setWords] = useState<Words>({ text: draftOf(conversation.id), images: [] });
+  const [draft, setDraft] = useState<Draft>({ ...NOTHING, text: draftOf(conversation.id) });
   const [busy, setBusy] = useState(false);
   const { id, ask } = conversation;
   const shape = conversation.live ? shapeOf(conversation) : null;
+  const asked = shape === null ? null : (ask?.ts ?? null);
+  const guard = useGuard(asked === null ? null : String(asked));
   const offline = link.value !== "open";
 
+  // Where there is no room for all of it, the buttons stay in their places and the rest is scrolled.
+  const footer = useRef<HTMLElement>(null);
+  useLayoutEffect(() => footer.current?.scrollTo(0, footer.current.scrollHeight), [asked]);
+
   // A key may be pressed before the latest letters are drawn: they go along all the same.
-  const latest = useRef(words);
+  const latest = useRef(draft);
 
   const change = (next: Words) => {
-    latest.current = next;
-    setWords(next);
+    const begun = isEmpty(latest.current) ? (guard.open ? asked : null) : latest.current.askTs;
+    latest.current = { ...next, askTs: begun };
+    setDraft(latest.current);
     keepDraft(id, next.text);
   };
 
-  /** Send what is written; it is taken out of the field when it has arrived. */
-  const carryOut = async (work: (words: Words) => Promise<unknown>) => {
-    if (busy) return;
-    const sent = latest.current;
-    if (sent.text.trim() || sent.images.length > 0) showLatest();
+  const carryOut = async (work: Promise<unknown>): Promise<boolean> => {
     setBusy(true);
-    const done = await attempt(work({ ...sent, text: sent.text.trim() }));
+    const done = await attempt(work);
     setBusy(false);
-    if (done && latest.current === sent) change({ text: "", images: [] });
+    return done;
+  };
+
+  /** Send what is written; it is taken out of the field when it has arrived. */
+  const carryOutWith = async (work: (words: Words) => Promise<unknown>) => {
+    const sent = latest.current;
+    const { text, images } = sent;
+    if (!isEmpty(sent)) showLatest();
+    if ((await carryOut(work({ text: text.trim(), images }))) && latest.current === sent) change(NOTHING);
   };
 
   const answer = async (response: AskResponse, words: Words, always = false) => {
-    const said = { askTs: ask?.ts, response, ...words, ...(always && { always }) };
+    const said = { askTs: asked, response, ...words, ...(always && { always }) };
     const { accepted } = await command("respond", said, id);
     if (!accepted) throw new Error("This was answered already.");
   };
-  const respond = (response: AskResponse, always = false) =>
-    void carryOut((words) => answer(response, words, always));
-  const suggest = (text: string) => {
+  const respond = (event: MouseEvent | KeyboardEvent, { response, rule }: Choice) => {
+    if (busy || !guard.accepts(event)) return;
+    const always = rule !== undefined;
+    if (latest.current.askTs === asked) void carryOutWith((words) => answer(response, words, always));
+    else void carryOut(answer(response, { text: "", images: [] }, always));
+  };
+  const suggest = (event: MouseEvent | KeyboardEvent, text: string) => {
+    if (busy || !guard.accepts(event)) return;
     showLatest();
-    void attempt(answer("messageResponse", { text, images: [] }));
+    void carryOut(answer("messageResponse", { text, images: [] }));
   };
 
-  const send = () => {
-    const { text, images } = latest.current;
-    if (!text.trim() && images.length === 0) return;
-    if (shape !== null) respond("messageResponse");
-    else void carryOut(({ text: message, images }) => command("sendMessage", { message, images }, id));
+  /** Whether a draft is sent as a message of its own, not as an answer. */
+  const isMessage = ({ askTs }: Draft) => shape === null || (shape.approval === true && askTs !== asked);
+
+  const send = (event: MouseEvent | KeyboardEvent) => {
+    if (busy || isEmpty(latest.current)) return;
+    if (isMessage(latest.current)) {
+      // A question may be open that is not on the screen yet: it must not be answered by this.
+      void carryOutWith(({ text: message, images }) =>
+        command("sendMessage", { message, images, queue: true }, id),
+      );
+    } else if (guard.accepts(event)) {
+      void carryOutWith((words) => answer("messageResponse", words));
+    }
   };
 
   useLayoutEffect(() =>
@@ -65,12 +101,12 @@ export function Composer({ conversation }: { conversation: Conversation }) {
       if (!event.altKey || event.ctrlKey || event.metaKey || shape === null) return false;
       const yes = shape.choices.find((choice) => choice.kind === "primary");
       const no = shape.choices.find((choice) => choice.kind === "danger");
-      if (event.code === "KeyY" && yes) respond(yes.response);
-      else if (event.code === "KeyN" && no) respond(no.response);
+      if (event.code === "KeyY" && yes) respond(event, yes);
+      else if (event.code === "KeyN" && no) respond(event, no);
       else {
         const suggestion = suggestionsOf(conversation)[Number(event.code.replace("Digit", "")) - 1];
         if (suggestion === undefined) return false;
-        suggest(suggestion.answer);
+        suggest(event, suggestion.answer);
       }
       return true;
     }),
@@ -82,7 +118,7 @@ export function Composer({ conversation }: { conversation: Conversation }) {
       ? "Say something; joey reads it before its next step"
       : "Say how to go on");
   return (
-    <footer class="composer">
+    <footer class="composer" ref={footer}>
       {conversation.failure && <p class="notice bad">✕ {conversation.failure}</p>}
       <TodoBar todos={conversation.todos} name={id} />
       <Queue conversation={conversation} />
@@ -92,11 +128,12 @@ export function Composer({ conversation }: { conversation: Conversation }) {
         <AskPanel
           conversation={conversation}
           busy={busy || offline}
+          guard={guard}
           respond={respond}
           suggest={suggest}
         />
       )}
-      <Editor words={words} change={change} send={send} label="Message to joey" hint={hint}>
+      <Editor words={draft} change={change} send={send} label="Message to joey" hint={hint}>
         <ModeSelect
           value={conversation.mode}
           disabled={!conversation.live}
@@ -104,15 +141,35 @@ export function Composer({ conversation }: { conversation: Conversation }) {
         />
         <ProfileSelect />
         <span class="grow" />
-        <button
-          class={shape?.rejects ? "send danger" : "send"}
-          disabled={busy || offline || (!words.text.trim() && !words.images.length)}
-          onClick={send}
-        >
-          {shape?.send ?? "Send"}
-        </button>
+        <SendButton
+          shape={isEmpty(draft) || !isMessage(draft) ? shape : null}
+          disabled={busy || offline || isEmpty(draft)}
+          guard={guard}
+          send={send}
+        />
       </Editor>
     </footer>
+  );
+}
+
+interface SendProps {
+  /** The question that is answered by it. */
+  shape: AskShape | null;
+  disabled: boolean;
+  guard: Guard;
+  send(event: MouseEvent): void;
+}
+
+function SendButton({ shape, disabled, guard, send }: SendProps) {
+  return (
+    <button
+      class={shape?.rejects ? "send danger" : "send"}
+      disabled={disabled}
+      aria-disabled={shape !== null && !guard.open}
+      onClick={send}
+    >
+      {shape?.send ?? "Send"}
+    </button>
   );
 }
 

@@ -14,7 +14,7 @@ export interface Words {
 interface EditorProps {
   words: Words;
   change(words: Words): void;
-  send(): void;
+  send(event: KeyboardEvent): void;
   label: string;
   hint: string;
   children: ComponentChildren;
@@ -51,7 +51,7 @@ export function Editor({ words, change, send, label, hint, children }: EditorPro
     }
     if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.altKey) return;
     event.preventDefault();
-    send();
+    if (!event.repeat) send(event);
   };
 
   return (

@@ -1,8 +1,11 @@
 import type { Conversation } from "./conversation";
 import { ParentLink } from "./family";
 import { lastPart } from "./format";
+import { useGuard } from "./guard";
 import { attempt, command, link, list, openTask, resume, revision } from "./store";
 import { Meters, StatusBadge } from "./status";
+
+export const TASK_BUTTON = "stop-or-resume";
 
 export function Header({
   conversation,
@@ -22,9 +25,7 @@ export function Header({
           {title || "…"}
         </h1>
         <StatusBadge status={status} ask={conversation.ask?.ask} />
-        {!hasResult(conversation) && (
-          <TaskButton atWork={isAtWork(conversation)} toggle={() => toggleWork(conversation)} />
-        )}
+        {!hasResult(conversation) && <TaskButton id={id} atWork={isAtWork(conversation)} />}
         <DeleteButton id={id} />
       </div>
       <div class="header-line second">
@@ -56,7 +57,7 @@ function DeleteButton({ id }: { id: string }) {
   );
 }
 
-export function isAtWork(conversation: Conversation): boolean {
+function isAtWork(conversation: Conversation): boolean {
   return conversation.live && ["running", "waiting", "delegated"].includes(conversation.status);
 }
 
@@ -65,20 +66,21 @@ function hasResult({ live, ask }: Conversation): boolean {
   return live && ["completion_result", "resume_completed_task"].includes(ask?.ask ?? "");
 }
 
-/** Stop a task that is at work, set one at rest to work again. */
-export function toggleWork(conversation: Conversation): void {
-  if (hasResult(conversation)) return;
-  if (isAtWork(conversation)) void attempt(command("cancelTask", {}, conversation.id));
-  else void resume(conversation.id);
-}
-
-function TaskButton({ atWork, toggle }: { atWork: boolean; toggle(): void }) {
+/** Stop a task that is at work, set one at rest to work again: not with the press that stopped it. */
+function TaskButton({ id, atWork }: { id: string; atWork: boolean }) {
+  const guard = useGuard(atWork ? null : id);
+  const pressed = (event: MouseEvent) => {
+    if (atWork) void attempt(command("cancelTask", {}, id));
+    else if (guard.accepts(event)) void resume(id);
+  };
   return (
     <button
+      id={TASK_BUTTON}
       class={atWork ? "danger small" : "small"}
       disabled={link.value !== "open"}
+      aria-disabled={!atWork && !guard.open}
       aria-keyshortcuts="Alt+S"
-      onClick={toggle}
+      onClick={pressed}
     >
       {atWork ? "Stop" : "Resume"}
     </button>

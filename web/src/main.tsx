@@ -1,11 +1,13 @@
 import { render } from "preact";
 import { App } from "./app";
 import { listenToKeys } from "./keys";
+import { listenToPresses } from "./presses";
 import { connect, openTask } from "./store";
 import { takeToken } from "./token";
 
 const token = takeToken();
 if (token !== null) connect(token);
+listenToPresses();
 listenToKeys();
 window.addEventListener("hashchange", () => {
   const given = new URLSearchParams(location.hash.slice(1));
