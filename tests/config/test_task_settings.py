@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from joey.config.task_settings import PRIVATE, reopened_settings
+from joey.config.task_settings import PRIVATE, reopened_settings, with_configuration
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 
@@ -68,11 +68,7 @@ SWITCHES = frozenset(
 )
 STRICTER: dict[str, tuple[Any, Any, Any]] = {
     **dict.fromkeys(SWITCHES, (False, True, False)),
-    "allowedCommands": (
-        ("git", "npm test"),
-        ("git status", "npm", "ls"),
-        {"git status", "npm test"},
-    ),
+    "allowedCommands": (("git", "npm test", "ls"), ("git status", "npm", "ls"), {"ls"}),
     "allowedMcpTools": (("a/one",), ("*",), {"a/one"}),
     "deniedCommands": (("rm",), ("dd",), {"rm", "dd"}),
     "disabledTools": (("one",), ("two",), {"one", "two"}),
@@ -118,3 +114,15 @@ def test_programs_named_in_a_task_folder_are_not_run() -> None:
 def test_a_value_that_does_not_fit_is_named() -> None:
     with pytest.raises(ConfigError, match="alwaysAllowWrite"):
         reopened_settings(Settings(), {"alwaysAllowWrite": "perhaps"}, {})
+
+
+@pytest.mark.parametrize(
+    "rule", ["rm -f z", "sudo  rm -rf x", "/bin/rm -f z", "git push origin", "Git  push -f"]
+)
+def test_a_longer_rule_of_a_task_does_not_beat_a_denial_of_the_user(rule: str) -> None:
+    user = Settings(allowed_commands=("*",), denied_commands=("rm", "git push"))
+    given = {"allowedCommands": [rule, "npm run format"]}
+    assert with_configuration(user, given).allowed_commands == ("npm run format",)
+    assert reopened_settings(user, given, {}).allowed_commands == ("npm run format",)
+    own = Settings(allowed_commands=(rule,), denied_commands=("rm", "git push"))
+    assert with_configuration(own, given).allowed_commands == (rule, "npm run format")

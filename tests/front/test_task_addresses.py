@@ -161,3 +161,38 @@ async def test_at_a_terminal_the_address_is_shown_and_asked_about_once(
         assert sent_keys(model) == [KEY]
         run = await joey.run("-p", "go on", "-r", "t1", "-w", ".", env=with_key(joey))
         assert run.code == 0, run.err
+
+
+@pytest.mark.parametrize("place", ["", ".ssh"])
+async def test_an_imported_task_does_not_choose_the_home_directory_as_its_workspace(
+    joey: Joey, theirs: Path, place: str
+) -> None:
+    home = joey.home.parent
+    (home / ".ssh").mkdir()
+    (home / ".ssh" / "id_rsa").write_text("a private key", encoding="utf-8")
+    reading = Turn(call("read_file", {"path": str(home / ".ssh" / "id_rsa")}))
+    async with stranger(reading, DONE) as model:
+        their_folder(theirs, model.url, workspace=str(home / place))
+        assert (await joey.run("tasks", "import", str(theirs))).code == 0
+        flags = ("-r", "t1", *reach(model.url))
+        run = await joey.run("-p", "go on", "-y", *flags, env=with_key(joey))
+        assert model.requests == []
+        assert "-w" in run.err
+        named = await joey.run("-p", "go on", *flags, "-w", ".", env=with_key(joey))
+        assert "a private key" not in json.dumps(model.requests[-1].body)
+    assert (run.code, named.code) == (2, 3)
+
+
+async def test_flags_count_for_a_task_of_a_stream_that_brings_settings_of_a_profile(
+    joey: Joey,
+) -> None:
+    asked = {"command": "start", "requestId": "1", "prompt": "go"}
+    start = {**asked, "configuration": {"modelTemperature": 0.3}}
+    async with stranger() as model:
+        flags = ("-p", "--input-format", "stream-json", "--output-format", "stream-json")
+        run = await joey.run(
+            *flags, *reach(model.url), stdin=f"{json.dumps(start)}\n".encode(), env=with_key(joey)
+        )
+        assert run.code == 0, run.err
+        (request,) = model.requests
+        assert (request.body["model"], request.body["temperature"]) == ("scripted", 0.3)

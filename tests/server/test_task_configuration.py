@@ -285,3 +285,60 @@ async def test_a_new_task_with_the_id_of_another_does_not_touch_its_key(tmp_path
         await peer.ask("sendMessage", task, message="go on")
         await peer.asked("completion_result", since=since)
         assert keys_sent(model) == [OWN_KEY, OWN_KEY]
+
+
+async def test_keys_of_other_providers_in_a_profile_of_roo_stay_where_they_are(
+    tmp_path: Path,
+) -> None:
+    async with elsewhere(tmp_path, done()) as (here, model), here.peer() as peer:
+        stored = {"apiProvider": "anthropic", "apiKey": "one", "openAiApiKey": "another"}
+        headers = {"openAiHeaders": {"x-team": "mine"}}
+        await peer.ask("createProfile", name="mine", profile=stored | headers)
+        await peer.ask("setActiveProfile", name="mine")
+        address = {"openAiBaseUrl": f"{model.url}/v1", "openAiModelId": "any"}
+        await begin(peer, configuration={"apiProvider": "openai"} | address)
+        await peer.asked("completion_result")
+        assert keys_sent(model) == [None]
+        assert "x-team" not in model.requests[0].headers
+
+
+@pytest.mark.parametrize("more", [{"headers": {"x-a": "b"}}, {"modelTemperature": 0.5}])
+async def test_resuming_with_other_keys_of_a_profile_brings_no_key_of_the_user(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    async with elsewhere(tmp_path, *[done()] * 3) as (here, model), here.peer() as peer:
+        task = await begin(peer, configuration=own_model(model, apiKey=OWN_KEY))
+        await peer.asked("completion_result")
+        for configuration in (more, {}):
+            await let_go_of(peer)
+            since = len(peer.events)
+            if configuration:
+                await peer.ask("resumeTask", task, configuration=configuration)
+                await peer.asked("resume_task", since=since)
+            await peer.ask("sendMessage", task, message="go on")
+            await peer.asked("completion_result", since=since)
+        assert keys_sent(model) == [OWN_KEY] * 3
+
+
+async def test_a_missing_key_is_not_made_up_for_by_other_keys_of_a_profile(tmp_path: Path) -> None:
+    async with house(tmp_path, done()) as here, here.peer() as peer:
+        task = await begin(peer, configuration=own_model(here.model, apiKey=OWN_KEY))
+        await peer.asked("completion_result")
+        await let_go_of(peer)
+        shutil.rmtree(here.home / "task-secrets")
+        with pytest.raises(CommandFailedError, match="key that was given with this task"):
+            await peer.ask("resumeTask", task, configuration={"temperature": 0.5})
+        assert keys_sent(here.model) == [OWN_KEY]
+
+
+async def test_a_key_goes_to_the_address_that_is_given_with_it(tmp_path: Path) -> None:
+    async with elsewhere(tmp_path, done()) as (here, model), here.peer() as peer:
+        stored = {"provider": "anthropic", "baseUrl": here.model.url, "apiKey": "mine"}
+        own_headers = {"headers": {"x-team": "mine"}}
+        await peer.ask("createProfile", name="mine", profile=stored | own_headers)
+        await peer.ask("setActiveProfile", name="mine")
+        await begin(peer, configuration=own_model(model, apiKey=OWN_KEY))
+        await peer.asked("completion_result")
+        assert keys_sent(model) == [OWN_KEY]
+        assert "x-team" not in model.requests[0].headers
+        assert here.model.requests == []

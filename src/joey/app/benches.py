@@ -13,7 +13,7 @@ from joey.app.customs import customs_for, settings_within
 from joey.app.hooks import hooks_for
 from joey.app.indexes import CodeIndexes
 from joey.app.model_choice import tuned
-from joey.app.options import check_price, make_options
+from joey.app.options import check_price, make_options, remembered_workspace
 from joey.app.page_files import page_files
 from joey.app.sandboxing import boundary_for, sandbox_for
 from joey.app.secrecy import http_client
@@ -147,7 +147,10 @@ def _made_whole(options: TaskOptions, home: Path, env: Mapping[str, str]) -> Tas
     """What was left out comes from files and variables."""
     if options.profile is not None and options.workspace and options.settings is not None:
         return options
-    workspace = options.workspace or Path.cwd()
+    workspace = options.workspace
+    if workspace is None and options.left_in is not None:
+        workspace = remembered_workspace(options.left_in, home, env)
+    workspace = workspace or Path.cwd()
     made = make_options(
         workspace=workspace, home=home, env=env, earlier=options.earlier, secrets=options.secrets
     )

@@ -13,14 +13,17 @@ from joey.app.customs import check_mode, modes_for
 from joey.app.model_choice import (
     Choice,
     KnownModel,
-    choose_for_client,
-    choose_for_client_again,
+    choice_again,
+    new_choice,
+    users_choice,
+    with_client_fields,
 )
 from joey.app.options import check_price
 from joey.config.home import joey_home
 from joey.config.preferences import Preferences, split
+from joey.config.profiles import Profiles, client_fields, load_profiles
 from joey.config.task_settings import PRIVATE, with_configuration
-from joey.core.settings import Settings, TaskSecrets
+from joey.core.settings import Profile, Settings, TaskSecrets
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError
 
@@ -50,11 +53,31 @@ def configured(
     home = home or joey_home(env)
     given = _read(values)
     options = _with_settings(options, given, home, env)
-    if options.profile is not None and not (given.profile or given.keys):
+    profiles = load_profiles(home)
+    if options.profile is None or given.profile is not None:
+        base = _users_choice(given, profiles, env)
+    elif given.keys:
+        base = Choice(options.profile, options.route or options.profile.route, options.secrets)
+    else:
         return options
-    return _with_model(
-        options, choose_for_client(given.profile, given.keys, Preferences(home), env)
-    )
+    return _with_model(options, _chosen(base, given, env))
+
+
+def _users_choice(given: _Given, profiles: Profiles, env: Mapping[str, str]) -> Choice:
+    try:
+        return users_choice(given.profile, profiles, env)
+    except ConfigError:
+        fields = client_fields(given.keys, Profile().provider)
+        base = None if given.profile else new_choice(profiles.active, fields)
+        if base is None:
+            raise
+        return base
+
+
+def _chosen(base: Choice, given: _Given, env: Mapping[str, str]) -> Choice:
+    if not given.keys:
+        return base
+    return with_client_fields(base, client_fields(given.keys, base.profile.provider), env)
 
 
 def reconfigured(
@@ -74,12 +97,14 @@ def reconfigured(
     preferences = Preferences(home)
     options = TaskOptions(workspace=workspace, settings=preferences.settings())
     options = _with_settings(options, given, home, env)
-    if not (given.profile or given.keys):
+    if given.profile is not None:
+        base = users_choice(given.profile, preferences.profiles(), env)
+    elif given.keys:
+        fields = client_fields(given.keys, task.provider)
+        base = choice_again(fields, task, secrets, preferences.profiles(), env)
+    else:
         return options
-    return _with_model(
-        options,
-        choose_for_client_again(given.profile, given.keys, task, secrets, preferences, env),
-    )
+    return _with_model(options, _chosen(base, given, env))
 
 
 def _read(values: dict[str, Any]) -> _Given:

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 from msgspec import Struct, structs
 
 from joey.config.choose import USUAL, address_of, choose_profile, same_address
 from joey.config.documents import convert_document
-from joey.config.preferences import Preferences
 from joey.config.profiles import Profiles
 from joey.core.secrets import without_user
 from joey.core.settings import Profile, Route, TaskSecrets
@@ -29,6 +29,7 @@ _TUNING = {
     if field.name not in ("name", "provider", "model", "base_url", "api_key", "headers")
 }
 """What a profile says of its model beside how to reach it."""
+_WHERE = Path("configuration")
 
 
 class KnownModel(Protocol):
@@ -226,95 +227,101 @@ def _place(earlier: KnownModel) -> str:
 # What a client gives with a task ---------------------------------------------------------------
 
 
-def choose_for_client(
-    name: str | None, keys: dict[str, Any], preferences: Preferences, env: Mapping[str, str]
-) -> Choice:
-    """A profile of the user's, with the keys of one that a client gives for one task.
+def users_choice(name: str | None, profiles: Profiles, env: Mapping[str, str]) -> Choice:
+    """The profile of this name, else what the user's files and variables choose.
 
     Raises:
         ConfigError
     """
-    profiles = preferences.profiles()
-    if not keys:
-        chosen = choose_profile(profiles=profiles, env=env, kinds=KINDS, profile=name)
-        return Choice(chosen, remembered(chosen, profiles, None, by_user=name is not None))
-    given = preferences.profile_with(keys, name)
-    known = profiles.profiles.get(given.name)
-    if known is None or known.provider != given.provider:
-        known = Profile(provider=given.provider)
-    return _laid_over(known, given, profiles, env)
+    chosen = choose_profile(profiles=profiles, env=env, kinds=KINDS, profile=name)
+    return Choice(chosen, remembered(chosen, profiles, None, by_user=name is not None))
 
 
-def choose_for_client_again(
-    name: str | None,
-    keys: dict[str, Any],
+def new_choice(name: str, fields: Mapping[str, Any]) -> Choice | None:
+    """To lay a client's fields over, where neither files nor variables choose anything."""
+    if not fields.keys() & {"provider", "baseUrl", "apiKey"}:
+        return None
+    profile = Profile(name=name, provider=fields.get("provider", Profile().provider))
+    return Choice(profile, profile.route)
+
+
+def choice_again(
+    fields: Mapping[str, Any],
     earlier: KnownModel,
     secrets: TaskSecrets | None,
-    preferences: Preferences,
+    profiles: Profiles,
     env: Mapping[str, str],
 ) -> Choice:
-    """The same for a task that there is already: without another name, its own model.
+    """To lay a client's fields over, for a task that there is already: its own model.
 
     Raises:
         ConfigError
     """
-    if name is not None:
-        return choose_for_client(name, keys, preferences, env)
-    profiles = preferences.profiles()
     try:
-        before = choose(Asked(), earlier, profiles, env, secrets)
+        return choose(Asked(), earlier, profiles, env, secrets)
     except ConfigError:
-        known = Profile(name=earlier.profile, provider=earlier.provider, model=earlier.model)
-        given = preferences.laid_over(known, keys)
         # A key alone does not tie the address that the task folder names.
-        if given == known or (earlier.base_url is not None and given.base_url is None):
+        if ("apiKey" if earlier.base_url is None else "baseUrl") not in fields:
             raise
-        return _laid_over(known, given, profiles, env)
-    given = preferences.laid_over(before.profile, keys)
-    known = before.profile
-    if known.provider != given.provider:
-        known = Profile(provider=given.provider)
-    choice = _laid_over(known, given, profiles, {} if before.route.own_key else env)
-    if choice.secrets is None:
-        # The address and the key are those of before.
-        return structs.replace(before, profile=choice.profile, tuning=choice.tuning)
-    return choice
+        profile = Profile(name=earlier.profile, provider=earlier.provider, model=earlier.model)
+        return Choice(profile, structs.replace(profile.route, own_key=True))
 
 
-def _laid_over(
-    known: Profile, given: Profile, profiles: Profiles, env: Mapping[str, str]
-) -> Choice:
-    """`given` is `known` with what a client says; they have one provider."""
-    kind = find_kind(given.provider)
-    users = (known.base_url, kind.base_url, address_of(kind, env))
-    is_elsewhere = given.base_url is not None and not any(
-        same_address(given.base_url, own) for own in users
-    )
-    has_key = given.api_key not in (None, known.api_key)
-    headers = {
-        name: value for name, value in given.headers.items() if known.headers.get(name) != value
-    }
-    tuning = {
-        encoded: value
-        for field, encoded in _TUNING.items()
-        if (value := getattr(given, field)) != getattr(known, field)
-    }
-    secrets = TaskSecrets(
-        profile=given.name,
-        provider=given.provider,
-        base_url=given.base_url,
-        own_key=is_elsewhere or has_key,
-        api_key=given.api_key if has_key else None,
-        headers=headers,
-    )
-    if secrets.own_key:
-        if is_elsewhere:
-            given = structs.replace(given, api_key=secrets.api_key, headers=headers)
+def with_client_fields(base: Choice, fields: Mapping[str, Any], env: Mapping[str, str]) -> Choice:
+    """A choice with the fields of a profile, by our names, that a client gives for one task.
+
+    Raises:
+        ConfigError
+    """
+    provider = fields.get("provider", base.profile.provider)
+    if provider != base.profile.provider:
+        base = _of_provider(provider, base.profile.name, fields, env)
+    known = base.profile
+    given = convert_document({**msgspec.to_builtins(known), **fields}, Profile, _WHERE)
+    tuning = {name: value for name, value in fields.items() if name in _TUNING.values()}
+    here = known.base_url or find_kind(given.provider).base_url
+    is_elsewhere = "baseUrl" in fields and not same_address(given.base_url, here)
+    if is_elsewhere:
+        # Nothing of the user's goes there.
+        given = structs.replace(
+            given, api_key=fields.get("apiKey"), headers=fields.get("headers", {})
+        )
+    elif "apiKey" in fields and "baseUrl" not in fields and base.route.base_url is None:
+        # An address from a variable is used only with a key from a variable.
+        given = structs.replace(given, base_url=None)
+    own_key = is_elsewhere or "apiKey" in fields or base.route.own_key
+    if own_key:
+        secrets = TaskSecrets(
+            profile=given.name,
+            provider=given.provider,
+            base_url=given.base_url,
+            own_key=True,
+            api_key=given.api_key,
+            headers=given.headers,
+        )
         return structs.replace(_only_with_own_key(given, secrets), tuning=tuning)
-    profiles = Profiles(given.name, {**profiles.profiles, given.name: given})
-    chosen = choose_profile(profiles=profiles, env=env, kinds=KINDS, profile=given.name)
-    route = remembered(chosen, profiles, None, by_user=True)
-    return Choice(chosen, route, secrets if headers else None, tuning)
+    route = structs.replace(base.route, model=given.model, chosen=True)
+    if "headers" not in fields:
+        return Choice(given, route, base.secrets, tuning)
+    kept = base.secrets or TaskSecrets(
+        profile=route.profile, provider=route.provider, base_url=route.base_url
+    )
+    return Choice(given, route, structs.replace(kept, headers=given.headers), tuning)
+
+
+def _of_provider(
+    provider: str, name: str, fields: Mapping[str, Any], env: Mapping[str, str]
+) -> Choice:
+    """Another provider than the user's: with a key from the environment, if there is one."""
+    profiles, model = Profiles(), fields.get("model")
+    try:
+        chosen = choose_profile(
+            profiles=profiles, env=env, kinds=KINDS, provider=provider, model=model
+        )
+    except ConfigError:
+        find_kind(provider)
+        chosen = Profile(name=name, provider=provider)
+    return Choice(chosen, remembered(chosen, profiles, None, by_user=True))
 
 
 def tuned(profile: Profile, tuning: Mapping[str, Any]) -> Profile:
@@ -324,7 +331,7 @@ def tuned(profile: Profile, tuning: Mapping[str, Any]) -> Profile:
         ConfigError
     """
     given = {encoded: tuning[encoded] for encoded in _TUNING.values() if encoded in tuning}
-    read = convert_document(given, Profile, Path("configuration"))
+    read = convert_document(given, Profile, _WHERE)
     changes = {
         field: getattr(read, field) for field, encoded in _TUNING.items() if encoded in given
     }

@@ -201,6 +201,25 @@ def _why_not_added(folder: Path, person: Path, own: Path, temp: Path) -> str:
     return ""
 
 
+def remembered_workspace(folder: Path, home: Path, env: Mapping[str, str]) -> Path:
+    """The workspace that a task folder names, which may come from elsewhere: one that holds keys or
+    start-up files of the user's counts only where the user is.
+
+    Raises:
+        WorkspaceError
+    """
+    real = Path(os.path.realpath(folder))
+    person, own = (Path(os.path.realpath(each)) for each in (person_home(env), home))
+    is_wide = person.is_relative_to(real) or own.is_relative_to(real) or real.is_relative_to(own)
+    is_hidden = real.is_relative_to(person) and str(real.relative_to(person)).startswith(".")
+    if (is_wide or is_hidden) and real.exists() and real != Path(os.path.realpath(Path.cwd())):
+        raise WorkspaceError(
+            f"This task works in {folder}, as its folder says; keys and start-up files of yours may"
+            f" be there. If that is meant, go there, or name it with -w {folder}."
+        )
+    return folder
+
+
 def usable(workspace: Path) -> Path:
     folder = workspace.expanduser().absolute()
     try:

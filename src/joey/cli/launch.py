@@ -11,9 +11,9 @@ from typing import Any
 
 from msgspec import structs
 
-from joey.app import make_options
+from joey.app import joey_home, make_options
 from joey.app.configuration import configured
-from joey.app.options import remarks_on_settings
+from joey.app.options import remarks_on_settings, remembered_workspace
 from joey.app.sandboxing import check_unattended
 from joey.app.servers import problems_of_servers
 from joey.cli.exit_codes import UsageError
@@ -189,7 +189,7 @@ def _options(
 ) -> TaskOptions:
     workspace = workspace_of(arguments)
     if earlier is not None and earlier.workspace and not arguments.workspace:
-        workspace = Path(earlier.workspace)
+        workspace = remembered_workspace(Path(earlier.workspace), joey_home(os.environ), os.environ)
     return make_options(
         workspace=workspace,
         env=os.environ,

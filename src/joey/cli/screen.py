@@ -53,7 +53,7 @@ def _log_to_file(path: Path) -> None:
 async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> ExitCode:
     async with open_engine(ephemeral=arguments.ephemeral) as engine:
         earlier = earlier_task(engine, arguments)
-        is_new_here = not _names_model(arguments) and is_first_run()
+        is_new_here = earlier is None and not _names_model(arguments) and is_first_run()
         if not is_new_here:
             check_model(engine, arguments)
         host = ScreenHost(engine, arguments, needs_model=is_new_here)

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import structs
 
 from joey.config.documents import convert_document, read_document, write_document
@@ -78,11 +77,6 @@ class Preferences:
         active = name or self.profiles().active
         merged = _merged(document[group].get(active) or {}, values)
         return read_profile(self._profiles_file, group, active, merged)
-
-    def laid_over(self, known: Profile, values: dict[str, Any]) -> Profile:
-        """A profile with these laid over it, for one task alone."""
-        merged = _merged(msgspec.to_builtins(known), values)
-        return read_profile(self._profiles_file, "profiles", known.name, merged)
 
     def profiles_with(self, name: str, values: dict[str, Any]) -> Profiles:
         """All profiles, and one more or another one; nothing is written."""

@@ -131,6 +131,20 @@ def _fields(given: dict[str, Any]) -> dict[str, Any]:
     return given if "apiProvider" not in given else _from_roo(given) | _ours(given)
 
 
+def client_fields(given: dict[str, Any], provider: str) -> dict[str, Any]:
+    """What a client says of a profile, by our names; `provider` where it names none.
+
+    Nothing of a stored profile is mixed into it: there, names of Roo's may hold keys of several
+    providers.
+    """
+    if "apiProvider" in given:
+        return _from_roo(given) | _ours(given)
+    provider = given.get("provider", provider)
+    roo = _from_roo(given | {"apiProvider": provider})
+    own = {name: given[name] for name in Profile.__struct_encode_fields__ if name in given}
+    return {name: value for name, value in roo.items() if name != "provider"} | own
+
+
 def name_of_key(given: dict[str, Any]) -> str:
     """Where this profile keeps its key; Roo has a name of its own for each provider."""
     keys = _ROO.get(str(given.get("apiProvider")))

@@ -6,6 +6,7 @@ settings permit it as well: they were given at another time, and may come from a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,14 +29,27 @@ _ANYTHING = "*"
 
 
 def with_configuration(settings: Settings, given: Mapping[str, Any]) -> Settings:
-    """The settings with these laid over them; what is denied already stays denied.
+    """The settings with these laid over them; what is denied already stays denied, also to rules
+    that are longer than the one that denies it.
 
     Raises:
         ConfigError: naming the key that does not fit.
     """
     laid_over = convert_document({**msgspec.to_builtins(settings), **given}, Settings, _WHERE)
+    denials = [_denial(command) for command in settings.denied_commands]
+    allowed = tuple(
+        entry
+        for entry in laid_over.allowed_commands
+        if entry in settings.allowed_commands or not any(each.search(entry) for each in denials)
+    )
     denied = _union(settings.denied_commands, laid_over.denied_commands)
-    return structs.replace(laid_over, denied_commands=denied)
+    return structs.replace(laid_over, denied_commands=denied, allowed_commands=allowed)
+
+
+def _denial(command: str) -> re.Pattern[str]:
+    """Finds a denied command in a rule, wherever it is there."""
+    words = r"\s+".join(map(re.escape, command.split()))
+    return re.compile(rf"(?<![\w-]){words}(?![\w-])", re.IGNORECASE)
 
 
 def reopened_settings(
@@ -57,15 +71,10 @@ def _union(one: Iterable[str], other: Iterable[str]) -> tuple[str, ...]:
 
 
 def _allowed_by_both(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-    """An entry that begins like one of the other list allows no more than that."""
-    return _union(
-        (entry for entry in one if _is_within(entry, other)),
-        (entry for entry in other if _is_within(entry, one)),
-    )
-
-
-def _is_within(entry: str, wider: Iterable[str]) -> bool:
-    return any(each in (entry, _ANYTHING) or entry.startswith(f"{each} ") for each in wider)
+    """Only rules that are in both: a longer one is no narrower, since it may name what is risky."""
+    if _ANYTHING in one:
+        return other
+    return one if _ANYTHING in other else _common(one, other)
 
 
 def _common(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:

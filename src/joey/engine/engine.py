@@ -62,6 +62,8 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     """Settings given to this task alone, by their names in the files; stored with the task."""
     kept: dict[str, Any] = {}
     """Those stored with a task that is resumed; the engine fills them in."""
+    left_in: Path | None = None
+    """Where that task worked, by its folder; used where `workspace` says nothing."""
     earlier: Route | None = None
     """The model that a resumed task worked with; used where `profile` says nothing."""
     granted: Granted | None = None
@@ -293,7 +295,7 @@ class Engine:
             facts.ledger.apply(record.event)
         for record in live_path(records):
             facts.follow(record.event)
-        workspace = options.workspace or (Path(facts.workspace) if facts.workspace else None)
+        left_in = Path(facts.workspace) if facts.workspace else None
         secrets, given = self._store.secrets(task_id), _secrets_in(options)
         if given is not None:
             if secrets is not None:
@@ -308,7 +310,7 @@ class Engine:
             if name not in options.configuration
         }
         return structs.replace(
-            options, workspace=workspace, earlier=facts.route, secrets=secrets, kept=kept
+            options, left_in=left_in, earlier=facts.route, secrets=secrets, kept=kept
         )
 
     def secrets(self, task_id: str) -> TaskSecrets | None:
