@@ -69,3 +69,11 @@ def test_a_flag_that_was_given_is_not_advised() -> None:
     *_, advice = tell_refusals([command("ls", "autoApprovalEnabled is off")], Settings(), yes=True)
     assert "-y was given, but autoApprovalEnabled is off here: .roo/settings.json" in advice
     assert "allows everything" not in advice
+
+
+def test_what_lies_outside_the_workspace_is_told_with_what_would_allow_it() -> None:
+    reason = "reading /other/a: alwaysAllowReadOnlyOutsideWorkspace is off"
+    ask = AskOpened(ts=1, ask=AskKind.TOOL, tool="read_file", path="/other/a", reason=reason)
+    told = tell_refusals([ask], Settings())[-1]
+    assert "--add-dir DIR" in told
+    assert "-y allows everything" not in told

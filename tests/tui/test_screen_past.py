@@ -279,3 +279,11 @@ async def test_compact_sums_up_and_init_writes_for_agents(joey: Joey) -> None:
         await shown.send("/init")
         await shown.until("Create AGENTS.md?")
         assert "It was said often." not in json.dumps(server.requests[2].body["messages"])
+
+
+async def test_a_task_of_ones_own_goes_on_at_its_address_where_there_is_no_key(joey: Joey) -> None:
+    async with ModelServer([done("First."), done("Second.")]) as server:
+        begun = await joey.run("-p", "begin", *reach(server.url))
+        assert begun.code == 0, begun.err
+        async with screen(joey, "-c", "go on") as shown:
+            await shown.until("Second.", "accept the result")

@@ -34,7 +34,8 @@ def tell_refusals(
     lines += (f"  {call}" for call in dict.fromkeys(calls))
     if yes:
         return [*lines, f"joey: {_in_spite_of_yes(refused)}"]
-    advice = "-y allows everything in the workspace; without -p, joey asks"
+    advice = _out_of_reach(refused) or "-y allows everything in the workspace"
+    advice = f"{advice}; without -p, joey asks"
     if flags := " ".join(helpful_flags(refused, settings)):
         advice = f"{flags} would have allowed {_how_much(refused, settings)}; {advice}"
     return [*lines, f"joey: {advice}"]
@@ -43,8 +44,8 @@ def tell_refusals(
 def _in_spite_of_yes(refused: Sequence[AskOpened]) -> str:
     """It lies beyond the boundary of the run; or a project is stricter than the flag, on purpose
     or because its file is broken."""
-    if beyond := [each for each in Beyond if any(each in _beyond(ask) for ask in refused)]:
-        return f"{'; '.join(_OUT_OF_REACH[each] for each in beyond)}; without -p, joey asks"
+    if beyond := _out_of_reach(refused):
+        return f"{beyond}; without -p, joey asks"
     reasons = ((ask.reason or "").rpartition(": ")[2] for ask in refused)
     off = [reason for reason in dict.fromkeys(reasons) if reason.endswith(" is off")]
     if not off:
@@ -54,6 +55,12 @@ def _in_spite_of_yes(refused: Sequence[AskOpened]) -> str:
         " stricter, or cannot be understood. joey config list shows what it does; correct it, or"
         " leave -p out, and joey asks"
     )
+
+
+def _out_of_reach(refused: Sequence[AskOpened]) -> str:
+    """What allows that which lies beyond the boundary of the run; empty where nothing does."""
+    beyond = [each for each in Beyond if any(each in _beyond(ask) for ask in refused)]
+    return "; ".join(_OUT_OF_REACH[each] for each in beyond)
 
 
 def _beyond(ask: AskOpened) -> set[Beyond]:
