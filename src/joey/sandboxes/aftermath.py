@@ -1,7 +1,8 @@
 """Protected names that were not there before a command, anywhere in its workspace.
 
 A folder that has not been changed since holds none. What was moved with the folder that it lies in
-is what it was, and stays.
+is what it was, and stays. A directory that existed but was not surveyed before (beyond the survey's
+limit, or unreadable) is not judged: its protected names may have been there all along.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 # ruff: noqa: PTH101, PTH116, PTH123 (`pathlib` takes longer, to load and to use)
 import os
 import stat
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from joey.sandboxes.survey import Folder, Name
+
+_REALTIME_COARSE = 5
+"""The clock that file systems take their timestamps from."""
 
 
 class Aftermath:
@@ -31,6 +36,11 @@ class Aftermath:
         self._identities = {
             (inode, changed) for folder in known.values() for _, inode, changed in folder[3]
         }
+        self._inodes = {folder[1] for folder in known.values()}
+        self._is_complete = "" in known and all(
+            path in known for folder in known.values() for path in folder[2]
+        )
+        self._started = time.clock_gettime_ns(_REALTIME_COARSE)
 
     def appeared(self) -> list[str]:
         """Paths below the root, those above before those below."""
@@ -43,9 +53,9 @@ class Aftermath:
                 if folder is not None and folder[1] == seen.st_ino:
                     if folder[0] == seen.st_ctime_ns:
                         if folder[2]:
-                            pending += folder[2]
+                            pending += filter(self._known.__contains__, folder[2])
                         continue
-                elif not stat.S_ISDIR(seen.st_mode):
+                elif not stat.S_ISDIR(seen.st_mode) or not self._is_judged(root + path, seen):
                     continue
                 else:
                     folder = None  # it is new, or another stands in its place
@@ -57,10 +67,21 @@ class Aftermath:
             found += names
         return found
 
+    def _is_judged(self, place: str, seen: os.stat_result) -> bool:
+        """Whether a directory that was not surveyed at this path is new, or was surveyed at
+        another path; any other may hold names that have been there all along."""
+        if self._is_complete or seen.st_ino in self._inodes:
+            return True
+        from joey.sandboxes.kernel import birth_time  # ctypes takes its time to load
+
+        born = birth_time(place)
+        return born is not None and born >= self._started
+
     def _read(
         self, place: str, prefix: str, known: tuple[Name, ...]
     ) -> tuple[list[str], list[str]]:
-        from joey.sandboxes.survey import HEAVY, is_held  # takes its time, and is seldom needed
+        # Takes its time, and is seldom needed.
+        from joey.sandboxes.survey import HEAVY, MOST_NAMES, is_held
 
         before = {name: inode for name, inode, _ in known}
         folders: list[str] = []
@@ -75,7 +96,7 @@ class Aftermath:
                 elif entry.name not in HEAVY and entry.is_dir(follow_symlinks=False):
                     folders.append(prefix + entry.name)
         folders = [each for each in folders if each not in self._guarded]
-        return folders, names
+        return folders, names if len(known) < MOST_NAMES else []
 
     def _is_known(self, entry: os.DirEntry[str]) -> bool:
         found = entry.stat(follow_symlinks=False)

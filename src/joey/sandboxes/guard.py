@@ -7,6 +7,7 @@ exchanging names while we work.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -50,7 +51,7 @@ class Guard:
         for name, kept in self._kept.items():
             try:
                 now = self._within(name, _look)
-                if _unchanged(kept, now) or (now is not None and self._is_spared(name)):
+                if _unchanged(kept, now) or (now is not None and self._is_left(name)):
                     continue
                 where = self._put_aside(name) if now is not None else None
                 complete = kept is None or bool(self._within(name, _Restore(kept)))
@@ -67,13 +68,26 @@ class Guard:
     def remove(self, name: str) -> str | None:
         """Put aside what was not there before; a sentence about it."""
         try:
-            if self._is_spared(name):
+            if self._is_left(name):
                 return None
             where = self._put_aside(name)
         except OSError as error:
             return f"{name} is protected but could not be removed: {error.strerror}."
         kept_at = f"; what it had become is in {where}" if where else ""
         return f"{name} is protected and was removed again{kept_at}."
+
+    def _is_left(self, name: str) -> bool:
+        return bool(self._is_spared(name) or self._within(name, self._overlaps_home))
+
+    def _overlaps_home(self, folder: int, name: str) -> bool:
+        """Whether a path is, holds or lies in joey's home, also through another mount of it."""
+        self._make_aside()
+        home = os.open(os.path.dirname(os.path.dirname(self._aside)), _FOLDER)
+        try:
+            upwards = _upwards(home)
+        finally:
+            os.close(home)
+        return _identity(folder, name) in upwards or upwards[0] in _upwards(folder)
 
     def _is_spared(self, name: str) -> bool:
         try:
@@ -136,13 +150,11 @@ class Guard:
         elif stat.S_ISREG(found.st_mode) and found.st_size <= min(_LARGEST, self._bytes):
             self._bytes -= found.st_size
             kept["data"] = _read(folder, name)
-        elif stat.S_ISDIR(found.st_mode):
+        elif stat.S_ISDIR(found.st_mode) and depth < _DEEPEST:
             kept["entries"] = self._keep_folder(folder, name, depth)
         return kept
 
     def _keep_folder(self, folder: int, name: str, depth: int) -> dict[str, Kept | None]:
-        if depth == _DEEPEST:
-            return {}
         inner = os.open(name, _FOLDER, dir_fd=folder)
         try:
             names = os.listdir(inner)[: self._entries]
@@ -153,8 +165,7 @@ class Guard:
 
     def _put_aside(self, path: str) -> str | None:
         """Where it is now; None when it went away by itself."""
-        for folder in (os.path.dirname(self._aside), self._aside):  # those above get no mode
-            os.makedirs(folder, mode=0o700, exist_ok=True)
+        self._make_aside()
         place = f"{self._aside}/{path.replace('/', '-')}"
         number = 1
         while os.path.lexists(place):
@@ -163,12 +174,18 @@ class Guard:
         where: str | None = self._within(path, lambda at, name: self._carry(at, name, place))
         return where
 
+    def _make_aside(self) -> None:
+        for folder in (os.path.dirname(self._aside), self._aside):  # those above get no mode
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+
     def _carry(self, folder: int, name: str, place: str) -> str:
         _open_up(folder, name)
         try:
             os.rename(name, place, src_dir_fd=folder)
             return place
-        except OSError:
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                raise  # It would be moved into itself.
             if self._carry_far(folder, name, place):
                 return place
         # Under a name that means nothing it does no harm either, and nothing of it is lost.
@@ -185,6 +202,8 @@ class Guard:
             if kept is not None:
                 if not _restore(above, os.path.basename(place), kept) or not self._entries:
                     return False
+                if not _unchanged(kept, _look(folder, name)):
+                    return False  # It was changed while it was copied.
                 _remove(folder, name)
             return True
         except OSError:
@@ -205,6 +224,16 @@ def _remove(folder: int, name: str) -> None:
 def _identity(folder: int, name: str) -> tuple[int, int]:
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     return found.st_dev, found.st_ino
+
+
+def _upwards(folder: int) -> list[tuple[int, int]]:
+    """The identities of an open folder and of all above it."""
+    found: list[tuple[int, int]] = []
+    path = "."
+    while (identity := _identity(folder, path)) not in found:  # the root is its own parent
+        found.append(identity)
+        path += "/.."
+    return found
 
 
 def _open_folder(folder: int, name: str) -> int:

@@ -19,6 +19,7 @@ _BOUNDING_DROP, _AMBIENT, _AMBIENT_CLEAR = 24, 47, 4
 _SET_SUBREAPER, _NO_NEW_PRIVILEGES = 36, 38
 _CAPABILITY_VERSION = 0x20080522
 _LAST_CAPABILITY = 63
+_CURRENT_DIRECTORY, _NO_FOLLOW, _BIRTH_TIME = -100, 0x100, 0x800
 _OWNER_OF_NAMESPACE, _NEW_USERS, _NEW_NETWORK = 0xB701, 0x10000000, 0x40000000
 
 
@@ -39,6 +40,16 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_char_p))
 
 
+class _Statx(ctypes.Structure):
+    _fields_ = (
+        ("mask", ctypes.c_uint32),
+        ("before", ctypes.c_byte * 76),
+        ("birth_seconds", ctypes.c_int64),
+        ("birth_nanoseconds", ctypes.c_uint32),
+        ("after", ctypes.c_byte * 164),
+    )
+
+
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = (ctypes.c_int, *(ctypes.c_ulong,) * 4)
 
@@ -52,6 +63,18 @@ def landlock_version() -> int:
 def adopt_orphans() -> None:
     """Descendants whose parents end become children of this process."""
     _check(_libc.prctl(_SET_SUBREAPER, 1, 0, 0, 0), "adopt processes")
+
+
+def birth_time(path: str) -> int | None:
+    """When a file was created, in nanoseconds; None where the file system does not record it."""
+    found = _Statx()
+    answer = _libc.statx(
+        _CURRENT_DIRECTORY, os.fsencode(path), _NO_FOLLOW, _BIRTH_TIME, ctypes.byref(found)
+    )
+    _check(answer, f"look at {path}")
+    if not found.mask & _BIRTH_TIME:
+        return None
+    return int(found.birth_seconds) * 10**9 + int(found.birth_nanoseconds)
 
 
 def join_network(pid: int) -> None:

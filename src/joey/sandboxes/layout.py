@@ -131,6 +131,7 @@ def held_in(session: Session, layout: Layout, folders: dict[str, Folder]) -> Hel
     workspace = layout.workspace
     left_out = {_named(each, workspace, layout.home) for each in session.writable}
     left_out |= {path for path, view in layout.views.items() if view is View.HIDDEN}
+    left_out.add(_real(session.joey_home))
     inside = (path for path in left_out if workspace in path.parents)
     return find_held(workspace, folders, frozenset(str(p.relative_to(workspace)) for p in inside))
 

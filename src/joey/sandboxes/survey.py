@@ -24,7 +24,7 @@ HEAVY = frozenset(
 """Not entered; those of them that are protected by name are what a build needs to work at all."""
 _LEFT_TO_COMMANDS = HEAVY | {"pyvenv.cfg"}
 MOST_FOLDERS = 4096
-_MOST_NAMES = 2048
+MOST_NAMES = 2048
 _UNSETTLED = 50_000_000
 """Nanoseconds in which a folder may be changed again without being told from before."""
 
@@ -77,14 +77,10 @@ def _read(place: str, path: str, seen: os.stat_result) -> Folder:
     folders: list[str] = []
     names: list[Name] = []
     prefix = f"{path}/" if path else ""
-    try:
-        listing = os.scandir(place)
-    except PermissionError:
-        return seen.st_ctime_ns, seen.st_ino, (), ()  # closed by its owner, and to commands as well
-    with listing as entries:
+    with os.scandir(place) as entries:
         for entry in entries:
             if is_held(entry.name):
-                if len(names) < _MOST_NAMES:
+                if len(names) < MOST_NAMES:
                     names += _named(place, entry.name)
             elif entry.name not in HEAVY and entry.is_dir(follow_symlinks=False):
                 folders.append(prefix + entry.name)
@@ -101,6 +97,6 @@ def _again(place: str, names: tuple[Name, ...]) -> tuple[Name, ...]:
 def _named(place: str, name: str) -> list[Name]:
     try:
         found = os.stat(f"{place}/{name}", follow_symlinks=False)
-    except OSError:
+    except FileNotFoundError:
         return []  # It went away.
     return [(name, found.st_ino, found.st_ctime_ns)]

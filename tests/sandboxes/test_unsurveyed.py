@@ -1,0 +1,91 @@
+"""Directories that were not surveyed before a command are not judged after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from joey.sandboxes.survey import MOST_FOLDERS
+from tests.sandboxes.conftest import Scene
+from tests.sandboxes.test_protected import EVIL, tree
+
+PER_DIRECTORY = 64
+LAST = f"d{MOST_FOLDERS // PER_DIRECTORY:02}"
+UNSURVEYED = ("d05/e10/z/pkg", f"{LAST}/e63")
+
+
+def fill(workspace: Path) -> None:
+    """More directories than a survey looks at, with protected names in those beyond its limit."""
+    for number in range(MOST_FOLDERS // PER_DIRECTORY + 1):
+        for inner in range(PER_DIRECTORY):
+            (workspace / f"d{number:02}/e{inner:02}").mkdir(parents=True)
+    for path in UNSURVEYED:
+        for name in ("AGENTS.md", ".npmrc", ".github/ci.yml", ".roo/rules/a.md", ".git/config"):
+            file = workspace / path / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("mine", encoding="utf-8")
+
+
+def texts(workspace: Path) -> dict[str, str]:
+    return {name: text for name, text in tree(workspace).items() if text}
+
+
+@pytest.mark.requirement("sandbox:protected")
+async def test_existing_names_beyond_the_survey_limit_stay(scene: Scene) -> None:
+    fill(scene.workspace)
+    before = texts(scene.workspace)
+    answers = await scene.run("true", f"touch d05/e10/x {LAST}/x")
+    assert [answer.output for answer in answers] == ["", ""]
+    assert texts(scene.workspace) == before
+    await scene.run(
+        "mv d05 moved; mv moved/e10/z/pkg pkg; touch pkg/.github/new; mv pkg/.github/new pkg/",
+        f"mkdir made; mv {LAST}/e63 made/e63",
+    )
+    assert sorted(texts(scene.workspace)) == sorted(
+        name.replace(UNSURVEYED[0], "pkg").replace(UNSURVEYED[1], "made/e63") for name in before
+    )
+    assert not (scene.home / ".roo/put-aside").exists()
+
+
+@pytest.mark.requirement("sandbox:protected")
+async def test_new_names_within_the_survey_limit_are_put_aside(scene: Scene) -> None:
+    fill(scene.workspace)
+    before = texts(scene.workspace)
+    (answer,) = await scene.run(
+        f"echo {EVIL} > d00/AGENTS.md; mkdir -p d01/n/m; echo {EVIL} > d01/n/m/.npmrc;"
+        f"mv d02 moved; echo {EVIL} > moved/e01/.envrc"
+    )
+    assert texts(scene.workspace) == before
+    for name in ("d00/AGENTS.md", "d01/n/m/.npmrc", "moved/e01/.envrc"):
+        assert f"{name} is protected and was removed again" in answer.output
+
+
+@pytest.mark.parametrize("where", [UNSURVEYED[0], "d00", ".idea", "new"])
+@pytest.mark.requirement("sandbox:protected")
+async def test_nothing_is_moved_out_of_a_home_in_the_workspace(scene: Scene, where: str) -> None:
+    fill(scene.workspace)
+    scene.home = scene.workspace / where
+    file = scene.home / ".roo/tasks/1/AGENTS.md"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("a task", encoding="utf-8")
+    before = texts(scene.workspace)
+    await scene.run("true", "mkdir d03/x; echo evil > d03/.npmrc; ln -s . d03/AGENTS.md")
+    after = texts(scene.workspace)
+    assert {name: after.get(name) for name in before} == before
+    assert file.read_text(encoding="utf-8") == "a task"
+    aside = [path.name for path in (scene.home / ".roo/put-aside").glob("*/*")]
+    assert sorted(aside) == ["d03-.npmrc", "d03-AGENTS.md"]
+
+
+async def test_existing_names_in_a_closed_directory_stay(scene: Scene) -> None:
+    names = ("shut/AGENTS.md", "listed/.npmrc")
+    for name in names:
+        file = scene.workspace / name
+        file.parent.mkdir()
+        file.write_text("mine", encoding="utf-8")
+    (scene.workspace / "shut").chmod(0)
+    (scene.workspace / "listed").chmod(0o400)
+    await scene.run("chmod -R u+rwX .; touch x", "chmod 700 shut listed; touch y")
+    for name in names:
+        assert (scene.workspace / name).read_text(encoding="utf-8") == "mine"
