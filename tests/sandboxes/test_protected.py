@@ -169,3 +169,17 @@ def test_what_cannot_be_carried_to_another_disk_keeps_another_name(tmp_path: Pat
     assert left.name in large
     assert left.stat().st_size == 2 * 1024**2
     assert ".idea is protected and was removed again" in small
+
+
+def test_what_is_too_deep_to_be_copied_to_another_disk_is_not_removed(tmp_path: Path) -> None:
+    if not SHARED.is_dir() or SHARED.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is one disk only")
+    with tempfile.TemporaryDirectory(dir=SHARED) as home:
+        guard = Guard(str(tmp_path), [".idea"], [], f"{home}/put-aside/1", Spared(f"{home}/none"))
+        deep = tmp_path / ".idea" / "/".join("d" * 45)
+        deep.mkdir(parents=True)
+        (deep / "file").write_text("deep", encoding="utf-8")
+        guard.put_back()
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".idea.put-aside-")
+    assert (left / deep.relative_to(tmp_path / ".idea") / "file").is_file()

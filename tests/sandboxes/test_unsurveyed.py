@@ -89,3 +89,14 @@ async def test_existing_names_in_a_closed_directory_stay(scene: Scene) -> None:
     await scene.run("chmod -R u+rwX .; touch x", "chmod 700 shut listed; touch y")
     for name in names:
         assert (scene.workspace / name).read_text(encoding="utf-8") == "mine"
+
+
+async def test_a_protected_directory_with_many_files_stays(scene: Scene) -> None:
+    for folder in ("a/.github", "b/.github"):
+        (scene.workspace / folder).mkdir(parents=True)
+        for number in range(1500):
+            (scene.workspace / folder / f"{number}.yml").write_text("mine", encoding="utf-8")
+    before = texts(scene.workspace)
+    (answer,) = await scene.run("true")
+    assert answer.output == ""
+    assert texts(scene.workspace) == before

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     Kept = dict[str, Any]
-    """`seen` tells whether it was touched; then `link`, `data` or `entries`, `mode`, `times`."""
+    """`seen` tells whether it was touched; then `link`, `data` or `entries` (not all if `is_cut`),
+    `mode`, `times`."""
 
 _LARGEST = 1024**2
 _MOST_BYTES = 8 * 1024**2
@@ -151,15 +152,20 @@ class Guard:
             self._bytes -= found.st_size
             kept["data"] = _read(folder, name)
         elif stat.S_ISDIR(found.st_mode) and depth < _DEEPEST:
-            kept["entries"] = self._keep_folder(folder, name, depth)
+            kept["entries"], kept["is_cut"] = self._keep_folder(folder, name, depth)
         return kept
 
-    def _keep_folder(self, folder: int, name: str, depth: int) -> dict[str, Kept | None]:
+    def _keep_folder(
+        self, folder: int, name: str, depth: int
+    ) -> tuple[dict[str, Kept | None], bool]:
+        """Its entries, and whether there are more than could be kept."""
         inner = os.open(name, _FOLDER, dir_fd=folder)
         try:
-            names = os.listdir(inner)[: self._entries]
+            found = os.listdir(inner)
+            names = found[: self._entries]
             self._entries -= len(names)
-            return {each: self._keep(inner, each, depth + 1) for each in names}
+            kept = {each: self._keep(inner, each, depth + 1) for each in names}
+            return kept, len(names) < len(found)
         finally:
             os.close(inner)
 
@@ -283,9 +289,8 @@ def _unchanged(kept: Kept | None, now: Kept | None) -> bool:
     if kept["seen"] != now["seen"]:
         return False
     before, after = kept.get("entries", {}), now.get("entries", {})
-    return set(before) == set(after) and all(
-        _unchanged(before[each], after[each]) for each in before
-    )
+    same = before.keys() <= after.keys() if kept.get("is_cut") else before.keys() == after.keys()
+    return same and all(_unchanged(before[each], after[each]) for each in before)
 
 
 def _seen(found: os.stat_result) -> tuple[int, ...]:
@@ -312,7 +317,7 @@ class _Restore:
 
 
 def _restore(folder: int, name: str, kept: Kept) -> bool:
-    complete = True
+    complete = not kept.get("is_cut")
     if "link" in kept:
         os.symlink(kept["link"], name, dir_fd=folder)
         return True
