@@ -60,6 +60,8 @@ async def test_tools_of_a_project_are_trusted_in_a_worktree_as_they_are_in_the_w
     work, home = tmp_path / "work", tmp_path / "home"
     (work / ".roo/tools").mkdir(parents=True)
     (work / ".roo/tools/hello.py").write_text('"""Says hello."""\n\ndef run() -> str: ...\n')
+    home.mkdir()
+    (home / "settings.json").write_text('{"alwaysAllowWriteProtected": true}')
     git(work, "init", "-q")
     if trusted:
         WorkspaceTrust(work, home, {}).grant()
