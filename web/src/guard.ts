@@ -1,4 +1,4 @@
-// A question is answered by somebody who has seen it: not by a press that was meant for what was
+// A question is answered by a user who has seen it: not by a press that was meant for what was
 // there before.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";

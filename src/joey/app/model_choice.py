@@ -28,7 +28,7 @@ _TUNING = {
     for field in structs.fields(Profile)
     if field.name not in ("name", "provider", "model", "base_url", "api_key", "headers")
 }
-"""What a profile says of its model beside how to reach it."""
+"""What a profile says of its model, apart from how to reach it."""
 _WHERE = Path("configuration")
 
 
