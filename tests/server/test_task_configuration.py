@@ -331,6 +331,22 @@ async def test_a_missing_key_is_not_made_up_for_by_other_keys_of_a_profile(tmp_p
         assert keys_sent(here.model) == [OWN_KEY]
 
 
+@pytest.mark.parametrize("configuration", [{}, {"language": "French"}])
+async def test_a_task_folder_does_not_choose_a_workspace_around_joeys_home(
+    tmp_path: Path, configuration: dict[str, str]
+) -> None:
+    async with house(tmp_path, done(), done()) as here, here.peer() as peer:
+        task = await begin(peer)
+        await peer.asked("completion_result")
+        await let_go_of(peer)
+        folder = here.home / "tasks" / f"task_{task}"
+        for name in ("journal.jsonl", "task_metadata.json"):
+            text = (folder / name).read_text().replace(f'"{here.workspace}"', f'"{tmp_path}"')
+            (folder / name).write_text(text)
+        with pytest.raises(CommandFailedError, match=f"This task works in {tmp_path}"):
+            await peer.ask("resumeTask", task, configuration=configuration)
+
+
 async def test_a_key_goes_to_the_address_that_is_given_with_it(tmp_path: Path) -> None:
     async with elsewhere(tmp_path, done()) as (here, model), here.peer() as peer:
         stored = {"provider": "anthropic", "baseUrl": here.model.url, "apiKey": "mine"}

@@ -11,7 +11,7 @@ from typing import Any
 from joey.app.configuration import configured, reconfigured
 from joey.app.customs import modes_for, open_customs
 from joey.app.model_choice import KnownModel
-from joey.app.options import UNLIMITED, usable
+from joey.app.options import UNLIMITED, remembered_workspace, usable
 from joey.app.sandboxing import sandbox_report
 from joey.app.worktrees import remove_worktree
 from joey.config.home import joey_home
@@ -76,7 +76,10 @@ class Setup:
             ConfigError, WorkspaceError
         """
         check_spelling(configuration)
-        workspace = usable(Path(task.workspace) if task.workspace else self.workspace)
+        workspace = self.workspace
+        if task.workspace:
+            workspace = remembered_workspace(Path(task.workspace), self.home, self._env)
+        workspace = usable(workspace)
         return reconfigured(task, workspace, secrets, configuration, self.home, self._env)
 
     async def forget(self, task_id: str) -> None:
