@@ -291,15 +291,7 @@ def with_client_fields(base: Choice, fields: Mapping[str, Any], env: Mapping[str
         given = structs.replace(given, base_url=None)
     own_key = is_elsewhere or "apiKey" in fields or base.route.own_key
     if own_key:
-        secrets = TaskSecrets(
-            profile=given.name,
-            provider=given.provider,
-            base_url=given.base_url,
-            own_key=True,
-            api_key=given.api_key,
-            headers=given.headers,
-        )
-        return structs.replace(_only_with_own_key(given, secrets), tuning=tuning)
+        return structs.replace(_only_with_own_key(given, given.own_secrets), tuning=tuning)
     route = structs.replace(base.route, model=given.model, chosen=True)
     if "headers" not in fields:
         return Choice(given, route, base.secrets, tuning)
@@ -319,7 +311,7 @@ def _of_provider(
             profiles=profiles, env=env, kinds=KINDS, provider=provider, model=model
         )
     except ConfigError:
-        find_kind(provider)
+        find_kind(provider)  # one that does not exist is an error, whatever key the client gives
         chosen = Profile(name=name, provider=provider)
     return Choice(chosen, remembered(chosen, profiles, None, by_user=True))
 

@@ -278,6 +278,18 @@ class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=T
     """Added to each request."""
 
     @property
+    def own_secrets(self) -> TaskSecrets:
+        """What a task keeps outside its folder when the profile was given with it."""
+        return TaskSecrets(
+            profile=self.name,
+            provider=self.provider,
+            base_url=self.base_url,
+            own_key=True,
+            api_key=self.api_key,
+            headers=self.headers,
+        )
+
+    @property
     def route(self) -> Route:
         return Route(
             profile=self.name, provider=self.provider, base_url=self.base_url, model=self.model

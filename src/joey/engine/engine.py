@@ -387,11 +387,4 @@ def _secrets_in(options: TaskOptions) -> TaskSecrets | None:
         return options.secrets
     if profile.base_url is None and profile.api_key is None and not profile.headers:
         return None
-    return TaskSecrets(
-        profile=profile.name,
-        provider=profile.provider,
-        base_url=profile.base_url,
-        own_key=True,
-        api_key=profile.api_key,
-        headers=profile.headers,
-    )
+    return profile.own_secrets

@@ -6,8 +6,8 @@ that the reply begins inside the section. Later sections that are opened and clo
 same name are text. White space around reasoning goes with it.
 
 A tag directly between two backticks, the first of which opens inline code, is a mention. Any other
-closing tag counts, in a code fence too: a call that was only considered must not run, and whoever
-quotes the tag can be asked to call again.
+closing tag counts, in a code fence too: a call that was only considered must not run, and a model
+that quotes the tag can be asked to call again.
 """
 
 from __future__ import annotations

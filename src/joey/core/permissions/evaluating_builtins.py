@@ -69,8 +69,8 @@ def condition_evaluates(words: Words, values: Values) -> bool:
     """Whether `[[ … ]]` with these words does arithmetic on unknown values, or reads a variable
     that is named by one."""
     for at, word in enumerate(words):
-        beside = (*words[max(at - 1, 0) : at], *words[at + 1 : at + 2])
-        if word.text in _ARITHMETIC_COMPARISONS and not all(map(values.is_numeric, beside)):
+        neighbours = (*words[max(at - 1, 0) : at], *words[at + 1 : at + 2])
+        if word.text in _ARITHMETIC_COMPARISONS and not all(map(values.is_numeric, neighbours)):
             return True
         if word.text in _VARIABLE_TESTS and not all(map(_names_variable, words[at + 1 : at + 2])):
             return True
