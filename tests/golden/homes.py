@@ -1,0 +1,255 @@
+"""Where the golden tests find joey's types and functions: the only module here that follows moves
+and renames.
+
+A golden file is keyed by names that are stored or sent, or by the names given to types here. They
+are part of the golden data: after a rename in joey, only the right-hand sides change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import joey
+from joey.cli.arguments import run_parser
+from joey.cli.command_arguments import COMMAND_PARSERS
+from joey.cli.exit_codes import ExitCode, exit_code_of
+from joey.cli.stdin_commands import Command as StdinCommand
+from joey.cli.stdin_replies import CAPABILITIES
+from joey.config.described_keys import DescribedKey
+from joey.config.profiles import PROFILE_KEYS
+from joey.config.project_settings import ADDED, LOWERED, OFF
+from joey.core.asks import AskKind, FollowUp, Response
+from joey.core.event_base import Spent, TokenUsage
+from joey.core.events import Durable, Passing, Record
+from joey.core.history.rows import RequestInfo, Row
+from joey.core.hooks import Hook, HookCall, Moment
+from joey.core.messages import Message
+from joey.core.modes import BUILT_IN, Group, ModePrompt
+from joey.core.permissions.audit import Judged
+from joey.core.permissions.claims import Access
+from joey.core.protocol import ToolProtocol
+from joey.core.settings import Limits, Profile, Route, Settings, TaskSecrets
+from joey.core.state import TaskState
+from joey.core.wire import AuthFrame, CommandFrame, ErrorCode, EventFrame
+from joey.core.wire import Response as ResponseFrame
+from joey.core.wire_commands import COMMANDS, Done, TaskNeed, Welcome
+from joey.core.wire_events import PAYLOADS
+from joey.core.wire_schema import wire_schema
+from joey.engine.endings import Failed
+from joey.engine.recorder import Recorder
+from joey.errors import Trouble
+from joey.mcp.config import Entry as McpEntry
+from joey.mcp.shelf import Listed
+from joey.ports import TaskMetadata
+from joey.server.ipc_wire import Command as IpcCommand
+from joey.stores.foreign_tasks import Sighting
+from joey.stores.journal import decode_journal, encode_record
+from joey.stores.json_files import JsonFileStore
+from joey.stores.lock import Holder
+from joey.testing.script import Turn, call, fail, pause, redacted, say, think, usage
+from joey.testing.server import ModelServer, Request, by_conversation
+from joey.tools.registry import default_tools
+from joey.tui.prompt_history import Entry as PromptEntry
+
+__all__ = [
+    "ModelServer",
+    "Request",
+    "Turn",
+    "by_conversation",
+    "call",
+    "fail",
+    "pause",
+    "redacted",
+    "say",
+    "think",
+    "usage",
+]
+
+MOST_MODULES = {"-p": 421, "-p -y": 439}
+"""Modules and packages of joey that may be loaded before a run with these flags sends its first
+request."""
+
+PROGRAM = "from joey.cli.main import main\nmain(sys.argv[1:])"
+"""Python that runs the command line in `sys.argv`."""
+
+PUBLIC_NAMES: list[str] = joey.__all__
+
+# Types ---------------------------------------------------------------------------------------
+
+DURABLE_EVENTS: Any = Durable
+PASSING_EVENTS: Any = Passing
+
+JOURNAL = {"record": Record}
+SNAPSHOTS = {
+    "api_conversation_history.json, each element": Message,
+    "lock": Holder,
+    "prompt-history.jsonl, each line": PromptEntry,
+    "task_metadata.json": TaskMetadata,
+    "task secrets": TaskSecrets,
+    "ui_messages.json, each element": Row,
+    "ui_messages.json, text of api_req_started": RequestInfo,
+    "ui_messages.json, text of followup": FollowUp,
+}
+SETTINGS = {
+    "customModePrompts, each value": ModePrompt,
+    "hooks, each element": Hook,
+    "mcpServers, each value": McpEntry,
+    "settings.json": Settings,
+}
+PROJECT_SETTINGS = {"off": OFF, "added to": ADDED, "lowered": LOWERED}
+PROFILES = {"limits": Limits, "profile": Profile, "route": Route}
+PROFILE_NAMES = PROFILE_KEYS
+FRAMES = {
+    "auth": AuthFrame,
+    "command": CommandFrame,
+    "event": EventFrame,
+    "response": ResponseFrame,
+}
+WELCOME, ANSWER_TO_AUTH = Welcome, Done
+EVENT_PAYLOADS: dict[str, Any] = dict(PAYLOADS)
+HOOK_PAYLOADS = {"standard input": HookCall}
+STDIN_COMMANDS = {"command": StdinCommand}
+STDIN_CAPABILITIES = CAPABILITIES
+IPC_COMMANDS: Any = IpcCommand
+COMMAND_OUTPUTS = {
+    "description of a setting": DescribedKey,
+    "joey mcp list --json, each element": Listed,
+    "joey permissions report --json, each call": Judged,
+    "joey tasks import --json, each element": Sighting,
+    "usage": TokenUsage,
+    "spent": Spent,
+}
+ENUMERATIONS: dict[str, Any] = {
+    "access of a claim": Access,
+    "command needs a task": TaskNeed,
+    "error of the WebSocket API": ErrorCode,
+    "kind of question": AskKind,
+    "moment of a hook": Moment,
+    "problem of a provider": Trouble,
+    "protocol of tools": ToolProtocol,
+    "response to a question": Response,
+    "status of a task": TaskState,
+    "tool group": Group,
+}
+
+
+def websocket_commands() -> dict[str, dict[str, Any]]:
+    """By its name: what each command takes and answers, and whether it needs a task."""
+    return {
+        name: {"arguments": kind.arguments, "data": kind.data, "task": kind.task.value}
+        for name, kind in COMMANDS.items()
+    }
+
+
+def websocket_schema() -> dict[str, Any]:
+    return wire_schema()
+
+
+# Tools and modes -----------------------------------------------------------------------------
+
+
+def tools() -> dict[str, dict[str, Any]]:
+    """What models may call: other names, group, XML tags and native schema of each tool."""
+    return {
+        tool.name: {
+            "aliases": sorted(tool.aliases),
+            "group": tool.group.value,
+            "xml tags": sorted(tool.xml_tags),
+            "xml usage": tool.xml_usage,
+            "description": tool.spec.description,
+            "parameters": tool.spec.parameters,
+            "strict": tool.spec.strict,
+        }
+        for tool in default_tools()
+    }
+
+
+def built_in_modes() -> dict[str, dict[str, Any]]:
+    return {
+        mode.slug: {
+            "name": mode.name,
+            "groups": [
+                {"group": grant.group.value, "fileRegex": grant.file_regex} for grant in mode.grants
+            ],
+        }
+        for mode in BUILT_IN
+    }
+
+
+# Command line --------------------------------------------------------------------------------
+
+EXIT_CODES = {
+    "done": ExitCode.DONE,
+    "failed": ExitCode.FAILED,
+    "wrong usage": ExitCode.USAGE,
+    "a person was needed": ExitCode.NEEDS_PERSON,
+    "limit of turns or tool calls": ExitCode.TURNS,
+    "limit of money, tokens or time": ExitCode.BUDGET,
+    "provider down": ExitCode.TRY_AGAIN,
+    "configuration": ExitCode.CONFIGURATION,
+    "SIGHUP": ExitCode.HANGUP,
+    "SIGINT": ExitCode.INTERRUPTED,
+    "broken pipe": ExitCode.BROKEN_PIPE,
+    "SIGTERM": ExitCode.TERMINATED,
+}
+ALL_EXIT_CODES = sorted(int(code) for code in ExitCode)
+PROVIDER_PROBLEMS = sorted(trouble.value for trouble in Trouble)
+
+
+def exit_code_of_failure(code: str) -> int:
+    """Of a run whose task failed with this code."""
+    return int(exit_code_of(Failed(code, "")))
+
+
+def parsers() -> Mapping[str, argparse.ArgumentParser]:
+    """Of `joey` itself and of each command, by how a command line begins."""
+    return {"joey": run_parser()} | {
+        f"joey {name}": make() for name, make in COMMAND_PARSERS.items()
+    }
+
+
+# Stored tasks --------------------------------------------------------------------------------
+
+
+def journal_lines(data: bytes) -> list[bytes]:
+    """A journal, decoded and encoded again."""
+    records, size = decode_journal(data)
+    assert size == len(data)
+    return [encode_record(record) for record in records]
+
+
+class StoredTask:
+    """A task as it is loaded from its folder."""
+
+    def __init__(self, home: Path, task_id: str) -> None:
+        self._log, records = JsonFileStore(home).open(task_id)
+        self._recorder = Recorder(self._log, records)
+
+    @property
+    def rows(self) -> Any:
+        return msgspec.to_builtins(list(self._recorder.ui.rows))
+
+    @property
+    def messages(self) -> Any:
+        return msgspec.to_builtins(list(self._recorder.api.stored()))
+
+    @property
+    def visible_messages(self) -> Any:
+        return msgspec.to_builtins(list(self._recorder.api.visible))
+
+    @property
+    def metadata(self) -> Any:
+        return msgspec.to_builtins(self._recorder.metadata())
+
+    def save(self) -> None:
+        """Write the snapshot files."""
+        asyncio.run(self._recorder.rest())
+
+    def close(self) -> None:
+        self._log.close()
