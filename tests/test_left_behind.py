@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from joey import program_ends
 from joey.knowledge.apart import run_apart
+from joey.system import subprocess
 from joey.tui.clipboard import clipboard_picture
 from joey.workspace import ripgrep
 from tests.terminals.processes import open_transports
@@ -59,7 +59,7 @@ async def test_who_gives_up_does_not_wait_for_whom_the_program_has_left_behind(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(program_ends, "_SECONDS", 0.1)
+    monkeypatch.setattr(subprocess, "_SECONDS", 0.1)
     running = asyncio.create_task(start(tmp_path, monkeypatch))
     async with left_behind(tmp_path / "pid"):
         running.cancel()

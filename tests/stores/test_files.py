@@ -21,7 +21,7 @@ from joey.errors import StoreError, TaskLockedError
 from joey.ports import TaskMetadata
 from joey.stores.json_files import JsonFileStore
 from joey.stores.lock import Holder, process_start
-from joey.stores.private_files import read_regular
+from joey.system.files import read_regular
 from tests.stores.records import TASK, created, said
 
 SNAPSHOT = ("ui_messages.json", "api_conversation_history.json", "task_metadata.json")

@@ -29,7 +29,7 @@ from joey.config.typed_values import checked, read_value
 from joey.config.unknown_settings import unknown_settings
 from joey.core.settings import Settings
 from joey.errors import ConfigError
-from joey.single_writer import changing
+from joey.system.files import changing
 from joey.workspace.files import LocalFiles
 
 __all__ = ["DescribedKey", "Origin", "PersonalSettings", "SettingState"]

@@ -16,7 +16,7 @@ from joey.app.personal_settings import PersonalSettings
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.display.sanitise import sanitise
 from joey.errors import ConfigError
-from joey.private_folders import make_folder
+from joey.system.files import make_folder
 
 
 def edit_settings(settings: PersonalSettings) -> ExitCode:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from joey.errors import UserError
-from joey.program_ends import begun
+from joey.system.subprocess import begun
 
 CHUNK = 8192
 GRACE = 1.0

@@ -24,7 +24,7 @@ from joey.cli.signals import Interruption, interruptible
 from joey.cli.terminal_state import keep_terminal
 from joey.client.local import Engine, Task
 from joey.display.wrapping import columns, wrap
-from joey.private_folders import make_folder
+from joey.system.files import make_folder
 from joey.tui.app import JoeyApp
 from joey.tui.beginning import Beginning
 from joey.tui.prompt_history import FILE, PromptHistory

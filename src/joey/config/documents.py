@@ -13,7 +13,7 @@ import msgspec
 
 from joey.core.regex import regex
 from joey.errors import ConfigError
-from joey.private_folders import make_folder
+from joey.system.files import make_folder
 
 T = TypeVar("T")
 _PLACE = regex(r" - at `\$\.?(.*)`$")

@@ -16,9 +16,9 @@ import msgspec
 from joey.config.scopes import ROO, Scopes
 from joey.config.sightings import Sightings
 from joey.core.hooks import Hook
-from joey.file_digests import file_digest
 from joey.ports.hooks import ProjectHooks
 from joey.ports.trust import Wanted
+from joey.system.files import file_digest
 
 FILE = "hooks.json"
 FOLDER = "hooks"

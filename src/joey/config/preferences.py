@@ -18,7 +18,7 @@ from joey.config.settings import SETTINGS, load_settings
 from joey.config.unknown_settings import check_spelling
 from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
-from joey.single_writer import changing
+from joey.system.files import changing
 
 DEFAULT_PROFILE = "default"
 _OWNED = ("apiKey", "baseUrl", "model", "headers")

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.config.documents import convert_document, read_document, write_document
-from joey.single_writer import changing
+from joey.system.files import changing
 
 FILE = "trust.json"
 

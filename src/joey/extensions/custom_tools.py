@@ -24,7 +24,7 @@ from joey.errors import ToolError
 from joey.extensions.descriptions import check_tool
 from joey.extensions.project_tools import FOLDER, wanted_tools
 from joey.ports import CustomToolInfo, CustomTools
-from joey.program_ends import begun, hear_out
+from joey.system.subprocess import begun, hear_out
 
 _RUNNER = Path(__file__).with_name("tool_runner.py")
 _DESCRIBE_SECONDS = 10

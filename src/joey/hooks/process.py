@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.core.hooks import Hook, HookEnd
-from joey.program_ends import begun
+from joey.system.subprocess import begun
 
 MARK = "JOEY_COMMAND"
 """The environment variable by which processes of commands are found again."""

@@ -14,7 +14,7 @@ from asyncio.subprocess import DEVNULL, PIPE
 
 from joey.errors import ToolError
 from joey.knowledge.confinement import CPU_SECONDS, REFUSED
-from joey.program_ends import begun, end
+from joey.system.subprocess import begun, end
 
 _SECONDS = CPU_SECONDS + 10
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from joey.private_folders import make_folder, workspace_folder
+from joey.system.files import make_folder, workspace_folder
 
 DATABASE = "code.sqlite"
 BUILDING, EMBEDDING = "build.lock", "embed.lock"

@@ -24,7 +24,7 @@ from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
 from joey.knowledge.syntax import can_parse, mistakes
 from joey.ports import Files, Place, Problems
-from joey.program_ends import begun, hear_out
+from joey.system.subprocess import begun, hear_out
 
 _MOST_BYTES = 1024 * 1024
 _MOST_OUTPUT = 1024 * 1024

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from joey.errors import ConfigError
-from joey.private_folders import make_folder
+from joey.system.files import make_folder
 
 PRIVATE = 0o600
 

@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from joey.mcp.config import Entry
-from joey.private_folders import FOLDER_MODE, make_folder
-from joey.program_ends import begun
+from joey.system.files import FOLDER_MODE, make_folder
+from joey.system.subprocess import begun
 
 _GRACE = 0.5
 """Seconds to leave by itself once its input has ended."""

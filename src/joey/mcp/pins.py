@@ -19,7 +19,7 @@ from joey.core.mcp import McpTool
 from joey.errors import ConfigError
 from joey.mcp.config import ServerConfig
 from joey.mcp.json_file import replace_json
-from joey.single_writer import changing
+from joey.system.files import changing
 
 FILE = "mcp-pins.json"
 MOST_TOOLS = 2000

@@ -25,7 +25,7 @@ from joey.mcp.paths import PROJECT_FILE, USER_FILES
 from joey.mcp.trouble import Circumstances, first_cause, in_words
 from joey.mcp.wanted import wanted_of
 from joey.ports.trust import Wanted
-from joey.single_writer import changing
+from joey.system.files import changing
 
 _HIDES = "takes the place of your own server of this name, and what your settings allow it"
 _SHARED = 0o644

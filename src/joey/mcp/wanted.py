@@ -12,10 +12,10 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from joey.file_digests import file_digest
 from joey.mcp.config import ServerConfig, variables_in
 from joey.mcp.launch import environment_of, find_program, folder_of
 from joey.ports.trust import Wanted
+from joey.system.files import file_digest
 
 _LOADING = frozenset(
     """

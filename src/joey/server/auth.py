@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from joey.errors import ConfigError
-from joey.private_folders import make_folder
+from joey.system.files import make_folder
 
 VARIABLE = "JOEY_TOKEN"
 FILE = "server.token"

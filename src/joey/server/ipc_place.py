@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from joey.errors import ConfigError
-from joey.private_folders import make_folder
+from joey.system.files import make_folder
 
 
 def bind(path: Path) -> tuple[socket.socket, int]:

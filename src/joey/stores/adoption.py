@@ -24,7 +24,6 @@ from joey.core.regex import regex
 from joey.errors import StoreError
 from joey.stores.journal import Journal, encode_record
 from joey.stores.layout import API, HISTORY_ITEM, JOURNAL, LEGACY, METADATA, UI
-from joey.stores.private_files import keep_aside, read_regular, replace_files, storage_error
 from joey.stores.roo_files import read_array, read_object, text_of
 from joey.stores.roo_items import family_of
 from joey.stores.roo_messages import convert_messages, texts
@@ -36,6 +35,7 @@ from joey.stores.roo_rows import (
     take_deleted_range,
 )
 from joey.stores.roo_times import stamped
+from joey.system.files import keep_aside, read_regular, replace_files, storage_error
 
 _log = logging.getLogger(__name__)
 _WORKSPACE = regex(r"^# Current Workspace Directory \((.+)\) Files$", re.MULTILINE)

@@ -20,11 +20,10 @@ from joey.core.protocol import ToolProtocol
 from joey.core.secrets import blotted, without_secrets
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
-from joey.private_folders import make_folder
 from joey.stores.layout import API, HISTORY_ITEM, METADATA, UI
-from joey.stores.private_files import replace_files, storage_error
 from joey.stores.roo_rows import convert_rows
 from joey.stores.roo_usage import item_usage
+from joey.system.files import make_folder, replace_files, storage_error
 
 
 def write_roo_folder(

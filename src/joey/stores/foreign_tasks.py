@@ -19,7 +19,6 @@ from msgspec import Struct
 
 from joey.core.events import TaskAdopted
 from joey.errors import StoreError
-from joey.private_folders import make_folder
 from joey.stores.adoption import Histories, adoption_record, read_histories
 from joey.stores.layout import (
     API,
@@ -35,13 +34,13 @@ from joey.stores.layout import (
     has_snapshots,
     new_folder,
 )
-from joey.stores.private_files import FILE_MODE, is_full, storage_error
 from joey.stores.roo_files import leftovers, read_array, text_of, whole_number
 from joey.stores.roo_items import Item, item_of, listed_items
 from joey.stores.roo_rows import is_finished
 from joey.stores.roo_storage import Place
 from joey.stores.roo_usage import item_usage
 from joey.stores.task_secrets import TaskSecretFiles
+from joey.system.files import FILE_MODE, is_full, make_folder, storage_error
 
 _STAGE = ".import-"
 _COPIED = (UI, API, LEGACY, METADATA, HISTORY_ITEM, JOURNAL)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from joey.errors import StoreError
 from joey.stores.layout import INDEX
-from joey.stores.private_files import FILE_MODE
+from joey.system.files import FILE_MODE
 
 LAYOUT = 1
 _APPLICATION = 0x4A4F4559

@@ -26,7 +26,7 @@ from msgspec import Struct
 from joey.core.events import Record
 from joey.errors import StoreError, TaskStateError
 from joey.stores.layout import JOURNAL
-from joey.stores.private_files import (
+from joey.system.files import (
     FILE_MODE,
     keep_aside,
     read_regular,

@@ -14,7 +14,6 @@ from joey.core.events import Record
 from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskNotFoundError, TaskStateError
 from joey.ports import Store, TaskLog, TaskMetadata
-from joey.private_folders import make_folder
 from joey.stores.journal import Journal
 from joey.stores.layout import (
     API,
@@ -31,15 +30,16 @@ from joey.stores.layout import (
 )
 from joey.stores.lock import TaskLock, is_held
 from joey.stores.planting import plant_folder
-from joey.stores.private_files import (
+from joey.stores.task_list import list_ids, list_tasks
+from joey.stores.task_secrets import TaskSecretFiles
+from joey.system.files import (
+    make_folder,
     make_private,
     read_regular,
     remove_leftovers,
     replace_files,
     storage_error,
 )
-from joey.stores.task_list import list_ids, list_tasks
-from joey.stores.task_secrets import TaskSecretFiles
 
 
 class JsonFileLog:

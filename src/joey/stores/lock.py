@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from joey.errors import TaskLockedError
 from joey.stores.layout import LOCK
-from joey.stores.private_files import FILE_MODE, storage_error, write_fully
+from joey.system.files import FILE_MODE, storage_error, write_fully
 
 _log = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ from joey.core.events import Record
 from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskLockedError, TaskNotFoundError, TaskStateError
 from joey.ports import Store, TaskLog, TaskMetadata
-from joey.private_folders import make_folder
 from joey.stores.journal import decode_journal, encode_record
 from joey.stores.layout import COMMAND_OUTPUT, PREFIX, clean_id
 from joey.stores.task_list import metadata_of_records, newest_first
+from joey.system.files import make_folder
 
 
 class MemoryTask:

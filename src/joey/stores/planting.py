@@ -17,15 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from joey.core.events import Record
-from joey.private_folders import make_folder
 from joey.stores.journal import encode_record
 from joey.stores.layout import COMMAND_OUTPUT, JOURNAL
-from joey.stores.private_files import (
-    FILE_MODE,
-    replace_files,
-    storage_error,
-    sync_folder,
-)
+from joey.system.files import FILE_MODE, make_folder, replace_files, storage_error, sync_folder
 
 _STAGE = ".fork-"
 _YOUNG = 60.0

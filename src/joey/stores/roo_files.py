@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.core.regex import regex
-from joey.stores.private_files import read_regular
+from joey.system.files import read_regular
 
 _log = logging.getLogger(__name__)
 _MAX_SAFE = 2**53

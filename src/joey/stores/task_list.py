@@ -25,10 +25,10 @@ from joey.errors import StoreError
 from joey.ports import TaskMetadata
 from joey.stores.journal import decode_journal
 from joey.stores.layout import HISTORY_ITEM, JOURNAL, METADATA, PREFIX, UI, clean_id, has_history
-from joey.stores.private_files import read_regular
 from joey.stores.roo_files import read_object, text_in, text_of, whole_number
 from joey.stores.roo_items import family_of
 from joey.stores.roo_rows import is_finished
+from joey.system.files import read_regular
 
 _log = logging.getLogger(__name__)
 _metadata = msgspec.json.Decoder(TaskMetadata)

@@ -15,9 +15,8 @@ import msgspec
 
 from joey.core.settings import TaskSecrets
 from joey.errors import StoreError
-from joey.private_folders import make_folder
 from joey.stores.layout import PREFIX, clean_id, find_folder
-from joey.stores.private_files import read_regular, replace_files, storage_error
+from joey.system.files import make_folder, read_regular, replace_files, storage_error
 
 SECRETS = "task-secrets"
 _SUFFIX = ".secret.json"

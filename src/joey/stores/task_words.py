@@ -21,8 +21,8 @@ from msgspec import Struct
 
 from joey.ports.task_index import HIGHLIGHT
 from joey.stores.layout import UI
-from joey.stores.private_files import read_regular
 from joey.stores.roo_files import decode_loosely, text_of
+from joey.system.files import read_regular
 
 LONGEST_TEXT = 1024 * 1024
 """Characters of one conversation that can be searched."""

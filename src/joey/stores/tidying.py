@@ -17,7 +17,7 @@ from joey.stores.journal import decode_journal
 from joey.stores.layout import JOURNAL, LOCK, METADATA, clean_id, has_history
 from joey.stores.lock import TaskLock, is_held
 from joey.stores.planting import abandoned_stages
-from joey.stores.private_files import read_regular
+from joey.system.files import read_regular
 
 MOST = 2_000
 """Folders that are looked into, the latest first."""

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from joey.private_folders import make_folder
+from joey.system.files import make_folder
 
 log = logging.getLogger(__name__)
 

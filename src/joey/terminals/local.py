@@ -12,7 +12,7 @@ from secrets import token_hex
 
 from joey.errors import ToolError
 from joey.ports import Leash, RunningCommand, Sandbox, SandboxReport, Terminal
-from joey.program_ends import begun
+from joey.system.subprocess import begun
 from joey.terminals.command import LocalCommand
 from joey.terminals.environment import command_environment
 from joey.terminals.processes import MARK, end_processes, find_processes

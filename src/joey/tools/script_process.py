@@ -11,7 +11,7 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
-from joey.program_ends import begun, end
+from joey.system.subprocess import begun, end
 
 
 async def ask_script(script: Path, request: bytes, seconds: float) -> bytes | None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from joey.client.pictures import MAX_IMAGE, PictureError, picture
-from joey.program_ends import begun, hear_out
+from joey.system.subprocess import begun, hear_out
 
 _SECONDS = 5.0
 _POWERSHELL = (

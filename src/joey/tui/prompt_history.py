@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from joey.core.secrets import blotted, blotted_line
 from joey.display.sanitise import sanitise
-from joey.private_folders import make_folder
+from joey.system.files import make_folder
 from joey.tui.drafts import Draft
 
 FILE = "prompt-history.jsonl"

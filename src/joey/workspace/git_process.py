@@ -18,7 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.program_ends import begun, hear_out
+from joey.system.subprocess import begun, hear_out
 from joey.workspace.obstacles import OPENED_BY_GIT, ObstacleError, unobstructed
 
 _LOW_PRIORITY = 10

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from joey.errors import ToolError
-from joey.program_ends import begun, end
+from joey.system.subprocess import begun, end
 from joey.workspace.obstacles import OPENED_BY_RIPGREP
 
 _COMMON = ("--no-config", "--color=never", "--no-messages", "--no-require-git", "--no-mmap")

@@ -24,7 +24,7 @@ from msgspec import Struct
 from joey.core.merges import ChangedFile, Merge
 from joey.errors import ToolError
 from joey.ports import Worktrees
-from joey.private_folders import make_folder
+from joey.system.files import make_folder
 from joey.workspace.files import printable_name
 from joey.workspace.git_process import repository_top
 from joey.workspace.git_trees import Trees

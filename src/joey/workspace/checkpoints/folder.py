@@ -21,7 +21,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import CheckpointError
-from joey.private_folders import make_folder, workspace_folder
+from joey.system.files import make_folder, workspace_folder
 
 LOCK = "lock"
 _REPOSITORY, _DAMAGED, _NAME, _RESTORING = "repository", "damaged", "workspace", "restoring"

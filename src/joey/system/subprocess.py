@@ -1,4 +1,9 @@
-"""What adapters do with a program that they give up on."""
+"""Subprocesses that their caller gives up on: start, kill and drain without leaks.
+
+`begun` lets a start finish although its caller was cancelled, so that there is a process to end.
+asyncio alone would kill the process and wait until all of its children have ended. `end` kills a
+process that has no children, and `hear_out` drains the pipes of a killed one.
+"""
 
 from __future__ import annotations
 

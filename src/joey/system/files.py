@@ -1,17 +1,47 @@
-"""Files that only their owner can read, replaced so that no moment shows half of one."""
+"""Private files and directories: owner-only, replaced atomically, changed by one writer at a time.
+
+`mkdir` with a mode obeys the umask, and with `parents` it creates the missing parents as open as
+the umask allows; `make_folder` creates each of them 0700. `replace_files` touches no file before
+all new ones are safe on disk, so a reader never sees half of one. `changing` locks the directory
+of a file while a process reads it, changes what it read, and writes it; other threads and other
+processes wait. `file_digest` identifies a file's content: trust in a file ends when its digest
+changes.
+"""
 
 from __future__ import annotations
 
 import errno
+import fcntl
+import hashlib
 import itertools
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
-from joey.errors import StoreError
-from joey.private_folders import FOLDER_MODE
+from joey.errors import ConfigError, StoreError
+
+FOLDER_MODE = 0o700
+
+
+def make_folder(path: Path) -> None:
+    """Make `path` and whatever is missing above it, each 0700 whatever the umask says."""
+    missing = list(itertools.takewhile(lambda folder: not folder.exists(), (path, *path.parents)))
+    for folder in reversed(missing):
+        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+        folder.chmod(FOLDER_MODE)
+
+
+def workspace_folder(parent: Path, workspace: Path) -> Path:
+    """Where something about a workspace is kept; nothing is made."""
+    # Imported on need: it is slow to load, and most tasks never come here.
+    from hashlib import sha256
+
+    return parent / sha256(os.fsencode(workspace)).hexdigest()[:16]
+
 
 FILE_MODE = 0o600
 _PREFIX, _SUFFIX = ".joey-", ".tmp"
@@ -131,3 +161,75 @@ def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
             yield bytes(waiting)
             waiting.clear()
     yield bytes(waiting)
+
+
+_PATIENCE = 5.0
+_BETWEEN = 0.01
+"""Seconds that another process may take for its change, and between looks whether it is done."""
+
+
+@contextmanager
+def changing(path: Path) -> Iterator[None]:
+    """One process at a time reads a file, changes what it read, and writes it.
+
+    Raises:
+        ConfigError: another one does not come to an end, or the folder cannot be used.
+    """
+    try:
+        make_folder(path.parent)
+        descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
+    try:
+        _lock(descriptor, path)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise ConfigError(
+                    f"{path} is being changed by another process. Try again."
+                ) from None
+            time.sleep(_BETWEEN)
+
+
+_CHUNK = 1024 * 1024
+_LARGEST = 64 * 1024 * 1024
+
+
+def file_digest(path: Path) -> bytes | None:
+    """Of the content of a regular file; None for anything else.
+
+    A file that is very long, or that cannot be read, is known by its length and its times: the
+    last of these cannot be set to what it was.
+
+    Raises:
+        OSError
+    """
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    if found.st_size > _LARGEST or not os.access(path, os.R_OK):
+        return f"{found.st_size} bytes of {found.st_mtime_ns}, {found.st_ctime_ns}".encode()
+    return _hashed(path)
+
+
+def _hashed(path: Path) -> bytes | None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        digest = hashlib.sha256()
+        while chunk := os.read(descriptor, _CHUNK):
+            digest.update(chunk)
+        return digest.digest()
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Helpers for files and programs, used by every adapter."""
