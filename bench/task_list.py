@@ -20,7 +20,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from bench.tables import table, verdict
-from joey.ports.task_index import TaskQuery
+from joey.ports.storage import TaskQuery
 from joey.stores.task_index import SqliteTaskIndex, forget_task
 from joey.stores.task_list import list_tasks
 

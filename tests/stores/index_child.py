@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from joey.ports import TaskMetadata
-from joey.ports.task_index import TaskQuery
+from joey.ports.storage import TaskQuery
 from joey.stores.json_files import JsonFileStore
 from joey.stores.task_index import SqliteTaskIndex
 from tests.stores.records import created

@@ -18,7 +18,7 @@ from joey.core.protocol import ToolProtocol
 from joey.core.rewinding import ts_of
 from joey.engine.engine import TaskOptions
 from joey.engine.unattended import Unattended
-from joey.ports.task_index import TaskQuery
+from joey.ports.storage import TaskQuery
 from joey.stores.export import write_roo_folder
 from joey.stores.json_files import JsonFileStore
 from joey.stores.task_index import SqliteTaskIndex

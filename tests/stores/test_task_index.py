@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from joey.ports import TaskMetadata
-from joey.ports.task_index import TaskPage, TaskQuery
+from joey.ports.storage import TaskPage, TaskQuery
 from joey.stores import index_upkeep
 from joey.stores.json_files import JsonFileStore
 from joey.stores.task_index import SqliteTaskIndex

@@ -18,7 +18,7 @@ from joey.core.modes import Mode, find_mode
 from joey.core.near_names import nearest
 from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
-from joey.ports.trust import Wanted
+from joey.ports.extensions import Wanted
 from joey.workspace.files import LocalFiles
 
 

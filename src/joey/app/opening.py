@@ -15,7 +15,7 @@ from joey.config.home import joey_home
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.workbench import Workbench
 from joey.ports import Store
-from joey.ports.task_index import Progress, TaskIndex
+from joey.ports.storage import Progress, TaskIndex
 from joey.stores.json_files import JsonFileStore
 from joey.stores.memory import MemoryStore
 from joey.tools.registry import Registry, default_tools

@@ -12,7 +12,7 @@ from joey.app.shelf import open_shelf
 from joey.config.home import joey_home
 from joey.config.trust import Trust, Trusted
 from joey.extensions.project_tools import wanted_tools
-from joey.ports.trust import Wanted
+from joey.ports.extensions import Wanted
 from joey.workspace.files import LocalFiles
 
 

@@ -32,7 +32,7 @@ from joey.core.modes import Mode
 from joey.core.settings import Route, TaskSecrets
 from joey.display.sanitise import one_line
 from joey.errors import ConfigError
-from joey.ports.task_index import TaskQuery
+from joey.ports.storage import TaskQuery
 
 LOOKED_THROUGH = 1000
 """Tasks, subtasks among them, for a page of sessions."""

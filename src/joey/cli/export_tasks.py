@@ -16,7 +16,7 @@ from joey.cli.task_table import as_told, subtask_tree
 from joey.cli.transcript import as_markdown, read_rows
 from joey.core.secrets import without_secrets
 from joey.ports import Store, TaskMetadata
-from joey.ports.task_index import TaskIndex
+from joey.ports.storage import TaskIndex
 
 
 def export_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:

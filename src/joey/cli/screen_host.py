@@ -44,7 +44,7 @@ from joey.core.settings import Settings
 from joey.core.todos import Todo
 from joey.errors import ConfigError, UserError
 from joey.ports import Level, TaskMetadata
-from joey.ports.task_index import TaskQuery
+from joey.ports.storage import TaskQuery
 from joey.tui.host import Entry, Host, Provider, Standing, Waiting
 from joey.tui.offers import Offer, own_offers
 

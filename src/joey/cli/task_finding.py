@@ -17,7 +17,7 @@ from joey.display.sanitise import sanitise
 from joey.display.wrapping import columns, wrap
 
 if TYPE_CHECKING:
-    from joey.ports.task_index import TaskIndex, TaskQuery
+    from joey.ports.storage import TaskIndex, TaskQuery
 
 STATUSES = ("completed", "failed", "interrupted", "running", "waiting", "delegated")
 _WORTH_A_WORD = 200
@@ -54,7 +54,7 @@ def moment(text: str) -> int:
 
 def query_of(arguments: Namespace, workspace: str | None, words: str | None = None) -> TaskQuery:
     # Every command reads this file for its flags; only those that look for tasks come here.
-    from joey.ports.task_index import TaskQuery
+    from joey.ports.storage import TaskQuery
 
     return TaskQuery(
         words=words,

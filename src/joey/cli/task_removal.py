@@ -13,7 +13,7 @@ from joey.cli.launch import find_task
 from joey.display.sanitise import one_line
 from joey.errors import TaskNotFoundError
 from joey.ports import Store, TaskMetadata
-from joey.ports.task_index import TaskIndex
+from joey.ports.storage import TaskIndex
 
 _YES = frozenset({"y", "yes"})
 

@@ -23,7 +23,7 @@ from joey.core.protected import is_protected
 from joey.core.rewinding import RewindPreview, before_last_words
 from joey.errors import UserError
 from joey.ports import TaskMetadata
-from joey.ports.task_index import TaskIndex
+from joey.ports.storage import TaskIndex
 
 _YES = frozenset({"y", "yes"})
 _CONFLICT = (

@@ -15,7 +15,7 @@ from joey.cli.task_table import as_told, status_of, task_table
 from joey.display.sanitise import one_line
 from joey.display.wrapping import cells
 from joey.ports import Store
-from joey.ports.task_index import HIGHLIGHT, FoundTask
+from joey.ports.storage import HIGHLIGHT, FoundTask
 
 _FOUND = re.compile(f"({HIGHLIGHT[0]}[^{HIGHLIGHT[1]}]*{HIGHLIGHT[1]})")
 _MARKS = str.maketrans(dict.fromkeys(HIGHLIGHT))

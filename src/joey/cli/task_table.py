@@ -12,7 +12,7 @@ from joey.core.state import AT_REST, TaskState
 from joey.display.sanitise import one_line
 from joey.errors import TaskNotFoundError
 from joey.ports import Store, TaskMetadata
-from joey.ports.task_index import FoundTask, TaskIndex
+from joey.ports.storage import FoundTask, TaskIndex
 
 LONGEST_TITLE = 60
 LONGEST_CELL = 1000

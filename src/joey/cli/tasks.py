@@ -22,7 +22,7 @@ from joey.cli.transcript import as_markdown, read_rows
 from joey.display.sanitise import sanitise
 from joey.display.wrapping import columns
 from joey.ports import Store
-from joey.ports.task_index import TaskIndex, TaskPage
+from joey.ports.storage import TaskIndex, TaskPage
 
 
 def run_tasks(arguments: Namespace) -> ExitCode:

@@ -13,7 +13,7 @@ from joey.cli.launch import workspace_of
 from joey.display.sanitise import sanitise
 from joey.display.sentences import in_a_sentence
 from joey.errors import ConfigError
-from joey.ports.trust import Wanted
+from joey.ports.extensions import Wanted
 
 _YES = frozenset({"y", "yes"})
 

@@ -25,7 +25,7 @@ from joey.core.customs import Instructions, Skill, SlashCommand
 from joey.core.modes import Mode, all_modes
 from joey.core.settings import Settings
 from joey.ports import Customs
-from joey.ports.trust import Wanted
+from joey.ports.extensions import Wanted
 
 
 def _trusts_nothing(_: Mapping[str, bytes]) -> bool:

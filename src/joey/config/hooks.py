@@ -16,8 +16,7 @@ import msgspec
 from joey.config.scopes import ROO, Scopes
 from joey.config.sightings import Sightings
 from joey.core.hooks import Hook
-from joey.ports.hooks import ProjectHooks
-from joey.ports.trust import Wanted
+from joey.ports.extensions import ProjectHooks, Wanted
 from joey.system.files import file_digest
 
 FILE = "hooks.json"

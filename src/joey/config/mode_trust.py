@@ -16,7 +16,7 @@ from joey.config.sightings import Sightings
 from joey.core.modes import BUILT_IN, Mode, find_mode, may_do_more
 from joey.core.permissions.decisions import ANYTHING
 from joey.core.settings import Settings
-from joey.ports.trust import Wanted
+from joey.ports.extensions import Wanted
 
 Trusts = Callable[[Mapping[str, bytes]], bool]
 """Whether the person has agreed to these things of the project, byte for byte."""

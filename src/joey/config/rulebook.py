@@ -9,7 +9,7 @@ from joey.config.preferences import Preferences
 from joey.config.settings import SETTINGS
 from joey.core.permissions.standing import StandingRule, adds_nothing_else, with_rule
 from joey.errors import ConfigError
-from joey.ports.rulebook import Rulebook
+from joey.ports.extensions import Rulebook
 
 
 class SettingsRulebook:

@@ -7,7 +7,7 @@ import os
 from importlib.machinery import all_suffixes
 from pathlib import Path
 
-from joey.ports.trust import Wanted
+from joey.ports.extensions import Wanted
 
 FOLDER = ".roo/tools"
 _MOST_BYTES = 1024 * 1024

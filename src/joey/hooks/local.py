@@ -13,7 +13,7 @@ import msgspec
 
 from joey.core.hooks import Hook, HookCall, HookEnd, HookReport, joined, report
 from joey.hooks.process import Surroundings, run_hook
-from joey.ports.hooks import Hooks, ProjectHooks
+from joey.ports.extensions import Hooks, ProjectHooks
 
 Trusts = Callable[[Mapping[str, bytes]], bool]
 """Whether the person has agreed to these things of the project, byte for byte."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import structs
 
 from joey.knowledge.index_store import Found, Match
-from joey.ports.knowledge import CodeHit
+from joey.ports.content import CodeHit
 
 MEANING = 0.6
 """What likeness of meaning counts for, where it is known; the words count for the rest."""

@@ -24,7 +24,7 @@ from joey.mcp.leases import Surroundings
 from joey.mcp.paths import PROJECT_FILE, USER_FILES
 from joey.mcp.trouble import Circumstances, first_cause, in_words
 from joey.mcp.wanted import wanted_of
-from joey.ports.trust import Wanted
+from joey.ports.extensions import Wanted
 from joey.system.files import changing
 
 _HIDES = "takes the place of your own server of this name, and what your settings allow it"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from joey.mcp.config import ServerConfig, variables_in
 from joey.mcp.launch import environment_of, find_program, folder_of
-from joey.ports.trust import Wanted
+from joey.ports.extensions import Wanted
 from joey.system.files import file_digest
 
 _LOADING = frozenset(

@@ -1,6 +1,6 @@
-"""What the engine and the tools need from the world. Adapters live beside the engine, not under it.
+"""Ports: the interfaces through which the engine and the tools use files, programs and services.
 
-Each port is small and is proven to fit by a static line in its adapter
+Each port is small. A static line in its adapter proves that the adapter fits
 (``_fits: type[Files] = LocalFiles``).
 """
 
@@ -8,37 +8,57 @@ from joey.core.file_changes import FileChange, FileDiff, LeftFile
 from joey.core.mcp import McpAnswer, McpResource, McpServer, McpTool
 from joey.core.places import Place
 from joey.core.problems import Problem
-from joey.ports.brought import Brought
-from joey.ports.browser import Browser, BrowserLook, BrowserStep
-from joey.ports.checkpoints import Checkpoints
-from joey.ports.commands import CommandEnd, RunningCommand, Terminal
-from joey.ports.custom_tools import CustomToolInfo, CustomTools
-from joey.ports.customs import Customs
-from joey.ports.environment import Environment
-from joey.ports.files import Boundary, FileKind, Files, Listing, Search, SearchHit, SearchResult
-from joey.ports.hooks import Hooks, ProjectHooks
-from joey.ports.images import ImageMaker
-from joey.ports.knowledge import (
+from joey.ports.content import (
+    Browser,
+    BrowserLook,
+    BrowserStep,
     CodeAnswer,
     CodeHit,
     CodeIndex,
     Definition,
     Documents,
-    Embedder,
     IndexState,
     Outlines,
+    Pages,
     Problems,
 )
-from joey.ports.mcp import Mcp
-from joey.ports.model import Clock, Provider
-from joey.ports.pages import Pages
-from joey.ports.repository import Repository
-from joey.ports.rulebook import Rulebook
-from joey.ports.sandbox import Leash, Level, Sandbox, SandboxReport
-from joey.ports.shell import ShellGrammar
-from joey.ports.tasks import Store, TaskLog, TaskMetadata
+from joey.ports.execution import (
+    CommandEnd,
+    Leash,
+    Level,
+    RunningCommand,
+    Sandbox,
+    SandboxReport,
+    ShellGrammar,
+    Terminal,
+)
+from joey.ports.extensions import (
+    Brought,
+    Customs,
+    CustomToolInfo,
+    CustomTools,
+    Hooks,
+    Mcp,
+    ProjectHooks,
+    Rulebook,
+)
+from joey.ports.model import Embedder, ImageMaker, Provider
+from joey.ports.storage import Store, TaskLog, TaskMetadata
 from joey.ports.tools import Extras, ToolContext
-from joey.ports.worktrees import Worktrees
+from joey.ports.workspace import (
+    Boundary,
+    Checkpoints,
+    Clock,
+    Environment,
+    FileKind,
+    Files,
+    Listing,
+    Repository,
+    Search,
+    SearchHit,
+    SearchResult,
+    Worktrees,
+)
 
 __all__ = [
     "Boundary",

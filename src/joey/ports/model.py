@@ -1,8 +1,11 @@
-"""The model, and time."""
+"""Ports of model services: replies, embeddings, images.
+
+A module of its own because `providers` implements all of it, and nothing else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 from joey.core.chunks import Chunk
@@ -31,9 +34,30 @@ class Provider(Protocol):
         ...
 
 
-class Clock(Protocol):
-    def now(self) -> int:
-        """Milliseconds since 1970."""
+class Embedder(Protocol):
+    """A model that turns texts into vectors, alike where the meaning is."""
+
+    @property
+    def model(self) -> str:
+        """Which one, and where: vectors of different models cannot be compared."""
         ...
 
-    async def sleep(self, seconds: float) -> None: ...
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """A vector for each text.
+
+        Raises:
+            ProviderError: the service failed, several times where trying again could help.
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
+class ImageMaker(Protocol):
+    async def make(self, prompt: str, image: str | None = None) -> str:
+        """A picture as a data URI, made from scratch or from another one.
+
+        Raises:
+            ToolError: the provider refused or gave no picture.
+        """
+        ...

@@ -1,4 +1,4 @@
-"""What a tool may touch."""
+"""Tool context: everything that a tool may use."""
 
 from __future__ import annotations
 
@@ -14,21 +14,11 @@ from joey.core.modes import Mode
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.todos import Todo
-from joey.ports.browser import Browser
-from joey.ports.checkpoints import Checkpoints
-from joey.ports.commands import Terminal
-from joey.ports.custom_tools import CustomTools
-from joey.ports.customs import Customs
-from joey.ports.files import Files, Search
-from joey.ports.hooks import Hooks
-from joey.ports.images import ImageMaker
-from joey.ports.knowledge import CodeIndex, Documents, Outlines, Problems
-from joey.ports.mcp import Mcp
-from joey.ports.pages import Pages
-from joey.ports.repository import Repository
-from joey.ports.rulebook import Rulebook
-from joey.ports.shell import ShellGrammar
-from joey.ports.worktrees import Worktrees
+from joey.ports.content import Browser, CodeIndex, Documents, Outlines, Pages, Problems
+from joey.ports.execution import ShellGrammar, Terminal
+from joey.ports.extensions import Customs, CustomTools, Hooks, Mcp, Rulebook
+from joey.ports.model import ImageMaker
+from joey.ports.workspace import Checkpoints, Files, Repository, Search, Worktrees
 
 
 class Extras(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from joey.ports.sandbox import Level
+from joey.ports.execution import Level
 from joey.sandboxes import seccomp
 from joey.sandboxes.held import Held
 from joey.sandboxes.host_proxy import PORT

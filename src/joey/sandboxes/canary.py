@@ -21,7 +21,7 @@ from typing import NoReturn
 
 from joey.core.settings import Settings
 from joey.errors import ToolError
-from joey.ports.sandbox import Level, SandboxReport
+from joey.ports.execution import Level, SandboxReport
 from joey.sandboxes.control_group import can_count
 from joey.sandboxes.keeper_process import KeeperProcess
 from joey.sandboxes.leash import why_not

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from joey.errors import ToolError
-from joey.ports.sandbox import Level
+from joey.ports.execution import Level
 from joey.sandboxes import seccomp
 from joey.sandboxes.held import Held
 from joey.sandboxes.layout import Layout, View

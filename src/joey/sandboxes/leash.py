@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from joey.errors import ToolError
-from joey.ports.sandbox import Leash
+from joey.ports.execution import Leash
 from joey.sandboxes.host_proxy import Door, HostProxy
 from joey.sandboxes.keeper_process import KeeperProcess
 

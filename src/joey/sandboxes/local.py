@@ -22,7 +22,7 @@ from msgspec import Struct
 from joey.core.protected import is_protected
 from joey.core.settings import Settings
 from joey.errors import ToolError
-from joey.ports.sandbox import Level, Sandbox, SandboxReport
+from joey.ports.execution import Level, Sandbox, SandboxReport
 from joey.sandboxes.session import Session
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from joey.core.permissions.shell import Chain
-from joey.ports.shell import ShellGrammar
+from joey.ports.execution import ShellGrammar
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser

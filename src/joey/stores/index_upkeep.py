@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.ports import TaskMetadata
-from joey.ports.task_index import Progress
+from joey.ports.storage import Progress
 from joey.stores.index_file import is_busy
 from joey.stores.layout import HISTORY_ITEM, JOURNAL, METADATA, UI
 from joey.stores.task_list import describe, id_of_folder

@@ -16,13 +16,7 @@ import msgspec
 
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
-from joey.ports.task_index import (
-    FoundTask,
-    Progress,
-    TaskIndex,
-    TaskPage,
-    TaskQuery,
-)
+from joey.ports.storage import FoundTask, Progress, TaskIndex, TaskPage, TaskQuery
 from joey.stores.index_file import IndexFile, OtherLayoutError
 from joey.stores.index_upkeep import (
     KNOWN,

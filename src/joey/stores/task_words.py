@@ -19,7 +19,7 @@ from unicodedata import combining, normalize
 import msgspec
 from msgspec import Struct
 
-from joey.ports.task_index import HIGHLIGHT
+from joey.ports.storage import HIGHLIGHT
 from joey.stores.layout import UI
 from joey.stores.roo_files import decode_loosely, text_of
 from joey.system.files import read_regular

@@ -15,7 +15,7 @@ from joey.core.modes import Group
 from joey.core.regex import regex
 from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import Browser, BrowserLook, BrowserStep, Place, ToolContext
-from joey.ports.browser import Action
+from joey.ports.content import Action
 from joey.tools.arguments import convert, missing
 from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
 

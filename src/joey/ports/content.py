@@ -1,9 +1,12 @@
-"""What can be found out about files beyond their bytes."""
+"""Ports of content beyond plain files: outlines, documents, code index, diagnostics, web pages.
+
+The browser is one page of one task, steered by screenshots.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -64,25 +67,6 @@ class IndexState(Struct, frozen=True):
     problem: str = ""
 
 
-class Embedder(Protocol):
-    """A model that turns texts into vectors, alike where the meaning is."""
-
-    @property
-    def model(self) -> str:
-        """Which one, and where: vectors of different models cannot be compared."""
-        ...
-
-    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """A vector for each text.
-
-        Raises:
-            ProviderError: the service failed, several times where trying again could help.
-        """
-        ...
-
-    async def close(self) -> None: ...
-
-
 class CodeIndex(Protocol):
     """A search by meaning or words over the whole workspace."""
 
@@ -108,3 +92,62 @@ class Problems(Protocol):
     async def all(self, limit: int) -> Sequence[Problem]:
         """What they say about the workspace."""
         ...
+
+
+class Pages(Protocol):
+    async def text(self, url: str) -> str:
+        """The page's words as Markdown. Raises ToolError: unreachable, refused, not text."""
+        ...
+
+
+Action = Literal[
+    "launch",
+    "click",
+    "hover",
+    "type",
+    "press",
+    "scroll_down",
+    "scroll_up",
+    "resize",
+    "screenshot",
+    "close",
+]
+
+
+class BrowserStep(Struct, frozen=True, omit_defaults=True):
+    action: Action
+    url: str = ""
+    x: int = 0
+    y: int = 0
+    """A point of the page; with `resize`, the new size."""
+    text: str = ""
+    """To type; the key to press; with `screenshot`, the format (`png`, `jpeg`, `webp`)."""
+
+
+class BrowserLook(Struct, frozen=True, omit_defaults=True):
+    """What is seen after a step."""
+
+    screenshot: str | None = None
+    """Data URI."""
+    console: str = ""
+    """New lines of the page's console."""
+    url: str = ""
+    cursor: tuple[int, int] | None = None
+    note: str = ""
+    """What else there is to say: the page is still loading, a download was refused."""
+
+
+class Browser(Protocol):
+    """One page of one task; nothing is kept between launches."""
+
+    @property
+    def is_open(self) -> bool: ...
+
+    @property
+    def viewport(self) -> tuple[int, int]: ...
+
+    async def do(self, step: BrowserStep) -> BrowserLook:
+        """Raises ToolError: no page is open, the address cannot be reached, a step failed."""
+        ...
+
+    async def close(self) -> None: ...

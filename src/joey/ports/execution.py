@@ -1,0 +1,189 @@
+"""Ports of command execution: the terminal, its sandbox, the shell's grammar.
+
+The grammar is a second, independent parser for commands that would run without approval.
+"""
+
+from __future__ import annotations
+
+from asyncio import SubprocessProtocol
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from joey.core.permissions.shell import Chain
+
+
+class CommandEnd(Struct, frozen=True):
+    exit_code: int | None
+    signal: str | None = None
+    left_running: bool = False
+    """The shell has ended, but processes that it put in the background have not."""
+
+
+class RunningCommand(Protocol):
+    """A process group of our own. Output is collected whether or not anybody looks."""
+
+    pid: int
+    command: str
+    cwd: Path
+
+    @property
+    def end(self) -> CommandEnd | None: ...
+
+    @property
+    def total_bytes(self) -> int: ...
+
+    def preview(self, budget: int) -> str:
+        """Decoded output within `budget` bytes: all of it, or head and tail around a note."""
+        ...
+
+    def take_new(self) -> str:
+        """Output since the last call (for environment details), bounded."""
+        ...
+
+    async def wait(self, patience: float | None = None) -> CommandEnd | None:
+        """The end, or None when `patience` seconds passed first (it keeps running)."""
+        ...
+
+    def leave(self) -> bool:
+        """Let whoever waits for it go on, as if their patience were over; False when nobody has
+        to wait any more."""
+        ...
+
+    async def kill(self) -> CommandEnd:
+        """SIGTERM to the group, SIGKILL to whatever is left, and reap it."""
+        ...
+
+
+class Terminal(Protocol):
+    def expect(self) -> None:
+        """A command will come soon: what takes a while can be begun. Returns at once."""
+        ...
+
+    async def start(
+        self,
+        command: str,
+        cwd: Path,
+        artifact: Path | None,
+        on_output: Callable[[str], None] | None = None,
+    ) -> RunningCommand:
+        """Run `command` with bash, stdin closed, both outputs merged.
+
+        `artifact` receives every byte of the output. `on_output` gets decoded text as it comes.
+        """
+        ...
+
+    @property
+    def running(self) -> Sequence[RunningCommand]:
+        """Commands of this task that were left in the background, finished or not."""
+        ...
+
+    def leave_running(self) -> bool:
+        """Leave the commands that are waited for in the background; False when there are none."""
+        ...
+
+    async def kill_running(self) -> None:
+        """Kill the commands that are waited for: whoever waits hears how they have ended."""
+        ...
+
+    async def confinement(self) -> SandboxReport | None:
+        """How far commands are confined here; None when the person has switched that off."""
+        ...
+
+    async def close(self) -> None:
+        """Kill everything that is still running."""
+        ...
+
+
+class Level(StrEnum):
+    FULL = "full"
+    """Namespaces: what is outside is not there."""
+    LANDLOCK = "landlock"
+    """Rules of the kernel about files, signals and system calls."""
+    NONE = "none"
+
+
+class SandboxReport(Struct, frozen=True):
+    """What works on this machine, found out by trying it."""
+
+    level: Level
+    reasons: dict[str, str] = {}
+    """Why a better level does not work, by its name."""
+    gaps: tuple[str, ...] = ()
+    """What this level does not hold here, in sentences for a person."""
+
+
+class Leash(Protocol):
+    """What a confined command is started with, and held by."""
+
+    async def start(self, protocol: SubprocessProtocol) -> None:
+        """Start it, and wait until the command itself runs. Its process, which has no input and one
+        output, tells `protocol` about itself.
+
+        Raises:
+            OSError: no process could be started.
+            ToolError: it could not be confined, and nothing of it was run.
+        """
+        ...
+
+    def notes(self) -> list[str]:
+        """New sentences about what was refused, for whoever reads the output."""
+        ...
+
+    def is_slack(self) -> bool:
+        """Whether nothing is left inside."""
+        ...
+
+    def terminate(self) -> None:
+        """SIGTERM to everything inside."""
+        ...
+
+    def kill(self) -> None:
+        """End everything inside at once; also what happens when joey dies."""
+        ...
+
+    def close(self) -> None:
+        """Let go: like `kill`, with nobody to see when it is done."""
+        ...
+
+
+class Sandbox(Protocol):
+    """Confines the commands of one task."""
+
+    def expect(self) -> None:
+        """A command will come soon: make ready for it, in the background and in silence."""
+        ...
+
+    async def probe(self) -> SandboxReport:
+        """What works here; tried once in a process, when it is first asked."""
+        ...
+
+    async def confine(
+        self, shell: Sequence[str], cwd: Path, env: Mapping[str, str]
+    ) -> Leash | None:
+        """How to start `shell` in `cwd`; None when nothing works here and a person may decide.
+
+        Raises:
+            ToolError: it may not run unconfined, or `cwd` is not to be seen from inside.
+        """
+        ...
+
+    def spare(self, path: Path) -> None:
+        """joey has just written this itself, with leave: no command is taken for its maker."""
+        ...
+
+    async def close(self) -> None:
+        """Remove the task's private temporary folder."""
+        ...
+
+
+class ShellGrammar(Protocol):
+    def chain(self, line: str) -> Chain | None:
+        """The commands of a line made of plain words alone; None when it holds anything else.
+
+        Whatever it raises means the same to those who ask: not proven.
+        """
+        ...

@@ -1,0 +1,190 @@
+"""Ports of extensions: what the user, the project or a front end adds to a task.
+
+These are modes, rules, commands and skills (`Customs`), permission rules from "always" answers
+(`Rulebook`), hooks, custom tools and MCP servers. `Brought` is what a front end supplies for its
+task. `Wanted` is one thing of a workspace that would run, or loosen rules, once the user trusts
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import Struct
+
+from joey.core.customs import Instructions, Skill, SlashCommand
+from joey.core.hooks import Hook, HookCall, HookReport
+from joey.core.mcp import McpAnswer, McpServer
+from joey.core.modes import Mode
+from joey.ports.workspace import Files
+
+if TYPE_CHECKING:
+    from joey.core.permissions.standing import StandingRule
+
+
+class Customs(Protocol):
+    """What was on disk when it was last read: the same objects until `refresh` says otherwise."""
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """Built-in and custom ones, in the order they are offered; never empty."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What could not be used, and why: for the person, one line each."""
+        ...
+
+    def instructions(self, mode: Mode) -> Instructions: ...
+
+    def commands(self) -> Sequence[SlashCommand]:
+        """One for each name, sorted by name; a project's own hide the person's."""
+        ...
+
+    def skills(self, mode: Mode) -> Sequence[Skill]:
+        """Those that may be used in this mode: one for each name, sorted by name."""
+        ...
+
+    def skill_text(self, skill: Skill) -> str:
+        """The instructions themselves, without front matter.
+
+        Raises:
+            ToolError: the file is gone or cannot be read.
+        """
+        ...
+
+    def refresh(self) -> bool:
+        """Look whether a file was changed, and if so read everything again: a run begins.
+
+        True when something is different now. It looks at files: call it in a thread.
+        """
+        ...
+
+
+class Rulebook(Protocol):
+    """It reads and writes files: call it in a thread."""
+
+    def takes(self, rule: StandingRule) -> bool:
+        """Whether adding the rule would allow what it says and nothing else."""
+        ...
+
+    def add(self, rule: StandingRule) -> None:
+        """Raises ConfigError: it could not be written, or would allow more than it says."""
+        ...
+
+
+class ProjectHooks(Struct, frozen=True):
+    """What a project wants to have run, trusted or not."""
+
+    hooks: tuple[Hook, ...] = ()
+    wanted: tuple[Wanted, ...] = ()
+    """What trust in them is bound to."""
+    warnings: tuple[str, ...] = ()
+
+
+class Hooks(Protocol):
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is not used, and why: for the person."""
+        ...
+
+    async def refresh(self) -> None:
+        """Look at the project's hooks again: a run begins."""
+        ...
+
+    async def run(self, about: HookCall, names: Sequence[str]) -> HookReport:
+        """Run the hooks for this moment and tool one after the other, until one blocks.
+
+        `names` are all that the tool goes by. Raises nothing; cancelling it kills what runs.
+        """
+        ...
+
+
+class CustomToolInfo(Struct, frozen=True, omit_defaults=True):
+    name: str
+    description: str
+    schema: dict[str, Any]
+    """JSON Schema of the arguments."""
+    path: str
+    """The file that it is in, as people know it."""
+    source: Literal["project", "global"] = "project"
+
+
+class CustomTools(Protocol):
+    @property
+    def tools(self) -> tuple[CustomToolInfo, ...]:
+        """The very same tuple until files change; empty before they have been looked at."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with files that are no tools, for people."""
+        ...
+
+    async def refresh(self) -> None:
+        """Look at the files again, where they have changed."""
+        ...
+
+    async def run(self, name: str, arguments: dict[str, Any], mode: str) -> str:
+        """Raises ToolError: the tool failed, took too long or said too much."""
+        ...
+
+
+class Mcp(Protocol):
+    """The servers that one task may use."""
+
+    @property
+    def servers(self) -> tuple[McpServer, ...]:
+        """How things stand: the very same tuple until something changes."""
+        ...
+
+    async def settle(self, patience: float) -> None:
+        """Notice what changed in the settings, start what is to be started, and wait while a
+        server connects for the first time, at most `patience` seconds since it was started."""
+        ...
+
+    async def call(
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        on_progress: Callable[[str], None] | None = None,
+    ) -> McpAnswer:
+        """Cancelling tells the server.
+
+        Raises:
+            ToolError: not connected, timed out or died; the text says which, and what comes next.
+        """
+        ...
+
+    async def read(self, server: str, uri: str) -> McpAnswer:
+        """A resource. Raises ToolError like `call`."""
+        ...
+
+    async def close(self) -> None:
+        """The task is done with them; a server that nobody uses any more is stopped."""
+        ...
+
+
+class Brought(Struct, frozen=True, kw_only=True):
+    files: Callable[[Files], Files] | None = None
+    """Stands between the task and the files of its workspace: an editor knows what is not saved
+    yet. What may be read and written is decided before it is asked."""
+    servers: dict[str, Any] = {}
+    """MCP servers, in the shape of `mcp.json`. They count as the person's own, for whom the front
+    end speaks."""
+
+
+class Wanted(Struct, frozen=True):
+    """One thing of a workspace that would run, or loosen rules, once it is trusted."""
+
+    name: str
+    """Unique within the workspace: `mcp:weather`."""
+    title: str
+    content: bytes
+    """All that makes it what it is; other bytes need new trust."""
+    details: tuple[str, ...] = ()
+    """Lines that tell the person what exactly would happen."""
+    only_unasked: bool = False
+    """It needs trust only where nobody is asked about anything."""
