@@ -14,8 +14,8 @@ from typing import Any
 from joey.core.messages import Message
 from joey.core.models import ModelInfo, ModelRequest
 from joey.core.settings import Profile
-from joey.providers.convert.anthropic import AnthropicRequests
-from joey.providers.convert.openai import OpenAiRequests
+from joey.providers.anthropic import AnthropicRequests
+from joey.providers.openai import OpenAiRequests
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MODEL = ModelInfo(id="checked")

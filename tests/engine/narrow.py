@@ -10,7 +10,7 @@ from joey.core.prompts.condense import SYSTEM
 from joey.core.revisions import ContextCondensed, ContextTruncated
 from joey.core.settings import Profile
 from joey.engine.task import Task
-from joey.providers.convert.anthropic import AnthropicRequests
+from joey.providers.anthropic import AnthropicRequests
 from joey.testing.script import Turn, call, fail, say, usage
 from joey.testing.scripted import ScriptedProvider, ScriptedTurn
 from tests.engine.workshop import durable

@@ -5,7 +5,7 @@ from pathlib import Path
 from msgspec.structs import fields
 
 from joey.core.settings import Profile
-from joey.providers.kinds import KINDS
+from joey.providers.registry import KINDS
 
 TEXT = (Path(__file__).parent.parent.parent / "docs" / "models.md").read_text(encoding="utf-8")
 

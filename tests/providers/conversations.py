@@ -20,8 +20,8 @@ from joey.core.models import ModelRequest, ToolSpec
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Profile
 from joey.ports import Provider
+from joey.providers.factory import make_provider
 from joey.providers.http import HttpClient
-from joey.providers.select import make_provider
 from joey.testing.script import Turn, say
 from joey.testing.server import ModelServer, Request
 

@@ -13,8 +13,8 @@ from joey.core.models import ModelRequest
 from joey.core.settings import Profile
 from joey.errors import ProviderError
 from joey.ports import Provider
+from joey.providers.factory import make_provider
 from joey.providers.http import HttpClient
-from joey.providers.select import make_provider
 from joey.testing.script import Turn, disconnect, raw
 from joey.testing.server import ModelServer
 

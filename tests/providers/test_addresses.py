@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from joey.errors import ConfigError
-from joey.providers.addresses import parse_url, proxy_for
+from joey.providers.connection import parse_url, proxy_for
 
 
 def test_a_url_is_taken_apart() -> None:

@@ -17,8 +17,8 @@ from joey.core.messages import (
 )
 from joey.core.models import ModelInfo, ModelRequest
 from joey.core.settings import Profile
-from joey.providers.convert.anthropic import AnthropicRequests
-from joey.providers.select import model_of
+from joey.providers.anthropic import AnthropicRequests
+from joey.providers.factory import model_of
 from tests.providers.conversations import (
     CALL_ID,
     DETAILS,

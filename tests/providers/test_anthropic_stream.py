@@ -19,9 +19,9 @@ from joey.core.chunks import (
 )
 from joey.core.messages import Usage
 from joey.errors import ProviderError, Trouble
-from joey.providers.anthropic_stream import AnthropicStream
-from joey.providers.catalog import lookup
+from joey.providers.anthropic import AnthropicStream
 from joey.providers.errors import Service
+from joey.providers.registry import lookup
 from joey.providers.sse import SseReader
 from joey.testing import wires
 from joey.testing.script import (

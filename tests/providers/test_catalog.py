@@ -6,10 +6,17 @@ from msgspec import structs
 from joey.core.models import Prices
 from joey.core.settings import Profile
 from joey.errors import ConfigError
-from joey.providers.catalog import lookup, models_of
+from joey.providers.factory import make_provider, model_of
 from joey.providers.http import HttpClient
-from joey.providers.kinds import KINDS, ProviderKind, WireKind, endpoint, find_kind
-from joey.providers.select import make_provider, model_of
+from joey.providers.registry import (
+    KINDS,
+    ProviderKind,
+    WireKind,
+    endpoint,
+    find_kind,
+    lookup,
+    models_of,
+)
 
 
 def test_a_known_model_has_limits_abilities_and_prices() -> None:

@@ -13,8 +13,8 @@ from msgspec import structs
 from joey.core.settings import Profile, Route
 from joey.errors import ProviderError, Trouble
 from joey.providers.errors import Service, is_overflow, refusal, retry_after, service_of
+from joey.providers.factory import make_provider
 from joey.providers.http import HttpClient
-from joey.providers.select import make_provider
 from joey.testing.script import Fail, Turn, disconnect, fail, say
 from tests.providers.sockets import Reader, Writer, listening, read_request
 from tests.providers.talking import ASK, PROFILES, heard

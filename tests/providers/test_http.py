@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from joey.errors import ConfigError, ProviderError, Trouble
-from joey.providers.addresses import parse_url
-from joey.providers.connection import describe_failure
+from joey.providers.connection import describe_failure, parse_url
 from joey.providers.http import HttpClient
 from tests.providers.sockets import OK, Proxy, Reader, Writer, listening, read_request
 

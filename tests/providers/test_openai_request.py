@@ -15,8 +15,8 @@ from joey.core.messages import (
 )
 from joey.core.models import ModelInfo, ModelRequest
 from joey.core.settings import Profile
-from joey.providers.convert.openai import OpenAiRequests
-from joey.providers.select import model_of
+from joey.providers.factory import model_of
+from joey.providers.openai import OpenAiRequests
 from tests.providers.conversations import (
     CALL_ID,
     DETAILS,

@@ -20,9 +20,9 @@ from joey.core.chunks import (
 from joey.core.messages import Usage
 from joey.errors import ProviderError, Trouble
 from joey.providers.errors import Service
+from joey.providers.factory import make_provider
 from joey.providers.http import HttpClient
-from joey.providers.openai_stream import OpenAiStream
-from joey.providers.select import make_provider
+from joey.providers.openai import OpenAiStream
 from joey.providers.sse import ServerEvent
 from joey.testing.script import (
     Turn,

@@ -15,8 +15,8 @@ from joey.core.messages import Message
 from joey.core.models import ModelRequest
 from joey.core.settings import Profile
 from joey.errors import ProviderError, Trouble
+from joey.providers.factory import make_provider
 from joey.providers.http import HttpClient
-from joey.providers.select import make_provider
 from joey.testing.script import Turn, say
 from joey.testing.server import ModelServer
 from tests.providers.sockets import Proxy, Reader, Writer, listening, relay

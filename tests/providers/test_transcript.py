@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.messages import Message, TextBlock
-from joey.providers.convert.transcript import Transcript
+from joey.providers.request_encoder import Transcript
 
 
 def is_users(message: Message) -> bool:

@@ -17,8 +17,8 @@ from joey.core.models import ModelRequest
 from joey.core.settings import Profile
 from joey.errors import ProviderError, Trouble
 from joey.ports import Provider
+from joey.providers.factory import make_provider
 from joey.providers.http import HttpClient
-from joey.providers.select import make_provider
 from joey.testing.script import Turn, call, fail, pause, raw, say
 from joey.testing.script_file import read_script
 from joey.testing.server import ModelServer, Request, by_conversation

@@ -32,8 +32,8 @@ from joey.core.settings import Profile, Settings
 from joey.engine.task import Task
 from joey.errors import ArgumentError
 from joey.ports import CustomToolInfo
-from joey.providers.convert.anthropic import AnthropicRequests
-from joey.providers.convert.openai import OpenAiRequests
+from joey.providers.anthropic import AnthropicRequests
+from joey.providers.openai import OpenAiRequests
 from joey.testing.script import Call, Turn, say
 from joey.tools.custom_tool import CustomTool
 from joey.tools.mcp_tool import McpServerTool

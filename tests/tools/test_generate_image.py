@@ -16,7 +16,7 @@ from joey.core.settings import Profile
 from joey.errors import HiddenError, ToolError
 from joey.ports import Extras, ToolContext
 from joey.providers.http import HttpClient
-from joey.providers.pictures import PictureMaker
+from joey.providers.images import PictureMaker
 from joey.tools.base import Access, Outcome
 from joey.tools.generate_image import GenerateImage
 from tests.tools.shell_context import make_context

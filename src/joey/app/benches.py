@@ -35,9 +35,9 @@ from joey.knowledge.outlines import LocalOutlines
 from joey.knowledge.problems import LocalProblems
 from joey.knowledge.web_pages import WebPages
 from joey.ports import Extras, Files, Provider, Sandbox
-from joey.providers.kinds import KINDS
-from joey.providers.pictures import PictureMaker
-from joey.providers.select import make_provider
+from joey.providers.factory import make_provider
+from joey.providers.images import PictureMaker
+from joey.providers.registry import KINDS
 from joey.shells.bash_grammar import BashGrammar
 from joey.terminals.local import LocalTerminal
 from joey.terminals.processes import end_marked

@@ -16,7 +16,7 @@ from joey.config.home import joey_home
 from joey.config.profiles import PROFILES, load_profiles
 from joey.config.settings import SETTINGS
 from joey.errors import UserError
-from joey.providers.kinds import KINDS
+from joey.providers.registry import KINDS
 from joey.stores.layout import INDEX, clean_id
 from joey.stores.task_list import list_ids
 from joey.stores.tidying import StoreState, look_over, tidy

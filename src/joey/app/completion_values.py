@@ -58,7 +58,7 @@ def profiles(env: Mapping[str, str]) -> list[Candidate]:
 
 
 def providers() -> list[Candidate]:
-    from joey.providers.kinds import KINDS
+    from joey.providers.registry import KINDS
 
     return [
         (kind.name, "on this machine" if kind.is_local else kind.key_variable or "")
@@ -70,8 +70,7 @@ def models(env: Mapping[str, str], provider: str | None) -> list[Candidate]:
     """Of the provider that is named, or else would be used; of a local one what it offers now."""
     from joey.config.choose import choose_profile
     from joey.config.profiles import load_profiles
-    from joey.providers.catalog import models_of
-    from joey.providers.kinds import KINDS, find_kind
+    from joey.providers.registry import KINDS, find_kind, models_of
 
     if provider is None:
         known = load_profiles(joey_home(env))

@@ -13,7 +13,7 @@ from joey.config.preferences import DEFAULT_PROFILE, Preferences
 from joey.config.profiles import load_profiles
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError
-from joey.providers.kinds import KINDS, find_kind
+from joey.providers.registry import KINDS, find_kind
 
 
 def is_first_run(home: Path | None = None, env: Mapping[str, str] | None = None) -> bool:

@@ -14,7 +14,7 @@ from joey.core.settings import Settings
 from joey.errors import ConfigError
 from joey.knowledge.indexes import Indexes
 from joey.ports import CodeIndex, Embedder
-from joey.providers.kinds import KINDS
+from joey.providers.registry import KINDS
 from joey.workspace.files import LocalFiles
 from joey.workspace.inventory import every_file
 

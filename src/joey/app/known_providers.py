@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from joey.providers.catalog import models_of
-from joey.providers.kinds import KINDS, ProviderKind
+from joey.providers.registry import KINDS, ProviderKind, models_of
 
 
 class KnownProvider(Struct, frozen=True):

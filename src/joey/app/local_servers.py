@@ -15,7 +15,7 @@ from msgspec import Struct
 from joey.app.web_look import Answer, look
 from joey.config.choose import address_of
 from joey.errors import UserError
-from joey.providers.kinds import KINDS, ProviderKind
+from joey.providers.registry import KINDS, ProviderKind
 
 PLACES = tuple(kind for kind in KINDS if kind.is_local)
 PATIENCE = 0.8

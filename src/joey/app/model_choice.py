@@ -21,7 +21,7 @@ from joey.config.profiles import Profiles
 from joey.core.secrets import without_user
 from joey.core.settings import Profile, Route, TaskSecrets
 from joey.errors import ConfigError, UntiedAddressError
-from joey.providers.kinds import KINDS, find_kind
+from joey.providers.registry import KINDS, find_kind
 
 _TUNING = {
     field.name: field.encode_name

@@ -18,8 +18,7 @@ from joey.core.models import ModelInfo
 from joey.core.settings import Profile
 from joey.errors import ConfigError, UserError
 from joey.providers.anthropic import headers_for, wants_legacy
-from joey.providers.catalog import lookup, models_of
-from joey.providers.kinds import KINDS, WireKind, endpoint, find_kind
+from joey.providers.registry import KINDS, WireKind, endpoint, find_kind, lookup, models_of
 
 PATIENCE = 3.0
 NO_SUCH_PAGE = 404

@@ -21,8 +21,8 @@ from joey.engine.asks import AnswerPolicy
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError, WorkspaceError
 from joey.ports import TaskMetadata
-from joey.providers.kinds import find_kind
-from joey.providers.select import model_of
+from joey.providers.factory import model_of
+from joey.providers.registry import find_kind
 from joey.stores.task_secrets import TaskSecretFiles
 
 ALLOW_EVERYTHING = "*"

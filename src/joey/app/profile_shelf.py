@@ -19,7 +19,7 @@ from joey.config.typed_values import read_value
 from joey.core.secrets import without_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError
-from joey.providers.kinds import KINDS, ProviderKind, find_kind
+from joey.providers.registry import KINDS, ProviderKind, find_kind
 
 KEY = "apiKey"
 _TOLD = 4

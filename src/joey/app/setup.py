@@ -24,9 +24,8 @@ from joey.core.settings import Limits, Profile, TaskSecrets
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError
 from joey.ports import Level, TaskMetadata
-from joey.providers.catalog import lookup, models_of
-from joey.providers.kinds import KINDS
-from joey.providers.select import model_of
+from joey.providers.factory import model_of
+from joey.providers.registry import KINDS, lookup, models_of
 
 
 class Setup:

@@ -14,8 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.errors import ProviderError, Trouble
-from joey.providers.addresses import Address, parse_url, proxy_for
-from joey.providers.connection import Connection, connect
+from joey.providers.connection import Address, Connection, connect, parse_url, proxy_for
 from joey.providers.http_reader import End, Head, ProtocolError, ResponseReader
 
 MOST = 4 * 1024 * 1024

@@ -1,1 +1,1 @@
-"""Adapters to the services that models are reached through."""
+"""Adapters to model services."""

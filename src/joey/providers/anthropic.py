@@ -1,25 +1,50 @@
-"""Claude, at Anthropic's own address or at any other that speaks `/v1/messages`.
+"""Anthropic's `/v1/messages`: the provider, its request bodies, its stream of events.
 
 The official service gets what its current documentation asks for: a Bearer key, the version of
 October 2026 (which refuses a temperature) and eager tool input. Gateways and older servers get
-the form that they have known since 2023. A profile decides with `legacy_headers`; left open, a
+the form that they have known since 2023. A profile decides with `legacy_headers`; without it, a
 base URL means the older form.
+
+The history is nearly in the shape of a request already. A cache mark goes on the last block of a
+message, and that block ends its bytes: marking is a splice at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
+from typing import Any
 
-from joey.core.chunks import Chunk
-from joey.core.models import ModelInfo, ModelRequest
+import msgspec
+from msgspec import Struct, structs
+
+from joey.core.chunks import (
+    CallChunk,
+    CallEndChunk,
+    Chunk,
+    ReasoningChunk,
+    StopChunk,
+    TextChunk,
+    UsageChunk,
+)
+from joey.core.messages import (
+    Block,
+    ImageBlock,
+    Message,
+    ReasoningBlock,
+    TextBlock,
+    ToolResultBlock,
+    Usage,
+)
+from joey.core.models import ModelInfo, ModelRequest, ToolSpec
 from joey.core.settings import Profile, Route
 from joey.ports import Provider
-from joey.providers.anthropic_stream import AnthropicStream
-from joey.providers.convert.anthropic import AnthropicRequests
-from joey.providers.errors import service_of
+from joey.providers import errors
+from joey.providers.errors import Service, service_of
 from joey.providers.http import HttpClient
-from joey.providers.kinds import endpoint, find_kind
-from joey.providers.wire import Wire
+from joey.providers.registry import endpoint, find_kind
+from joey.providers.request_encoder import Transcript
+from joey.providers.sse import ServerEvent
+from joey.providers.transport import Wire
 
 VERSION = "2026-10-21"
 LEGACY_VERSION = "2023-06-01"
@@ -69,3 +94,346 @@ def headers_for(key: str | None, *, legacy: bool) -> dict[str, str]:
 
 
 _fits: type[Provider] = AnthropicProvider
+
+
+NO_IMAGES = TextBlock("[An image was here; this model takes no images.]")
+
+_encode = msgspec.json.Encoder().encode
+_MARK = b'"cache_control":{"type":"ephemeral"}'
+_MARKED_MESSAGES = 2
+_MIN_THINKING = 1024
+_THINKING_SHARE = 0.8
+_ROOM_AFTER_THINKING = 8192
+
+
+class _WireMessage(Struct, frozen=True):
+    role: str
+    content: str | list[Block]
+
+
+class AnthropicRequests:
+    """Builds the bodies of requests to one model, and remembers what it encoded."""
+
+    def __init__(self, profile: Profile, model: ModelInfo, *, legacy: bool) -> None:
+        self._model = model
+        self._legacy = legacy
+        self._opening = _encode(_parameters(profile, model, legacy=legacy))[:-1]
+        marks = _MARKED_MESSAGES if model.prompt_cache else 0
+        self._transcript = Transcript(self._encoded, marks, _is_users)
+        self._system: tuple[str, bytes] = ("", b"")
+        self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
+
+    def body(self, request: ModelRequest) -> list[bytes]:
+        """In pieces, to be sent one after the other."""
+        system = self._encoded_system(request.system)
+        messages = self._transcript.pieces(request.messages)
+        parts = [self._opening, system, b',"messages":[', *messages, b"]"]
+        if request.tools:
+            parts += [self._encoded_tools(request.tools), b',"tool_choice":{"type":"auto"}']
+        parts.append(b',"stream":true}')
+        return parts
+
+    def _encoded(self, message: Message, *, mark: bool) -> bytes:
+        data = encode_message(message, images=self._model.images)
+        return data.removesuffix(b"}]}") + b"," + _MARK + b"}]}" if data and mark else data
+
+    def _encoded_system(self, system: str) -> bytes:
+        if system != self._system[0]:
+            mark = b"," + _MARK if self._model.prompt_cache else b""
+            text = _encode(system)
+            block = b',"system":[{"type":"text","text":' + text + mark + b"}]"
+            self._system = (system, block)
+        return self._system[1]
+
+    def _encoded_tools(self, tools: tuple[ToolSpec, ...]) -> bytes:
+        if tools is not self._tools[0]:
+            specs = [_tool(tool, eager=not self._legacy) for tool in tools]
+            self._tools = (tools, b',"tools":' + _encode(specs))
+        return self._tools[1]
+
+
+def _is_users(message: Message) -> bool:
+    return message.role == "user"
+
+
+def encode_message(message: Message, *, images: bool = True) -> bytes:
+    """The message as the wire wants it, or nothing when nothing of it may be sent.
+
+    Users' words are always a list of blocks, which ends the bytes with `}]}`.
+    """
+    content = message.content
+    if isinstance(content, str):
+        if not content.strip():
+            return b""
+        if message.role == "assistant":
+            return _encode(_WireMessage(message.role, content))
+        content = (TextBlock(content),)
+    blocks = [_fitting(block, images=images) for block in content if _is_sent(block)]
+    return _encode(_WireMessage(message.role, blocks)) if blocks else b""
+
+
+def _is_sent(block: Block) -> bool:
+    """The service refuses empty text, and knows nothing of unsigned reasoning."""
+    match block:
+        case TextBlock():
+            return bool(block.text.strip())
+        case ReasoningBlock():
+            return False
+        case _:
+            return True
+
+
+def _fitting(block: Block, *, images: bool) -> Block:
+    if images:
+        return block
+    if isinstance(block, ImageBlock):
+        return NO_IMAGES
+    if isinstance(block, ToolResultBlock) and not isinstance(block.content, str):
+        content = [NO_IMAGES if isinstance(part, ImageBlock) else part for part in block.content]
+        return structs.replace(block, content=content)
+    return block
+
+
+def _tool(tool: ToolSpec, *, eager: bool) -> dict[str, Any]:
+    """`eager` asks for arguments as they are written: what the beta header does on old servers,
+    which in turn refuse a field that they do not know."""
+    spec: dict[str, Any] = {
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": tool.parameters,
+    }
+    return spec | {"eager_input_streaming": True} if eager else spec
+
+
+def _parameters(profile: Profile, model: ModelInfo, *, legacy: bool) -> dict[str, Any]:
+    """What stays the same from request to request."""
+    max_tokens = profile.max_tokens or model.max_output
+    thinking: dict[str, Any] | None = None
+    if profile.thinking_budget:
+        if model.known and not model.thinking:
+            thinking = {"type": "adaptive"}
+        else:
+            budget, max_tokens = _thinking_room(profile, max_tokens)
+            thinking = {"type": "enabled", "budget_tokens": budget}
+    parameters: dict[str, Any] = {"model": profile.model or model.id, "max_tokens": max_tokens}
+    if legacy and model.temperature and thinking is None:
+        parameters["temperature"] = 0 if profile.temperature is None else profile.temperature
+    if thinking is not None:
+        parameters["thinking"] = thinking
+    if profile.reasoning_effort:
+        parameters["output_config"] = {"effort": profile.reasoning_effort}
+    return parameters
+
+
+def _thinking_room(profile: Profile, max_tokens: int) -> tuple[int, int]:
+    """A budget and a limit that leave room for the answer itself."""
+    budget = max(_MIN_THINKING, profile.thinking_budget or 0)
+    if profile.max_tokens is None:
+        return budget, max(max_tokens, budget + _ROOM_AFTER_THINKING)
+    budget = max(_MIN_THINKING, min(budget, int(max_tokens * _THINKING_SHARE)))
+    return budget, max(max_tokens, budget + 1)
+
+
+class _Delta(Struct):
+    type: str | None = None
+    text: str | None = None
+    partial_json: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    stop_reason: str | None = None
+
+
+class _Block(Struct):
+    type: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Any = None
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+
+
+class _Usage(Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+
+
+class _Message(Struct):
+    id: str | None = None
+    usage: _Usage | None = None
+
+
+class _Event(Struct):
+    type: str | None = None
+    index: int = 0
+    delta: _Delta | None = None
+    content_block: _Block | None = None
+    message: _Message | None = None
+    usage: _Usage | None = None
+    error: Any = None
+
+
+_decode = msgspec.json.Decoder(_Event).decode
+_KNOWN = frozenset(
+    {
+        "message_start",
+        "message_delta",
+        "message_stop",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "error",
+    }
+)
+
+
+class AnthropicStream:
+    """The state of one answer."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._blocks: dict[int, _OpenBlock] = {}
+        self._last_kind: str | None = None
+        self._response_id: str | None = None
+        self._fresh = self._writes = self._reads = self._output = 0
+        self.is_complete = False
+
+    @property
+    def is_final(self) -> bool:
+        return self.is_complete
+
+    def feed(self, event: ServerEvent) -> Iterable[Chunk]:
+        said = self._parse(event)
+        if said is None:
+            return ()
+        match said.type:
+            case "content_block_delta":
+                return self._delta(said.index, said.delta) if said.delta else ()
+            case "content_block_start":
+                return self._start(said.index, said.content_block) if said.content_block else ()
+            case "content_block_stop":
+                return self._stop(said.index)
+            case "message_start":
+                return self._opened(said.message) if said.message else ()
+            case "message_delta":
+                return self._summed_up(said)
+            case "message_stop":
+                self.is_complete = True
+                return ()
+            case "error":
+                raise errors.in_stream(self._service, said.error)
+            case _:
+                return ()
+
+    def _parse(self, event: ServerEvent) -> _Event | None:
+        """None for events that we do not know: the service may add kinds at any time."""
+        try:
+            return _decode(event.data)
+        except msgspec.ValidationError as error:
+            kind = _kind_of(event.data)
+            if kind not in _KNOWN:
+                return None
+            raise errors.malformed(self._service, f"an odd {kind} event") from error
+        except errors.NOT_JSON as error:
+            if event.event == "ping":
+                return None
+            raise errors.malformed(self._service, "an event that is not JSON") from error
+
+    def _delta(self, index: int, delta: _Delta) -> Iterable[Chunk]:
+        match delta.type:
+            case "text_delta":
+                return (TextChunk(delta.text),) if delta.text else ()
+            case "input_json_delta":
+                if not delta.partial_json:
+                    return ()
+                if (block := self._blocks.get(index)) is not None:
+                    block.input = None
+                return (CallChunk(index, arguments=delta.partial_json),)
+            case "thinking_delta":
+                return (ReasoningChunk(delta.thinking),) if delta.thinking else ()
+            case "signature_delta":
+                if (block := self._blocks.get(index)) is not None:
+                    block.signature += delta.signature or ""
+                return ()
+            case _:
+                return ()
+
+    def _start(self, index: int, block: _Block) -> Iterable[Chunk]:
+        before, self._last_kind = self._last_kind, block.type
+        self._blocks[index] = _OpenBlock(block.type, block.signature or "", block.input)
+        match block.type:
+            case "text":
+                # Two blocks of text in a row are two paragraphs; nothing else keeps them apart.
+                text = ("\n" if before == "text" else "") + (block.text or "")
+                return (TextChunk(text),) if text else ()
+            case "tool_use":
+                return (CallChunk(index, id=block.id, name=block.name),)
+            case "thinking":
+                return (ReasoningChunk(block.thinking),) if block.thinking else ()
+            case "redacted_thinking":
+                return (ReasoningChunk(redacted=block.data or ""),)
+            case _:
+                return ()
+
+    def _stop(self, index: int) -> Iterable[Chunk]:
+        block = self._blocks.pop(index, None)
+        if block is None:
+            return ()
+        if block.kind == "thinking" and block.signature:
+            return (ReasoningChunk(signature=block.signature),)
+        if block.kind != "tool_use":
+            return ()
+        if block.input:  # some gateways give the whole input at the start, and no deltas
+            whole = msgspec.json.encode(block.input).decode()
+            return (CallChunk(index, arguments=whole), CallEndChunk(index))
+        return (CallEndChunk(index),)
+
+    def _opened(self, message: _Message) -> Iterable[Chunk]:
+        self._response_id = message.id
+        return self._count(message.usage)
+
+    def _summed_up(self, event: _Event) -> Iterable[Chunk]:
+        chunks = list(self._count(event.usage))
+        if event.delta is not None and event.delta.stop_reason:
+            chunks.append(StopChunk(event.delta.stop_reason, self._response_id))
+        return chunks
+
+    def _count(self, usage: _Usage | None) -> Iterable[Chunk]:
+        """Each figure is a total so far; one that is left out keeps its value."""
+        if usage is None:
+            return ()
+        if usage.input_tokens is not None:
+            self._fresh = usage.input_tokens
+        if usage.output_tokens is not None:
+            self._output = usage.output_tokens
+        if usage.cache_creation_input_tokens is not None:
+            self._writes = usage.cache_creation_input_tokens
+        if usage.cache_read_input_tokens is not None:
+            self._reads = usage.cache_read_input_tokens
+        total = Usage(
+            input=self._fresh + self._writes + self._reads,
+            output=self._output,
+            cache_writes=self._writes,
+            cache_reads=self._reads,
+        )
+        return (UsageChunk(total),)
+
+
+def _kind_of(data: bytes) -> str:
+    try:
+        body = msgspec.json.decode(data)
+    except errors.NOT_JSON:
+        return "error"  # not even JSON behind what was wrong first: never to be passed over
+    kind = body.get("type") if isinstance(body, dict) else None
+    return kind if isinstance(kind, str) else ""
+
+
+class _OpenBlock(Struct):
+    """A content block between its start and its stop."""
+
+    kind: str | None
+    signature: str
+    input: Any

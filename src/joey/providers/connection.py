@@ -1,24 +1,33 @@
-"""One TCP or TLS connection, as an asyncio protocol that collects what arrives.
+"""TCP and TLS connections to the address of a URL, through a proxy if the environment names one.
 
-A protocol instead of streams: a read costs one wake-up and no copy, the limit on silence is one
-timer for the whole response instead of one for each read, and letting go of the socket is a
-plain call that works from anywhere, also while a cancelled reader unwinds.
+A connection is an asyncio protocol that collects the bytes that arrive. A protocol instead of
+streams: a read costs one wake-up and no copy, the limit on silence is one timer for the whole
+response instead of one for each read, and closing the socket is a plain call that works from
+anywhere, also while a cancelled reader unwinds.
+
+`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are read in either case. Loopback is never
+sent to a proxy: a model server on this machine is not reachable from another one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import re
 import socket
-from collections.abc import Callable, Sequence
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from joey.errors import UNREACHABLE, ProviderError, Trouble
-from joey.providers.addresses import Address
+from msgspec import Struct
+
+from joey.core.regex import regex
+from joey.errors import UNREACHABLE, ConfigError, ProviderError, Trouble
 from joey.providers.http_reader import End, Head, ProtocolError, ResponseReader
 
 if TYPE_CHECKING:
     import ssl
+
 
 _HIGH_WATER = 1024 * 1024
 _HAPPY_EYEBALLS = 0.25
@@ -260,3 +269,119 @@ def _is_refused(error: OSError) -> bool:
     return isinstance(error, ConnectionRefusedError) or (
         f"[Errno {errno.ECONNREFUSED}]" in str(error)
     )
+
+
+_URL = regex(
+    r"(?P<scheme>https?)://(?:(?P<user>[^@/?#]*)@)?"
+    r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:/?#\[\]@]+)(?::(?P<port>\d{1,5}))?(?P<path>[/?][^\s#]*)?",
+    re.IGNORECASE,
+)
+_PERCENT = regex(rb"%([0-9A-Fa-f]{2})")
+_LOOPBACK = regex(r"localhost|.*\.localhost|127(\.\d{1,3}){3}|::1", re.IGNORECASE)
+
+
+class Address(Struct, frozen=True):
+    """One side of a connection."""
+
+    host: str
+    port: int
+    secure: bool
+    path: str = "/"
+    credentials: str | None = None
+    """`user:password` of a proxy, decoded."""
+
+    @property
+    def shown(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def authority(self) -> str:
+        """The value of the `Host` header: the port only where it is not the usual one."""
+        usual = 443 if self.secure else 80
+        return self.shown.removesuffix(f":{usual}") if self.port == usual else self.shown
+
+    @property
+    def is_loopback(self) -> bool:
+        return _LOOPBACK.fullmatch(self.host) is not None
+
+    @property
+    def proxy_authorization(self) -> str | None:
+        if self.credentials is None:
+            return None
+        return "Basic " + b64encode(self.credentials.encode()).decode("ascii")
+
+
+def parse_url(url: str, what: str = "base URL") -> Address:
+    """Raises ConfigError naming the setting when this is not an `http` or `https` URL."""
+    match = _URL.fullmatch(url.strip())
+    port = int(match["port"]) if match and match["port"] else None
+    if match is None or not url.isascii() or (port is not None and not 0 < port < 65536):
+        if "@" in url:  # what stands before it is a login, be it ever so badly written
+            raise ConfigError(
+                f"The {what} is not an http:// or https:// address; in its password, write / as %2F"
+                " and @ as %40."
+            )
+        raise ConfigError(f"The {what} {url!r} is not an http:// or https:// address.")
+    secure = match["scheme"].lower() == "https"
+    path = match["path"] or "/"
+    return Address(
+        host=match["host"].strip("[]"),
+        port=port or (443 if secure else 80),
+        secure=secure,
+        path=path if path.startswith("/") else f"/{path}",
+        credentials=_unquote(match["user"]) if match["user"] else None,
+    )
+
+
+def proxy_for(target: Address, environ: Mapping[str, str]) -> Address | None:
+    """The proxy to go through, or None to go straight."""
+    if target.is_loopback:
+        return None
+    scheme = "https" if target.secure else "http"
+    url = _variable(environ, f"{scheme}_proxy") or _variable(environ, "all_proxy")
+    if not url or _is_exempt(target, _variable(environ, "no_proxy")):
+        return None
+    proxy = parse_url(url if "://" in url else f"http://{url}", f"proxy ({scheme.upper()}_PROXY)")
+    if proxy.secure:
+        raise ConfigError(
+            f"The proxy ({scheme.upper()}_PROXY) is reached over https, which is not supported:"
+            " give its http:// address."
+        )
+    return proxy
+
+
+def _variable(environ: Mapping[str, str], name: str) -> str:
+    return environ.get(name) or environ.get(name.upper()) or ""
+
+
+def _is_exempt(target: Address, no_proxy: str) -> bool:
+    host = target.host.lower()
+    for entry in no_proxy.lower().replace(",", " ").split():
+        if entry == "*":
+            return True
+        name = entry
+        if name.count(":") == 1:
+            name, _, port = name.partition(":")
+            if port != str(target.port):
+                continue
+        name = name.strip("[]").removeprefix("*").removeprefix(".")
+        if host == name or host.endswith(f".{name}") or _in_network(host, name):
+            return True
+    return False
+
+
+def _in_network(host: str, network: str) -> bool:
+    if "/" not in network:
+        return False
+    from ipaddress import ip_address, ip_network
+
+    try:
+        return ip_address(host) in ip_network(network, strict=False)
+    except ValueError:
+        return False  # a name is in no network, and a malformed entry exempts nobody
+
+
+def _unquote(text: str) -> str:
+    data = _PERCENT.sub(lambda match: bytes.fromhex(match[1].decode()), text.encode())
+    return data.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Texts turned into vectors by whoever speaks OpenAI's `/embeddings`."""
+"""Embeddings by services that speak OpenAI's `/embeddings`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from joey.ports import Embedder
 from joey.providers import errors
 from joey.providers.errors import service_of
 from joey.providers.http import HttpClient
-from joey.providers.kinds import WireKind, endpoint, find_kind
+from joey.providers.registry import WireKind, endpoint, find_kind
 
 MOST_TEXTS = 64
 MOST_CHARACTERS = 100_000

@@ -1,8 +1,8 @@
-"""What a service's refusal means: the kind of trouble, how long to wait, and words for a person.
+"""Errors of model services: kind of failure, time to wait, message for the user.
 
-The type of a `ProviderError` decides what the engine does about it, so nothing that a service
-says is lost on the way: status, its own code, and the time it asks us to wait. Neither the API
-key nor a header of the profile's appears in it, not even when the service repeats them.
+The kind of a `ProviderError` decides what the engine does about it, so nothing that a service
+reports is lost on the way: status, its own code, and the time it asks us to wait. Neither the API
+key nor a header of the profile appears in it, not even when the service repeats them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from joey.core.regex import regex
 from joey.core.secrets import blotted, without_secrets
 from joey.core.settings import Profile, Route
 from joey.errors import ProviderError, Trouble
-from joey.providers.addresses import parse_url
-from joey.providers.kinds import find_kind
+from joey.providers.connection import parse_url
+from joey.providers.registry import find_kind
 
 MAX_BODY = 64 * 1024
 """Bytes of an error's body that are read."""

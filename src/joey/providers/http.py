@@ -1,9 +1,9 @@
-"""A small HTTP/1.1 client for one job: send a JSON body, read the answer as it streams in.
+"""HTTP/1.1 client for one job: send a JSON body, read the answer as it streams in.
 
 Measured against the usual client library it starts 90 ms sooner and uses a fraction of the CPU
 for each streamed chunk; what it leaves out (redirects, cookies, compression, HTTP/2) no model
-service needs. Connections are kept and used again. One that turns out to have died while it
-was idle, before any byte of an answer, is replaced once without anybody noticing.
+service needs. Connections are kept and used again. A connection that turns out to have died while
+it was idle, before any byte of an answer, is replaced once, and the caller does not notice.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from joey.errors import ConfigError, ProviderError, Trouble
-from joey.providers.addresses import Address, parse_url, proxy_for
-from joey.providers.connection import Connection, connect
+from joey.providers.connection import Address, Connection, connect, parse_url, proxy_for
 from joey.providers.http_reader import (
     CutOffError,
     End,

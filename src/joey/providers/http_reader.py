@@ -1,8 +1,8 @@
-"""Reads HTTP/1.1 responses: bytes in, events out, no I/O.
+"""Parser of HTTP/1.1 responses: bytes in, events out, no I/O.
 
 A response is a `Head`, then body bytes, then an `End`. The body is framed in one of three ways,
-in this order of precedence: chunked, by length, or until the connection closes. Whatever does
-not follow the protocol raises `ProtocolError`, and nothing else is ever raised.
+in this order of precedence: chunked, by length, or until the connection closes. Bytes that do not
+follow the protocol raise `ProtocolError`, and nothing else is ever raised.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Reads server-sent events: bytes in, events out, no I/O.
+"""Parser of server-sent events: bytes in, events out, no I/O.
 
 Model services send `data: {json}` blocks separated by a blank line, with plain line feeds. That
-case is split a whole block at a time. At the first carriage return the reader turns, for the
+case is split a whole block at a time. At the first carriage return the reader switches, for the
 rest of the stream, to reading line by line, which takes every line ending that the format allows.
 Data stays bytes: its consumer is a JSON decoder, and a character split over two reads is whole
 again when its event is.

@@ -1,7 +1,7 @@
-"""What all services have in common: post the body, read events until the answer is complete.
+"""Transport of all protocols: post a body, read server-sent events until the answer is complete.
 
-The decoder of a wire turns events into chunks and knows when the answer has properly ended. An
-answer that ends in any other way is an error, raised after the chunks that did arrive.
+The decoder of a protocol turns events into chunks and knows when the answer has properly ended.
+An answer that ends in any other way is an error, raised after the chunks that did arrive.
 """
 
 from __future__ import annotations

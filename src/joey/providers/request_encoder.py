@@ -1,9 +1,9 @@
-"""A conversation as bytes, for requests that each repeat all of it.
+"""Incremental encoder of a conversation, for requests that each repeat all of it.
 
-A conversation grows at its end. What has settled is encoded once and never looked at again; only
-the last messages, which may carry cache marks, are encoded for each request. Settled bytes are
-kept in a few blocks, each at least twice as long as the next, and sent as they are: a request
-costs what is new in it, and the sending.
+A conversation grows at its end. Settled messages are encoded once and never looked at again; only
+the last ones, which may carry cache marks, are encoded for each request. Settled bytes are kept
+in a few blocks, each at least twice as long as the next, and sent as they are: a request costs
+what is new in it, and the sending.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pictures made by a model: OpenAI's own endpoint for them, or a chat that answers with one."""
+"""Image generation: OpenAI's own endpoint for it, or a chat that answers with an image."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from joey.ports import ImageMaker
 from joey.providers import errors
 from joey.providers.errors import service_of
 from joey.providers.http import HttpClient
-from joey.providers.kinds import endpoint, find_kind
+from joey.providers.registry import endpoint, find_kind
 
 _MOST_BYTES = 64 * 1024 * 1024
 _CHAT = "/chat/completions"

@@ -1,4 +1,8 @@
-"""From a profile to a provider that can be asked."""
+"""Provider factory: the provider and the model limits for a profile.
+
+A module of its own because only it needs the HTTP client beside the registry; the protocols are
+imported when a profile first asks for them.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,8 @@ from joey.core.models import ModelInfo
 from joey.core.settings import Profile, Route
 from joey.errors import ConfigError
 from joey.ports import Provider
-from joey.providers.catalog import lookup
 from joey.providers.http import HttpClient
-from joey.providers.kinds import WireKind, find_kind
+from joey.providers.registry import WireKind, find_kind, lookup
 
 _OUTPUT_SHARE = 0.2
 """Of the window, at most, for one answer: the rest belongs to the conversation."""
@@ -37,7 +40,7 @@ def make_provider(profile: Profile, http: HttpClient, route: Route | None = None
         from joey.providers.anthropic import AnthropicProvider
 
         return AnthropicProvider(profile, model, http, route)
-    from joey.providers.openai_chat import OpenAiProvider
+    from joey.providers.openai import OpenAiProvider
 
     return OpenAiProvider(profile, model, http, route)
 

@@ -1,1 +1,0 @@
-"""Our messages in the words of each wire."""

@@ -1,0 +1,498 @@
+"""OpenAI's `/chat/completions`, spoken by most services and local servers.
+
+One of our messages may become several: results of calls travel in messages of their own, before
+the text of the user. The decoder of the stream tolerates the deviations of the many servers that
+speak this protocol.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Iterable
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from joey.core.chunks import (
+    CallChunk,
+    CallEndChunk,
+    Chunk,
+    ReasoningChunk,
+    StopChunk,
+    TextChunk,
+    UsageChunk,
+)
+from joey.core.messages import (
+    ImageBlock,
+    Message,
+    ReasoningBlock,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Usage,
+)
+from joey.core.models import ModelInfo, ModelRequest, ToolSpec
+from joey.core.settings import Profile, Route
+from joey.ports import Provider
+from joey.providers import errors
+from joey.providers.connection import parse_url
+from joey.providers.errors import Service, service_of
+from joey.providers.http import HttpClient
+from joey.providers.registry import endpoint, find_kind
+from joey.providers.request_encoder import Transcript
+from joey.providers.sse import ServerEvent
+from joey.providers.transport import Wire
+
+
+class OpenAiProvider:
+    def __init__(
+        self, profile: Profile, model: ModelInfo, http: HttpClient, route: Route | None = None
+    ) -> None:
+        kind = find_kind(profile.provider)
+        url = endpoint(kind, profile.base_url)
+        address = parse_url(url)
+        self._model = model
+        self._service = service_of(profile, url, route)
+        self._requests = OpenAiRequests(profile, model, address.host)
+        headers = {"authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
+        self._wire = Wire(
+            http, url, headers | profile.headers, self._service, profile.request_timeout
+        )
+
+    @property
+    def model(self) -> ModelInfo:
+        return self._model
+
+    @property
+    def api_protocol(self) -> str:
+        return "openai"
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
+        return self._wire.stream(self._requests.body(request), OpenAiStream(self._service))
+
+    async def close(self) -> None:
+        await self._wire.close()
+
+
+_fits: type[Provider] = OpenAiProvider
+
+
+_encode = msgspec.json.Encoder().encode
+_MARK = {"cache_control": {"type": "ephemeral"}}
+_MARKED_MESSAGES = 2
+_NO_IMAGES = {"type": "text", "text": "[An image was here; this model takes no images.]"}
+_DEVELOPER_MODELS = re.compile(r"(?:.*/)?o[134](?:-.*)?")
+_REASONS_WITHOUT_TOOLS = re.compile(r"gpt-(?:5\.(?:[6-9]|\d\d)|[6-9]|\d\d)(?:[.-].*)?")
+"""Models whose chat endpoint at OpenAI takes tools only with reasoning switched off."""
+
+
+class OpenAiRequests:
+    """Builds the bodies of requests to one model, and remembers what it encoded."""
+
+    def __init__(self, profile: Profile, model: ModelInfo, host: str) -> None:
+        self._profile = profile
+        self._model = model
+        self._host = host
+        self._id = profile.model or model.id
+        self._is_developer = _DEVELOPER_MODELS.fullmatch(self._id) is not None
+        marks = _MARKED_MESSAGES if model.prompt_cache else 0
+        self._transcript = Transcript(self._convert, marks, _has_words)
+        self._system: tuple[str | None, bytes] = (None, b"")
+        self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
+
+    def body(self, request: ModelRequest) -> list[bytes]:
+        """In pieces, to be sent one after the other."""
+        messages = self._transcript.pieces(request.messages)
+        if request.system:
+            messages = [
+                self._encoded_system(request.system),
+                *([b",", *messages] if messages else []),
+            ]
+        parts = [self._opening(), b',"messages":[', *messages, b'],"stream":true']
+        if not _is_xai(self._host):
+            parts.append(b',"stream_options":{"include_usage":true}')
+        if self._profile.max_tokens:
+            parts.append(b',"max_completion_tokens":%d' % self._profile.max_tokens)
+        if effort := self._effort(bool(request.tools)):
+            parts.append(b',"reasoning_effort":' + _encode(effort))
+        if request.tools:
+            parts += [
+                self._encoded_tools(request.tools),
+                b',"tool_choice":"auto","parallel_tool_calls":true',
+            ]
+        parts.append(b"}")
+        return parts
+
+    def _opening(self) -> bytes:
+        parameters: dict[str, Any] = {"model": self._id}
+        if self._model.temperature and not self._is_developer:
+            chosen = self._profile.temperature
+            parameters["temperature"] = 0 if chosen is None else chosen
+        return _encode(parameters)[:-1]
+
+    def _effort(self, with_tools: bool) -> str | None:
+        if self._profile.reasoning_effort:
+            return self._profile.reasoning_effort
+        if (
+            with_tools
+            and self._host == "api.openai.com"
+            and _REASONS_WITHOUT_TOOLS.fullmatch(self._id)
+        ):
+            return "none"
+        return None
+
+    def _convert(self, message: Message, *, mark: bool) -> bytes:
+        wire = convert_message(message, self._model)
+        if mark:
+            _mark_last_text(wire)
+        return b",".join(_encode(item) for item in wire)
+
+    def _encoded_system(self, system: str) -> bytes:
+        if system != self._system[0]:
+            role, text = ("system", system)
+            if self._is_developer:
+                role, text = ("developer", f"Formatting re-enabled\n{system}")
+            content: Any = text
+            if self._model.prompt_cache:
+                content = [{"type": "text", "text": text, **_MARK}]
+            self._system = (system, _encode({"role": role, "content": content}))
+        return self._system[1]
+
+    def _encoded_tools(self, tools: tuple[ToolSpec, ...]) -> bytes:
+        if tools is not self._tools[0]:
+            self._tools = (tools, b',"tools":' + _encode([_tool(tool) for tool in tools]))
+        return self._tools[1]
+
+
+def convert_message(message: Message, model: ModelInfo) -> list[dict[str, Any]]:
+    """The messages on the wire for one of ours; none when nothing of it may be sent."""
+    if message.role == "assistant":
+        return _assistant(message, model)
+    content = message.content
+    blocks = (TextBlock(content),) if isinstance(content, str) else content
+    results: list[dict[str, Any]] = []
+    images: list[dict[str, Any]] = []
+    parts: list[dict[str, Any]] = []
+    for block in blocks:
+        match block:
+            case ToolResultBlock():
+                results.append(_result(block))
+                images += _images_in(block, model)
+            case TextBlock() if block.text:
+                parts.append({"type": "text", "text": block.text})
+            case ImageBlock():
+                parts.append(_image(block, model))
+            case _:
+                pass  # a user's message has no other blocks
+    if parts or images:
+        results.append({"role": "user", "content": images + parts})
+    return results
+
+
+def _has_words(message: Message) -> bool:
+    """Whether it becomes a user's message on the wire, not only results of calls."""
+    if message.role == "assistant":
+        return False
+    return isinstance(message.content, str) or not all(
+        isinstance(block, ToolResultBlock) and isinstance(block.content, str)
+        for block in message.content
+    )
+
+
+def _assistant(message: Message, model: ModelInfo) -> list[dict[str, Any]]:
+    content = message.content
+    blocks = (TextBlock(content),) if isinstance(content, str) else content
+    text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+    calls = [_call(block) for block in blocks if isinstance(block, ToolUseBlock)]
+    if not text and not calls:
+        return []
+    wire: dict[str, Any] = {"role": "assistant", "content": text}
+    if message.reasoning_content is not UNSET:
+        wire["reasoning_content"] = message.reasoning_content
+    elif model.preserve_reasoning:
+        thoughts = [block.text for block in blocks if isinstance(block, ReasoningBlock)]
+        if any(thoughts):
+            wire["reasoning_content"] = "\n".join(thoughts)
+    if message.reasoning_details is not UNSET:
+        wire["reasoning_details"] = message.reasoning_details
+    if calls:
+        wire["tool_calls"] = calls
+    return [wire]
+
+
+def _call(block: ToolUseBlock) -> dict[str, Any]:
+    arguments = _encode(block.input).decode()
+    function = {"name": block.name, "arguments": arguments}
+    return {"id": block.id, "type": "function", "function": function}
+
+
+def _result(block: ToolResultBlock) -> dict[str, Any]:
+    text = block.content
+    if not isinstance(text, str):
+        text = "\n".join(part.text for part in text if isinstance(part, TextBlock))
+        if not text and block.content:
+            text = "(The image follows in the next message.)"
+    return {"role": "tool", "tool_call_id": block.tool_use_id, "content": text or "(empty)"}
+
+
+def _images_in(block: ToolResultBlock, model: ModelInfo) -> list[dict[str, Any]]:
+    if isinstance(block.content, str):
+        return []
+    return [_image(part, model) for part in block.content if isinstance(part, ImageBlock)]
+
+
+def _image(block: ImageBlock, model: ModelInfo) -> dict[str, Any]:
+    if not model.images:
+        return _NO_IMAGES
+    url = f"data:{block.source.media_type};base64,{block.source.data}"
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _mark_last_text(wire: list[dict[str, Any]]) -> None:
+    """Marks the last text part; a message of images alone gets one to carry the mark."""
+    for item in reversed(wire):
+        if item["role"] != "user":
+            continue
+        parts = item["content"]
+        for place in reversed(range(len(parts))):
+            if parts[place]["type"] == "text":
+                parts[place] = parts[place] | _MARK
+                return
+        parts.append({"type": "text", "text": "...", **_MARK})
+        return
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    function = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        "strict": tool.strict,
+    }
+    return {"type": "function", "function": function}
+
+
+def _is_xai(host: str) -> bool:
+    return host == "x.ai" or host.endswith(".x.ai")
+
+
+class _Function(Struct):
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+
+
+class _Call(Struct):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+
+
+class _Delta(Struct):
+    content: str | list[Any] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: list[dict[str, Any]] | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Choice(Struct):
+    delta: _Delta | None = None
+    message: _Delta | None = None
+    """From servers that answer in one piece."""
+    finish_reason: str | None = None
+
+
+class _Details(Struct):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class _CostDetails(Struct):
+    upstream_inference_cost: float | None = None
+
+
+class _Usage(Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _Details | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    prompt_cache_hit_tokens: int | None = None
+    cost: float | None = None
+    cost_details: _CostDetails | None = None
+
+
+class _Chunk(Struct):
+    id: str | None = None
+    choices: list[_Choice] | None = None
+    usage: _Usage | None = None
+    error: Any = None
+
+
+_decode = msgspec.json.Decoder(_Chunk).decode
+_CUT_OFF = "length"
+"""The reason that leaves the last call unfinished."""
+
+
+class OpenAiStream:
+    """The state of one answer."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._calls = _CallSlots()
+        self._details = _ReasoningDetails()
+        self.is_complete = False
+        self.is_final = False
+
+    def feed(self, event: ServerEvent) -> Iterable[Chunk]:
+        if event.data == b"[DONE]":
+            self.is_complete = self.is_final = True
+            return self._details.take()
+        said = self._parse(event)
+        if said.error:
+            raise errors.in_stream(self._service, said.error)
+        chunks: list[Chunk] = []
+        if said.choices:
+            choice = said.choices[0]
+            if (delta := choice.delta or choice.message) is not None:
+                self._delta(delta, chunks)
+            if choice.finish_reason:
+                self._finish(choice.finish_reason, said.id, chunks)
+        if said.usage is not None:
+            chunks.append(UsageChunk(_count(said.usage)))
+        return chunks
+
+    def _parse(self, event: ServerEvent) -> _Chunk:
+        if event.event == "error":
+            raise errors.in_stream(self._service, _error_object(event.data))
+        try:
+            return _decode(event.data)
+        except msgspec.ValidationError as error:
+            raise errors.malformed(self._service, f"an odd chunk ({error})") from error
+        except errors.NOT_JSON as error:
+            raise errors.malformed(self._service, "a chunk that is not JSON") from error
+
+    def _delta(self, delta: _Delta, chunks: list[Chunk]) -> None:
+        if details := delta.reasoning_details:
+            self._details.add(details)
+        thought = delta.reasoning_content or delta.reasoning
+        if thought or (details and (thought := _text_of(details))):
+            chunks.append(ReasoningChunk(thought))
+        if content := delta.content:
+            if not isinstance(content, str):
+                content = "".join(_text_of([part]) for part in content if isinstance(part, dict))
+            if content:
+                chunks.append(TextChunk(content))
+        for call in delta.tool_calls or ():
+            chunks.append(self._calls.piece(call))
+
+    def _finish(self, reason: str, response_id: str | None, chunks: list[Chunk]) -> None:
+        self.is_complete = True
+        chunks += self._details.take()
+        if reason != _CUT_OFF:
+            chunks += [CallEndChunk(index) for index in self._calls.close()]
+        chunks.append(StopChunk(reason, response_id))
+
+
+class _CallSlots:
+    """Which call a piece belongs to. Servers differ: most number their calls, some leave the
+    number out, and some give all calls the number 0 and tell them apart by id."""
+
+    def __init__(self) -> None:
+        self._slots: dict[int, int] = {}
+        self._ids: dict[int, str | None] = {}
+        self._open: list[int] = []
+
+    def piece(self, call: _Call) -> CallChunk:
+        function = call.function or _Function()
+        index = self._index(call, function)
+        if call.id:
+            self._ids[index] = call.id
+        arguments = function.arguments
+        if isinstance(arguments, dict):
+            arguments = msgspec.json.encode(arguments).decode()
+        return CallChunk(
+            index, id=call.id or None, name=function.name or None, arguments=arguments or None
+        )
+
+    def close(self) -> list[int]:
+        ended, self._open = self._open, []
+        return ended
+
+    def _index(self, call: _Call, function: _Function) -> int:
+        number = call.index
+        if number is None:
+            is_known = not call.id or call.id in self._ids.values()
+            number = max(self._slots, default=0) if is_known else len(self._ids)
+        index = self._slots.get(number)
+        begins_another = (
+            index is not None
+            and call.id
+            and function.name
+            and self._ids.get(index) not in (None, call.id)
+        )
+        if index is None or begins_another:
+            taken = self._ids.keys()
+            index = number if number not in taken else max(taken) + 1
+            self._slots[number] = index
+            self._ids.setdefault(index, None)
+            self._open.append(index)
+        return index
+
+
+class _ReasoningDetails:
+    """OpenRouter's reasoning items arrive in pieces and must go back whole."""
+
+    def __init__(self) -> None:
+        self._items: dict[tuple[Any, Any], dict[str, Any]] = {}
+
+    def add(self, pieces: list[dict[str, Any]]) -> None:
+        for piece in pieces:
+            key = (str(piece.get("type")), str(piece.get("index", 0)))
+            item = self._items.setdefault(key, {})
+            for name, value in piece.items():
+                if name in ("text", "summary", "data") and isinstance(value, str):
+                    item[name] = item.get(name, "") + value
+                elif value is not None or name not in item:
+                    item[name] = value
+
+    def take(self) -> list[Chunk]:
+        items = [item for item in self._items.values() if _is_whole(item)]
+        self._items = {}
+        return [ReasoningChunk(details=tuple(items))] if items else []
+
+
+def _is_whole(item: dict[str, Any]) -> bool:
+    return item.get("type") != "reasoning.encrypted" or bool(item.get("data"))
+
+
+def _text_of(parts: list[dict[str, Any]]) -> str:
+    """The readable text in a list of parts, of reasoning or of content."""
+    texts = [part.get("text") or part.get("summary") for part in parts]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def _count(usage: _Usage) -> Usage:
+    details = usage.prompt_tokens_details or _Details()
+    cost = usage.cost
+    if cost is not None and usage.cost_details is not None:
+        cost += usage.cost_details.upstream_inference_cost or 0.0
+    return Usage(
+        input=usage.prompt_tokens or 0,
+        output=usage.completion_tokens or 0,
+        cache_writes=usage.cache_creation_input_tokens or details.cache_write_tokens or 0,
+        cache_reads=usage.cache_read_input_tokens
+        or details.cached_tokens
+        or usage.prompt_cache_hit_tokens
+        or 0,
+        cost=cost,
+    )
+
+
+def _error_object(data: bytes) -> Any:
+    try:
+        parsed = msgspec.json.decode(data)
+    except errors.NOT_JSON:
+        return data.decode("utf-8", "replace")
+    return parsed.get("error", parsed) if isinstance(parsed, dict) else parsed
