@@ -19,7 +19,7 @@ from typing import Any
 from bench.tables import table, verdict
 from joey.core.events import Record, TaskAborted
 from joey.engine.recorder import Recorder
-from joey.stores.json_files import JsonFileStore
+from joey.storage.task_store import JsonFileStore
 
 ROWS = 20_000
 ROUNDS = 5

@@ -206,7 +206,7 @@ async def serve_joey(lines: asyncio.StreamReader, clients: int) -> dict[str, Any
     from joey.server.hub import Hub
     from joey.server.limits import Limits
     from joey.server.serve import ServeOptions, serving
-    from joey.stores.memory import MemoryStore
+    from joey.storage.memory_store import MemoryStore
 
     with TemporaryDirectory(prefix="joey-bench-") as folder:
         setup = Setup(workspace=Path(folder), home=Path(folder, "home"))

@@ -23,8 +23,8 @@ from bench.runs import environment, joey_command, running_model
 from bench.scenarios import make_workspace
 from joey.core.messages import Message, ToolResultBlock, ToolUseBlock
 from joey.engine.recorder import Recorder
-from joey.stores.json_files import JsonFileStore
-from joey.stores.layout import API, JOURNAL, UI
+from joey.storage.task_folder import API, JOURNAL, UI
+from joey.storage.task_store import JsonFileStore
 
 SECONDS = 180.0
 WORKERS = 2

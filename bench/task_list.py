@@ -21,8 +21,8 @@ from tempfile import TemporaryDirectory
 
 from bench.tables import table, verdict
 from joey.ports.storage import TaskQuery
-from joey.stores.task_index import SqliteTaskIndex, forget_task
-from joey.stores.task_list import list_tasks
+from joey.storage.task_index import SqliteTaskIndex, forget_task
+from joey.storage.task_list import list_tasks
 
 COUNT = 5_000
 ROUNDS = 5

@@ -16,7 +16,7 @@ from typing import Any
 
 from joey.cli.main import main
 from joey.core.events import Record
-from joey.stores import journal
+from joey.storage import journal
 from joey.system.files import write_fully
 from joey.workspace import tree_changes
 from joey.workspace.git import Git

@@ -18,7 +18,7 @@ from typing import Any
 from joey.cli.main import main
 from joey.core.events import Record
 from joey.core.revisions import FilesRestored, TaskRewound
-from joey.stores import journal
+from joey.storage import journal
 from joey.workspace.checkpoints.restoring import Restoration
 from joey.workspace.checkpoints.stores import TaskCheckpoints
 

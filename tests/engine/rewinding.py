@@ -31,7 +31,7 @@ from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
 from joey.engine.workbench import Workbench
 from joey.ports import Extras, Store
-from joey.stores.json_files import JsonFileStore
+from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Call, Turn, call, say, think, usage
 from joey.workspace.checkpoints.stores import CheckpointStores
 from tests.engine.workshop import PATIENCE, Workshop

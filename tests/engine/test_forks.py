@@ -23,7 +23,7 @@ from joey.engine.engine import TaskOptions
 from joey.engine.task import Task
 from joey.engine.unattended import Unattended
 from joey.errors import TaskNotFoundError, UserError
-from joey.stores.memory import MemoryStore
+from joey.storage.memory_store import MemoryStore
 from joey.testing.script import Turn, call, pause, say
 from tests.engine.cast import ALLOWED, Cast, hand
 from tests.engine.rewinding import Past, check_past, past, rich_task, said, shown
@@ -198,8 +198,8 @@ async def test_what_is_not_there_cannot_be_forked(past: Past) -> None:
 
 DYING = """
 import os, signal, sys
-from joey.stores import planting
-from joey.stores.json_files import JsonFileStore
+from joey.storage import task_store as planting
+from joey.storage.task_store import JsonFileStore
 from pathlib import Path
 
 step, home, source = sys.argv[1], Path(sys.argv[2]), sys.argv[3]

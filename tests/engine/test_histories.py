@@ -15,7 +15,7 @@ from joey.engine.endings import Completed
 from joey.engine.recorder import Recorder
 from joey.engine.task import Task
 from joey.engine.unattended import Unattended
-from joey.stores.json_files import JsonFileStore
+from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call, disconnect, say, think
 from tests.engine.workshop import (
     ALLOW_ALL,

@@ -46,7 +46,7 @@ from joey.engine.engine import TaskOptions
 from joey.engine.recorder import Recorder
 from joey.engine.task import Task
 from joey.errors import UserError
-from joey.stores.json_files import JsonFileStore
+from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Call, Gate, Step, Turn, call, redacted, say, think
 from joey.testing.scripted import ScriptedProvider, ScriptedTurn
 from tests.engine.workshop import Workshop, done

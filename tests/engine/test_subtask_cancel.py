@@ -22,7 +22,7 @@ from joey.engine.engine import TaskOptions
 from joey.engine.task import Task
 from joey.engine.unattended import Unattended
 from joey.ports import Store, TaskLog, TaskMetadata
-from joey.stores.json_files import JsonFileStore
+from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn
 from tests.engine.cast import ALLOWED, Cast, hand
 from tests.engine.workshop import (

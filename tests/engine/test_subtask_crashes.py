@@ -18,7 +18,7 @@ from joey.engine.endings import Completed, Failed
 from joey.engine.engine import TaskOptions
 from joey.engine.task import Task
 from joey.engine.unattended import Unattended
-from joey.stores.json_files import JsonFileStore
+from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call
 from tests.engine.cast import ALLOWED, Cast, hand
 from tests.engine.workshop import Workshop, check_history, durable, finish, results, rows, settled

@@ -18,7 +18,7 @@ from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
 from joey.engine.workbench import Workbench
 from joey.ports import Extras, Provider, Store
-from joey.stores.json_files import JsonFileLog, JsonFileStore
+from joey.storage.task_store import JsonFileLog, JsonFileStore
 from joey.terminals.local import LocalTerminal
 from joey.testing.script import Call, Turn, call
 from joey.testing.scripted import ScriptedProvider, ScriptedTurn

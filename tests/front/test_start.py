@@ -19,12 +19,12 @@ HELPS += [
     if isinstance(each, argparse._SubParsersAction)
     for action in each.choices
 ]
-HEAVY = ("asyncio", "rich", "ssl", "joey.app", "joey.engine", "joey.providers", "joey.stores")
+HEAVY = ("asyncio", "rich", "ssl", "joey.app", "joey.engine", "joey.providers", "joey.storage")
 LATER = (
     *("rich", "textual", "acp", "mcp", "pydantic", "httpx2", "websockets", "starlette", "uvicorn"),
     *("tree_sitter", "pypdf", "watchfiles", "playwright", "rapidfuzz", "pathspec", "yaml"),
     *("sqlite3", "zipfile", "email", "http.client", "html", "importlib.resources"),
-    *("joey.tui", "joey.acp", "joey.server", "joey.testing", "joey.stores.adoption"),
+    *("joey.tui", "joey.acp", "joey.server", "joey.testing", "joey.storage.roo_folder"),
     *("joey.core.permissions.programs", "joey.core.json_schema"),
 )
 """What a run may need, and never before it has sent its first request."""

@@ -48,10 +48,10 @@ from joey.mcp.config import Entry as McpEntry
 from joey.mcp.shelf import Listed
 from joey.ports import TaskMetadata
 from joey.server.ipc_wire import Command as IpcCommand
-from joey.stores.foreign_tasks import Sighting
-from joey.stores.journal import decode_journal, encode_record
-from joey.stores.json_files import JsonFileStore
-from joey.stores.lock import Holder
+from joey.storage.journal import decode_journal, encode_record
+from joey.storage.roo_import import Sighting
+from joey.storage.task_folder import Holder
+from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call, fail, pause, redacted, say, think, usage
 from joey.testing.server import ModelServer, Request, by_conversation
 from joey.tools.registry import default_tools

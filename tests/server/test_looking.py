@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from joey.ports import TaskMetadata
-from joey.stores.lock import TaskLock
+from joey.storage.task_folder import TaskLock
 from joey.testing.script import Turn, call, fail, pause, say
 from tests.server.house import CommandFailedError, done, house
 

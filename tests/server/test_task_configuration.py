@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from joey.core.events import Record, TaskConfigured
-from joey.stores.journal import encode_record
+from joey.storage.journal import encode_record
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.canary import files_under, traces

@@ -16,7 +16,7 @@ import msgspec
 
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
-from joey.stores.json_files import JsonFileLog, JsonFileStore
+from joey.storage.task_store import JsonFileLog, JsonFileStore
 from tests.stores.records import TASK, created, said
 
 

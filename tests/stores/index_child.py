@@ -14,8 +14,8 @@ import msgspec
 
 from joey.ports import TaskMetadata
 from joey.ports.storage import TaskQuery
-from joey.stores.json_files import JsonFileStore
-from joey.stores.task_index import SqliteTaskIndex
+from joey.storage.task_index import SqliteTaskIndex
+from joey.storage.task_store import JsonFileStore
 from tests.stores.records import created
 
 

@@ -29,7 +29,7 @@ from joey.core.messages import (
 from joey.core.protocol import ToolProtocol
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
-from joey.stores.json_files import JsonFileStore
+from joey.storage.task_store import JsonFileStore
 from tests.stores.records import said
 
 ROO_TASKS = Path(__file__).parent / "roo_tasks"

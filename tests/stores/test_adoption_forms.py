@@ -12,7 +12,7 @@ from joey.core.events import TaskAdopted
 from joey.core.history.api import ApiHistory
 from joey.core.messages import Message, TextBlock, ToolUseBlock, blocks_of, plain_text
 from joey.core.protocol import ToolProtocol
-from joey.stores.json_files import JsonFileStore
+from joey.storage.task_store import JsonFileStore
 from tests.service_rules import check_messages
 from tests.stores import roo_folders
 from tests.stores.roo_folders import FORMS, XML_FORMS

@@ -20,9 +20,17 @@ from joey.core.events import AskOpened, Record, UserSaid
 from joey.core.protocol import ToolProtocol
 from joey.engine.unattended import Unattended
 from joey.errors import StoreError
-from joey.stores.foreign_tasks import ForeignTask, disk_is_full, import_task, look_at, tasks_of
-from joey.stores.json_files import JsonFileStore
-from joey.stores.roo_storage import Place, known_places, places_under
+from joey.storage.roo_import import (
+    ForeignTask,
+    Place,
+    disk_is_full,
+    import_task,
+    known_places,
+    look_at,
+    places_under,
+    tasks_of,
+)
+from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from tests.service_rules import check_anthropic

@@ -19,8 +19,8 @@ from joey.core.protocol import ToolProtocol
 from joey.core.revisions import TaskRewound
 from joey.core.rewinding import History, compare, say_of, ts_of
 from joey.ports import TaskMetadata
-from joey.stores.export import write_roo_folder
-from joey.stores.json_files import JsonFileStore
+from joey.storage.roo_folder import write_roo_folder
+from joey.storage.task_store import JsonFileStore
 from tests.service_rules import check_messages
 from tests.stores import roo_folders
 from tests.stores.roo_folders import FORMS, message, say, text

@@ -19,9 +19,9 @@ from joey.core.rewinding import ts_of
 from joey.engine.engine import TaskOptions
 from joey.engine.unattended import Unattended
 from joey.ports.storage import TaskQuery
-from joey.stores.export import write_roo_folder
-from joey.stores.json_files import JsonFileStore
-from joey.stores.task_index import SqliteTaskIndex
+from joey.storage.roo_folder import write_roo_folder
+from joey.storage.task_index import SqliteTaskIndex
+from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from tests.service_rules import check_anthropic

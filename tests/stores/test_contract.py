@@ -11,8 +11,8 @@ from joey.core.events import Said
 from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskLockedError, TaskNotFoundError, TaskStateError
 from joey.ports import Store, TaskMetadata
-from joey.stores.json_files import JsonFileStore
-from joey.stores.memory import MemoryStore
+from joey.storage.memory_store import MemoryStore
+from joey.storage.task_store import JsonFileStore
 from tests.stores.records import TASK, created, opening, said
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from joey.errors import TaskLockedError
-from joey.stores.json_files import JsonFileStore
+from joey.storage.task_store import JsonFileStore
 from tests.stores.records import TASK, created, said
 
 ROOT = Path(__file__).parents[2]

@@ -28,10 +28,9 @@ from joey.core.revisions import CheckpointSaved, ContextCondensed, ContextTrunca
 from joey.core.rewinding import History
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
-from joey.stores.export import roo_files, write_roo_folder
-from joey.stores.foreign_tasks import import_task, tasks_of
-from joey.stores.json_files import JsonFileStore
-from joey.stores.roo_storage import places_under
+from joey.storage.roo_folder import roo_files, write_roo_folder
+from joey.storage.roo_import import import_task, places_under, tasks_of
+from joey.storage.task_store import JsonFileStore
 from tests.stores import roo_folders
 from tests.stores.records import created
 from tests.stores.roo_folders import FORMS, UI

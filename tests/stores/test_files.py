@@ -19,8 +19,8 @@ import pytest
 from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskLockedError
 from joey.ports import TaskMetadata
-from joey.stores.json_files import JsonFileStore
-from joey.stores.lock import Holder, process_start
+from joey.storage.task_folder import Holder, process_start
+from joey.storage.task_store import JsonFileStore
 from joey.system.files import read_regular
 from tests.stores.records import TASK, created, said
 
@@ -234,7 +234,7 @@ def test_a_child_that_a_killed_process_was_just_starting_is_waited_for(tmp_path:
     dying = (
         "import os, signal, subprocess, sys\n"
         "from pathlib import Path\n"
-        "from joey.stores.json_files import JsonFileStore\n"
+        "from joey.storage.task_store import JsonFileStore\n"
         "log, _ = JsonFileStore(Path(sys.argv[1])).open(sys.argv[2])\n"
         "subprocess.Popen(['sleep', '0.2'], pass_fds=[log._lock._descriptor])\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"

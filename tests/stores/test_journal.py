@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from joey.core.events import Record
 from joey.errors import StoreError, TaskStateError
-from joey.stores.journal import Journal, decode_journal, encode_record
+from joey.storage.journal import Journal, decode_journal, encode_record
 from tests.stores.records import created, opening, said
 
 

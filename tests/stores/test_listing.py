@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from joey.ports import TaskMetadata
-from joey.stores.json_files import JsonFileStore
+from joey.storage.task_store import JsonFileStore
 from tests.stores.records import TASK, created, opening, said
 
 ROO_TASKS = Path(__file__).parent / "roo_tasks"

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from joey.ports import TaskMetadata
 from joey.ports.storage import TaskPage, TaskQuery
-from joey.stores import index_upkeep
-from joey.stores.json_files import JsonFileStore
-from joey.stores.task_index import SqliteTaskIndex
-from joey.stores.task_list import list_tasks
+from joey.storage import index_database
+from joey.storage.task_index import SqliteTaskIndex
+from joey.storage.task_list import list_tasks
+from joey.storage.task_store import JsonFileStore
 from tests.stores.records import TASK, created
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +71,7 @@ def assert_true(home: Path) -> None:
 @pytest.fixture
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any number of tasks counts as too many to look at each time."""
-    monkeypatch.setattr(index_upkeep, "FEW", 0)
+    monkeypatch.setattr(index_database, "FEW", 0)
 
 
 @contextmanager

@@ -17,9 +17,9 @@ from joey.config.profiles import PROFILES, load_profiles
 from joey.config.settings import SETTINGS
 from joey.errors import UserError
 from joey.providers.registry import KINDS
-from joey.stores.layout import INDEX, clean_id
-from joey.stores.task_list import list_ids
-from joey.stores.tidying import StoreState, look_over, tidy
+from joey.storage.cleanup import StoreState, look_over, tidy
+from joey.storage.task_folder import INDEX, clean_id
+from joey.storage.task_list import list_ids
 
 __all__ = ["KeySighting", "StoreState", "find_chromium", "tidy"]
 

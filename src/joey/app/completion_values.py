@@ -23,7 +23,7 @@ SHORT = 13
 
 def tasks(env: Mapping[str, str], start: str, workspace: Path) -> list[Candidate]:
     """Those of this folder, or all where it has none."""
-    from joey.stores.recent import recent_tasks
+    from joey.storage.task_folder import recent_tasks
 
     found = recent_tasks(joey_home(env) / "tasks", start, MOST_TASKS)
     here = [task for task in found if task.workspace == str(workspace)] or found

@@ -8,17 +8,18 @@ from pathlib import Path
 
 from joey.config.home import joey_home
 from joey.errors import StoreError
-from joey.stores.export import write_roo_folder
-from joey.stores.foreign_tasks import (
+from joey.storage.roo_folder import write_roo_folder
+from joey.storage.roo_import import (
     ForeignTask,
     Sighting,
     disk_is_full,
     import_task,
+    known_places,
     look_at,
+    places_under,
     tasks_of,
 )
-from joey.stores.json_files import JsonFileStore
-from joey.stores.roo_storage import known_places, places_under
+from joey.storage.task_store import JsonFileStore
 
 __all__ = [
     "Exchange",

@@ -16,8 +16,8 @@ from joey.engine.engine import Engine, TaskOptions
 from joey.engine.workbench import Workbench
 from joey.ports import Store
 from joey.ports.storage import Progress, TaskIndex
-from joey.stores.json_files import JsonFileStore
-from joey.stores.memory import MemoryStore
+from joey.storage.memory_store import MemoryStore
+from joey.storage.task_store import JsonFileStore
 from joey.tools.registry import Registry, default_tools
 from joey.workspace.checkpoints.stores import CheckpointStores
 from joey.workspace.clock import SystemClock
@@ -67,6 +67,6 @@ def open_task_index(
 ) -> TaskIndex:
     """The index of the tasks on disk."""
     # SQLite takes its time to load, and only those who look for tasks come here.
-    from joey.stores.task_index import SqliteTaskIndex
+    from joey.storage.task_index import SqliteTaskIndex
 
     return SqliteTaskIndex(home or joey_home(os.environ if env is None else env), progress)

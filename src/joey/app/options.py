@@ -23,7 +23,7 @@ from joey.errors import ConfigError, WorkspaceError
 from joey.ports import TaskMetadata
 from joey.providers.factory import model_of
 from joey.providers.registry import find_kind
-from joey.stores.task_secrets import TaskSecretFiles
+from joey.storage.task_store import TaskSecretFiles
 
 ALLOW_EVERYTHING = "*"
 UNLIMITED = Limits()

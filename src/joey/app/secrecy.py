@@ -16,7 +16,7 @@ from joey.core.secrets import KnownSecrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError
 from joey.providers.http import HttpClient
-from joey.stores.task_secrets import TaskSecretFiles
+from joey.storage.task_store import TaskSecretFiles
 
 KNOWN = KnownSecrets()
 _TOKEN_FILE = "server.token"

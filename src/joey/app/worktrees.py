@@ -9,7 +9,7 @@ from pathlib import Path
 
 from joey.config.home import joey_home
 from joey.errors import ToolError
-from joey.stores.layout import WORKTREES
+from joey.storage.task_folder import WORKTREES
 from joey.workspace.worktrees import GitWorktrees
 
 

@@ -33,7 +33,7 @@ def import_tasks(arguments: Namespace) -> ExitCode:
     exchange = Exchange()
     found = exchange.find([Path(path) for path in arguments.paths], everywhere=arguments.roo)
     # What is wrong with a task is told in the table; the details are for --debug.
-    logging.getLogger("joey.stores").addHandler(logging.NullHandler())
+    logging.getLogger("joey.storage").addHandler(logging.NullHandler())
     wanted = _wanted(found, arguments)
     if arguments.dry_run:
         sightings = [exchange.look_at(task) for task in _counted(wanted, "looking at")]

@@ -1,16 +1,21 @@
-"""Tasks of other programs: looked at where they are, and copied to where joey keeps its own.
+"""Import of tasks from Roo Code and its relatives: storage locations, copies of tasks.
 
-A copy is made beside the tasks, read once to see that it opens, and only then given its name: no
-moment shows half of it. The originals are read and nothing else.
+Each program is an extension of an editor, and editors give extensions a directory under
+`globalStorage`; a setting of the editor may move it. Their command lines have directories of
+their own. The originals are only ever read. A copy is made beside joey's tasks, read once to see
+that it opens, and only then given its name, so half of it is never visible.
 """
 
 from __future__ import annotations
 
+import json
+import logging
 import os
+import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +24,18 @@ from msgspec import Struct
 
 from joey.core.events import TaskAdopted
 from joey.errors import StoreError
-from joey.stores.adoption import Histories, adoption_record, read_histories
-from joey.stores.layout import (
+from joey.storage.roo_files import (
+    Item,
+    is_finished,
+    item_of,
+    leftovers,
+    listed_items,
+    read_array,
+    text_of,
+    whole_number,
+)
+from joey.storage.roo_folder import Histories, adoption_record, item_usage, read_histories
+from joey.storage.task_folder import (
     API,
     COMMAND_OUTPUT,
     HISTORY_ITEM,
@@ -34,12 +49,7 @@ from joey.stores.layout import (
     has_snapshots,
     new_folder,
 )
-from joey.stores.roo_files import leftovers, read_array, text_of, whole_number
-from joey.stores.roo_items import Item, item_of, listed_items
-from joey.stores.roo_rows import is_finished
-from joey.stores.roo_storage import Place
-from joey.stores.roo_usage import item_usage
-from joey.stores.task_secrets import TaskSecretFiles
+from joey.storage.task_store import TaskSecretFiles
 from joey.system.files import FILE_MODE, is_full, make_folder, storage_error
 
 _STAGE = ".import-"
@@ -214,3 +224,157 @@ def _modified(path: Path) -> int:
         return path.stat().st_mtime_ns // 1_000_000
     except OSError:
         return 0
+
+
+_log = logging.getLogger(__name__)
+TASKS = "tasks"
+_EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf", "Code - OSS")
+_SERVERS = ("vscode", "vscode-insiders", "vscodium", "cursor", "windsurf")
+_FLATPAKS = {"com.visualstudio.code": "Code", "com.vscodium.codium": "VSCodium"}
+_HISTORIES = (JOURNAL, UI, API, LEGACY, HISTORY_ITEM)
+_MOST_FOLDERS = 20_000
+_DEEPEST = 8
+
+
+class Program(Struct, frozen=True):
+    name: str
+    extensions: tuple[str, ...]
+    setting: str = ""
+    """The editor's setting that moves its storage."""
+
+
+class Place(Struct, frozen=True):
+    """A folder whose folders are tasks, or one of them alone."""
+
+    program: str
+    tasks: Path
+    only: str | None = None
+
+    def folders(self) -> list[Path]:
+        """The folders of tasks in it; what cannot be looked at is left out."""
+        names = [self.only] if self.only is not None else _subfolders(self.tasks)
+        return [self.tasks / name for name in names if holds_task(self.tasks / name)]
+
+
+ROO_CLI = "Roo Code CLI"
+CLINE_CLI = "Cline CLI"
+PROGRAMS = (
+    Program(
+        "Roo Code",
+        ("rooveterinaryinc.roo-cline", "rooveterinaryinc.roo-code-nightly"),
+        "roo-cline.customStoragePath",
+    ),
+    Program("Zoo Code", ("zoocodeorganization.zoo-code",), "zoo-code.customStoragePath"),
+    Program("Cline", ("saoudrizwan.claude-dev", "saoudrizwan.cline-nightly")),
+)
+
+
+def known_places(
+    home: Path, env: Mapping[str, str], windows_drives: Path = Path("/mnt")
+) -> list[Place]:
+    """The places on this machine that hold tasks, each once, the editors' first."""
+    found: dict[Path, Place] = {}
+    for place in _possible_places(home, env, windows_drives):
+        if place.tasks.is_dir():
+            found.setdefault(place.tasks.resolve(), place)
+    return list(found.values())
+
+
+def places_under(path: Path) -> list[Place]:
+    """What a person means by a path: a task, a folder of tasks, or anything above such a folder."""
+    if holds_task(path):
+        return [Place(_program_of(path), path.parent, path.name)]
+    places: list[Place] = []
+    level, seen = [path], 0
+    for _ in range(_DEEPEST):
+        deeper: list[Path] = []
+        for folder in level:
+            children = [folder / name for name in _subfolders(folder)]
+            seen += len(children)
+            if any(map(holds_task, children)):
+                places.append(Place(_program_of(folder), folder))
+            else:
+                deeper += children
+            if seen > _MOST_FOLDERS:
+                _log.warning("%s has too many folders to look into all of them", path)
+                return places
+        level = deeper
+    return places
+
+
+def holds_task(folder: Path) -> bool:
+    """Whether there is a history in a folder, or what an interrupted save has left of one."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - names are all that is needed
+    except OSError:
+        return False
+    return any(name in _HISTORIES or name.startswith((f".{UI}.", f".{API}.")) for name in names)
+
+
+def _possible_places(home: Path, env: Mapping[str, str], drives: Path) -> Iterator[Place]:
+    for user in _editor_folders(home, env, drives):
+        for storage in (user / "globalStorage", *user.glob("profiles/*/globalStorage")):
+            names = {name.lower(): name for name in _subfolders(storage)}
+            for program in PROGRAMS:
+                for extension in program.extensions:
+                    name = names.get(extension, extension)
+                    yield Place(program.name, storage / name / TASKS)
+        for settings in (user / "settings.json", *user.glob("profiles/*/settings.json")):
+            yield from _moved_places(settings, home)
+    yield Place(ROO_CLI, home / ".vscode-mock" / "global-storage" / TASKS)
+    cline = env.get("CLINE_DIR") or str(home / ".cline")
+    yield Place(CLINE_CLI, Path(cline) / "data" / TASKS)
+
+
+def _editor_folders(home: Path, env: Mapping[str, str], drives: Path) -> Iterator[Path]:
+    """The `User` folder of every editor that might be there."""
+    bases = [Path(env.get("XDG_CONFIG_HOME") or home / ".config")]
+    bases += [home / "Library" / "Application Support", home / "AppData" / "Roaming"]
+    bases += [Path(env["APPDATA"])] if env.get("APPDATA") else []
+    bases += sorted(drives.glob("*/Users/*/AppData/Roaming"))
+    for base in bases:
+        yield from (base / editor / "User" for editor in _EDITORS)
+    for server in _SERVERS:
+        yield home / f".{server}-server" / "data" / "User"
+    for name, editor in _FLATPAKS.items():
+        yield home / ".var" / "app" / name / "config" / editor / "User"
+    yield home / ".local" / "share" / "code-server" / "User"
+    if portable := env.get("VSCODE_PORTABLE"):
+        yield Path(portable) / "user-data" / "User"
+
+
+def _moved_places(settings: Path, home: Path) -> Iterator[Place]:
+    """Editors' settings are JSON with comments; one string of it is all that is wanted."""
+    try:
+        text = settings.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    for program in PROGRAMS:
+        pattern = rf'^[^/\n]*"{re.escape(program.setting)}"\s*:\s*("(?:[^"\\\n]|\\.)*")'
+        match = re.search(pattern, text, re.MULTILINE) if program.setting else None
+        try:
+            moved = json.loads(match[1]) if match else ""
+        except ValueError:
+            continue
+        if moved:
+            path = home / moved[2:] if moved.startswith("~/") else Path(moved)
+            yield Place(program.name, path / TASKS)
+
+
+def _program_of(path: Path) -> str:
+    parts = {part.lower() for part in path.parts}
+    for program in PROGRAMS:
+        if parts.intersection(program.extensions):
+            return program.name
+    if ".vscode-mock" in parts:
+        return ROO_CLI
+    return CLINE_CLI if ".cline" in parts else ""
+
+
+def _subfolders(folder: Path) -> list[str]:
+    """Names of folders that are no links; nothing where it may not be looked at."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []

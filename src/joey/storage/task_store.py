@@ -1,11 +1,26 @@
-"""Tasks as folders of JSON files: the store that people use."""
+"""Task store on disk: a directory of JSON files for each task.
+
+A task that is created with all of its records at once (`plant_folder`) is put together in a
+directory whose name no task can have, and gets its own name when everything in it is safe on
+disk: a process that dies before that leaves nothing that looks like a task. Its creator holds a
+lock on the directory, by which the next one recognizes directories that were left behind.
+
+Keys and addresses of single tasks are in `$JOEY_HOME/task-secrets/task_<id>.secret.json`, 0600. A
+task directory can be copied to other machines and come from them; these files do neither: each
+belongs to one task on this machine, and is deleted with it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import shutil
+import tempfile
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -14,31 +29,33 @@ from joey.core.events import Record
 from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskNotFoundError, TaskStateError
 from joey.ports import Store, TaskLog, TaskMetadata
-from joey.stores.journal import Journal
-from joey.stores.layout import (
+from joey.storage.journal import Journal, encode_record
+from joey.storage.task_folder import (
     API,
     COMMAND_OUTPUT,
     IMPORTED,
     INDEX,
     JOURNAL,
     METADATA,
+    PREFIX,
     UI,
+    TaskLock,
     clean_id,
     find_folder,
     has_snapshots,
+    is_held,
     new_folder,
 )
-from joey.stores.lock import TaskLock, is_held
-from joey.stores.planting import plant_folder
-from joey.stores.task_list import list_ids, list_tasks
-from joey.stores.task_secrets import TaskSecretFiles
+from joey.storage.task_list import list_ids, list_tasks
 from joey.system.files import (
+    FILE_MODE,
     make_folder,
     make_private,
     read_regular,
     remove_leftovers,
     replace_files,
     storage_error,
+    sync_folder,
 )
 
 
@@ -62,7 +79,7 @@ class JsonFileLog:
         if isinstance(self._journal, Record):
             self._check_open()
             _prepare(self.folder)
-            from joey.stores.adoption import adopt  # only tasks of others come to this
+            from joey.storage.roo_folder import adopt  # only tasks of others come to this
 
             self._journal = adopt(self.folder, self._journal)
         self._journal.append(record)
@@ -207,7 +224,7 @@ class JsonFileStore:
         finally:
             lock.release()
         if _has_index(self.tasks):
-            from joey.stores.task_index import forget_task
+            from joey.storage.task_index import forget_task
 
             forget_task(self.tasks.parent, folder.name)
 
@@ -253,7 +270,7 @@ def _read(folder: Path, task_id: str) -> tuple[Journal | Record, list[Record]]:
 
 def _adopted(folder: Path, task_id: str) -> Record:
     """The first record of a task that another program began; few are, so it is loaded late."""
-    from joey.stores.adoption import record_of_histories
+    from joey.storage.roo_folder import record_of_histories
 
     return record_of_histories(folder, task_id)
 
@@ -262,7 +279,7 @@ def _note(folder: Path, metadata: TaskMetadata) -> None:
     """Tell the index of tasks, where there is one."""
     if _has_index(folder.parent):
         # SQLite takes its time to load, and most runs never come here.
-        from joey.stores.task_index import note_task
+        from joey.storage.task_index import note_task
 
         note_task(folder.parent.parent, folder.name, metadata)
 
@@ -293,3 +310,132 @@ def _array(elements: Iterable[bytes]) -> Iterator[bytes]:
 
 _log_fits: type[TaskLog] = JsonFileLog
 _store_fits: type[Store] = JsonFileStore
+
+
+_STAGE = ".fork-"
+_YOUNG = 60.0
+"""Seconds within which a folder may not be locked yet."""
+
+
+def plant_folder(folder: Path, records: Sequence[Record], source: Path) -> None:
+    """Raises StoreError."""
+    tasks = folder.parent
+    try:
+        make_folder(tasks)
+        for left in abandoned_stages(tasks):
+            shutil.rmtree(left, ignore_errors=True)
+        stage = Path(tempfile.mkdtemp(prefix=_STAGE, dir=tasks))
+    except OSError as error:
+        raise storage_error(f"could not make {folder.name}", tasks, error) from error
+    try:
+        with _held(stage):
+            _copy_output(source / COMMAND_OUTPUT, stage / COMMAND_OUTPUT)
+            replace_files(stage, {JOURNAL: b"".join(map(encode_record, records))})
+            stage.rename(folder)
+            sync_folder(tasks)
+    except OSError as error:
+        raise storage_error(f"could not make {folder.name}", tasks, error) from error
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def abandoned_stages(tasks: Path) -> list[Path]:
+    """Folders of tasks that were never finished, whose makers are gone."""
+    return [path for path in tasks.glob(f"{_STAGE}*") if _is_abandoned(path)]
+
+
+def _is_abandoned(path: Path) -> bool:
+    try:
+        if time.time() - path.stat().st_mtime < _YOUNG:
+            return False
+        with _held(path):
+            return True
+    except OSError:
+        return False  # somebody has it, or it is gone
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Raises BlockingIOError when another process holds it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _copy_output(source: Path, target: Path) -> None:
+    make_folder(target)
+    for path in sorted(source.glob("*.txt")):
+        if path.is_file() and not path.is_symlink():
+            shutil.copyfile(path, target / path.name)
+            (target / path.name).chmod(FILE_MODE)
+
+
+SECRETS = "task-secrets"
+_SUFFIX = ".secret.json"
+_NEW_TASK_SECONDS = 60.0
+"""Seconds within which the folder of a new task may still be missing."""
+_decoder = msgspec.json.Decoder(TaskSecrets)
+
+
+class TaskSecretFiles:
+    """Those of all tasks under `<home>/tasks`. Raises StoreError."""
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / SECRETS
+        self._tasks = home / "tasks"
+
+    def load(self, task_id: str) -> TaskSecrets | None:
+        path = self._path(task_id)
+        try:
+            data = read_regular(path)
+            return None if data is None else _decoder.decode(data)
+        except OSError as error:
+            raise storage_error(f"could not read {path.name}", self._folder, error) from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise StoreError(
+                f"{path} is damaged, so that the key of task {task_id} is not known. Delete the"
+                " file, and name the model with --profile, --provider or --base-url."
+            ) from error
+
+    def all(self) -> Iterator[TaskSecrets]:
+        """Those of all tasks, as far as they can be read."""
+        for path in self._files():
+            with suppress(StoreError):
+                if (secrets := self.load(_task_id(path))) is not None:
+                    yield secrets
+
+    def save(self, task_id: str, secrets: TaskSecrets) -> None:
+        path = self._path(task_id)
+        try:
+            make_folder(self._folder)
+            self._remove_orphans()
+        except OSError as error:
+            raise storage_error(f"could not write {path.name}", self._folder, error) from error
+        replace_files(self._folder, {path.name: msgspec.json.encode(secrets)})
+
+    def delete(self, task_id: str) -> None:
+        path = self._path(task_id)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise storage_error(f"could not delete {path.name}", self._folder, error) from error
+
+    def _path(self, task_id: str) -> Path:
+        return self._folder / f"{PREFIX}{clean_id(task_id)}{_SUFFIX}"
+
+    def _remove_orphans(self) -> None:
+        """Files of tasks whose folders were removed by hand, or never made."""
+        for path in self._files():
+            age = time.time() - path.stat().st_mtime
+            if age > _NEW_TASK_SECONDS and find_folder(self._tasks, _task_id(path)) is None:
+                path.unlink(missing_ok=True)
+
+    def _files(self) -> Iterator[Path]:
+        return self._folder.glob(f"{PREFIX}*{_SUFFIX}")
+
+
+def _task_id(path: Path) -> str:
+    return path.name.removeprefix(PREFIX).removesuffix(_SUFFIX)

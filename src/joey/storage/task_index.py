@@ -1,7 +1,7 @@
-"""The index of tasks: lists and full-text search among a hundred thousand, from one SQLite file.
+"""Task index: lists and full-text search among a hundred thousand tasks, from one SQLite file.
 
-The folders are the truth. Every answer is brought up to date first (see `index_upkeep`), and what
-is on the page is compared with its folders before it is shown.
+The directories are the truth. The index is brought up to date before every answer (see
+`index_database`), and what is on the page is compared with its directories before it is shown.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import msgspec
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
 from joey.ports.storage import FoundTask, Progress, TaskIndex, TaskPage, TaskQuery
-from joey.stores.index_file import IndexFile, OtherLayoutError
-from joey.stores.index_upkeep import (
+from joey.storage.index_database import (
     KNOWN,
+    IndexFile,
     Known,
+    OtherLayoutError,
     Row,
     Upkeep,
     forget,
@@ -28,10 +29,9 @@ from joey.stores.index_upkeep import (
     stamp,
     transaction,
 )
-from joey.stores.layout import METADATA, PREFIX, UI, WORKTREES
-from joey.stores.lock import is_held
-from joey.stores.task_list import newest_first
-from joey.stores.task_words import match_expression, snippet_of
+from joey.storage.index_text import match_expression, snippet_of
+from joey.storage.task_folder import METADATA, PREFIX, UI, WORKTREES, is_held
+from joey.storage.task_list import newest_first
 
 SHORT = 13
 """Characters of an id that are shown: of ours, those that hold the time."""

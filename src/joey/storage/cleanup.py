@@ -1,6 +1,7 @@
-"""What processes that died have left among the tasks, and what is broken; looked at and removed.
+"""Check and cleanup of the task store: stale locks, unfinished copies, broken tasks.
 
-A quick look: names, sizes and beginnings. What may still be somebody's is only told.
+The check is quick: names, sizes and beginnings of files. What another process may still use is
+only reported.
 """
 
 from __future__ import annotations
@@ -13,10 +14,17 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.errors import StoreError
-from joey.stores.journal import decode_journal
-from joey.stores.layout import JOURNAL, LOCK, METADATA, clean_id, has_history
-from joey.stores.lock import TaskLock, is_held
-from joey.stores.planting import abandoned_stages
+from joey.storage.journal import decode_journal
+from joey.storage.task_folder import (
+    JOURNAL,
+    LOCK,
+    METADATA,
+    TaskLock,
+    clean_id,
+    has_history,
+    is_held,
+)
+from joey.storage.task_store import abandoned_stages
 from joey.system.files import read_regular
 
 MOST = 2_000

@@ -1,9 +1,9 @@
-"""The words of a conversation, and of those who look for them.
+"""Text of the task index: searchable text of a conversation, queries, snippets.
 
 Scripts that put no space between words (Chinese, Japanese) are taken apart at every character
-with an invisible mark, in texts and in queries alike, and a run of them is looked for as a phrase.
-Whatever a person types is a word, a phrase or the beginning of a word: each is quoted, so nothing
-of it is understood as the syntax of SQLite's queries.
+with an invisible mark, in texts and in queries alike, and a run of them is searched as a phrase.
+Each part of a query is a word, a phrase or the beginning of a word: each is quoted, so nothing of
+it is understood as the syntax of SQLite's queries.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import msgspec
 from msgspec import Struct
 
 from joey.ports.storage import HIGHLIGHT
-from joey.stores.layout import UI
-from joey.stores.roo_files import decode_loosely, text_of
+from joey.storage.roo_files import decode_loosely, text_of
+from joey.storage.task_folder import UI
 from joey.system.files import read_regular
 
 LONGEST_TEXT = 1024 * 1024

@@ -1,6 +1,6 @@
-"""Tasks that are forgotten with the process: for `--ephemeral`, and for tests.
+"""Task store in memory, for `--ephemeral` and for tests.
 
-Behaves like the store of files (one holder at a time, rising records, the same errors), and keeps
+Behaves like the store on disk (one holder at a time, rising records, the same errors), and keeps
 the same bytes, so that what cannot be written to a file fails here too.
 """
 
@@ -16,9 +16,9 @@ from joey.core.events import Record
 from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskLockedError, TaskNotFoundError, TaskStateError
 from joey.ports import Store, TaskLog, TaskMetadata
-from joey.stores.journal import decode_journal, encode_record
-from joey.stores.layout import COMMAND_OUTPUT, PREFIX, clean_id
-from joey.stores.task_list import metadata_of_records, newest_first
+from joey.storage.journal import decode_journal, encode_record
+from joey.storage.task_folder import COMMAND_OUTPUT, PREFIX, clean_id
+from joey.storage.task_list import metadata_of_records, newest_first
 from joey.system.files import make_folder
 
 

@@ -1,9 +1,21 @@
-"""One process holds a task at a time.
+"""The directory of a task: its name, the files in it, its lock.
 
-The truth is an advisory lock of the kernel on the file `lock`: it ends with the process that took
-it, however that ends, so a dead holder never blocks anybody. What is written in the file only
-serves the message to whoever comes second. The file stays when the lock is released; removing it
-would let two processes lock two files of the same name.
+    $JOEY_HOME/tasks/task_<id>/          or tasks/<id>/, as Roo names them
+        journal.jsonl                    the truth
+        ui_messages.json                 } snapshots for people, for Roo and for adoption;
+        api_conversation_history.json    } not read back while there is a journal
+        task_metadata.json               what the list of tasks shows
+        command-output/
+        lock
+
+One process at a time has a task open. The truth is an advisory lock of the kernel on the file
+`lock`: it ends with the process that took it, however that ends, so a dead holder never blocks
+anybody. The content of the file only serves the message to the process that comes second. The file
+stays when the lock is released; removing it would let two processes lock two files of the same
+name.
+
+Shell completion finds the latest tasks by the names of their directories (`recent_tasks`), which
+is quicker than any index. So this module must not import the rest of the store.
 """
 
 from __future__ import annotations
@@ -11,6 +23,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import re
 import time
 from datetime import datetime
 from pathlib import Path
@@ -18,9 +31,92 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from joey.core.regex import regex
 from joey.errors import TaskLockedError
-from joey.stores.layout import LOCK
 from joey.system.files import FILE_MODE, storage_error, write_fully
+
+JOURNAL = "journal.jsonl"
+UI = "ui_messages.json"
+API = "api_conversation_history.json"
+LEGACY = "claude_messages.json"
+METADATA = "task_metadata.json"
+HISTORY_ITEM = "history_item.json"
+IMPORTED = "imported.json"
+"""Marks a copy that `joey tasks import` made of somebody else's task."""
+COMMAND_OUTPUT = "command-output"
+LOCK = "lock"
+INDEX = "index.sqlite"
+"""Beside `tasks/`."""
+WORKTREES = "worktrees"
+"""Beside `tasks/`, too: where subtasks work that have a worktree of their own."""
+
+PREFIX = "task_"
+_SNAPSHOTS = (UI, API, LEGACY)
+_ID = regex(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
+
+
+def clean_id(task_id: str) -> str | None:
+    """The id without the folder's prefix; None when it cannot be the name of a folder of ours."""
+    bare = task_id.removeprefix(PREFIX)
+    return bare if _ID.fullmatch(bare) else None
+
+
+def new_folder(tasks: Path, task_id: str) -> Path:
+    return tasks / f"{PREFIX}{task_id}"
+
+
+def find_folder(tasks: Path, task_id: str) -> Path | None:
+    """The folder that holds this task's history, in either spelling."""
+    for folder in (new_folder(tasks, task_id), tasks / task_id):
+        if has_history(folder):
+            return folder
+    return None
+
+
+def has_history(folder: Path) -> bool:
+    return (folder / JOURNAL).is_file() or has_snapshots(folder)
+
+
+def has_snapshots(folder: Path) -> bool:
+    """Whether there is something to adopt the task from."""
+    return any((folder / name).is_file() for name in _SNAPSHOTS)
+
+
+_LARGEST = 64 * 1024
+
+
+class RecentTask(Struct, frozen=True):
+    id: str
+    title: str = ""
+    workspace: str = ""
+
+
+class _About(Struct, frozen=True):
+    title: str = ""
+    workspace: str = ""
+
+
+def recent_tasks(tasks: Path, start: str, most: int) -> list[RecentTask]:
+    """Those whose ids begin like this, the latest first: ids begin with the time."""
+    try:
+        with os.scandir(tasks) as entries:
+            names = [entry.name for entry in entries]
+    except OSError:
+        return []
+    wanted = start.removeprefix(PREFIX)
+    ids = {bare: name for name in sorted(names) if (bare := clean_id(name)) is not None}
+    found = sorted((each for each in ids if each.startswith(wanted)), reverse=True)
+    return [_described(tasks / ids[each], each) for each in found[:most]]
+
+
+def _described(folder: Path, task_id: str) -> RecentTask:
+    try:
+        with (folder / METADATA).open("rb") as file:
+            about = msgspec.json.decode(file.read(_LARGEST), type=_About)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return RecentTask(task_id)  # just begun, or of another program
+    return RecentTask(task_id, about.title, about.workspace)
+
 
 _log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
-"""The list of tasks, from one small file per folder.
+"""List of tasks, from one small file per directory.
 
-A folder without our metadata is described by the best that can be had quickly: Roo's history
+A directory without our metadata is described by the best that can be had quickly: Roo's history
 item, the beginning of the journal, the beginning of the UI history. Only the beginnings are read,
 so that thousands of tasks are listed in the blink of an eye.
 """
@@ -23,11 +23,24 @@ from joey.core.settings import Route
 from joey.core.state import TaskState
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
-from joey.stores.journal import decode_journal
-from joey.stores.layout import HISTORY_ITEM, JOURNAL, METADATA, PREFIX, UI, clean_id, has_history
-from joey.stores.roo_files import read_object, text_in, text_of, whole_number
-from joey.stores.roo_items import family_of
-from joey.stores.roo_rows import is_finished
+from joey.storage.journal import decode_journal
+from joey.storage.roo_files import (
+    family_of,
+    is_finished,
+    read_object,
+    text_in,
+    text_of,
+    whole_number,
+)
+from joey.storage.task_folder import (
+    HISTORY_ITEM,
+    JOURNAL,
+    METADATA,
+    PREFIX,
+    UI,
+    clean_id,
+    has_history,
+)
 from joey.system.files import read_regular
 
 _log = logging.getLogger(__name__)

@@ -1,10 +1,10 @@
-"""The journal of a task: one JSON line per record, only ever added to.
+"""Journal of a task: one JSON line per record, append-only.
 
 A record is written with one `write`, so it survives the death of the process as soon as `append`
-returns, and a power cut as soon as a `sync` begun later returns. Whatever stops a write in the
-middle leaves at most one line without its end, which was never acknowledged: it is cut when the
-journal is opened. Anything else that cannot be read is damage from outside; it is moved aside
-with all that follows it and reported. Nothing is thrown away in either case.
+returns, and a power cut as soon as a `sync` begun later returns. A write that is interrupted
+leaves at most one line without its end, which was never acknowledged: it is cut when the journal
+is opened. Anything else that cannot be read is damage from outside; it is moved aside with all
+that follows it and reported. Nothing is thrown away in either case.
 
 Loading a task replays its journal from the first record. (The plan was to load the snapshot files
 and replay only what came after. Replaying everything is fast enough, and leaves one way for a
@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from joey.core.events import Record
 from joey.errors import StoreError, TaskStateError
-from joey.stores.layout import JOURNAL
+from joey.storage.task_folder import JOURNAL
 from joey.system.files import (
     FILE_MODE,
     keep_aside,

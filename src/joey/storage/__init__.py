@@ -1,0 +1,1 @@
+"""Tasks on disk: journal, histories, index, import from Roo Code."""

@@ -1,0 +1,434 @@
+"""Conversion of Roo's histories: API messages, UI rows, their timestamps.
+
+Roo marks messages as hidden (condensed or truncated away) instead of removing them, and so do we:
+they come back when what hides them is rewound away. Calls and results are repaired when they are
+shown. When one of the two history files is lost, its content is made from the other one.
+
+A rewind cuts both histories at one moment, so every message needs a time on the clock of the
+rows.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from msgspec import UNSET, UnsetType, structs
+
+from joey.core.messages import (
+    Block,
+    ImageBlock,
+    ImageSource,
+    Message,
+    ReasoningBlock,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    blocks_of,
+    plain_text,
+)
+from joey.core.prompts.environment import strip_environment
+from joey.core.regex import regex
+from joey.storage.roo_files import Row, whole_number
+
+_log = logging.getLogger(__name__)
+_TAGS = frozenset(
+    {"isSummary", "condenseParent", "isTruncationMarker", "truncationParent", "shownLength"}
+)
+_FOREIGN: dict[str, frozenset[type]] = {
+    "user": frozenset({ThinkingBlock, RedactedThinkingBlock, ReasoningBlock}),
+    "assistant": frozenset({ImageBlock}),
+}
+"""Only people send pictures, and only models think."""
+
+
+def convert_messages(rows: list[Any], deleted: range = range(0)) -> list[Message]:
+    """All that was said, hidden or not.
+
+    `deleted` are the places of messages that Cline has taken out of sight for good.
+    """
+    kept = [row for place, row in enumerate(rows) if place not in deleted] if deleted else rows
+    found = [row for row in kept if isinstance(row, dict)]
+    if len(found) < len(kept):
+        _log.warning("%s entries of the history are no messages", len(kept) - len(found))
+    return _hidden_by_later([message for message in map(_message, found) if message is not None])
+
+
+def _hidden_by_later(messages: list[Message]) -> list[Message]:
+    """What hides a message always comes after it; anything else that a tag names hides nothing.
+
+    So the end of a history is always visible, whatever the file says.
+    """
+    if not any(message.condense_parent or message.truncation_parent for message in messages):
+        return messages
+    later: set[str] = set()
+    for place in reversed(range(len(messages))):
+        message = messages[place]
+        parents = (message.condense_parent, message.truncation_parent)
+        if any(isinstance(parent, str) and parent not in later for parent in parents):
+            condensed, truncated = (p if p in later else UNSET for p in parents)
+            messages[place] = structs.replace(
+                message, condense_parent=condensed, truncation_parent=truncated
+            )
+        later.update(n for n in (message.condense_id, message.truncation_id) if n)
+    return messages
+
+
+def _message(row: dict[str, Any]) -> Message | None:
+    role, content = row.get("role"), row.get("content")
+    if role not in ("user", "assistant"):
+        _log.warning("a message with the role %r was left out", role)
+        return None
+    if not isinstance(content, str):
+        blocks = content if isinstance(content, list) else []
+        content = tuple(filter(None, map(_block, blocks)))
+        if not _FOREIGN[role].isdisjoint(map(type, content)):
+            content = tuple(_fitting(role, content))
+    if not content or (isinstance(content, str) and not content.strip()):
+        return None
+    details, plain = row.get("reasoning_details"), row.get("reasoning_content")
+    identity, ts = row.get("id"), whole_number(row.get("ts"))
+    message = Message(
+        role=role,
+        content=content,
+        ts=UNSET if ts is None else ts,
+        id=identity if isinstance(identity, str) else UNSET,
+        reasoning_details=tuple(details) if isinstance(details, list) and details else UNSET,
+        reasoning_content=plain if isinstance(plain, str) and plain else UNSET,
+    )
+    return message if _TAGS.isdisjoint(row) else _tagged(message, row)
+
+
+def _tagged(message: Message, row: dict[str, Any]) -> Message:
+    """The message with what it hides, and what it is hidden by."""
+    return structs.replace(
+        message,
+        is_summary=bool(row.get("isSummary")),
+        condense_id=_name(row, "condenseId") if row.get("isSummary") else UNSET,
+        condense_parent=_name(row, "condenseParent"),
+        is_truncation_marker=bool(row.get("isTruncationMarker")),
+        truncation_id=_name(row, "truncationId") if row.get("isTruncationMarker") else UNSET,
+        truncation_parent=_name(row, "truncationParent"),
+        shown_length=whole_number(row.get("shownLength")) or UNSET,
+    )
+
+
+def _name(row: dict[str, Any], key: str) -> str | UnsetType:
+    value = row.get(key)
+    return value if isinstance(value, str) and value else UNSET
+
+
+def _fitting(role: str, blocks: tuple[Block, ...]) -> Iterator[Block]:
+    for block in blocks:
+        if type(block) not in _FOREIGN[role]:
+            yield block
+        elif role == "assistant":
+            yield TextBlock("[image]")
+        else:
+            _log.warning("a thought among the words of a person was left out")
+
+
+def _block(raw: Any) -> Block | None:
+    if not isinstance(raw, dict):
+        return _text({"text": raw})
+    kind = raw.get("type")
+    if isinstance(kind, str) and (made := _KINDS.get(kind)) is not None:
+        return made(raw)
+    if (block := _text(raw)) is None and not isinstance(raw.get("text"), str):
+        _log.warning("a block of the kind %r was left out", kind)
+    return block
+
+
+def _text(raw: dict[str, Any]) -> TextBlock | None:
+    text = raw.get("text")
+    return TextBlock(text) if isinstance(text, str) and text.strip() else None
+
+
+def _thinking(raw: dict[str, Any]) -> Block | None:
+    text, signature = raw.get("thinking"), raw.get("signature")
+    if not isinstance(text, str):
+        return _text(raw)
+    if isinstance(signature, str) and signature:
+        return ThinkingBlock(thinking=text, signature=signature)
+    return ReasoningBlock(text=text)
+
+
+def _redacted(raw: dict[str, Any]) -> Block | None:
+    data = raw.get("data")
+    return RedactedThinkingBlock(data) if isinstance(data, str) else _text(raw)
+
+
+def _tool_use(raw: dict[str, Any]) -> Block | None:
+    name, given = raw.get("name"), raw.get("input")
+    if not isinstance(name, str):
+        return _text(raw)
+    arguments = given if isinstance(given, dict) else {}
+    return ToolUseBlock(id=str(raw.get("id") or ""), name=name, input=arguments)
+
+
+def _tool_result(raw: dict[str, Any]) -> Block:
+    return ToolResultBlock(
+        tool_use_id=str(raw.get("tool_use_id") or ""),
+        content=_result_content(raw.get("content")),
+        is_error=raw.get("is_error") is True,
+    )
+
+
+def _image(raw: dict[str, Any]) -> ImageBlock | TextBlock | None:
+    match raw.get("source"):
+        case {"media_type": str(media_type), "data": str(data)}:
+            return ImageBlock(ImageSource(media_type=media_type, data=data))
+        case {"url": str(url)}:
+            return TextBlock(f"[image: {url}]")
+    _log.warning("an image without data was left out")
+    return None
+
+
+def _reasoning(raw: dict[str, Any]) -> ReasoningBlock:
+    text, summary = raw.get("text"), raw.get("summary")
+    encrypted, identity = raw.get("encrypted_content"), raw.get("id")
+    return ReasoningBlock(
+        text=text if isinstance(text, str) else "",
+        summary=tuple(summary) if isinstance(summary, list) else (),
+        encrypted_content=encrypted if isinstance(encrypted, str) else None,
+        id=identity if isinstance(identity, str) else None,
+    )
+
+
+def _result_content(raw: Any) -> str | list[TextBlock | ImageBlock]:
+    if isinstance(raw, str):
+        return raw
+    blocks = map(_block, raw) if isinstance(raw, list) else ()
+    return [block for block in blocks if isinstance(block, TextBlock | ImageBlock)]
+
+
+def texts(messages: Iterable[Message], role: str) -> Iterator[str]:
+    """Every text that one side said, in order."""
+    for message in messages:
+        if message.role == role:
+            for block in blocks_of(message):
+                if isinstance(block, TextBlock):
+                    yield block.text
+
+
+_KINDS: dict[str, Callable[[dict[str, Any]], Block | None]] = {
+    "text": _text,
+    "image": _image,
+    "thinking": _thinking,
+    "redacted_thinking": _redacted,
+    "reasoning": _reasoning,
+    "tool_use": _tool_use,
+    "tool_result": _tool_result,
+    # Means something to the model that signed it and to nobody else.
+    "thoughtSignature": lambda raw: None,
+}
+
+
+_DELETED = "conversationHistoryDeletedRange"
+_NO_TOKENS = {"prevContextTokens": 0, "newContextTokens": 0}
+_RESUME_ASKS = ("resume_task", "resume_completed_task")
+_WRAPPED = regex(r"\s*<(task|user_message|feedback|answer)>\n?(.*?)\n?</\1>\s*", re.DOTALL)
+_ENGINE_SPOKE = regex(r"\[[^\n]*\] Result:|\[TASK RESUMPTION\]|\[ERROR\]")
+
+
+def convert_rows(raw: list[Any]) -> list[Row]:
+    """The rows with unique rising `ts`, nothing streaming any more, and without the loose ends
+    that Roo itself takes off before it goes on with a task."""
+    rows = [row for row in raw if isinstance(row, dict) and row.get("type") in ("ask", "say")]
+    if len(rows) < len(raw):
+        _log.warning("%s entries of the UI history are no rows", len(raw) - len(rows))
+    return _number(_without_loose_ends(rows))
+
+
+def take_deleted_range(rows: list[Row]) -> range:
+    """The places of API messages that Cline no longer sends, after the latest row that tells.
+
+    The rows forget them: they are places in Cline's file, and mean nothing in any other.
+    """
+    deleted = range(0)
+    for place, row in enumerate(rows):
+        if _DELETED not in row:
+            continue
+        match row[_DELETED]:
+            case [int(first), int(last)] if 0 < first <= last:
+                deleted = range(first, last + 1)
+        rows[place] = {name: value for name, value in row.items() if name != _DELETED}
+    return deleted
+
+
+def messages_from_rows(rows: list[Row]) -> list[Any]:
+    """What the two sides said, as plain messages: the best there is without the API history."""
+    messages: list[Any] = []
+    for place, row in enumerate(rows):
+        text = _spoken(row)
+        if not text:
+            continue
+        person = place == 0 or row.get("say") == "user_feedback"
+        role = "user" if person else "assistant"
+        content = [{"type": "text", "text": text}]
+        messages.append({"role": role, "ts": row["ts"], "content": content})
+    return messages
+
+
+def rows_from_messages(messages: list[Message]) -> list[Row]:
+    """Rows for what was said and called: the best there is without the UI history."""
+    rows: list[Row] = []
+    for message in messages:
+        for row in _rows_of(message, first=not rows):
+            rows.append(row | ({"ts": message.ts} if isinstance(message.ts, int) else {}))
+    return _number(rows)
+
+
+def _without_loose_ends(rows: list[Row]) -> list[Row]:
+    rows = list(rows)
+    while rows and rows[-1].get("ask") in _RESUME_ASKS:
+        rows.pop()
+    while rows and rows[-1].get("say") == "reasoning":
+        rows.pop()
+    requests = [place for place, row in enumerate(rows) if row.get("say") == "api_req_started"]
+    if requests and not _has_ended(rows[requests[-1]]):
+        del rows[requests[-1]]
+    return rows
+
+
+def _has_ended(request: Row) -> bool:
+    facts = _json_text(request)
+    return facts.get("cost") is not None or facts.get("cancelReason") is not None
+
+
+def _number(rows: list[Row]) -> list[Row]:
+    last = 0
+    numbered: list[Row] = []
+    for row in rows:
+        stamp = row.get("ts")
+        last = max(whole_number(stamp) or 0, last + 1)
+        if type(stamp) is int and stamp == last and not row.get("partial"):
+            numbered.append(row)
+        else:
+            whole = {"partial": False} if row.get("partial") else {}
+            numbered.append(row | {"ts": last} | whole)
+    return numbered
+
+
+def _spoken(row: Row) -> str:
+    text = row.get("text")
+    if not isinstance(text, str):
+        return ""
+    match row:
+        case {"ask": "followup"}:
+            return str(_json_text(row).get("question") or text).strip()
+        case {"ask": "plan_mode_respond"}:
+            return str(_json_text(row).get("response") or text).strip()
+        case {"say": "task" | "text" | "user_feedback" | "completion_result"}:
+            return text.strip()
+        case {"ask": "request_limit_reached"}:
+            return text.strip()
+    return ""
+
+
+def _json_text(row: Row) -> dict[str, Any]:
+    """The JSON object that some kinds of row carry as their text; empty if it is not one."""
+    try:
+        value = json.loads(row.get("text") or "{}")
+    except (TypeError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _rows_of(message: Message, first: bool) -> Iterator[Row]:
+    if message.is_summary or message.is_truncation_marker:
+        yield _hiding_row(message)
+        return
+    if message.role == "user":
+        for words in _words(message):
+            yield {"type": "say", "say": "text" if first else "user_feedback", "text": words}
+            first = False
+        return
+    for block in blocks_of(message):
+        match block:
+            case TextBlock(text=text) if text.strip():
+                yield {"type": "say", "say": "text", "text": text}
+            case ToolUseBlock(name="attempt_completion", input=arguments):
+                result = str(arguments.get("result", ""))
+                yield {"type": "say", "say": "completion_result", "text": result}
+            case ToolUseBlock(name=name, input=arguments):
+                yield _tool_row(name, arguments)
+
+
+def _hiding_row(message: Message) -> Row:
+    """The row that a rewind has to take away for what is hidden to come back."""
+    if message.is_truncation_marker:
+        truncation = {"truncationId": message.truncation_id or "", "messagesRemoved": 0}
+        told: Row = {"contextTruncation": truncation | _NO_TOKENS}
+        return {"type": "say", "say": "sliding_window_truncation"} | told
+    summary = plain_text(blocks_of(message))
+    condensed = {"condenseId": message.condense_id or "", "summary": summary, "cost": 0}
+    return {"type": "say", "say": "condense_context", "contextCondense": condensed | _NO_TOKENS}
+
+
+def _words(message: Message) -> Iterator[str]:
+    """What the person wrote, without the tags around it and without what the engine added.
+
+    Where the engine put results into the text (XML tasks), only tagged words are the person's.
+    """
+    blocks = strip_environment(blocks_of(message))
+    said = [block.text for block in blocks if isinstance(block, TextBlock) and block.text.strip()]
+    mixed = any(_ENGINE_SPOKE.match(text) for text in said)
+    for text in said:
+        if match := _WRAPPED.fullmatch(text):
+            yield match[2]
+        elif not mixed:
+            yield text
+
+
+def _tool_row(name: str, arguments: dict[str, Any]) -> Row:
+    row: Row = {"type": "say", "say": "tool", "tool": name, "approvalState": "approved"}
+    shown: Row = {"tool": name}
+    if isinstance(path := arguments.get("path"), str):
+        row["path"] = shown["path"] = path
+    return row | {"text": json.dumps(shown, ensure_ascii=False)}
+
+
+def stamped(messages: list[Message], rows: list[Row]) -> list[Message]:
+    """The messages, each with a time: its own, or else that of the one before it.
+
+    Where none has one, or all are later than every row, times are made from the rows.
+    """
+    own = [message.ts for message in messages if isinstance(message.ts, int)]
+    if len(own) == len(messages) and min(own) <= rows[-1]["ts"]:
+        return messages
+    if not own or min(own) > rows[-1]["ts"]:
+        return [structs.replace(m, ts=ts) for m, ts in _by_requests(messages, rows)]
+    known: list[Message] = []
+    last = rows[0]["ts"]
+    for message in messages:
+        if isinstance(message.ts, int):
+            last = message.ts
+            known.append(message)
+        else:
+            known.append(structs.replace(message, ts=last))
+    return known
+
+
+def _by_requests(messages: list[Message], rows: list[Row]) -> Iterator[tuple[Message, int]]:
+    """A request carries a message of the person; the reply ends before the next request."""
+    end = rows[-1]["ts"]
+    requests = [row["ts"] for row in rows if row.get("say") == "api_req_started"]
+    number, before = -1, "assistant"
+    for message in messages:
+        if message.role == "user":
+            number += before == "assistant"
+            ts = rows[0]["ts"] if number <= 0 else _at(requests, number, end)
+        else:
+            ts = _at(requests, max(number, 0) + 1, end + 1) - 1
+        before = message.role
+        yield message, ts
+
+
+def _at(requests: list[int], number: int, end: int) -> int:
+    return requests[number] if number < len(requests) else end
