@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.config.described_keys import DescribedKey, profile_keys, setting_keys
+from joey.config.schema import DescribedKey, profile_keys, setting_keys
 from tests.document_tables import hold
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "settings.md"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from joey.config.customs import LocalCustoms, Places
+from joey.config.customizations import LocalCustoms, Places
 from joey.core.customs import Instructions
 from joey.core.modes import Mode, find_mode
 from joey.core.settings import Settings

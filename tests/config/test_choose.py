@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from joey.config.choose import choose_profile
-from joey.config.profiles import Profiles
+from joey.config.profiles import Profiles, choose_profile
 from joey.core.settings import Profile
 from joey.errors import ConfigError
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.config.customs import LocalCustoms
+from joey.config.customizations import LocalCustoms
 from joey.core.customs import Instructions
 from joey.core.modes import BUILT_IN
 from tests.config.customs_on_disk import Disk, mode_of, rules_of

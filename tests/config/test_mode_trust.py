@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from joey.config.customs import LocalCustoms, Places, trusted_parts
+from joey.config.customizations import LocalCustoms, Places, trusted_parts
 from joey.config.trust import Trust, Trusted
 from joey.core.modes import BUILT_IN, Group, find_mode
 from joey.core.settings import Settings

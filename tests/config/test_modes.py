@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.config.customs import LocalCustoms
-from joey.config.scopes import find_scopes
-from joey.config.sightings import Sightings
-from joey.config.yaml_text import YamlError, read_yaml
+from joey.config.customizations import LocalCustoms
+from joey.config.files import YamlError, read_yaml
+from joey.config.untrusted_files import Sightings, find_scopes
 from joey.core.modes import BUILT_IN, Grant, Group, Mode, ModePrompt
 from tests.config.customs_on_disk import Disk, mode_of
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from joey.app.permissions import Explainer, Flags
-from joey.config.customs import Places, scopes_of
-from joey.config.project_settings import read_tightening, tightened
-from joey.config.sightings import Sightings
+from joey.config.customizations import Places, scopes_of
+from joey.config.settings import read_tightening, tightened
+from joey.config.untrusted_files import Sightings
 from joey.core.settings import Settings
 from tests.config.customs_on_disk import Disk
 

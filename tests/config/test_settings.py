@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.config.settings import load_settings
-from joey.config.unknown_settings import unknown_settings
+from joey.config.settings import load_settings, unknown_settings
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from joey.config.task_settings import PRIVATE, reopened_settings, with_configuration
+from joey.config.settings import PRIVATE, reopened_settings, with_configuration
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from joey.config.described_keys import DescribedKey, find_key, profile_keys, setting_keys
-from joey.config.typed_values import read_value
+from joey.config.schema import DescribedKey, find_key, profile_keys, read_value, setting_keys
 from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
 

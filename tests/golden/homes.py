@@ -21,9 +21,9 @@ from joey.cli.command_arguments import COMMAND_PARSERS
 from joey.cli.exit_codes import ExitCode, exit_code_of
 from joey.cli.stdin_commands import Command as StdinCommand
 from joey.cli.stdin_replies import CAPABILITIES
-from joey.config.described_keys import DescribedKey
 from joey.config.profiles import PROFILE_KEYS
-from joey.config.project_settings import ADDED, LOWERED, OFF
+from joey.config.schema import DescribedKey
+from joey.config.settings import ADDED, LOWERED, OFF
 from joey.core.asks import AskKind, FollowUp, Response
 from joey.core.event_base import Spent, TokenUsage
 from joey.core.events import Durable, Passing, Record

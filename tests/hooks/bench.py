@@ -11,7 +11,7 @@ import msgspec
 
 from joey.app.hooks import hooks_for
 from joey.app.trust import WorkspaceTrust
-from joey.config.rulebook import SettingsRulebook
+from joey.config.preferences import SettingsRulebook
 from joey.core.events import Said, ToolFailed, ToolFinished
 from joey.core.hooks import Hook
 from joey.core.settings import Settings

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from joey.config.rulebook import SettingsRulebook
+from joey.config.preferences import SettingsRulebook
 from joey.core.asks import Answer, Response
 from joey.core.settings import Settings
 from joey.engine.unattended import Unattended

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from joey.config.rulebook import SettingsRulebook
+from joey.config.preferences import SettingsRulebook
 from joey.core.asks import Answer, AskKind, Response
 from joey.core.permissions.claims import Access, Claim
 from joey.core.permissions.policy import Allow, decide

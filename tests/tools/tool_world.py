@@ -13,7 +13,7 @@ from pathlib import Path
 
 from joey.app.page_files import page_files
 from joey.browsers.chromium import Chromium, find_chromium
-from joey.config.customs import LocalCustoms, Places
+from joey.config.customizations import LocalCustoms, Places
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.extensions.custom_tools import LocalCustomTools

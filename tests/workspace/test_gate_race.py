@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.config.sightings import Fence, Sightings
+from joey.config.untrusted_files import Fence, Sightings
 from joey.errors import ToolError
 from joey.workspace.files import LocalFiles
 from joey.workspace.search import LocalSearch

@@ -19,11 +19,9 @@ from joey.app.sandboxing import boundary_for, sandbox_for
 from joey.app.secrecy import http_client
 from joey.app.servers import Servers, is_trusted
 from joey.browsers.chromium import Chromium, find_chromium, viewport_size
-from joey.config.choose import choose_profile
-from joey.config.preferences import split
-from joey.config.profiles import load_profiles
-from joey.config.rulebook import SettingsRulebook
-from joey.config.task_settings import reopened_settings
+from joey.config.preferences import SettingsRulebook, split
+from joey.config.profiles import choose_profile, load_profiles
+from joey.config.settings import reopened_settings
 from joey.core.secrets import without_user
 from joey.core.settings import Limits, Profile, Route, Settings
 from joey.engine.engine import TaskOptions

@@ -68,8 +68,7 @@ def providers() -> list[Candidate]:
 
 def models(env: Mapping[str, str], provider: str | None) -> list[Candidate]:
     """Of the provider that is named, or else would be used; of a local one what it offers now."""
-    from joey.config.choose import choose_profile
-    from joey.config.profiles import load_profiles
+    from joey.config.profiles import choose_profile, load_profiles
     from joey.providers.registry import KINDS, find_kind, models_of
 
     if provider is None:
@@ -101,13 +100,13 @@ def servers(env: Mapping[str, str], workspace: Path) -> list[Candidate]:
 
 
 def setting_names() -> list[Candidate]:
-    from joey.config.described_keys import setting_keys
+    from joey.config.schema import setting_keys
 
     return [(name, key.about) for name, key in setting_keys().items()]
 
 
 def profile_key_names() -> list[Candidate]:
-    from joey.config.described_keys import profile_keys
+    from joey.config.schema import profile_keys
 
     return [(name, key.about) for name, key in profile_keys().items()]
 
@@ -116,7 +115,7 @@ def setting_values(
     name: str, given: int, env: Mapping[str, str], workspace: Path
 ) -> list[Candidate]:
     """What a setting can be, where that is a choice; `given` values stand there already."""
-    from joey.config.described_keys import find_key, setting_keys
+    from joey.config.schema import find_key, setting_keys
 
     key = setting_keys()[find_key(name, setting_keys())]
     if given and not key.is_list:
@@ -129,7 +128,7 @@ def setting_values(
 
 
 def profile_values(name: str, env: Mapping[str, str]) -> list[Candidate]:
-    from joey.config.described_keys import find_key, profile_keys
+    from joey.config.schema import find_key, profile_keys
 
     key = profile_keys()[find_key(name, profile_keys(), "key of a profile")]
     if key.name == "provider":
@@ -141,7 +140,7 @@ def profile_values(name: str, env: Mapping[str, str]) -> list[Candidate]:
 
 def list_items(name: str, env: Mapping[str, str]) -> list[Candidate]:
     """What a list of the person's has."""
-    from joey.config.documents import read_document
+    from joey.config.files import read_document
     from joey.config.settings import SETTINGS
 
     document: dict[str, Any] = read_document(joey_home(env) / SETTINGS) or {}

@@ -22,7 +22,7 @@ from joey.app.options import check_price
 from joey.config.home import joey_home
 from joey.config.preferences import Preferences, split
 from joey.config.profiles import Profiles, client_fields, load_profiles
-from joey.config.task_settings import PRIVATE, with_configuration
+from joey.config.settings import PRIVATE, with_configuration
 from joey.core.settings import Profile, Settings, TaskSecrets
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError

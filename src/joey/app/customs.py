@@ -8,12 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from joey.app.servers import is_trusted
-from joey.config.customs import LocalCustoms, Places, read_modes, scopes_of, trusted_parts
+from joey.config.customizations import LocalCustoms, Places, read_modes, scopes_of, trusted_parts
 from joey.config.home import joey_home, person_home
-from joey.config.project_settings import read_tightening, tightened
-from joey.config.scopes import Scopes
-from joey.config.settings import load_settings
-from joey.config.sightings import Sightings
+from joey.config.settings import load_settings, read_tightening, tightened
+from joey.config.untrusted_files import Scopes, Sightings
 from joey.core.modes import Mode, find_mode
 from joey.core.near_names import nearest
 from joey.core.settings import Settings

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from joey.app.local_servers import LocalServer
-from joey.config.choose import choose_profile
 from joey.config.home import joey_home
 from joey.config.preferences import DEFAULT_PROFILE, Preferences
-from joey.config.profiles import load_profiles
+from joey.config.profiles import choose_profile, load_profiles
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError
 from joey.providers.registry import KINDS, find_kind

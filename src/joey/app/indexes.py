@@ -8,8 +8,7 @@ from pathlib import Path
 from msgspec import structs
 
 from joey.app.secrecy import http_client
-from joey.config.choose import choose_profile
-from joey.config.profiles import load_profiles
+from joey.config.profiles import choose_profile, load_profiles
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 from joey.knowledge.indexes import Indexes

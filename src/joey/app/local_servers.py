@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from joey.app.web_look import Answer, look
-from joey.config.choose import address_of
+from joey.config.profiles import address_of
 from joey.errors import UserError
 from joey.providers.registry import KINDS, ProviderKind
 

@@ -15,9 +15,8 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct, structs
 
-from joey.config.choose import USUAL, address_of, choose_profile, same_address
-from joey.config.documents import convert_document
-from joey.config.profiles import Profiles
+from joey.config.files import convert_document
+from joey.config.profiles import USUAL, Profiles, address_of, choose_profile, same_address
 from joey.core.secrets import without_user
 from joey.core.settings import Profile, Route, TaskSecrets
 from joey.errors import ConfigError, UntiedAddressError

@@ -11,9 +11,8 @@ from msgspec import Struct, structs
 
 from joey.app.local_servers import listed
 from joey.app.web_look import Answer, look
-from joey.config.choose import choose_profile
 from joey.config.home import joey_home
-from joey.config.profiles import load_profiles
+from joey.config.profiles import choose_profile, load_profiles
 from joey.core.models import ModelInfo
 from joey.core.settings import Profile
 from joey.errors import ConfigError, UserError

@@ -12,8 +12,7 @@ from joey.app.customs import check_mode, modes_for
 from joey.app.model_choice import Asked, KnownModel, choose
 from joey.config.home import joey_home, person_home
 from joey.config.profiles import load_profiles
-from joey.config.settings import load_settings
-from joey.config.unknown_settings import unknown_settings
+from joey.config.settings import load_settings, unknown_settings
 from joey.core.places import FileScope
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Limits, Profile, Settings, TaskSecrets

@@ -12,8 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.app.customs import scopes_for
-from joey.config.described_keys import DescribedKey, find_key, setting_keys
-from joey.config.documents import (
+from joey.config.files import (
     convert_document,
     parse_document,
     read_document,
@@ -22,11 +21,16 @@ from joey.config.documents import (
 )
 from joey.config.home import joey_home
 from joey.config.preferences import Preferences
-from joey.config.project_settings import FILE, Tightening, read_tightening, tightened
-from joey.config.settings import SETTINGS
-from joey.config.sightings import Sightings
-from joey.config.typed_values import checked, read_value
-from joey.config.unknown_settings import unknown_settings
+from joey.config.schema import DescribedKey, checked, find_key, read_value, setting_keys
+from joey.config.settings import (
+    FILE,
+    SETTINGS,
+    Tightening,
+    read_tightening,
+    tightened,
+    unknown_settings,
+)
+from joey.config.untrusted_files import Sightings
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 from joey.system.files import changing

@@ -10,12 +10,17 @@ from typing import Any
 from msgspec import Struct, structs
 
 from joey.app.first_profile import usable_key
-from joey.config.choose import address_of, choose_profile, key_of
-from joey.config.described_keys import DescribedKey, find_key, profile_keys
 from joey.config.home import joey_home
 from joey.config.preferences import Preferences
-from joey.config.profiles import PROFILES, keys_given, name_of_key
-from joey.config.typed_values import read_value
+from joey.config.profiles import (
+    PROFILES,
+    address_of,
+    choose_profile,
+    key_of,
+    keys_given,
+    name_of_key,
+)
+from joey.config.schema import DescribedKey, find_key, profile_keys, read_value
 from joey.core.secrets import without_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError

@@ -11,11 +11,10 @@ from msgspec import structs
 from joey.app.customs import scopes_for
 from joey.app.options import with_permissions
 from joey.app.permissions import Flags
-from joey.config.documents import read_document
+from joey.config.files import read_document
 from joey.config.home import joey_home, person_home
-from joey.config.project_settings import read_tightening, tightened
-from joey.config.settings import SETTINGS, load_settings
-from joey.config.sightings import Sightings
+from joey.config.settings import SETTINGS, load_settings, read_tightening, tightened
+from joey.config.untrusted_files import Sightings
 from joey.core.settings import Settings
 from joey.workspace.files import LocalFiles
 

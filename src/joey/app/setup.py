@@ -16,7 +16,7 @@ from joey.app.sandboxing import sandbox_report
 from joey.app.worktrees import remove_worktree
 from joey.config.home import joey_home
 from joey.config.preferences import Preferences
-from joey.config.unknown_settings import check_spelling
+from joey.config.settings import check_spelling
 from joey.core.customs import SlashCommand
 from joey.core.models import ModelInfo
 from joey.core.modes import Mode

@@ -1,0 +1,1 @@
+"""Configuration on disk: settings, profiles, modes, rules, skills, hooks."""

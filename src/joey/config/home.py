@@ -1,4 +1,4 @@
-"""Where joey keeps what belongs to the person: tasks, settings, profiles."""
+"""Home directory of joey: `JOEY_HOME`, with the user's tasks, settings and profiles."""
 
 from __future__ import annotations
 

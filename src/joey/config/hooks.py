@@ -1,7 +1,7 @@
-"""`.roo/hooks.json`: what a project wants to have run, and what trust in it is bound to.
+"""Hooks of a project (`.roo/hooks.json`), and the files that trust in them is bound to.
 
-That is the file itself, the files of the workspace that its commands name, and all that lies in
-`.roo/hooks/`. What these load from elsewhere is not known here.
+Those are the file itself, the files of the workspace that its commands name, and all files in
+`.roo/hooks/`. Which other files these load is not known here.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from joey.config.scopes import ROO, Scopes
-from joey.config.sightings import Sightings
+from joey.config.untrusted_files import ROO, Scopes, Sightings
 from joey.core.hooks import Hook
 from joey.ports.extensions import ProjectHooks, Wanted
 from joey.system.files import file_digest

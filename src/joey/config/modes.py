@@ -1,25 +1,34 @@
-"""Modes that people made: `.roomodes` in a project, `modes.yaml` of the person's own.
+"""Custom modes: `.roomodes` in a project, `modes.yaml` of the user, trust in a project's modes.
 
 Roo Code drops a file as a whole when one of its modes is broken. Here the broken mode is dropped
 alone, and the warning names the file, the mode and the field.
+
+A mode decides which tools there are; the permission rules still judge each call. So a new mode is
+harmless where the user is asked for approval. A mode that replaces a built-in one and may do more
+is not the mode that the user meant to choose, and without approvals no mode of a project is
+harmless: such modes need the user's trust.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from joey.config.scopes import Scopes
-from joey.config.sightings import Fence, Sightings
-from joey.config.yaml_text import YamlError, read_yaml
+import msgspec
+
+from joey.config.files import YamlError, read_yaml
+from joey.config.untrusted_files import Fence, Scopes, Sightings
 from joey.core.customs import Source
-from joey.core.modes import Grant, Group, Mode
+from joey.core.modes import BUILT_IN, Grant, Group, Mode, find_mode, may_do_more
 from joey.core.path_pattern import path_pattern
 from joey.core.path_pattern_syntax import PatternError
+from joey.core.permissions.decisions import ANYTHING
 from joey.core.regex import regex
+from joey.core.settings import Settings
+from joey.ports.extensions import Wanted
 
 PROJECT_FILE = ".roomodes"
 USER_FILES = ("modes.yaml", "custom_modes.yaml")
@@ -208,3 +217,79 @@ def _pattern(options: dict[str, Any]) -> str | None:
     except PatternError as error:
         raise BrokenModeError(f"`fileRegex` cannot be used: {error}") from error
     return pattern
+
+
+Trusts = Callable[[Mapping[str, bytes]], bool]
+"""Whether the person has agreed to these things of the project, byte for byte."""
+
+
+def usable_modes(
+    found: tuple[Mode, ...], settings: Settings, trusts: Trusts, sightings: Sightings
+) -> tuple[Mode, ...]:
+    """Without those of the project that need trust and have none; each is told."""
+    unasked = _asks_nothing(settings)
+    usable: list[Mode] = []
+    for mode in found:
+        why = _why_trust(mode, found, unasked) if mode.source == "project" else None
+        if why is None or trusts({_name(mode): _content(mode)}):
+            usable.append(mode)
+        else:
+            sightings.warn(
+                f"{PROJECT_FILE}: mode '{mode.slug}' is not used: {why}; `joey trust` shows and"
+                " asks."
+            )
+    return tuple(usable)
+
+
+def wanted_modes(found: Sequence[Mode]) -> tuple[Wanted, ...]:
+    """All of a project's, and whether a person is to be asked about them before anything else."""
+    return tuple(
+        Wanted(
+            name=_name(mode),
+            title=f"mode '{mode.slug}' of {PROJECT_FILE}",
+            content=_content(mode),
+            details=tuple(_details(mode)),
+            only_unasked=_loosened(mode, found) is None,
+        )
+        for mode in found
+        if mode.source == "project"
+    )
+
+
+def _asks_nothing(settings: Settings) -> bool:
+    """As with `-y`."""
+    writes = settings.auto_approval_enabled and settings.always_allow_write
+    return writes and settings.always_allow_execute and ANYTHING in settings.allowed_commands
+
+
+def _why_trust(mode: Mode, found: Sequence[Mode], unasked: bool) -> str | None:
+    if (known := _loosened(mode, found)) is not None:
+        return f"it may do more than the {known.source} mode that it would replace"
+    return "nothing would be asked (-y), and you have not trusted it" if unasked else None
+
+
+def _loosened(mode: Mode, found: Sequence[Mode]) -> Mode | None:
+    """The mode that would be there without the project's, if that one may do less."""
+    own = [each for each in found if each.slug == mode.slug and each.source == "global"]
+    known = own[0] if own else find_mode(mode.slug, BUILT_IN)
+    if known is None or find_mode(mode.slug, BUILT_IN) is None:
+        return None
+    return known if may_do_more(mode, known) else None
+
+
+def _name(mode: Mode) -> str:
+    return f"mode:{mode.slug}"
+
+
+def _content(mode: Mode) -> bytes:
+    return msgspec.json.encode(mode)
+
+
+def _details(mode: Mode) -> Iterator[str]:
+    groups = (
+        f"{grant.group} ({grant.file_regex})" if grant.file_regex else str(grant.group)
+        for grant in mode.grants
+    )
+    yield f"may use   {', '.join(groups) or 'nothing'}"
+    if find_mode(mode.slug, BUILT_IN) is not None:
+        yield "in place of the built-in mode of this name"

@@ -1,7 +1,8 @@
-"""What the person has chosen, read and changed: `settings.json` and `profiles.json`.
+"""Store of the user's choices: reads and changes `settings.json` and `profiles.json`.
 
-Everything is read afresh, so that a change made in an editor counts at once; everything that is
-not understood is kept as it was.
+Everything is read afresh, so that a change made in an editor counts at once; keys that are not
+understood are kept as they were. `SettingsRulebook` adds the permission rules of "always"
+answers.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from typing import Any
 
 from msgspec import structs
 
-from joey.config.documents import convert_document, read_document, write_document
+from joey.config.files import convert_document, read_document, write_document
 from joey.config.profiles import PROFILE_KEYS, PROFILES, Profiles, load_profiles, read_profile
-from joey.config.settings import SETTINGS, load_settings
-from joey.config.unknown_settings import check_spelling
+from joey.config.settings import SETTINGS, check_spelling, load_settings
+from joey.core.permissions.standing import StandingRule, adds_nothing_else, with_rule
 from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
+from joey.ports.extensions import Rulebook
 from joey.system.files import changing
 
 DEFAULT_PROFILE = "default"
@@ -185,3 +187,31 @@ def _merged(known: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
             known.pop("apiProvider", None)
     merged = known | values
     return {name: value for name, value in merged.items() if value is not None}
+
+
+class SettingsRulebook:
+    def __init__(self, home: Path) -> None:
+        self._file = home / SETTINGS
+        self._preferences = Preferences(home)
+
+    def takes(self, rule: StandingRule) -> bool:
+        try:
+            return adds_nothing_else(rule, self._preferences.settings())
+        except ConfigError:
+            return False  # nothing is written into a file that is not understood
+
+    def add(self, rule: StandingRule) -> None:
+        self._preferences.revise_settings(lambda: self._values_with(rule))
+
+    def _values_with(self, rule: StandingRule) -> dict[str, Any]:
+        if not self.takes(rule):
+            raise ConfigError(
+                f"{self._file} was changed meanwhile; `{rule.text}` was not added to it."
+            )
+        settings = with_rule(self._preferences.settings(), rule)
+        if rule.setting == "allowedCommands":
+            return {"alwaysAllowExecute": True, "allowedCommands": settings.allowed_commands}
+        return {"alwaysAllowMcp": True, "allowedMcpTools": settings.allowed_mcp_tools}
+
+
+_fits: type[Rulebook] = SettingsRulebook

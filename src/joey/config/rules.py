@@ -1,7 +1,7 @@
-"""Rules: what people want of the agent in a project, in a mode, or everywhere.
+"""Rules: instructions of the user and the project, for one mode or for all.
 
-Files of a rules folder are told in the order of their names; where a mode or a project has no
-such folder with anything in it, a single file in the workspace may stand for it. All rules
+Files of a rules directory are used in the order of their names; where a mode or a project has no
+such directory with anything in it, a single file in the workspace may replace it. All rules
 together have a limit, so that no file can crowd the conversation out.
 """
 
@@ -13,8 +13,16 @@ from pathlib import Path
 
 from msgspec import structs
 
-from joey.config.scopes import ROO, Scope, Scopes
-from joey.config.sightings import Fence, Sightings, Text, links_on_the_way, on_one_line
+from joey.config.untrusted_files import (
+    ROO,
+    Fence,
+    Scope,
+    Scopes,
+    Sightings,
+    Text,
+    links_on_the_way,
+    on_one_line,
+)
 from joey.core.customs import Instructions, RuleFile
 
 DEEPEST_LINK = 5

@@ -1,11 +1,35 @@
-"""`settings.json`: what tasks are run with unless they say otherwise."""
+"""Settings of the user, of the project and of a task.
+
+- The user's `settings.json` holds the defaults of all tasks. Keys that nothing reads are mostly
+  typos and get a warning; they are no error, since Roo Code has settings that mean nothing here,
+  and files are shared: for those there is no warning.
+- `.roo/settings.json` of a project may make rules stricter, and nothing else. That needs no
+  trust. What would loosen anything is ignored with a warning. If the file cannot be understood,
+  it is unknown what it forbids, so everything needs approval.
+- Settings that were given to one task are laid over the user's when the task is opened again.
+  Instructions, limits of size and the like are kept. What they permit only counts where the
+  user's settings permit it as well: they were given at another time, and may come from another
+  machine.
+"""
 
 from __future__ import annotations
 
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-from joey.config.documents import convert_document, read_document
+import msgspec
+from msgspec import Struct, structs
+
+from joey.config.files import convert_document, read_document
+from joey.config.profiles import PROFILE_KEYS, PROFILES
+from joey.config.untrusted_files import Scopes, Sightings
+from joey.core.near_names import nearest
+from joey.core.network_hosts import narrowed, read_host
 from joey.core.settings import Settings
+from joey.errors import ConfigError
 
 SETTINGS = "settings.json"
 
@@ -18,3 +42,273 @@ def load_settings(home: Path) -> Settings:
     """
     path = home / SETTINGS
     return convert_document(read_document(path) or {}, Settings, path)
+
+
+log = logging.getLogger(__name__)
+
+_KNOWN = frozenset({*Settings.__struct_encode_fields__, "$schema"})
+_OF_ROO = frozenset(
+    """
+    autoCondenseContext autoCondenseContextPercent cachedChromeHostUrl codebaseIndexConfig
+    codebaseIndexModels condensingApiConfigId currentApiConfigName customCondensingPrompt
+    customModes customSupportPrompts diagnosticsEnabled diffEnabled dismissedUpsells
+    enableMcpServerCreation enhancementApiConfigId enterBehavior execaShellPath experiments
+    fuzzyMatchThreshold hasOpenedModeSelector historyPreviewCollapsed imageGenerationProvider
+    includeTaskHistoryInEnhance lastShownAnnouncementId listApiConfigMeta maxOpenTabsContext
+    openRouterImageApiKey openRouterImageGenerationSelectedModel pinnedApiConfigs
+    profileThresholds rateLimitSeconds reasoningBlockCollapsed remoteBrowserEnabled
+    remoteBrowserHost screenshotQuality showRooIgnoredFiles showWorktreesInHomeScreen
+    soundEnabled soundVolume taskHistory telemetrySetting terminalCommandDelay
+    terminalCompressProgressBar terminalOutputCharacterLimit terminalOutputLineLimit
+    terminalPowershellCounter terminalShellIntegrationDisabled terminalShellIntegrationTimeout
+    terminalZdotdir terminalZshClearEolMark terminalZshOhMy terminalZshP10k ttsEnabled ttsSpeed
+    worktreeAutoOpenPath writeDelayMs
+    """.split()  # noqa: SIM905 (easier to read and to extend than a literal)
+)
+
+
+def unknown_settings(home: Path) -> tuple[str, ...]:
+    """A sentence about each key that is not known, with the one that was probably meant."""
+    path = home / SETTINGS
+    try:
+        document = read_document(path) or {}
+    except ConfigError:
+        return ()  # whoever needs the settings tells it
+    unknown = (key for key in document if key not in _KNOWN and key not in _OF_ROO)
+    return tuple(f"{path}: `{key}` {_remark(key)}" for key in unknown)
+
+
+def check_spelling(values: Iterable[str]) -> None:
+    """For settings that a program sends. It may be one for Roo Code, and for a later version than
+    is known here: only what is nearly the name of a setting is refused.
+
+    Raises:
+        ConfigError
+    """
+    for key in values:
+        if key in _KNOWN or key in _OF_ROO or key in PROFILE_KEYS:
+            continue
+        if nearest(key, _KNOWN) is not None:
+            raise ConfigError(f"`{key}` {_remark(key)}")
+        log.info("the setting %r was sent, which nothing reads", key)
+
+
+def _remark(key: str) -> str:
+    if key in PROFILE_KEYS:
+        return f"is not used: it belongs into a profile of {PROFILES}."
+    near = nearest(key, _KNOWN)
+    meant = f" Did you mean `{near}`?" if near else ""
+    return f"is not used: there is no such setting.{meant}"
+
+
+FILE = "settings.json"
+_FIELDS = dict(zip(Settings.__struct_encode_fields__, Settings.__struct_fields__, strict=True))
+OFF = {
+    name: field
+    for name, field in _FIELDS.items()
+    if field.startswith("always_allow")
+    or field in ("auto_approval_enabled", "mcp_enabled", "browser_tool_enabled")
+}
+"""Switches that may be turned off."""
+ADDED = {"deniedCommands": "denied_commands", "disabledTools": "disabled_tools"}
+LOWERED = {"allowedMaxRequests": "allowed_max_requests", "allowedMaxCost": "allowed_max_cost"}
+_STRICTEST = {"sandbox": "required"}
+_NETWORK = "sandboxNetwork"
+
+
+class Tightening(Struct, frozen=True):
+    """What a project makes stricter, by the names of fields of `Settings`."""
+
+    off: frozenset[str] = frozenset()
+    added: dict[str, tuple[str, ...]] = {}
+    lowered: dict[str, float] = {}
+    strictest: dict[str, str] = {}
+    network: str | tuple[str, ...] | None = None
+    """The only hosts that commands shall reach."""
+
+
+UNCLEAR = Tightening(off=frozenset({"auto_approval_enabled"}))
+
+
+def read_tightening(scopes: Scopes, sightings: Sightings) -> Tightening:
+    scope = scopes.project
+    if scope is None:
+        return Tightening()
+    label = f"{scope.label}/{FILE}"
+    known = len(sightings.warnings)
+    found = sightings.read(scope.folder / FILE, label, scope.fence)
+    if found is None:
+        return Tightening() if len(sightings.warnings) == known else UNCLEAR
+    try:
+        document = msgspec.json.decode(found.text or "{}", type=dict[str, Any])
+        return _tightening(document, label, sightings)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        sightings.warn(f"{label} cannot be understood, so that everything is asked: {error}.")
+        return UNCLEAR
+
+
+def tightened(settings: Settings, project: Tightening) -> Settings:
+    """Flags and the person's settings first, then this: the stricter always counts."""
+    changes: dict[str, Any] = dict.fromkeys(project.off, False)
+    for field, more in project.added.items():
+        changes[field] = tuple(dict.fromkeys((*getattr(settings, field), *more)))
+    for field, limit in project.lowered.items():
+        known = getattr(settings, field)
+        changes[field] = limit if known is None else min(known, limit)
+    if project.network is not None:
+        changes["sandbox_network"] = narrowed(settings.sandbox_network, project.network)
+    return structs.replace(settings, **changes, **project.strictest)
+
+
+def _tightening(document: Mapping[str, Any], label: str, sightings: Sightings) -> Tightening:
+    """Raises msgspec.ValidationError."""
+    off: set[str] = set()
+    added: dict[str, tuple[str, ...]] = {}
+    lowered: dict[str, float] = {}
+    strictest: dict[str, str] = {}
+    network: str | tuple[str, ...] | None = None
+    for key, value in document.items():
+        if key in OFF and not msgspec.convert(value, bool):
+            off.add(OFF[key])
+        elif key in ADDED:
+            added[ADDED[key]] = msgspec.convert(value, tuple[str, ...])
+        elif key in LOWERED:
+            kind = int if key == "allowedMaxRequests" else float
+            lowered[LOWERED[key]] = msgspec.convert(value, kind)
+        elif key in _STRICTEST and value == _STRICTEST[key]:
+            strictest[_FIELDS[key]] = value
+        elif key == _NETWORK and value != "all":
+            network = _network(value)
+        elif key != "$schema":
+            sightings.warn(f"{label}: `{key[:60]}` is not used: {_why_not(key)}.")
+    return Tightening(frozenset(off), added, lowered, strictest, network)
+
+
+def _network(value: object) -> str | tuple[str, ...]:
+    """Raises msgspec.ValidationError."""
+    if value == "off":
+        return "off"
+    hosts = msgspec.convert(value, tuple[str, ...])
+    try:
+        for each in hosts:
+            read_host(each)
+    except ValueError as error:
+        raise msgspec.ValidationError(str(error)) from error
+    return hosts
+
+
+def project_says(key: str) -> str:
+    """What a project may do about a setting, in words; nothing for what is the person's alone."""
+    if key in OFF:
+        return "may turn it off"
+    if key in ADDED:
+        return "may add to it"
+    if key in LOWERED:
+        return "may lower it"
+    if key == _NETWORK:
+        return "may ask for `off`, or for fewer hosts"
+    return f"may ask for `{_STRICTEST[key]}`" if key in _STRICTEST else ""
+
+
+def _why_not(key: str) -> str:
+    if key == "hooks":
+        return "hooks of a project belong into .roo/hooks.json"
+    if key in OFF or key in (*_STRICTEST, _NETWORK) or key.startswith("allowed"):
+        return "a project may only make rules stricter"
+    return "it is not a setting of a project; put it into your own settings"
+
+
+PRIVATE = frozenset(
+    {"hooks", "diagnosticCheckers", "checkpointMaxAgeDays", "checkpointMaxMegabytes"}
+)
+"""What runs programs or deletes files: kept outside the task folder (see `TaskSecrets`)."""
+_WHERE = Path("configuration")
+_SANDBOX = ("off", "auto", "required")
+_ANYTHING = "*"
+
+
+def with_configuration(settings: Settings, given: Mapping[str, Any]) -> Settings:
+    """The settings with these laid over them; what is denied already stays denied, also to rules
+    that are longer than the one that denies it.
+
+    Raises:
+        ConfigError: naming the key that does not fit.
+    """
+    laid_over = convert_document({**msgspec.to_builtins(settings), **given}, Settings, _WHERE)
+    denials = [_denial(command) for command in settings.denied_commands]
+    allowed = tuple(
+        entry
+        for entry in laid_over.allowed_commands
+        if entry in settings.allowed_commands or not any(each.search(entry) for each in denials)
+    )
+    denied = _union(settings.denied_commands, laid_over.denied_commands)
+    return structs.replace(laid_over, denied_commands=denied, allowed_commands=allowed)
+
+
+def _denial(command: str) -> re.Pattern[str]:
+    """Finds a denied command in a rule, wherever it is there."""
+    words = r"\s+".join(map(re.escape, command.split()))
+    return re.compile(rf"(?<![\w-]){words}(?![\w-])", re.IGNORECASE)
+
+
+def reopened_settings(
+    user: Settings, kept: Mapping[str, Any], private: Mapping[str, Any]
+) -> Settings:
+    """`kept` comes from the task folder, `private` from outside of it.
+
+    Raises:
+        ConfigError
+    """
+    portable = {name: value for name, value in kept.items() if name not in PRIVATE}
+    task = with_configuration(user, {**portable, **private})
+    strict = {field: rule(getattr(user, field), getattr(task, field)) for field, rule in _STRICTER}
+    return structs.replace(task, **strict)
+
+
+def _union(one: Iterable[str], other: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*one, *other)))
+
+
+def _allowed_by_both(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    """Only rules that are in both: a longer one is no narrower, since it may name what is risky."""
+    if _ANYTHING in one:
+        return other
+    return one if _ANYTHING in other else _common(one, other)
+
+
+def _common(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(entry for entry in one if entry in other)
+
+
+def _lower(one: float | None, other: float | None) -> float | None:
+    return min((limit for limit in (one, other) if limit is not None), default=None)
+
+
+def _lower_but_zero(one: int, other: int) -> int:
+    """0 stands for no limit."""
+    return min(filter(None, (one, other)), default=0)
+
+
+def _stricter_sandbox(one: str, other: str) -> str:
+    return max(one, other, key=_SANDBOX.index)
+
+
+def _both(one: bool, other: bool) -> bool:
+    return one and other
+
+
+_STRICTER: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
+    *((field, _both) for field in OFF.values()),
+    *((field, _union) for field in ADDED.values()),
+    *((field, _lower) for field in LOWERED.values()),
+    ("allowed_commands", _allowed_by_both),
+    ("allowed_mcp_tools", _allowed_by_both),
+    ("sandbox", _stricter_sandbox),
+    ("sandbox_network", narrowed),
+    ("sandbox_readable", _common),
+    ("sandbox_writable", _common),
+    ("sandbox_max_processes", _lower_but_zero),
+    ("sandbox_max_memory_mb", _lower_but_zero),
+    ("sandbox_max_file_mb", _lower_but_zero),
+    ("sandbox_max_cpu_seconds", _lower_but_zero),
+)

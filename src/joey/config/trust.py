@@ -1,8 +1,8 @@
-"""Workspaces that the person trusts, and with what exactly.
+"""Trust: the workspaces that the user trusts, and the exact content that was trusted.
 
-Opening a folder runs nothing that it brings along: servers, tools, hooks, modes that loosen rules.
-They run once the person has seen and trusted them. Trust is bound to the folder's real path and
-to the bytes of each thing, so that whatever changes is asked about again.
+Opening a directory runs nothing that it brings along: servers, tools, hooks, modes that loosen
+rules. They run once the user has seen and trusted them. Trust is bound to the real path of the
+directory and to the bytes of each thing, so that a change needs new trust.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.config.documents import convert_document, read_document, write_document
+from joey.config.files import convert_document, read_document, write_document
 from joey.system.files import changing
 
 FILE = "trust.json"

@@ -1,0 +1,315 @@
+"""Customizations from files: modes, rules, slash commands, skills.
+
+One reading takes all of it in at once, and nothing of it changes afterwards: a caller that asks
+twice in a run gets the same objects. A reading is repeated only when one of the files that it
+looked at has changed. Modes and rules have loaders of their own.
+
+- Slash commands: `commands/<name>.md`, whose text replaces `/name` in a message.
+- Skills: `skills/<name>/SKILL.md`, instructions that the model fetches when it needs them. The
+  same name may be there several times. A project's skill comes before the user's, then one for
+  the mode before one for all modes, then one in `.roo` before one in `.agents`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from joey.config.files import FrontMatter, split_front_matter
+from joey.config.modes import Trusts, load_modes, usable_modes, wanted_modes
+from joey.config.rules import Rules
+from joey.config.settings import read_tightening
+from joey.config.trust import FILE as TRUST
+from joey.config.untrusted_files import Fence, Scope, Scopes, Sightings, find_scopes, nested_scopes
+from joey.core.customs import Instructions, Skill, SlashCommand
+from joey.core.modes import Mode, all_modes
+from joey.core.regex import regex
+from joey.core.settings import Settings
+from joey.errors import ToolError
+from joey.ports import Customs
+from joey.ports.extensions import Wanted
+
+
+def _trusts_nothing(_: Mapping[str, bytes]) -> bool:
+    return False
+
+
+class Places(Struct, frozen=True):
+    """Where to look."""
+
+    workspace: Path
+    home: Path
+    """`JOEY_HOME`, the person's `.roo`."""
+    user_home: Path
+    hides: Callable[[Path], bool]
+    """What the project keeps from the model; links must not get around it."""
+    trusts: Trusts = _trusts_nothing
+    """What of the project the person has agreed to."""
+
+
+class _Reading(Struct, frozen=True):
+    modes: tuple[Mode, ...]
+    instructions: Mapping[str, Instructions]
+    commands: tuple[SlashCommand, ...]
+    skills: tuple[FoundSkill, ...]
+    warnings: tuple[str, ...]
+
+
+def read_modes(places: Places, settings: Settings) -> tuple[Mode, ...]:
+    """The modes alone, for those who need nothing else."""
+    return _usable_modes(places, scopes_of(places), settings, Sightings())
+
+
+def trusted_parts(places: Places) -> tuple[Wanted, ...]:
+    """The project's modes, as far as trust in them matters."""
+    return wanted_modes(load_modes(scopes_of(places), Sightings()))
+
+
+class LocalCustoms:
+    def __init__(self, places: Places, settings: Settings) -> None:
+        self._places = places
+        self._settings = settings
+        self._sightings, self._reading = self._read()
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        return self._reading.modes
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return self._reading.warnings
+
+    def instructions(self, mode: Mode) -> Instructions:
+        return self._reading.instructions.get(mode.slug) or Instructions()
+
+    def commands(self) -> tuple[SlashCommand, ...]:
+        return self._reading.commands
+
+    def skills(self, mode: Mode) -> tuple[Skill, ...]:
+        return skills_for(self._reading.skills, mode.slug)
+
+    def skill_text(self, skill: Skill) -> str:
+        return read_skill(self._reading.skills, skill)
+
+    def refresh(self) -> bool:
+        if self._sightings.unchanged():
+            return False
+        self._sightings, reading = self._read()
+        if reading == self._reading:
+            return False
+        self._reading = reading
+        return True
+
+    def _read(self) -> tuple[Sightings, _Reading]:
+        places, settings = self._places, self._settings
+        sightings = Sightings()
+        scopes = scopes_of(places)
+        nested = nested_scopes(scopes, sightings) if settings.enable_subfolder_rules else ()
+        modes = _usable_modes(places, scopes, settings, sightings)
+        read_tightening(scopes, sightings)
+        rules = Rules(scopes, nested, sightings, agents=settings.use_agent_rules)
+        reading = _Reading(
+            modes=modes,
+            instructions={mode.slug: rules.of(mode.slug) for mode in modes},
+            commands=load_commands(scopes, sightings),
+            skills=load_skills(scopes, sightings),
+            warnings=sightings.warnings,
+        )
+        return sightings, reading
+
+
+def _usable_modes(
+    places: Places, scopes: Scopes, settings: Settings, sightings: Sightings
+) -> tuple[Mode, ...]:
+    found = load_modes(scopes, sightings)
+    usable = usable_modes(found, settings, places.trusts, sightings)
+    if usable != found:
+        sightings.is_file(places.home / TRUST)  # trust that comes later counts, too
+    return all_modes(usable, settings.custom_mode_prompts)
+
+
+def scopes_of(places: Places) -> Scopes:
+    return find_scopes(
+        workspace=places.workspace,
+        home=places.home,
+        user_home=places.user_home,
+        hides=places.hides,
+    )
+
+
+_fits: type[Customs] = LocalCustoms
+
+
+FOLDER = "commands"
+_COMMAND_NAME = regex(r"[A-Za-z0-9_.-]+", re.ASCII)
+_ENDING = ".md"
+
+INIT = SlashCommand(
+    name="init",
+    description="Study the code base and write AGENTS.md for those who work on it",
+    source="built-in",
+    content="""\
+Write a file AGENTS.md in the root of this workspace: what an agent that sees the project for \
+the first time must know to work on it well, and would not find out quickly by itself.
+
+1. Look at what is there already: AGENTS.md, README, CONTRIBUTING, .roo/rules, and files of \
+other agents such as CLAUDE.md or .cursorrules. What they say and is still true belongs into the \
+new file; an existing AGENTS.md is improved, not replaced.
+2. Study the project: manifests, lock files and build files, the layout of its folders, the \
+entry points, the tests, the CI configuration. Read enough of the code to see how its parts work \
+together and which conventions it really follows.
+3. Check the commands that you are going to name, as far as they are harmless: how to install, \
+build, lint, run, run all tests and run a single one.
+4. Write the file. It says, briefly: what the project is; the commands; how it is laid out and \
+how a request or a piece of data goes through it; conventions that differ from what is usual; \
+traps. Leave out what every developer knows, what a look at the folders shows, and whatever you \
+have not verified. Less than a hundred lines are nearly always enough.
+
+Finish by telling in a few sentences what you have put into the file, and what you could not find \
+out.""",
+)
+
+
+def load_commands(scopes: Scopes, sightings: Sightings) -> tuple[SlashCommand, ...]:
+    """One for each name: the project's, else the person's, else ours."""
+    found = {INIT.name: INIT}
+    for scope in scopes.roo:
+        for command in _commands_of(scope, sightings):
+            found[command.name] = command
+    return tuple(found[name] for name in sorted(found))
+
+
+def _commands_of(scope: Scope, sightings: Sightings) -> Iterator[SlashCommand]:
+    folder, label = scope.folder / FOLDER, f"{scope.label}/{FOLDER}"
+    for file in sightings.names(folder, label, scope.fence):
+        if not file.lower().endswith(_ENDING):
+            continue
+        shown = f"{label}/{file}"
+        name = file[: -len(_ENDING)]
+        if not _COMMAND_NAME.fullmatch(name):
+            sightings.warn(
+                f"{shown} cannot be called: a command's name has letters, digits, `_`, `.`, `-`."
+            )
+            continue
+        text = sightings.read(folder / file, shown, scope.fence)
+        if text is None:
+            continue
+        matter = split_front_matter(text.text)
+        if matter.problem:
+            sightings.warn(f"{shown}: {matter.problem}.")
+        yield SlashCommand(
+            name=name,
+            content=matter.body,
+            description=matter.text("description"),
+            argument_hint=matter.text("argument-hint"),
+            mode=matter.text("mode") or None,
+            source=scope.source,
+        )
+
+
+FILE = "SKILL.md"
+LONGEST_NAME = 64
+LONGEST_DESCRIPTION = 1024
+_FOLDER = regex(r"skills(?:-([A-Za-z0-9-]+))?", re.ASCII)
+_SKILL_NAME = regex(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
+
+
+class FoundSkill(Struct, frozen=True):
+    skill: Skill
+    rank: tuple[int, ...]
+    """The smaller, the better."""
+    fence: Fence | None
+
+    def fits(self, slug: str) -> bool:
+        return not self.skill.modes or slug in self.skill.modes
+
+
+def load_skills(scopes: Scopes, sightings: Sightings) -> tuple[FoundSkill, ...]:
+    """All that can be used in some mode, the best first."""
+    places = (
+        (scopes.project, 0, 0),
+        (scopes.project_agents, 0, 1),
+        (scopes.user, 1, 0),
+        (scopes.user_agents, 1, 1),
+    )
+    found = [
+        FoundSkill(skill, (owner, 0 if skill.modes else 1, folder), scope.fence)
+        for scope, owner, folder in places
+        if scope is not None
+        for skill in _skills_of(scope, sightings)
+    ]
+    return tuple(sorted(found, key=lambda each: each.rank))
+
+
+def skills_for(found: Sequence[FoundSkill], slug: str) -> tuple[Skill, ...]:
+    """The best of each name in a mode, by the alphabet."""
+    best: dict[str, Skill] = {}
+    for each in found:
+        if each.fits(slug):
+            best.setdefault(each.skill.name, each.skill)
+    return tuple(best[name] for name in sorted(best))
+
+
+def read_skill(found: Sequence[FoundSkill], skill: Skill) -> str:
+    """The instructions as they are now.
+
+    Raises:
+        ToolError
+    """
+    known = next((each for each in found if each.skill == skill), None)
+    sightings = Sightings()
+    path = Path(skill.location)
+    text = sightings.read(path, skill.location, known.fence) if known is not None else None
+    if text is None:
+        reason = " ".join(sightings.warnings) or "its file is gone."
+        raise ToolError(f"The skill '{skill.name}' cannot be used: {reason}")
+    note = "\n\n[The file goes on; read the rest where you need it.]" if text.is_cut else ""
+    return split_front_matter(text.text).body + note
+
+
+def _skills_of(scope: Scope, sightings: Sightings) -> Iterator[Skill]:
+    for name in sightings.names(scope.folder, scope.label, scope.fence):
+        match = _FOLDER.fullmatch(name)
+        if match is None:
+            continue
+        folder, label = scope.folder / name, f"{scope.label}/{name}"
+        for own in sightings.names(folder, label, scope.fence):
+            path, shown = folder / own / FILE, f"{label}/{own}/{FILE}"
+            if (text := sightings.read(path, shown, scope.fence)) is None:
+                continue
+            matter = split_front_matter(text.text)
+            if problem := matter.problem or _problem(matter, own):
+                sightings.warn(f"{shown} is not used: {problem}.")
+                continue
+            yield Skill(
+                name=own,
+                description=matter.text("description"),
+                location=str(path),
+                modes=_mode_slugs(matter) or ((match[1],) if match[1] else ()),
+                source=scope.source,
+            )
+
+
+def _problem(matter: FrontMatter, folder: str) -> str:
+    name, description = matter.text("name"), matter.text("description")
+    if name != folder:
+        return f"`name` must be that of its folder, {folder!r}" + (
+            f", not {name!r}" if name else ""
+        )
+    if not _SKILL_NAME.fullmatch(name) or len(name) > LONGEST_NAME:
+        return (
+            f"`name` must be lower-case words joined by `-`, of at most {LONGEST_NAME} characters"
+        )
+    if not 1 <= len(description) <= LONGEST_DESCRIPTION:
+        return f"`description` must have 1 to {LONGEST_DESCRIPTION} characters"
+    return ""
+
+
+def _mode_slugs(matter: FrontMatter) -> tuple[str, ...]:
+    """`modeSlugs`, or `mode` as it was called before."""
+    given = matter.fields.get("modeSlugs", matter.fields.get("mode"))
+    slugs = given if isinstance(given, list) else [given]
+    return tuple(slug.strip() for slug in slugs if isinstance(slug, str) and slug.strip())
