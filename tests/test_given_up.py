@@ -21,8 +21,8 @@ from joey.extensions.custom_tools import LocalCustomTools
 from joey.hooks.process import Surroundings, run_hook
 from joey.knowledge.problems import LocalProblems
 from joey.mcp.config import Entry
-from joey.mcp.launch import LastWords
-from joey.mcp.stdio import stdio_streams
+from joey.mcp.process import LastWords
+from joey.mcp.transports import stdio_streams
 from joey.terminals.local import LocalTerminal
 from joey.terminals.processes import end_marked
 from joey.workspace.files import LocalFiles

@@ -14,8 +14,8 @@ import pytest
 from joey.core.hooks import Hook, Moment
 from joey.hooks.process import Surroundings, run_hook
 from joey.mcp.config import Entry
-from joey.mcp.launch import LastWords
-from joey.mcp.stdio import stdio_streams
+from joey.mcp.process import LastWords
+from joey.mcp.transports import stdio_streams
 from joey.terminals.processes import end_marked
 from joey.tools.script_process import ask_script
 

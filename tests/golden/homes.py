@@ -45,7 +45,7 @@ from joey.engine.endings import Failed
 from joey.engine.recorder import Recorder
 from joey.errors import Trouble
 from joey.mcp.config import Entry as McpEntry
-from joey.mcp.shelf import Listed
+from joey.mcp.servers import Listed
 from joey.ports import TaskMetadata
 from joey.server.ipc_wire import Command as IpcCommand
 from joey.storage.journal import decode_journal, encode_record

@@ -13,7 +13,7 @@ import pytest
 from joey.app.shelf import open_shelf
 from joey.core.mcp import McpTool
 from joey.mcp.config import parse_server
-from joey.mcp.pins import FILE, Pins
+from joey.mcp.trust import FILE, Pins
 
 MANY = 8
 

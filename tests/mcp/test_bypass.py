@@ -20,11 +20,11 @@ from joey.core.permissions.policy import Allow, decide
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.mcp.config import parse_server
-from joey.mcp.files import ConfigFiles
-from joey.mcp.launch import LastWords
-from joey.mcp.shelf import Shelf
-from joey.mcp.stdio import stdio_streams
-from joey.mcp.wanted import wanted_of
+from joey.mcp.config_files import ConfigFiles
+from joey.mcp.process import LastWords
+from joey.mcp.servers import Shelf
+from joey.mcp.transports import stdio_streams
+from joey.mcp.trust import wanted_of
 from joey.ports import Extras
 from joey.tools.mcp_request import prepare_call, run_call
 from tests.mcp.house import PATIENCE, House, is_alive, server, settled, until

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.mcp.clip import Cut, Lines, clipped, message_of
+from joey.mcp.message_limits import Cut, Lines, clipped, message_of
 
 
 def fed(data: bytes, limit: int, size: int) -> list[bytes | Cut]:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.mcp.config import parse_server, parse_servers
-from joey.mcp.files import ConfigFiles
-from joey.mcp.wanted import wanted_of
+from joey.mcp.config_files import ConfigFiles
+from joey.mcp.trust import wanted_of
 
 VARIABLES = {"NAME": "value", "workspaceFolder": "/work space"}
 

@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from joey.errors import ToolError, UserError
-from joey.mcp.callback import listening
 from joey.mcp.leases import Surroundings
-from joey.mcp.shelf import Shelf
+from joey.mcp.login import listening
+from joey.mcp.servers import Shelf
 from tests.mcp.house import House, names, server, settled, until
 from tests.mcp.web_server import Web, serving
 

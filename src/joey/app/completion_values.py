@@ -92,7 +92,7 @@ def models(env: Mapping[str, str], provider: str | None) -> list[Candidate]:
 
 def servers(env: Mapping[str, str], workspace: Path) -> list[Candidate]:
     """MCP servers, by the names in the files."""
-    from joey.mcp.files import ConfigFiles
+    from joey.mcp.config_files import ConfigFiles
 
     files = ConfigFiles(joey_home(env), workspace, env)
     files.refresh()

@@ -49,7 +49,7 @@ def problems_of_servers(workspace: Path) -> tuple[str, ...]:
     home, env = joey_home(os.environ), os.environ
     if not any(path.exists() for path in config_paths(home, workspace)):
         return ()
-    from joey.mcp.files import ConfigFiles
+    from joey.mcp.config_files import ConfigFiles
 
     files = ConfigFiles(home, workspace, env)
     files.refresh()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from joey.app.servers import surroundings
 from joey.config.home import joey_home
-from joey.mcp.shelf import Listed, ServerNotFoundError, Shelf
+from joey.mcp.servers import Listed, ServerNotFoundError, Shelf
 
 __all__ = ["Listed", "ServerNotFoundError", "Shelf", "open_shelf"]
 

@@ -1,30 +1,34 @@
-"""One server, kept connected: started, listed, listened to, and started again when it dies."""
+"""Connection to one MCP server: started, listed, watched, restarted when it dies.
+
+The MCP library takes a second to import, so it is loaded when the first server is started:
+`session`, `transports`, `message_limits` and `oauth` import it at the top, and all other modules of
+this package reach them through `load`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
 from joey.core.mcp import McpAnswer, McpServer, McpStatus, McpTool
 from joey.errors import ToolError
-from joey.mcp import sdk
-from joey.mcp.config import ServerConfig
-from joey.mcp.credentials import Credentials
-from joey.mcp.files import Stamp, stamp
-from joey.mcp.launch import LastWords
-from joey.mcp.pins import Pins
-from joey.mcp.secrets import without
-from joey.mcp.trouble import Circumstances, closed, in_words
-from joey.mcp.wanted import wanted_of
+from joey.mcp.config import ServerConfig, without
+from joey.mcp.config_files import Stamp, stamp
+from joey.mcp.login import Credentials
+from joey.mcp.process import Circumstances, LastWords, closed, in_words
+from joey.mcp.trust import Pins, wanted_of
 
 if TYPE_CHECKING:
-    from joey.mcp.dialogue import Dialogue
+    from joey.mcp.session import Dialogue
+
 
 log = logging.getLogger(__name__)
 
@@ -245,8 +249,8 @@ class Connection:
 
     async def _live(self) -> str:
         """Connect and stay connected; why that came to an end."""
-        module = await sdk.load("dialogue")
-        oauth = await sdk.load("oauth") if self.config.transport != "stdio" else None
+        module = await load("session")
+        oauth = await load("oauth") if self.config.transport != "stdio" else None
         about = Circumstances(words=LastWords())
         self._over, self._stale = None, False
         self._signal.clear()
@@ -351,3 +355,20 @@ class Connection:
         entry, root = self.config.entry, self._world.workspace
         watched = [*entry.watch_paths, *(arg for arg in entry.args if _REBUILT in arg)]
         return (stamp(self._credentials.path), *(stamp(root / path) for path in watched))
+
+
+_LOGGERS = ("mcp", "client", "httpx2", "httpcore2")
+
+
+async def load(module: str) -> ModuleType:
+    """A module of this package, imported beside the event loop, so that nobody waits for it."""
+    return await asyncio.to_thread(_load, module)
+
+
+def _load(module: str) -> ModuleType:
+    for name in _LOGGERS:
+        # What it logs about misbehaving servers must not appear on the person's screen.
+        logger = logging.getLogger(name)
+        if not logger.handlers:
+            logger.addHandler(logging.NullHandler())
+    return importlib.import_module(f"joey.mcp.{module}")

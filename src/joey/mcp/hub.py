@@ -1,8 +1,8 @@
-"""All servers of one workspace, shared by its tasks.
+"""Hub: all MCP servers of one workspace, shared by its tasks.
 
 They are started when the first task that may use them asks, and stopped when the last one is
-closed. What the files say is looked at before every request: new servers are started, others
-stopped, and those whose settings changed are connected again.
+closed. The files are checked before every request: new servers are started, others stopped, and
+those whose settings changed are connected again.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 from joey.core.mcp import McpAnswer, McpServer
 from joey.errors import ToolError
+from joey.mcp.config_files import ConfigFiles, Stamp, stamp
 from joey.mcp.connection import Connection, World
-from joey.mcp.files import ConfigFiles, Stamp, stamp
 from joey.mcp.leases import Surroundings
-from joey.mcp.pins import Pins
+from joey.mcp.trust import Pins
 
 
 class Hub:

@@ -1,7 +1,7 @@
-"""Servers as tasks have them: borrowed, and given back.
+"""Leases of MCP servers: tasks in one workspace share one set of them.
 
-A thousand tasks in one folder share one set of servers. Where no file names a server, nothing is
-loaded and nothing is started.
+A thousand tasks in one directory share one hub. Where no file names a server, nothing is loaded
+and nothing is started.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Logins at servers that want one (OAuth 2.1): the library's client over files of ours.
+"""OAuth 2.1 logins at MCP servers: the library's client over our credential files.
 
-While a task works nobody is asked to log in: tokens are renewed as long as that goes without a
-person, and after that the server counts as not connected until `joey mcp login`.
+While a task works, no user is asked to log in: tokens are renewed as long as that works without
+one, and after that the server counts as not connected until `joey mcp login`.
+
+Imports the MCP library at the top: load it with `connection.load("oauth")`.
 """
 
 from __future__ import annotations
@@ -22,8 +24,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, ValidationError
 
 from joey.errors import UserError
-from joey.mcp.callback import Callback
-from joey.mcp.credentials import Credentials
+from joey.mcp.login import Callback, Credentials
 
 _NOWHERE = "http://127.0.0.1/callback"
 

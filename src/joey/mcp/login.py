@@ -1,13 +1,56 @@
-"""Where the browser comes back to after a login: one page on this machine, for one visit."""
+"""Login at an MCP server: stored credentials, and the page that the browser returns to.
+
+Credentials are one private file per address. The page is on this machine, for one visit.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from joey.errors import UserError
+from joey.mcp.config_files import Stamp, replace_json, stamp
+
+FOLDER = "mcp-auth"
+
+
+class Credentials:
+    """Tokens, the registration they belong to, and where they are renewed."""
+
+    def __init__(self, home: Path, url: str) -> None:
+        self.url = url
+        digest = hashlib.sha256(url.encode()).hexdigest()[:24]
+        self.path = home / FOLDER / f"{digest}.json"
+        self.renewed: Stamp = None
+        """Of the file as we have written it ourselves: no news for us."""
+
+    def load(self) -> dict[str, Any]:
+        """Empty when there was no login, or what it left cannot be read."""
+        try:
+            value = json.loads(self.path.read_bytes())
+        except (OSError, ValueError):
+            return {}
+        return value if isinstance(value, dict) and value.get("url") == self.url else {}
+
+    def update(self, **values: Any) -> None:
+        """Raises ConfigError."""
+        replace_json(self.path, {**self.load(), **values, "url": self.url})
+        self.renewed = stamp(self.path)
+
+    def forget(self) -> bool:
+        """Whether there was anything to forget."""
+        try:
+            self.path.unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
 
 PATH = "/callback"
 _LONGEST = 16 * 1024

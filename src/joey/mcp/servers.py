@@ -1,4 +1,4 @@
-"""The servers of a workspace for people who look after them: list, add, remove, try, log in."""
+"""Management of the MCP servers of a workspace: list, add, remove, test, log in."""
 
 from __future__ import annotations
 
@@ -12,18 +12,15 @@ from msgspec import Struct, structs
 
 from joey.core.mcp import McpServer
 from joey.errors import ConfigError, UserError
-from joey.mcp import sdk
-from joey.mcp.callback import listening
+from joey.mcp import connection
 from joey.mcp.config import GROUP, ServerConfig, parse_server
-from joey.mcp.credentials import Credentials
-from joey.mcp.files import ConfigFiles, read_servers
+from joey.mcp.config_files import PRIVATE, ConfigFiles, read_servers, replace_json
 from joey.mcp.hub import Hub
-from joey.mcp.json_file import PRIVATE, replace_json
-from joey.mcp.launch import LastWords
 from joey.mcp.leases import Surroundings
+from joey.mcp.login import Credentials, listening
 from joey.mcp.paths import PROJECT_FILE, USER_FILES
-from joey.mcp.trouble import Circumstances, first_cause, in_words
-from joey.mcp.wanted import wanted_of
+from joey.mcp.process import Circumstances, LastWords, first_cause, in_words
+from joey.mcp.trust import wanted_of
 from joey.ports.extensions import Wanted
 from joey.system.files import changing
 
@@ -146,7 +143,7 @@ class Shelf:
             raise ConfigError(f"{name!r} is a program on this machine, and needs no login.")
         if self._state(config) == "untrusted":
             raise ConfigError(f"{name!r} belongs to this workspace, which is not trusted.")
-        dialogue, oauth = await sdk.load("dialogue"), await sdk.load("oauth")
+        dialogue, oauth = await connection.load("session"), await connection.load("oauth")
         async with listening() as callback:
             auth = oauth.new_login(self._credentials(config), callback, show)
             links = dialogue.Links(

@@ -1,7 +1,8 @@
-"""The files that name the servers: the person's own, and those of the workspace.
+"""Files that name MCP servers: the user's own, and those of the workspace.
 
 Looking for changes costs a few `stat` calls. A file that stops being valid JSON changes nothing:
-what was loaded from it before stays in use, and the problem is told.
+the servers loaded from it before stay in use, and the error is reported. Files are replaced
+atomically.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from typing import Any
 from joey.errors import ConfigError
 from joey.mcp.config import GROUP, ServerConfig, Servers, parse_servers, set_aside
 from joey.mcp.paths import OWN_FOLDER, config_paths
+from joey.system.files import make_folder
 
 LARGEST = 1024 * 1024
 GIVEN = Path("given")
@@ -154,3 +157,32 @@ def _same(one: Path, other: Path) -> bool:
         return one.samefile(other)
     except OSError:
         return False
+
+
+PRIVATE = 0o600
+
+
+def replace_json(path: Path, value: dict[str, Any], mode: int = PRIVATE) -> None:
+    """Write `value`; folders that are missing are made, for their owner alone.
+
+    Raises:
+        ConfigError: it cannot be written; what was there is untouched.
+    """
+    data = json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
+    try:
+        if mode == PRIVATE:
+            make_folder(path.parent)
+        else:
+            path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(".tmp", ".joey-", path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                os.fchmod(descriptor, mode)
+                file.write(data)
+                file.flush()
+                os.fsync(descriptor)
+            Path(temporary).replace(path)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error

@@ -1,21 +1,33 @@
-"""What of a workspace would run if its servers were started: what a person has to trust.
+"""Trust in MCP servers: the files that they would run, the descriptions of their tools.
 
-That is the entry, and the files of the workspace that it names in whatever way: as the program,
-as an argument, within a line for a shell, in a variable that makes programs load it. What these
-files load in turn is not known here.
+What a user has to trust before a server of a workspace is started is its entry, and the files of
+the workspace that it names in any way: as the program, as an argument, within a line for a shell,
+in a variable that makes programs load it. Which other files these load is not known here.
+
+A tool runs without approval only while the server describes it as it did when it was first seen
+(`Pins`). A description that changed needs approval once more; using the tool after that accepts
+the new one. If a server invents tools without end, those beyond the limit need approval.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import msgspec
+
+from joey.core.mcp import McpTool
+from joey.errors import ConfigError
 from joey.mcp.config import ServerConfig, variables_in
-from joey.mcp.launch import environment_of, find_program, folder_of
+from joey.mcp.config_files import replace_json
+from joey.mcp.process import environment_of, find_program, folder_of
 from joey.ports.extensions import Wanted
-from joey.system.files import file_digest
+from joey.system.files import changing, file_digest
 
 _LOADING = frozenset(
     """
@@ -100,7 +112,7 @@ def _files(
             name = real.relative_to(workspace)
         else:
             continue
-        digest = _digest(real) if real.is_relative_to(workspace) else _outside(real)
+        digest = _script_digest(real) if real.is_relative_to(workspace) else _outside(real)
         if digest is not None:
             yield str(name), digest
 
@@ -122,9 +134,76 @@ def _outside(path: Path) -> bytes | None:
     return f"link to {path}".encode("utf-8", "surrogateescape") if path.is_file() else None
 
 
-def _digest(path: Path) -> bytes | None:
+def _script_digest(path: Path) -> bytes | None:
     """Of a regular file; None when it is anything else."""
     try:
         return file_digest(path)
     except OSError:
         return None
+
+
+FILE = "mcp-pins.json"
+MOST_TOOLS = 2000
+"""Of one server, over time."""
+_MOST_SERVERS = 500
+
+log = logging.getLogger(__name__)
+
+Digests = dict[str, str]
+"""By the names of a server's tools."""
+
+
+class Pins:
+    def __init__(self, home: Path) -> None:
+        self._path = home / FILE
+
+    def changed(self, config: ServerConfig, tools: list[McpTool]) -> set[str]:
+        """Names of tools that are not what they were; those seen for the first time are noted."""
+        seen = {tool.name: _tool_digest(tool) for tool in tools}
+        pinned = self._load().get(_key(config), {})
+        if _new(seen, pinned):
+            pinned = self._revise(config, lambda pinned: pinned | _new(seen, pinned))
+        return {name for name, digest in seen.items() if pinned.get(name) != digest}
+
+    def accept(self, config: ServerConfig, tool: McpTool) -> None:
+        self._revise(config, lambda pinned: {**pinned, tool.name: _tool_digest(tool)})
+
+    def _revise(self, config: ServerConfig, change: Callable[[Digests], Digests]) -> Digests:
+        """What is known of a server's tools from now on; of others it stays."""
+        try:
+            with changing(self._path):
+                known = self._load()
+                pinned = change(known.get(_key(config), {}))
+                self._save({**known, _key(config): pinned})
+        except ConfigError as error:
+            log.warning("%s", error)
+            return change(self._load().get(_key(config), {}))
+        return pinned
+
+    def _load(self) -> dict[str, Digests]:
+        try:
+            return msgspec.convert(json.loads(self._path.read_bytes()), dict[str, Digests])
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            log.warning("%s cannot be read and is begun anew: %s", self._path, error)
+            return {}
+
+    def _save(self, pins: dict[str, Digests]) -> None:
+        """Those that were added last are kept."""
+        replace_json(self._path, dict(list(pins.items())[-_MOST_SERVERS:]))
+
+
+def _new(seen: Digests, pinned: Digests) -> Digests:
+    names = [name for name in seen if name not in pinned]
+    return {name: seen[name] for name in names[: max(MOST_TOOLS - len(pinned), 0)]}
+
+
+def _key(config: ServerConfig) -> str:
+    digest = hashlib.sha256(config.name.encode() + b"\0" + config.content)
+    return digest.hexdigest()[:32]
+
+
+def _tool_digest(tool: McpTool) -> str:
+    seen = msgspec.json.encode((tool.name, tool.description, tool.schema), order="sorted")
+    return hashlib.sha256(seen).hexdigest()

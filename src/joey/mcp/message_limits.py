@@ -1,0 +1,273 @@
+"""Limits on the messages of an MCP server: their size, their parts, their number.
+
+The library starts a task for everything that a server sends, however much that is. Messages that
+joey has no use for (logs, news about resources) end here, and a server that asks more and more
+without reading the answers is disconnected. The library also checks every part of an answer, and
+keeps a long note for each that is wrong: answers of very many parts end here too.
+
+A server may answer with a line of any length. Bytes beyond the limit are read and thrown away;
+from the bytes that were kept a shorter message is made that is valid, answers the same request
+and says that it was cut. So memory is bounded, and the model still gets the beginning.
+
+Imports the MCP library at the top; only `session` and `transports` import it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Self, TypeAlias
+
+import anyio
+import msgspec
+from mcp.client._transport import ReadStream, WriteStream
+from mcp.shared.message import SessionMessage
+from mcp.types import (
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
+from msgspec import Struct
+
+from joey.core.parsing.json_scanner import JsonScanner
+
+Streams: TypeAlias = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
+
+MOST_OPEN = 64
+"""Questions of a server that may wait for an answer."""
+MOST_PARTS = 20_000
+"""Lists, objects and their members in an answer, without what is passed on as it is."""
+_AS_IT_IS = frozenset({"structuredContent", "inputSchema", "outputSchema", "_meta"})
+_TOO_MANY = -32011
+_PASSING = frozenset(
+    {
+        "notifications/cancelled",
+        "notifications/progress",
+        "notifications/resources/list_changed",
+        "notifications/subscriptions/acknowledged",
+        "notifications/tools/list_changed",
+    }
+)
+
+
+class Gate:
+    """A pair of streams around another one."""
+
+    def __init__(self, streams: Streams, on_end: Callable[[str], None]) -> None:
+        """`on_end` is called once, with why it is over."""
+        self.read = GateReader(streams[0], self)
+        self.write = GateWriter(streams[1], self)
+        self._on_end = on_end
+        self._open = 0
+
+    def admits(self, message: object) -> bool:
+        """Raises EOFError when this server has to go."""
+        match message:
+            case JSONRPCNotification(method=method):
+                return method in _PASSING
+            case JSONRPCRequest():
+                self._open += 1
+                if self._open > MOST_OPEN:
+                    self.end("it asks faster than it takes answers")
+                    raise EOFError
+        return True
+
+    def answered(self, message: object) -> None:
+        if isinstance(message, JSONRPCResponse | JSONRPCError):
+            self._open -= 1
+
+    def end(self, reason: str) -> None:
+        on_end, self._on_end = self._on_end, _ignore
+        on_end(reason)
+
+
+class GateReader:
+    def __init__(self, inner: ReadStream[SessionMessage | Exception], gate: Gate) -> None:
+        self._inner = inner
+        self._gate = gate
+
+    @property
+    def last_context(self) -> Any:
+        """The library asks for it, to follow requests through."""
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        while True:
+            item = await self._inner.receive()
+            if isinstance(item, Exception):
+                continue
+            if self._gate.admits(item.message):
+                return SessionMessage(_bounded(item.message), item.metadata)
+            # Nothing else in this loop waits when messages pour in.
+            await asyncio.sleep(0)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError, EOFError):
+            self._gate.end("the connection was closed")
+            raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class GateWriter:
+    def __init__(self, inner: WriteStream[SessionMessage], gate: Gate) -> None:
+        self._inner = inner
+        self._gate = gate
+
+    async def send(self, item: SessionMessage) -> None:
+        await self._inner.send(item)
+        self._gate.answered(item.message)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def _bounded(message: JSONRPCMessage) -> JSONRPCMessage:
+    if not isinstance(message, JSONRPCResponse) or _has_few_parts(message.result):
+        return message
+    said = f"The answer was left out: it had more than {MOST_PARTS:,} parts."
+    error = ErrorData(code=_TOO_MANY, message=said)
+    return JSONRPCError(jsonrpc="2.0", id=message.id, error=error)
+
+
+def _has_few_parts(value: dict[str, Any]) -> bool:
+    left = MOST_PARTS
+    waiting: list[Any] = [value]
+    while waiting and left > 0:
+        match waiting.pop():
+            case dict(members):
+                left -= len(members)
+                waiting += (part for name, part in members.items() if name not in _AS_IT_IS)
+            case list(members):
+                left -= len(members)
+                if left > 0:
+                    waiting += members
+    return left > 0
+
+
+def _ignore(_: str) -> None: ...
+
+
+LARGEST = 10 * 1024 * 1024
+"""Bytes of one message."""
+_TAIL = 4096
+"""Bytes of the end that are kept: some put the id last."""
+_ID = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,200}")\s*[,}]')
+_TOO_LONG = -32010
+
+
+class Cut(Struct, frozen=True):
+    """A line that was too long."""
+
+    head: bytes
+    tail: bytes
+    size: int
+
+
+class Lines:
+    """Bytes in, whole lines out, none longer than the limit."""
+
+    def __init__(self, limit: int = LARGEST) -> None:
+        self._limit = limit
+        self._head = bytearray()
+        self._tail = b""
+        self._size = 0
+        """Of the line that is being read."""
+
+    def feed(self, data: bytes) -> Iterator[bytes | Cut]:
+        """Lines without their newline."""
+        *ended, rest = data.split(b"\n")
+        for piece in ended:
+            self._grow(piece)
+            yield self._take()
+        self._grow(rest)
+
+    def close(self) -> bytes | Cut:
+        """What stood behind the last newline."""
+        return self._take()
+
+    def _grow(self, piece: bytes) -> None:
+        self._size += len(piece)
+        room = self._limit - len(self._head)
+        self._head += piece[:room]
+        if len(piece) > room:
+            self._tail = (self._tail + piece[room:][-_TAIL:])[-_TAIL:]
+
+    def _take(self) -> bytes | Cut:
+        line, size, tail = bytes(self._head), self._size, self._tail
+        self._head, self._tail, self._size = bytearray(), b"", 0
+        return line if size <= self._limit else Cut(line, tail, size)
+
+
+async def message_of(line: bytes | Cut, prefix: bytes = b"") -> bytes:
+    """The line, or the shorter message that stands for it; empty when nobody waits for it.
+
+    `prefix` stands before a message in its line (`data: ` in a stream of events).
+    """
+    if isinstance(line, bytes):
+        return line
+    # Reading ten megabytes takes a while, and must not stop everything else.
+    head = line.head.removeprefix(prefix)
+    message = await asyncio.to_thread(clipped, head, line.tail, line.size)
+    return b"" if message is None else prefix + message
+
+
+def clipped(head: bytes, tail: bytes, size: int) -> bytes | None:
+    """A message that stands for one of `size` bytes; None when nobody waits for it."""
+    scanner = JsonScanner()
+    scanner.feed(head.decode("utf-8", "ignore"))
+    message = scanner.snapshot()
+    if "method" in message:
+        return None
+    if "id" not in message:
+        found = _ID.findall(tail)
+        if not found:
+            return None
+        message["id"] = msgspec.json.decode(found[-1])
+    note = f"The answer was cut: it had {size:,} bytes, and at most {len(head):,} are taken."
+    answer: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
+    result = _clipped_result(message.get("result"), note)
+    if result is not None:
+        return msgspec.json.encode(answer | {"result": result})
+    return msgspec.json.encode(answer | {"error": {"code": _TOO_LONG, "message": note}})
+
+
+def _clipped_result(result: Any, note: str) -> dict[str, Any] | None:
+    """The result of a tool or of a resource with the texts that came; nothing else can be cut."""
+    match result:
+        case {"content": list(items)}:
+            texts = [item for item in items if _is_text(item) and item.get("type") == "text"]
+            content = [*texts, {"type": "text", "text": f"[{note}]"}]
+            return {"content": content, "isError": result.get("isError") is True}
+        case {"contents": list(items)}:
+            texts = [item for item in items if _is_text(item) and isinstance(item.get("uri"), str)]
+            if texts:
+                texts.append({"uri": texts[-1]["uri"], "text": f"[{note}]"})
+                return {"contents": texts}
+    return None
+
+
+def _is_text(item: object) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("text"), str)

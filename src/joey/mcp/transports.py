@@ -1,0 +1,241 @@
+"""Transports to MCP servers: standard input and output, streamable HTTP, SSE.
+
+Stdio: one JSON message per line. It is not the library's own transport, because that reads lines
+of any length and leaves the process with everything in its environment that it finds harmless.
+
+HTTP: the library's transports over a client of ours, which keeps messages to a size, sends
+nothing to anywhere but the configured origin, and notices what the library hides: that a login is
+needed, or that the server has forgotten the session.
+
+Imports the MCP library at the top; only `session` imports it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import anyio
+import httpx2
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
+from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCMessage, jsonrpc_message_adapter
+from msgspec import Struct
+
+from joey.mcp.config import Entry, ServerConfig
+from joey.mcp.message_limits import LARGEST, Lines, Streams, message_of
+from joey.mcp.process import LastWords, end, launch
+
+_CHUNK = 64 * 1024
+_FLUSH = 0.5
+
+
+@asynccontextmanager
+async def stdio_streams(
+    entry: Entry, workspace: Path, environment: Mapping[str, str], words: LastWords
+) -> AsyncIterator[Streams]:
+    """A running server; it and whatever it started are gone when this is left.
+
+    Raises:
+        LaunchError
+    """
+    process = await launch(entry, workspace, environment)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    jobs = [
+        asyncio.create_task(_read(process.stdout, incoming)),
+        asyncio.create_task(_write(process.stdin, outgoing, incoming)),
+        asyncio.create_task(words.collect(process.stderr)),
+    ]
+    try:
+        yield read, write
+    finally:
+        try:
+            write.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FLUSH):
+                    await asyncio.wait([jobs[1]])
+        finally:
+            # Also for those who are impatient and cancel once more.
+            try:
+                await _part_from(process, jobs, words)
+            finally:
+                for stream in (incoming, read, write, outgoing):
+                    stream.close()
+
+
+async def _part_from(
+    process: asyncio.subprocess.Process, jobs: list[asyncio.Task[None]], words: LastWords
+) -> None:
+    try:
+        words.code = await end(process)
+    finally:
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+        # Whoever left the group may hold the pipes open; they are no use any more.
+        process._transport.close()  # type: ignore[attr-defined]
+
+
+async def _read(
+    output: asyncio.StreamReader, incoming: MemoryObjectSendStream[SessionMessage | Exception]
+) -> None:
+    lines = Lines()
+    with incoming:
+        while data := await output.read(_CHUNK):
+            for line in lines.feed(data):
+                text = await message_of(line)
+                if not text.lstrip().startswith(b"{"):
+                    continue  # Some print greetings or logs where only messages belong.
+                message = _understood(text)
+                if message is None:
+                    continue
+                try:
+                    await incoming.send(SessionMessage(message))
+                except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+                    return
+
+
+def _understood(text: bytes) -> JSONRPCMessage | None:
+    """A message; None for what is none.
+
+    Texts that were cut in the middle of a letter, or are not UTF-8, get a sign in its place.
+    """
+    try:
+        return jsonrpc_message_adapter.validate_json(text, by_name=False)
+    except ValueError:
+        pass
+    try:
+        value = json.loads(text.decode("utf-8", "replace"))
+        mended = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
+        return jsonrpc_message_adapter.validate_json(
+            mended.decode("utf-16", "replace"), by_name=False
+        )
+    except (ValueError, RecursionError):
+        return None
+
+
+async def _write(
+    stdin: asyncio.StreamWriter,
+    outgoing: MemoryObjectReceiveStream[SessionMessage],
+    incoming: MemoryObjectSendStream[SessionMessage | Exception],
+) -> None:
+    with outgoing:
+        async for item in outgoing:
+            text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+            stdin.write(text.encode() + b"\n")
+            try:
+                await stdin.drain()
+            except OSError:
+                incoming.close()  # It listens no more, so that no answer can come.
+                return
+
+
+_CONNECT = 30.0
+_IDLE = 3600.0
+"""Seconds without a word on a stream of events; calls have limits of their own."""
+_LARGEST_SSE = 1024 * 1024 - 4096
+"""The library takes no larger event on an SSE transport."""
+_SLACK = 64 * 1024
+_EVENTS = "text/event-stream"
+_DATA = b"data: "
+
+
+class Remarks(Struct):
+    """What the responses of a server said beside its messages."""
+
+    status: int = 0
+    """Of the latest response that was refused."""
+    on_forgotten: Callable[[], None] = lambda: None
+    """The server knows the session no more."""
+
+
+@asynccontextmanager
+async def http_streams(
+    config: ServerConfig, auth: httpx2.Auth | None, remarks: Remarks
+) -> AsyncIterator[Streams]:
+    entry = config.entry
+    url = entry.url or ""
+    limit = _LARGEST_SSE if config.transport == "sse" else LARGEST
+
+    def make_client(
+        headers: Mapping[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> httpx2.AsyncClient:
+        async def look(response: httpx2.Response) -> None:
+            _look(response, remarks, limit)
+
+        return httpx2.AsyncClient(
+            headers={**(headers or {}), "Accept-Encoding": "identity"},
+            timeout=timeout or httpx2.Timeout(_CONNECT, read=_IDLE),
+            auth=auth,
+            event_hooks={"response": [look]},
+        )
+
+    if config.transport == "sse":
+        headers = dict(entry.headers)
+        async with sse_client(
+            url, headers, _CONNECT, _IDLE, httpx_client_factory=make_client, auth=auth
+        ) as streams:
+            yield streams
+        return
+    async with (
+        make_client(entry.headers, auth=auth) as client,
+        streamable_http_client(
+            url, http_client=client, max_sse_event_size=LARGEST + _SLACK
+        ) as streams,
+    ):
+        yield streams
+
+
+def _look(response: httpx2.Response, remarks: Remarks, limit: int) -> None:
+    if response.status_code >= 400:
+        remarks.status = response.status_code
+        if response.status_code == 404 and MCP_SESSION_ID in response.request.headers:
+            remarks.on_forgotten()
+    if response.headers.get("content-encoding", "identity") != "identity":
+        # It was not asked for, and a small body could unfold to any size.
+        raise httpx2.DecodingError("the server compresses its answer, which is not taken")
+    is_stream = response.headers.get("content-type", "").lower().startswith(_EVENTS)
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    bounded = BoundedEvents if is_stream else BoundedBody
+    response.stream = bounded(response.stream, limit)
+
+
+class BoundedEvents(httpx2.AsyncByteStream):
+    """A stream of events in which no line is longer than the limit."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, limit: int) -> None:
+        self._inner = inner
+        self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        lines = Lines(self._limit)
+        async for data in self._inner:
+            for line in lines.feed(data):
+                yield await message_of(line, _DATA) + b"\n"
+        yield await message_of(lines.close(), _DATA)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class BoundedBody(BoundedEvents):
+    """A body that is one message."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        lines = Lines(self._limit)
+        async for data in self._inner:
+            # Outside of strings a newline means nothing in JSON, and in them it cannot stand.
+            for _ in lines.feed(data.replace(b"\n", b" ")):
+                pass
+        yield await message_of(lines.close())
