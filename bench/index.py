@@ -21,10 +21,10 @@ from tempfile import TemporaryDirectory
 from bench.crowd import Pulse
 from bench.repository import QUERIES, make_repository
 from bench.tables import table, verdict
+from joey.content.code_index import Indexes
+from joey.content.code_index_chunks import query_words
+from joey.content.code_index_store import cosines, most_alike, pack
 from joey.errors import ToolError
-from joey.knowledge.index_text import query_words
-from joey.knowledge.index_vectors import cosines, most_alike, pack
-from joey.knowledge.indexes import Indexes
 from joey.ports import CodeIndex
 from joey.workspace.files import LocalFiles
 from joey.workspace.inventory import every_file

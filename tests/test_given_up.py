@@ -15,11 +15,11 @@ import psutil
 import pytest
 
 from joey.cli.own_shell import run_in_shell
+from joey.content.diagnostics import LocalProblems
 from joey.core.hooks import Hook, Moment
 from joey.core.settings import Settings
 from joey.extensions.custom_tools import LocalCustomTools
 from joey.hooks.process import Surroundings, run_hook
-from joey.knowledge.problems import LocalProblems
 from joey.mcp.config import Entry
 from joey.mcp.process import LastWords
 from joey.mcp.transports import stdio_streams

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from joey.knowledge.apart import run_apart
+from joey.content.isolated import run_apart
 from joey.system import subprocess
 from joey.tui.clipboard import clipboard_picture
 from joey.workspace import ripgrep

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from joey.app.servers import surroundings
-from joey.browsers.chromium import Chromium, find_chromium
+from joey.content.browser import Chromium, find_chromium
 from joey.ports import BrowserStep
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from joey.browsers.chromium import Chromium, find_chromium
+from joey.content.browser import Chromium, find_chromium
 from joey.core.asks import AskKind
 from joey.core.events import TaskCompleted
 from joey.core.settings import Settings

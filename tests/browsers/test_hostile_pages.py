@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from joey.app.page_files import page_files
-from joey.browsers import chromium
-from joey.browsers.chromium import Chromium
+from joey.content import browser
+from joey.content.browser import Chromium
 from joey.core.modes import find_mode
 from joey.errors import ArgumentError, ToolError
 from joey.ports import BrowserLook, BrowserStep, Extras
@@ -89,7 +89,7 @@ async def test_a_page_that_never_lets_go_costs_the_browser_and_not_the_task(
     pages: Pages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await pages.open("<p>quiet")
-    monkeypatch.setattr(chromium, "STEP_SECONDS", 2)
+    monkeypatch.setattr(browser, "STEP_SECONDS", 2)
     with pytest.raises(ToolError, match="Launch it again"):
         await pages.open("<script>setTimeout(() => { for (;;) {} }, 100)</script>")
     monkeypatch.undo()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from joey.content.outlines import LocalOutlines
 from joey.core.events import MessageQueued
 from joey.core.models import ModelRequest
 from joey.core.protocol import ToolProtocol
@@ -13,7 +14,6 @@ from joey.engine.endings import Completed, Failed
 from joey.engine.engine import TaskOptions
 from joey.engine.task import Task
 from joey.engine.unattended import Unattended
-from joey.knowledge.outlines import LocalOutlines
 from joey.ports import Extras
 from joey.testing.script import Turn, call, fail, say
 from joey.testing.scripted import ScriptedTurn

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from joey.content.isolated import WebPages
 from joey.core.customs import Skill, SlashCommand
 from joey.core.events import Said
 from joey.core.messages import ImageBlock, TextBlock
 from joey.core.settings import Settings
-from joey.knowledge.web_pages import WebPages
 from joey.ports import Extras
 from joey.testing.script import Turn, call
 from joey.testing.scripted import ScriptedProvider

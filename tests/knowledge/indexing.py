@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from joey.content.code_index import Indexes, IndexFolder
 from joey.errors import ToolError
-from joey.knowledge.index_folder import IndexFolder
-from joey.knowledge.indexes import Indexes
 from joey.ports import CodeAnswer, CodeIndex, Embedder
 from joey.workspace.files import LocalFiles
 from joey.workspace.inventory import every_file

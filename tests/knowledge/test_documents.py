@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from joey.content.document_worker import LONGEST, collected, lines_of
+from joey.content.isolated import LocalDocuments
 from joey.errors import ToolError
-from joey.knowledge.document_text import LONGEST, collected, lines_of
-from joey.knowledge.documents import LocalDocuments
 from joey.workspace.files import LocalFiles
 from tests.knowledge.papers import (
     LINKS,

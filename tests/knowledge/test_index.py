@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from joey.content import code_index as index_module
+from joey.content.code_index import BUILDING, Indexes
+from joey.content.code_index_store import IndexStore
+from joey.content.code_index_worker import Changes, Progress, take_in
 from joey.errors import ToolError
-from joey.knowledge import index as index_module
-from joey.knowledge.index_changes import Changes, Progress, take_in
-from joey.knowledge.index_folder import BUILDING
-from joey.knowledge.index_store import IndexStore
-from joey.knowledge.indexes import Indexes
 from joey.ports import Listing
 from joey.workspace.inventory import every_file
 from tests.knowledge.indexing import House, answer, paths, whole_answer
@@ -112,7 +111,7 @@ async def test_ignored_hidden_binary_large_and_linked_files_are_not_found(
 async def test_what_is_hidden_after_it_was_indexed_is_not_found_any_more(
     house: House, settling: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("joey.knowledge.index_changes._SETTLING", settling)
+    monkeypatch.setattr("joey.content.code_index_worker._SETTLING", settling)
     house.write("a.py", "needle = 1\n")
     house.write("b.py", "needle = 2\n")
     house.write(".gitignore", "!a.py\n")  # counts for more than .rooignore with ripgrep
@@ -251,7 +250,7 @@ async def test_while_it_is_filled_a_search_says_how_far_it_is(
 async def test_the_index_is_begun_by_itself_when_nobody_asks(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("joey.knowledge.indexes.IDLE_SECONDS", 0)
+    monkeypatch.setattr("joey.content.code_index.IDLE_SECONDS", 0)
     house.write("a.py", "needle = 1\n")
     listed = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -422,7 +421,7 @@ async def test_a_home_that_cannot_be_written_is_a_problem_that_is_told(house: Ho
 async def test_an_sqlite_without_full_text_is_a_problem_that_is_told(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("joey.knowledge.index_work.has_full_text", lambda: False)
+    monkeypatch.setattr("joey.content.code_index_worker.has_full_text", lambda: False)
     async with house.index() as index:
         with pytest.raises(ToolError, match="no FTS5"):
             await index.search("needle", None, 10)

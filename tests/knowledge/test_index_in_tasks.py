@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from joey.app import make_options, open_engine
+from joey.content.code_index import Indexes
 from joey.core.history.ui import Row
 from joey.core.protocol import ToolProtocol
 from joey.engine.endings import Completed
 from joey.engine.unattended import Unattended
 from joey.errors import StoreError, ToolError
-from joey.knowledge.indexes import Indexes
 from joey.ports import Extras
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer

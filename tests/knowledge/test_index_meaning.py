@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from joey.content import code_index
+from joey.content.code_index import EMBEDDING
 from joey.errors import ConfigError, ProviderError, Trouble
-from joey.knowledge import index_meaning
-from joey.knowledge.index_folder import EMBEDDING
 from tests.knowledge.indexing import House, answer, paths, whole_answer
 
 CONCEPTS = (
@@ -154,7 +154,7 @@ async def test_no_text_is_sent_that_has_more_tokens_than_models_take(house: Hous
 async def test_a_model_that_keeps_silent_is_not_waited_for_long(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_meaning, "QUERY_SECONDS", 0.01)
+    monkeypatch.setattr(code_index, "QUERY_SECONDS", 0.01)
 
     class Silent(Concepts):
         async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -184,7 +184,7 @@ async def test_an_answer_without_the_vectors_that_were_asked_for_is_trouble(
 async def test_nothing_that_is_hidden_is_sent_to_the_model(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("joey.knowledge.index_changes._SETTLING", 0)
+    monkeypatch.setattr("joey.content.code_index_worker._SETTLING", 0)
     house.write("secret.py", "password = 'hunter2'\n")
     house.write(".gitignore", "!secret.py\n")
     async with house.index() as index:

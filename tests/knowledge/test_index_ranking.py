@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from joey.knowledge.index_ranking import (
+from joey.content.code_index_store import (
     HITS_OF_A_FILE,
     LEAST,
     LONGEST_HIT,
     MOST_CHARACTERS,
+    Found,
+    Match,
     combine,
     mix,
 )
-from joey.knowledge.index_store import Found, Match
 
 
 def found(path: str, start: int, end: int, score: float = 1.0) -> Found:

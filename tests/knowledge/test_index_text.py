@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from joey.knowledge.index_text import (
+from joey.content.code_index_chunks import (
     LONGEST,
     LONGEST_LINE,
     MOST_CHARACTERS,

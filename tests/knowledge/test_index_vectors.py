@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from joey.knowledge.index_vectors import CHOSEN, cosines, most_alike, pack
+from joey.content.code_index_store import CHOSEN, cosines, most_alike, pack
 
 
 def cosine(left: list[float], right: list[float]) -> float:

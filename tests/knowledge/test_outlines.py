@@ -16,8 +16,8 @@ from textwrap import dedent
 
 import pytest
 
+from joey.content.outlines import LocalOutlines
 from joey.errors import ToolError
-from joey.knowledge.outlines import LocalOutlines
 from joey.ports import Definition
 
 pytestmark = pytest.mark.requirement("tool:list_code_definition_names:success:languages")
@@ -352,7 +352,7 @@ PACKAGES = (asyncio, message, client, json)
 """Modules in the standard library's packages `asyncio`, `email`, `http` and `json`."""
 SPANS = """
 import json, pathlib, sys
-from joey.knowledge.definitions import spans
+from joey.content.outline_worker import spans
 print(json.dumps([spans("python", pathlib.Path(path).read_bytes()) for path in sys.argv[1:]]))
 """
 

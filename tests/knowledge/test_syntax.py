@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from joey.knowledge.syntax import mistakes
+from joey.content.syntax import mistakes
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from joey.content.isolated import WebPages
+from joey.content.web_page_worker import markdown_of
 from joey.errors import ToolError
-from joey.knowledge.page_text import markdown_of
-from joey.knowledge.web_pages import WebPages
 
 
 class _Site(http.server.BaseHTTPRequestHandler):

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from joey.content.code_index import Indexes
 from joey.core.models import ModelInfo
 from joey.core.modes import BUILT_IN
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.errors import ArgumentError, HiddenError, ToolError
-from joey.knowledge.indexes import Indexes
 from joey.ports import CodeAnswer, CodeHit, Extras, ToolContext
 from joey.tools.base import Access, Claim, Offer, Outcome
 from joey.tools.codebase_search import CodebaseSearch, render

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from joey.content.outlines import LocalOutlines
 from joey.core.models import ModelInfo
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.errors import ArgumentError, HiddenError, ToolError
-from joey.knowledge.outlines import LocalOutlines
 from joey.ports import Extras, ToolContext
 from joey.tools.base import Access, Claim, Offer
 from joey.tools.list_code_definition_names import MOST_FILES, ListCodeDefinitionNames

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from joey.content.diagnostics import LocalProblems
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
-from joey.knowledge.problems import LocalProblems
 from joey.ports import Extras, ToolContext
 from joey.tools.registry import Registry, default_tools
 from joey.workspace.files import LocalFiles

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from joey.content.isolated import LocalDocuments
+from joey.content.outlines import LocalOutlines
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
-from joey.knowledge.documents import LocalDocuments
-from joey.knowledge.outlines import LocalOutlines
 from joey.ports import Extras, ToolContext
 from joey.tools.base import Outcome
 from joey.tools.read_file import ReadFile

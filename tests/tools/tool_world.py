@@ -12,13 +12,13 @@ import sys
 from pathlib import Path
 
 from joey.app.page_files import page_files
-from joey.browsers.chromium import Chromium, find_chromium
 from joey.config.customizations import LocalCustoms, Places
+from joey.content.browser import Chromium, find_chromium
+from joey.content.code_index import Indexes
+from joey.content.outlines import LocalOutlines
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.extensions.custom_tools import LocalCustomTools
-from joey.knowledge.indexes import Indexes
-from joey.knowledge.outlines import LocalOutlines
 from joey.mcp.leases import Hubs, Surroundings
 from joey.ports import Extras, ImageMaker, Mcp
 from joey.terminals.processes import end_marked

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from joey.app.page_files import page_files
+from joey.content.outlines import LocalOutlines
 from joey.core.permissions.decisions import Allow
 from joey.core.permissions.policy import decide
 from joey.core.settings import Settings
 from joey.errors import ToolError
-from joey.knowledge.outlines import LocalOutlines
 from joey.ports import Extras, ToolContext
 from joey.tools.apply_diff import ApplyDiff
 from joey.tools.apply_patch import ApplyPatch

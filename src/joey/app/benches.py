@@ -18,20 +18,19 @@ from joey.app.page_files import page_files
 from joey.app.sandboxing import boundary_for, sandbox_for
 from joey.app.secrecy import http_client
 from joey.app.servers import Servers, is_trusted
-from joey.browsers.chromium import Chromium, find_chromium, viewport_size
 from joey.config.preferences import SettingsRulebook, split
 from joey.config.profiles import choose_profile, load_profiles
 from joey.config.settings import reopened_settings
+from joey.content.browser import Chromium, find_chromium, viewport_size
+from joey.content.diagnostics import LocalProblems
+from joey.content.isolated import LocalDocuments, WebPages
+from joey.content.outlines import LocalOutlines
 from joey.core.secrets import without_user
 from joey.core.settings import Limits, Profile, Route, Settings
 from joey.engine.engine import TaskOptions
 from joey.engine.mode_providers import SUMMARIES, ModeProviders
 from joey.engine.workbench import Workbench
 from joey.extensions.custom_tools import LocalCustomTools
-from joey.knowledge.documents import LocalDocuments
-from joey.knowledge.outlines import LocalOutlines
-from joey.knowledge.problems import LocalProblems
-from joey.knowledge.web_pages import WebPages
 from joey.ports import Extras, Files, Provider, Sandbox
 from joey.providers.factory import make_provider
 from joey.providers.images import PictureMaker

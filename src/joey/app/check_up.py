@@ -11,10 +11,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.app.worktrees import worktrees_folder
-from joey.browsers.chromium import find_chromium
 from joey.config.home import joey_home
 from joey.config.profiles import PROFILES, load_profiles
 from joey.config.settings import SETTINGS
+from joey.content.browser import find_chromium
 from joey.errors import UserError
 from joey.providers.registry import KINDS
 from joey.storage.cleanup import StoreState, look_over, tidy

@@ -9,9 +9,9 @@ from msgspec import structs
 
 from joey.app.secrecy import http_client
 from joey.config.profiles import choose_profile, load_profiles
+from joey.content.code_index import Indexes
 from joey.core.settings import Settings
 from joey.errors import ConfigError
-from joey.knowledge.indexes import Indexes
 from joey.ports import CodeIndex, Embedder
 from joey.providers.registry import KINDS
 from joey.workspace.files import LocalFiles

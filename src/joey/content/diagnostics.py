@@ -1,8 +1,8 @@
-"""Problems of files, as the checkers of their languages see them.
+"""Diagnostics of files, by the checkers of their languages.
 
 Python, JSON and TOML are parsed right here. Other languages have a checker that only parses,
-where its program is installed. Whatever goes deeper (types, rules of style) may run code that
-the project brings along, so it runs only where the user's own settings name it.
+where its program is installed. Checkers that go deeper (types, rules of style) may run code that
+the project brings along, so they run only where the user's own settings name them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
+from joey.content.syntax import can_parse, mistakes
 from joey.core.problems import Problem, parse_report
 from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
-from joey.knowledge.syntax import can_parse, mistakes
 from joey.ports import Files, Place, Problems
 from joey.system.subprocess import begun, hear_out
 

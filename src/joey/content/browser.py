@@ -1,8 +1,8 @@
-"""Chromium, steered through Playwright: one fresh, private context for each launch.
+"""Browser: Chromium, steered through Playwright, with a fresh private context for each launch.
 
 Playwright and the browser are started when a page is first opened, and end with the task. A page
-decides about nothing here: it reads no files but those it may, and when it does not let go of a
-step, the browser is ended.
+decides about nothing here: it reads no files but those it may, and when it blocks a step, the
+browser is ended.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The text of a PDF, page by page."""
+"""Text of a PDF, page by page; encrypted ones are refused.
+
+A module of its own because only a worker that reads a PDF loads its library.
+"""
 
 from __future__ import annotations
 

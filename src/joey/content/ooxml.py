@@ -1,13 +1,17 @@
-"""A zip archive of a document, of which no more is unpacked than a document needs.
+"""Office Open XML files: a zip archive with limits (encrypted ones are refused), XML as events.
 
-What an archive says about its own sizes is not believed: the bytes that come out are counted.
+No more is unpacked than a document needs. The sizes that an archive states are not believed: the
+bytes that come out are counted. XML that declares types or entities is refused.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from enum import Enum
 from io import BytesIO
+from typing import NoReturn
+from xml.parsers import expat
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 from joey.errors import ToolError
@@ -55,3 +59,43 @@ class Package:
                     yield chunk
         except (BadZipFile, zlib.error, EOFError) as error:
             raise ToolError(f"it is damaged: {error}.") from error
+
+
+class Kind(Enum):
+    START = "start"
+    END = "end"
+    TEXT = "text"
+
+
+Event = tuple[Kind, str, dict[str, str]]
+"""A name (or the text), and attributes; names are without their namespace."""
+
+
+def events(chunks: Iterable[bytes]) -> Iterator[Event]:
+    """Raises ToolError when it is not well-formed, or declares types or entities of its own."""
+    pending: list[Event] = []
+    parser = expat.ParserCreate(namespace_separator=" ")
+    parser.buffer_text = True
+    parser.StartElementHandler = lambda name, attributes: pending.append(
+        (Kind.START, _local(name), {_local(key): value for key, value in attributes.items()})
+    )
+    parser.EndElementHandler = lambda name: pending.append((Kind.END, _local(name), {}))
+    parser.CharacterDataHandler = lambda text: pending.append((Kind.TEXT, text, {}))
+    parser.StartDoctypeDeclHandler = _refuse
+    try:
+        for chunk in chunks:
+            parser.Parse(chunk)
+            yield from pending
+            pending.clear()
+        parser.Parse(b"", True)
+        yield from pending
+    except expat.ExpatError as error:
+        raise ToolError(f"it is damaged: {error}.") from error
+
+
+def _local(name: str) -> str:
+    return name.rpartition(" ")[2]
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise ToolError("it declares types or entities in its XML, which documents never do.")

@@ -1,7 +1,7 @@
-"""Mistakes that the parser of a language finds: Python, JSON and TOML, without another program.
+"""Syntax errors in Python, JSON and TOML, found without another program.
 
-Parsing keeps everybody else waiting, and some texts take very long. So what is not surely quick is
-parsed in a process of its own: `python -m joey.knowledge.syntax .py`.
+Parsing blocks the event loop, and some texts take very long. So a text that is not surely quick is
+parsed in a process of its own: `python -m joey.content.syntax .py`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections.abc import Callable
 
 import msgspec
 
+from joey.content.isolated import run_apart
+from joey.content.worker import serve
 from joey.core.problems import Problem
 from joey.errors import ToolError
-from joey.knowledge.apart import run_apart
-from joey.knowledge.confinement import serve
 
 _QUICK = {".py": 64 * 1024, ".pyi": 64 * 1024, ".json": 1024 * 1024, ".toml": 4096}
 """Bytes up to which a text is parsed right here."""
@@ -35,7 +35,7 @@ async def mistakes(path: str, suffix: str, data: bytes, seconds: float) -> list[
     if len(data) <= _QUICK[suffix]:
         return await asyncio.to_thread(_PARSERS[suffix], path, data)
     try:
-        answer = await run_apart("joey.knowledge.syntax", suffix, data, seconds)
+        answer = await run_apart("joey.content.syntax", suffix, data, seconds)
     except ToolError:
         return []
     found = msgspec.json.decode(answer, type=list[Problem])

@@ -1,18 +1,26 @@
-"""The text of a notebook: its cells in order, with what they printed."""
+"""Worker that extracts the text of a document, with the reader of its format.
+
+`python -m joey.content.document_worker KIND` reads the document on stdin. Formats that need a
+library or much code are modules of their own, and only the one that a document needs is loaded.
+The text of a notebook is its cells in order, with their output.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from joey.content.worker import CPU_SECONDS, serve
 from joey.errors import ToolError
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
-def lines(data: bytes) -> Iterator[str]:
+def notebook_lines(data: bytes) -> Iterator[str]:
     """Raises ToolError when the file is no notebook."""
     try:
         notebook = json.loads(data)
@@ -63,3 +71,54 @@ def _text(value: Any) -> str:
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+LONGEST = 4 * 1024 * 1024
+_PATIENCE = CPU_SECONDS * 0.75
+"""Seconds after which what has been read until then is the result."""
+
+
+def main(kind: str) -> None:
+    serve(lambda data: collected(lines_of(kind, data)).encode(errors="replace"))
+
+
+def lines_of(kind: str, data: bytes) -> Iterator[str]:
+    """Each format loads what it needs, and no more."""
+    match kind:
+        case "pdf":
+            from joey.content import pdf
+
+            return pdf.lines(data)
+        case "word":
+            from joey.content import word
+
+            return word.lines(data)
+        case "spreadsheet":
+            from joey.content import spreadsheet
+
+            return spreadsheet.lines(data)
+        case "notebook":
+            return notebook_lines(data)
+    raise ToolError(f"{kind} is not a kind of document.")
+
+
+def collected(lines: Iterable[str]) -> str:
+    """The lines as one text: all of them, or those that fit and can be had in time."""
+    started = time.monotonic()
+    kept: list[str] = []
+    room = LONGEST
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            kept.append(line[:room])
+            kept.append(f"[The rest is left out: there are more than {LONGEST // 2**20} MB.]")
+            break
+        kept.append(line)
+        if time.monotonic() - started > _PATIENCE:
+            kept.append("[The rest is left out: it takes too long to read.]")
+            break
+    return "".join(f"{line}\n" for line in kept)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,11 +1,13 @@
-"""The text of a DOCX file: a line for each paragraph, cells of a table beside each other."""
+"""Text of a DOCX file: a line for each paragraph, the cells of a table row on one line.
+
+A module of its own because only a worker that reads a DOCX file loads it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from joey.knowledge.markup import Kind, events
-from joey.knowledge.package import Package
+from joey.content.ooxml import Kind, Package, events
 
 _BODY = "word/document.xml"
 _SIGNS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}

@@ -1,8 +1,9 @@
-"""Files cut into passages, and the words by which a passage is found.
+"""Passages of the code index: files cut into chunks, and the words by which a chunk is found.
 
-A passage is some dozens of lines, cut where a definition begins or a line is empty, so that what
-belongs together is found together. Code is written in compound names: `readConfigFile` is also
-found by `config`, and `config_file` by its parts, because the parts are indexed beside the text.
+A passage is some dozens of lines, cut where a definition begins or a line is empty, so that code
+that belongs together is found together. Code is written in compound names: `readConfigFile` is
+also found by `config`, and `config_file` by its parts, because the parts are indexed beside the
+text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The inside of a process that looks at a file nobody vouches for (see `apart`)."""
+"""Main function of the isolated worker processes: limits, one request, one answer.
+
+Workers import it, so it imports nothing that starts slowly; `isolated` starts them.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,497 @@
+"""Code index: search by words or meaning in one workspace, shared by all its tasks.
+
+It is filled in the background. Before a search, the files are compared with the indexed ones,
+while the search already runs: where nothing changed, its answer stands; a few changed files are
+read in and the search is made again; many are left to the background, and the answer says so.
+
+Comparing is cheap enough to be done every time (a listing by ripgrep and one `lstat` a file), and
+never misses an edit. Watching the tree would save it, but starting a watch blocks the interpreter
+while all directories are walked, ignored ones too, and news of a change comes after the change.
+
+Embeddings are made in the background. If their service does not answer, only words are searched.
+
+Any process may read the index of a workspace. A process that changes it holds an advisory lock of
+the kernel, which ends with the process however that ends. A second lock keeps two processes from
+paying for the same embeddings.
+
+`code_index_worker` is imported late: SQLite is slow to load, and most tasks never search.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from msgspec import Struct
+
+from joey.errors import ProviderError, ToolError, Trouble, UserError
+from joey.ports import CodeAnswer, CodeHit, CodeIndex, Embedder, Files, IndexState, Listing, Place
+from joey.system.files import make_folder, workspace_folder
+
+if TYPE_CHECKING:
+    from joey.content.code_index_worker import IndexWork
+
+
+IDLE_SECONDS = 3.0
+"""How long after a task is opened its index is begun, unless a search comes first. A short run
+never pays for it, and in a long one it is there before it is asked for; the first request to the
+model has long gone out."""
+
+_Key = tuple[Path, str]
+
+
+class Indexes:
+    """Belongs to one event loop."""
+
+    def __init__(self, home: Path, *, kept: bool = True) -> None:
+        """With `kept`, they are under `home` and there for the next process too."""
+        self._parent = home / "index"
+        self._folder = IndexFolder if kept else PassingFolder
+        self._turn = asyncio.Semaphore(1)
+        self._shared: dict[_Key, _Shared] = {}
+
+    def open(
+        self, files: Files, list_files: ListFiles, embedder: Embedder | None = None
+    ) -> CodeIndex:
+        """The index of the workspace of `files`, for one task. `list_files` names every file that
+        may be in it, relative to the workspace."""
+        key = (files.root, embedder.model if embedder is not None else "")
+        shared = self._shared.get(key)
+        if shared is None:
+            folder = self._folder(self._parent, files.root)
+            index = WorkspaceIndex(folder, files, list_files, embedder, self._turn)
+            shared = self._shared[key] = _Shared(index)
+        shared.users += 1
+        return TaskIndex(self, key, shared.index)
+
+    async def leave(self, key: _Key) -> None:
+        """One user less; the last one closes the index."""
+        shared = self._shared[key]
+        shared.users -= 1
+        if shared.users == 0:
+            del self._shared[key]
+            shared.idle.cancel()
+            await shared.index.close()
+
+
+class _Shared:
+    def __init__(self, index: WorkspaceIndex) -> None:
+        self.index = index
+        self.users = 0
+        self.idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, index.begin)
+
+
+class TaskIndex:
+    """What one task has of a shared index."""
+
+    def __init__(self, indexes: Indexes, key: _Key, index: WorkspaceIndex) -> None:
+        self._indexes = indexes
+        self._key = key
+        self._index = index
+        self._closed = False
+
+    @property
+    def state(self) -> IndexState:
+        return self._index.state
+
+    async def search(self, query: str, folder: Place | None, limit: int) -> CodeAnswer:
+        if self._closed:
+            raise ToolError("The code index is closed.")
+        return await self._index.search(query, folder, limit)
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            await self._indexes.leave(self._key)
+
+
+_fits: type[CodeIndex] = TaskIndex
+
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 2.0
+"""Seconds that a search waits for an index that is being filled: a small workspace is done by
+then, and the model spared a turn."""
+FEW = 100
+"""Changed files that are read in before the answer."""
+_POLL = 0.25
+_CUT = "Only the first {:,} files of the workspace are indexed."
+
+ListFiles = Callable[[threading.Event], Listing]
+"""May take its time, until the event is set: it is called in a thread."""
+T = TypeVar("T")
+
+
+class WorkspaceIndex:
+    """Belongs to one event loop."""
+
+    def __init__(
+        self,
+        folder: IndexFolder,
+        files: Files,
+        list_files: ListFiles,
+        embedder: Embedder | None,
+        turn: asyncio.Semaphore,
+    ) -> None:
+        """`turn` is held while files are read in: one workspace at a time is enough."""
+        self._folder = folder
+        self._files = files
+        self._list_files = list_files
+        self._embedder = embedder
+        self._turn = turn
+        self._refreshing = asyncio.Lock()
+        self._work: IndexWork | None = None
+        self._meaning: Meaning | None = None
+        self._job: asyncio.Task[None] | None = None
+        self._embedding: asyncio.Task[None] | None = None
+        self._problem = ""
+
+    @property
+    def state(self) -> IndexState:
+        if self._work is None:
+            return IndexState(ready=False, problem=self._problem)
+        progress = self._work.progress
+        return IndexState(self._work.complete, progress.done, progress.total, self._problem)
+
+    def begin(self) -> None:
+        """Fill it, or take in what changed, in the background."""
+        if self._job is None or self._job.done():
+            self._job = asyncio.create_task(self._catch_up(), name="joey-index")
+
+    async def search(self, query: str, folder: Place | None, limit: int) -> CodeAnswer:
+        work = await self._ready()
+        prefix = "" if folder is None or folder.path == self._files.root else folder.shown
+
+        async def find(wanted: Wanted) -> tuple[list[CodeHit], str]:
+            wanted = await self._meaning.standing(wanted) if self._meaning else wanted
+            return await asyncio.to_thread(
+                work.find, query, prefix, limit, wanted.vector
+            ), wanted.note
+
+        async def ask() -> tuple[Wanted, list[CodeHit], str]:
+            wanted = await self._meaning.of_query(query) if self._meaning else Wanted()
+            return wanted, *await find(wanted)
+
+        try:
+            (wanted, hits, unknown), (changed, note) = await asyncio.gather(
+                ask(), self._refresh(work)
+            )
+            if changed:
+                hits, unknown = await find(wanted)
+        except ToolError:
+            if not work.complete:
+                self.begin()
+            raise
+        if unknown and wanted.vector is not None:
+            self._begin_embedding()
+        return CodeAnswer(tuple(hits), " ".join(filter(None, (note, unknown))))
+
+    async def close(self) -> None:
+        if self._work is not None:
+            self._work.stop.set()
+        tasks = [task for task in (self._job, self._embedding) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._work is not None:
+            await asyncio.to_thread(self._work.close)
+        self._folder.leave()
+        if self._embedder is not None:
+            await self._embedder.close()
+
+    # Searching
+
+    async def _ready(self) -> IndexWork:
+        """Raises ToolError when there is nothing to search in yet; the text says how far it is."""
+        work = await self._open()
+        if not work.complete:
+            self.begin()
+            assert self._job is not None
+            await asyncio.wait([self._job], timeout=PATIENCE)
+        if not work.complete:
+            raise ToolError(self._problem or _unready(self.state))
+        return work
+
+    async def _refresh(self, work: IndexWork) -> tuple[bool, str]:
+        """Take in what changed, if it is little; whether something did, and a note."""
+        if self._is_busy:
+            return False, _behind(self.state)
+        async with self._refreshing:
+            changes = await asyncio.to_thread(work.changes)
+            note = _CUT.format(changes.listed) if changes.cut else ""
+            if changes.count == 0:
+                return False, note
+            if changes.count > FEW:
+                self.begin()
+                work.progress.done, work.progress.total = 0, changes.count
+                return False, _behind(self.state)
+            if not await asyncio.to_thread(work.take_in, changes):
+                return False, "Another process is reading files in: the latest may be missing."
+            self._begin_embedding()
+            return True, note
+
+    # Filling
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._job is not None and not self._job.done()
+
+    async def _open(self) -> IndexWork:
+        # Imported on need: SQLite takes a while to load, and most tasks never come here.
+        from joey.content.code_index_worker import IndexWork
+
+        if self._work is None:
+            self._work = IndexWork(self._folder, self._files, self._list_files)
+            if self._embedder is not None:
+                self._meaning = Meaning(self._embedder, self._folder, self._work)
+        try:
+            await asyncio.to_thread(self._work.open)
+        except ToolError as error:
+            self._problem = str(error)
+            raise
+        return self._work
+
+    async def _catch_up(self) -> None:
+        try:
+            await self._read_everything()
+            self._problem = ""
+        except ToolError as error:
+            log.warning("the code index of %s: %s", self._files.root, error)
+            self._problem = str(error)
+        except Exception as error:
+            log.exception("the code index of %s failed by a defect", self._files.root)
+            self._problem = f"The code index failed: {error!r}. Use search_files."
+        else:
+            self._begin_embedding()
+
+    async def _read_everything(self) -> None:
+        while True:
+            work = await self._open()
+            if await asyncio.to_thread(work.may_read):
+                async with self._turn:
+                    if await _in_background(work.catch_up):
+                        return
+            await asyncio.sleep(_POLL)
+
+    def _begin_embedding(self) -> None:
+        if self._meaning is not None and (self._embedding is None or self._embedding.done()):
+            self._embedding = asyncio.create_task(self._meaning.complete(), name="joey-vectors")
+
+
+def _unready(state: IndexState) -> str:
+    far = f"{state.done} of {state.total} files are read" if state.total else "it was just begun"
+    return f"The code index is not ready yet: {far}. Use search_files meanwhile."
+
+
+def _behind(state: IndexState) -> str:
+    return (
+        f"The index is taking in changes ({state.done} of {state.total} files): the latest may be"
+        " missing."
+    )
+
+
+async def _in_background(work: Callable[[], T]) -> T:
+    """In a thread that does not keep the process from ending, as those of asyncio do."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(cast(T, result))
+
+    def run() -> None:
+        result, failure = None, None
+        try:
+            result = work()
+        except Exception as error:
+            failure = error
+        with suppress(RuntimeError):  # the loop has ended before the work
+            loop.call_soon_threadsafe(settle, result, failure)
+
+    threading.Thread(target=run, name="joey-index", daemon=True).start()
+    return await future
+
+
+QUERY_SECONDS = 10.0
+BATCH = 128
+"""Passages between two writes to disk."""
+_PROBE = "code"
+
+Packed = tuple[bytes, bytes]
+"""The signs of a vector, and its numbers."""
+
+
+class Wanted(Struct, frozen=True):
+    """What a query means, as far as it can be compared."""
+
+    vector: Packed | None = None
+    """None when the words have to do; the note says why."""
+    model: str = ""
+    note: str = ""
+
+
+class Meaning:
+    def __init__(self, embedder: Embedder, folder: IndexFolder, work: IndexWork) -> None:
+        self._embedder = embedder
+        self._folder = folder
+        self._work = work
+        self._replaced = False
+        """Vectors of another model were thrown away once. Two processes with different models
+        must not go on doing that to each other."""
+        self._trouble = ""
+        """Why vectors are missing, as far as nobody has had them since."""
+
+    async def of_query(self, query: str) -> Wanted:
+        try:
+            async with asyncio.timeout(QUERY_SECONDS):
+                (packed,), model = await self._vectors([query])
+        except (UserError, TimeoutError) as error:
+            reason = str(error) or f"no answer within {QUERY_SECONDS:g} seconds."
+            return Wanted(note=f"Searched by words only, not by meaning. {reason}")
+        return Wanted(packed, model)
+
+    async def standing(self, wanted: Wanted) -> Wanted:
+        """The same with a note on the passages whose meaning is not known now; without the vector
+        when that is all of them."""
+        if wanted.vector is None:
+            return wanted
+        passages, vectors, model = await asyncio.to_thread(self._work.vector_counts)
+        if model != wanted.model:
+            vectors = 0
+        if vectors >= passages:
+            return wanted
+        note = f"The meaning of {vectors} of {passages} passages is known so far. {self._trouble}"
+        note = note.rstrip()
+        return Wanted(wanted.vector if vectors else None, wanted.model, note)
+
+    async def complete(self) -> None:
+        """Ask for the vectors that are missing, until the service fails or work is stopped."""
+        with self._folder.locked(EMBEDDING) as ours:
+            if not ours:
+                return
+            try:
+                await self._adopt_model()
+                await self._fill()
+                self._trouble = ""
+            except UserError as error:
+                if str(error) != self._trouble:
+                    log.warning("no vectors for the code index: %s", error)
+                self._trouble = str(error)
+
+    async def _adopt_model(self) -> None:
+        """See to it that the vectors on disk are of this model, as it is now."""
+        _, model = await self._vectors([_PROBE])
+        _, _, kept = await asyncio.to_thread(self._work.vector_counts)
+        if kept == model:
+            return
+        if self._replaced:
+            raise UserError("another process keeps vectors of another model.")
+        self._replaced = True
+        await asyncio.to_thread(self._work.keep_vectors_of, model)
+
+    async def _fill(self) -> None:
+        after = 0
+        while not self._work.stop.is_set():
+            after, texts = await asyncio.to_thread(self._work.without_vector, after, BATCH)
+            if not after:
+                return
+            if texts:
+                vectors, _ = await self._vectors([text for _, text in texts])
+                places = [place for place, _ in texts]
+                pairs = list(zip(places, vectors, strict=True))
+                await asyncio.to_thread(self._work.put_vectors, pairs)
+
+    async def _vectors(self, texts: Sequence[str]) -> tuple[list[Packed], str]:
+        """Of each text one, and which model they are of: one that gives longer or shorter vectors
+        than before is another model."""
+        from joey.content.code_index_store import pack
+
+        vectors = await self._embedder.embed(texts)
+        lengths = {len(vector) for vector in vectors}
+        if len(vectors) != len(texts) or len(lengths) != 1 or lengths == {0}:
+            raise ProviderError(
+                f"{self._embedder.model} gave no vector, or vectors of different lengths. Check"
+                " that the embedding profile names a model for embeddings.",
+                trouble=Trouble.MALFORMED,
+            )
+        packed = await asyncio.to_thread(lambda: [pack(vector) for vector in vectors])
+        return packed, f"{self._embedder.model} ({lengths.pop()})"
+
+
+DATABASE = "code.sqlite"
+BUILDING, EMBEDDING = "build.lock", "embed.lock"
+
+
+class IndexFolder:
+    """Folders are 0700, files 0600. It outlives the process."""
+
+    def __init__(self, parent: Path, workspace: Path) -> None:
+        self._parent = parent
+        self._workspace = workspace
+
+    @cached_property
+    def path(self) -> Path:
+        return workspace_folder(self._parent, self._workspace)
+
+    @property
+    def database(self) -> Path:
+        return self.path / DATABASE
+
+    def make(self) -> None:
+        make_folder(self.path)
+
+    @contextmanager
+    def locked(self, name: str) -> Iterator[bool]:
+        """Whether nobody else holds the lock; until the end of the block nobody else can."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self.path / name, flags, 0o600)
+        try:
+            yield _lock(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def clear(self) -> None:
+        """Throw the database away."""
+        for suffix in ("", "-wal", "-shm"):
+            self.path.joinpath(DATABASE + suffix).unlink(missing_ok=True)
+
+    def leave(self) -> None:
+        """After the last use."""
+
+
+class PassingFolder(IndexFolder):
+    """For work that nothing is to be kept of: somewhere else, and only as long as it is used."""
+
+    @cached_property
+    def path(self) -> Path:
+        from tempfile import mkdtemp
+
+        return Path(mkdtemp(prefix="joey-index-"))
+
+    def leave(self) -> None:
+        from shutil import rmtree
+
+        if "path" in self.__dict__:  # it was made
+            rmtree(self.path, ignore_errors=True)
+            del self.path
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

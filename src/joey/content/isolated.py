@@ -1,0 +1,133 @@
+"""Isolated worker processes, and the text they extract from documents and web pages.
+
+A parser may loop, crash or fill the memory over a hostile file: a PDF that unfolds for ever, code
+that makes a grammar overflow its stack. In a worker that costs a process with limits, and never
+the engine with all its tasks. `worker` is the other side.
+
+Documents are PDF, DOCX, XLSX and notebooks, read through the `Files` port. A web server may answer
+a byte a minute or without end, and with text that takes a parser hours. So a page is fetched and
+parsed in a process of its own, which is ended when it takes too long or its caller is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from pathlib import PurePath
+
+import msgspec
+from msgspec import Struct
+
+from joey.content.worker import CPU_SECONDS, REFUSED
+from joey.errors import ToolError
+from joey.ports import Documents, Files, Pages, Place
+from joey.system.subprocess import begun, end
+
+_SECONDS = CPU_SECONDS + 10
+
+
+async def run_apart(module: str, argument: str, data: bytes, seconds: float = _SECONDS) -> bytes:
+    """What `python -m module argument` prints when it is given `data`.
+
+    Raises:
+        ToolError: it refused, died or took too long; the text is the reason, without a subject.
+    """
+    starting = asyncio.create_subprocess_exec(
+        # Isolated: neither the current folder nor the environment decides what is imported.
+        *(sys.executable, "-I", "-m", module, argument),
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=DEVNULL,
+        env={},
+        cwd="/",
+        start_new_session=True,
+    )
+    process = await begun(starting)
+    try:
+        async with asyncio.timeout(seconds):
+            answer, _ = await process.communicate(data)
+    except TimeoutError as error:
+        raise ToolError(f"it took longer than {seconds:g} s to make sense of it.") from error
+    finally:
+        await end(process)
+    match process.returncode:
+        case 0:
+            return answer
+        case code if code == REFUSED:
+            raise ToolError(answer.decode(errors="replace"))
+        case code if code == -signal.SIGXCPU:
+            raise ToolError(f"it took longer than {CPU_SECONDS} s to make sense of it.")
+    raise ToolError("it could not be made sense of: it is damaged, or too deeply nested.")
+
+
+_KINDS = {
+    ".pdf": "pdf",
+    ".docx": "word",
+    ".xlsx": "spreadsheet",
+    ".ipynb": "notebook",
+}
+_AT_ONCE = 2
+
+
+class LocalDocuments:
+    """Reads through `files`, as everybody; what is in them is unpacked in another process."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    def supports(self, name: str) -> bool:
+        return _suffix(name) in _KINDS
+
+    async def text(self, place: Place) -> str:
+        kind = _KINDS[_suffix(place.path.name)]
+        async with self._turns:
+            data = await self._files.read(place)
+            try:
+                answer = await run_apart("joey.content.document_worker", kind, data)
+            except ToolError as error:
+                raise ToolError(f"Cannot read {place.shown}: {error}") from error
+        return answer.decode(errors="replace")
+
+
+def _suffix(name: str) -> str:
+    return PurePath(name).suffix.lower()
+
+
+_documents_fit: type[Documents] = LocalDocuments
+
+
+_PAGE_SECONDS = 30
+_MOST_CHARACTERS = 200_000
+_PASSED_ON = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir")
+
+
+class Asked(Struct, frozen=True):
+    """What the process is told."""
+
+    url: str
+    env: dict[str, str]
+    """Proxies and certificates, as the engine's own environment names them."""
+
+
+class WebPages:
+    """Only `http` and `https`, only text, never more than a few megabytes."""
+
+    async def text(self, url: str) -> str:
+        scheme = url.partition(":")[0].lower()
+        if scheme not in ("http", "https"):
+            raise ToolError(f"only http and https pages can be fetched, not {scheme}")
+        env = {name: value for name, value in os.environ.items() if name.lower() in _PASSED_ON}
+        asked = msgspec.json.encode(Asked(url, env))
+        words = (
+            await run_apart("joey.content.web_page_worker", "text", asked, _PAGE_SECONDS)
+        ).decode()
+        if len(words) > _MOST_CHARACTERS:
+            words = f"{words[:_MOST_CHARACTERS]}\n[...the rest of the page is left out...]"
+        return words
+
+
+_pages_fit: type[Pages] = WebPages

@@ -1,0 +1,151 @@
+"""Worker that finds the definitions in source code.
+
+`python -m joey.content.outline_worker LANGUAGE` reads the code on stdin and prints pairs of first
+and last lines, as JSON. Every node that the tree-sitter queries capture is a definition. Grammars
+are C, and there are texts that make them crash or take minutes: the engine never imports this
+module.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from bisect import bisect_left
+
+from tree_sitter import Language, Parser, Query, QueryCursor
+
+from joey.content.worker import serve
+
+_JAVASCRIPT = """
+    (function_declaration) @it (generator_function_declaration) @it
+    (class_declaration) @it (method_definition) @it
+    (variable_declarator value: [(arrow_function) (function_expression) (class)]) @it
+    (assignment_expression right: [(arrow_function) (function_expression) (class)]) @it
+    (pair value: [(arrow_function) (function_expression)]) @it
+    (export_statement value: [(arrow_function) (function_expression) (class) (object)]) @it
+"""
+_TYPESCRIPT = f"""
+    {_JAVASCRIPT}
+    (abstract_class_declaration) @it (interface_declaration) @it (type_alias_declaration) @it
+    (enum_declaration) @it (internal_module) @it (module) @it
+    (public_field_definition value: [(arrow_function) (function_expression)]) @it
+"""
+_C = """
+    (function_definition) @it (type_definition) @it
+    (struct_specifier body: (_)) @it (union_specifier body: (_)) @it
+    (enum_specifier body: (_)) @it (preproc_function_def) @it
+"""
+
+QUERIES = {
+    "python": "(function_definition) @it (class_definition) @it",
+    "javascript": f"{_JAVASCRIPT} (field_definition value: (arrow_function)) @it",
+    "typescript": _TYPESCRIPT,
+    "tsx": _TYPESCRIPT,
+    "go": "(function_declaration) @it (method_declaration) @it (type_declaration) @it",
+    "rust": """
+        (function_item) @it (struct_item) @it (enum_item) @it (union_item) @it (trait_item) @it
+        (impl_item) @it (mod_item body: (_)) @it (macro_definition) @it
+    """,
+    "java": """
+        (class_declaration) @it (interface_declaration) @it (enum_declaration) @it
+        (record_declaration) @it (annotation_type_declaration) @it
+        (method_declaration) @it (constructor_declaration) @it
+    """,
+    "c": _C,
+    "cpp": f"{_C} (class_specifier body: (_)) @it (namespace_definition) @it",
+    "csharp": """
+        (namespace_declaration) @it (class_declaration) @it (struct_declaration) @it
+        (record_declaration) @it (interface_declaration) @it (enum_declaration) @it
+        (method_declaration) @it (constructor_declaration) @it (property_declaration) @it
+        (local_function_statement) @it
+    """,
+    "ruby": "(class) @it (module) @it (method) @it (singleton_method) @it",
+    "php": """
+        (function_definition) @it (class_declaration) @it (interface_declaration) @it
+        (trait_declaration) @it (enum_declaration) @it (method_declaration) @it
+    """,
+    "bash": "(function_definition) @it",
+}
+
+
+_MOST = 5_000
+
+
+def main(language: str) -> None:
+    serve(lambda data: json.dumps(spans(language, data)).encode())
+
+
+def spans(language: str, data: bytes) -> list[tuple[int, int]]:
+    """First and last lines, counted from 1; of those that begin in one line, the longest."""
+    grammar = Language(_grammar(language))
+    tree = Parser(grammar).parse(data)
+    captures = QueryCursor(Query(grammar, QUERIES[language])).captures(tree.root_node)
+    # Not from the nodes' points: reading those corrupts memory (tree-sitter 0.26.0).
+    line_ends = [match.start() for match in re.finditer(b"\n", data)]
+    found: dict[int, int] = {}
+    for node in captures.get("it", []):
+        first = bisect_left(line_ends, node.start_byte) + 1
+        last = bisect_left(line_ends, max(node.start_byte, node.end_byte - 1)) + 1
+        found[first] = max(last, found.get(first, 0))
+    return sorted(found.items())[:_MOST]
+
+
+def _grammar(language: str) -> object:
+    match language:
+        case "python":
+            import tree_sitter_python
+
+            return tree_sitter_python.language()
+        case "javascript":
+            import tree_sitter_javascript
+
+            return tree_sitter_javascript.language()
+        case "typescript":
+            import tree_sitter_typescript
+
+            return tree_sitter_typescript.language_typescript()
+        case "tsx":
+            import tree_sitter_typescript
+
+            return tree_sitter_typescript.language_tsx()
+        case "go":
+            import tree_sitter_go
+
+            return tree_sitter_go.language()
+        case "rust":
+            import tree_sitter_rust
+
+            return tree_sitter_rust.language()
+        case "java":
+            import tree_sitter_java
+
+            return tree_sitter_java.language()
+        case "c":
+            import tree_sitter_c
+
+            return tree_sitter_c.language()
+        case "cpp":
+            import tree_sitter_cpp
+
+            return tree_sitter_cpp.language()
+        case "csharp":
+            import tree_sitter_c_sharp
+
+            return tree_sitter_c_sharp.language()
+        case "ruby":
+            import tree_sitter_ruby
+
+            return tree_sitter_ruby.language()
+        case "php":
+            import tree_sitter_php
+
+            return tree_sitter_php.language_php()
+        case _:
+            import tree_sitter_bash
+
+            return tree_sitter_bash.language()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

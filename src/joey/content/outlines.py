@@ -1,0 +1,153 @@
+"""Outlines: the definitions in a source file, the sections of a Markdown file.
+
+Code is parsed by `outline_worker` in a process of its own. A section goes from its heading to the
+next one that is not below it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import PurePath
+
+import msgspec
+from msgspec import Struct
+
+from joey.content.isolated import run_apart
+from joey.core.regex import regex
+from joey.core.text import split_lines
+from joey.ports import Definition, Outlines
+
+_LEAST_LINES = 4
+"""What is shorter is seen as a whole wherever it is met."""
+_LONGEST_LINE = 200
+_AT_ONCE = 2
+_SECONDS = 10
+
+_Spans = list[tuple[int, int]]
+
+
+class LocalOutlines:
+    """Code is parsed in another process, since grammars crash over some texts."""
+
+    def __init__(self) -> None:
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    def supports(self, name: str) -> bool:
+        return language_of(name) is not None
+
+    async def outline(self, name: str, data: bytes) -> Sequence[Definition]:
+        language = language_of(name)
+        if language is None:
+            return ()
+        text = text_of(data)
+        lines = split_lines(text)
+        if language == MARKDOWN:
+            spans = await asyncio.to_thread(sections, lines)
+        else:
+            spans = await self._parse(language, text.encode(errors="replace"))
+        return tuple(
+            Definition(first, last, lines[first - 1].rstrip()[:_LONGEST_LINE])
+            for first, last in spans
+            if last - first + 1 >= _LEAST_LINES and first <= len(lines)
+        )
+
+    async def _parse(self, language: str, data: bytes) -> _Spans:
+        async with self._turns:
+            answer = await run_apart("joey.content.outline_worker", language, data, _SECONDS)
+        return msgspec.json.decode(answer, type=_Spans)
+
+
+_fits: type[Outlines] = LocalOutlines
+
+
+MARKDOWN = "markdown"
+
+_SUFFIXES = {
+    "python": (".py", ".pyi"),
+    "javascript": (".js", ".jsx", ".mjs", ".cjs"),
+    "typescript": (".ts", ".mts", ".cts"),
+    "tsx": (".tsx",),
+    "go": (".go",),
+    "rust": (".rs",),
+    "java": (".java",),
+    "c": (".c", ".h"),
+    "cpp": (".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx"),
+    "csharp": (".cs",),
+    "ruby": (".rb",),
+    "php": (".php",),
+    "bash": (".sh", ".bash"),
+    MARKDOWN: (".md", ".markdown"),
+}
+_LANGUAGES = {suffix: name for name, suffixes in _SUFFIXES.items() for suffix in suffixes}
+
+
+def language_of(name: str) -> str | None:
+    """The language that a file is in, by its name."""
+    return _LANGUAGES.get(PurePath(name).suffix.lower())
+
+
+_ATX = regex(r" {0,3}(#{1,6})(?:[ \t]|$)")
+_UNDERLINE = regex(r" {0,3}(=+|-{2,})[ \t]*$")
+_FENCE = regex(r" {0,3}(`{3,}|~{3,})")
+_FRONT_MATTER = "---"
+_NO_PARAGRAPH = regex(r"[ \t]*$| {4}|\t| {0,3}(?:[>|]|[-*+][ \t]|\d{1,9}[.)][ \t])")
+"""A line that an underline does not make a heading: empty, code, a quote, a table, a list."""
+
+
+class _Heading(Struct, frozen=True):
+    line: int
+    level: int
+
+
+def sections(lines: list[str]) -> list[tuple[int, int]]:
+    """First and last lines, counted from 1, in order."""
+    headings = _headings(lines)
+    found: list[tuple[int, int]] = []
+    open_ones: list[_Heading] = []
+    for heading in (*headings, _Heading(len(lines) + 1, 0)):
+        while open_ones and open_ones[-1].level >= heading.level:
+            found.append((open_ones.pop().line, heading.line - 1))
+        open_ones.append(heading)
+    return sorted(found)
+
+
+def _headings(lines: list[str]) -> list[_Heading]:
+    headings: list[_Heading] = []
+    fence = ""
+    above = ""
+    start = _after_front_matter(lines)
+    for number, line in enumerate(lines[start:], start + 1):
+        paragraph, above = above, ""
+        if marks := _FENCE.match(line):
+            if not fence:
+                fence = marks[1]
+            elif marks[1].startswith(fence) and not line.strip(f"{fence[0]} \t"):
+                fence = ""
+        elif fence:
+            continue
+        elif heading := _ATX.match(line):
+            headings.append(_Heading(number, len(heading[1])))
+        elif (under := _UNDERLINE.match(line)) and not _NO_PARAGRAPH.match(paragraph):
+            headings.append(_Heading(number - 1, 1 if under[1][0] == "=" else 2))
+        else:
+            above = line
+    return headings
+
+
+def _after_front_matter(lines: list[str]) -> int:
+    if not lines or lines[0].rstrip() != _FRONT_MATTER:
+        return 0
+    return next(
+        (at + 1 for at, line in enumerate(lines) if at and line.rstrip() == _FRONT_MATTER), 0
+    )
+
+
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+def text_of(data: bytes) -> str:
+    """What is not UTF-8 is shown as far as it can be."""
+    if data.startswith(_UTF_16):
+        return data.decode("utf-16", errors="replace")
+    return data.decode(errors="replace").removeprefix("\ufeff")
