@@ -18,13 +18,12 @@ from tempfile import TemporaryDirectory
 
 from bench.tables import table, verdict
 from joey.core.settings import Settings
+from joey.execution.sandbox.bubblewrap import Bubblewrap
+from joey.execution.sandbox.landlock import Landlock
+from joey.execution.sandbox.probe import CanaryProber
+from joey.execution.sandbox.sandbox import LocalSandbox, Session
+from joey.execution.terminal import LocalTerminal
 from joey.ports import Terminal
-from joey.sandboxes.bubblewrap import Bubblewrap
-from joey.sandboxes.canary import CanaryProber
-from joey.sandboxes.landlock import Landlock
-from joey.sandboxes.local import LocalSandbox
-from joey.sandboxes.session import Session
-from joey.terminals.local import LocalTerminal
 
 ROUNDS = 20
 FIRSTS = 10

@@ -22,8 +22,8 @@ from joey.core.models import ModelInfo
 from joey.core.modes import BUILT_IN
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
+from joey.execution.terminal import LocalTerminal
 from joey.ports import ToolContext
-from joey.terminals.local import LocalTerminal
 from joey.tools.list_files import ListFiles
 from joey.tools.search_files import SearchFiles
 from joey.workspace.files import LocalFiles

@@ -18,13 +18,13 @@ from joey.cli.own_shell import run_in_shell
 from joey.content.diagnostics import LocalProblems
 from joey.core.hooks import Hook, Moment
 from joey.core.settings import Settings
-from joey.extensions.custom_tools import LocalCustomTools
-from joey.hooks.process import Surroundings, run_hook
+from joey.execution.custom_tools import LocalCustomTools
+from joey.execution.hooks import Surroundings, run_hook
+from joey.execution.processes import end_marked
+from joey.execution.terminal import LocalTerminal
 from joey.mcp.config import Entry
 from joey.mcp.process import LastWords
 from joey.mcp.transports import stdio_streams
-from joey.terminals.local import LocalTerminal
-from joey.terminals.processes import end_marked
 from joey.workspace.files import LocalFiles
 
 FAMILY = "sleep 1000 & echo $! > made; mv made child; wait"

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from joey.core.hooks import Hook, Moment
-from joey.hooks.process import Surroundings, run_hook
+from joey.execution.hooks import Surroundings, run_hook
+from joey.execution.processes import end_marked
 from joey.mcp.config import Entry
 from joey.mcp.process import LastWords
 from joey.mcp.transports import stdio_streams
-from joey.terminals.processes import end_marked
 from joey.tools.script_process import ask_script
 
 SLEEP = "import time\ntime.sleep(60)\n"

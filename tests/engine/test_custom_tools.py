@@ -9,9 +9,9 @@ import pytest
 from joey.core.events import Said
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
-from joey.extensions.custom_tools import LocalCustomTools
+from joey.execution.custom_tools import LocalCustomTools
+from joey.execution.processes import end_marked
 from joey.ports import Extras
-from joey.terminals.processes import end_marked
 from joey.testing.script import Turn, call, say
 from joey.testing.scripted import ScriptedProvider
 from tests.engine.workshop import Workshop, asked, finish

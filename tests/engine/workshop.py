@@ -17,9 +17,9 @@ from joey.engine.asks import AnswerPolicy
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
 from joey.engine.workbench import Workbench
+from joey.execution.terminal import LocalTerminal
 from joey.ports import Extras, Provider, Store
 from joey.storage.task_store import JsonFileLog, JsonFileStore
-from joey.terminals.local import LocalTerminal
 from joey.testing.script import Call, Turn, call
 from joey.testing.scripted import ScriptedProvider, ScriptedTurn
 from joey.tools.registry import Registry, default_tools

@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from joey.errors import ArgumentError, ToolError
-from joey.extensions.custom_tools import LocalCustomTools
-from joey.terminals.processes import end_marked
+from joey.execution.custom_tools import LocalCustomTools
+from joey.execution.processes import end_marked
 from joey.tools.custom_tool import CustomTool
 
 WEATHER = '''"""The weather of a city."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from joey.errors import ToolError
-from joey.extensions.project_tools import wanted_tools
+from joey.execution.custom_tools import wanted_tools
 from joey.ports import CustomToolInfo
 from joey.tools.custom_tool import CustomTool
 from joey.tools.registry import Registry, default_tools

@@ -16,8 +16,8 @@ from joey.core.events import Said, ToolFailed, ToolFinished
 from joey.core.hooks import Hook
 from joey.core.settings import Settings
 from joey.engine.task import Task
+from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Extras
-from joey.shells.bash_grammar import BashGrammar
 from joey.workspace.files import LocalFiles
 from tests.engine.workshop import ALLOW_ALL, Workshop, durable
 

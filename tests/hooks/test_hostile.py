@@ -11,10 +11,9 @@ import pytest
 from joey.core.hooks import LONGEST_TEXT, Hook, HookEnd, Moment
 from joey.engine.endings import Aborted, Completed
 from joey.engine.unattended import Unattended
-from joey.hooks.process import Surroundings, run_hook
-from joey.terminals.environment import command_environment
-from joey.terminals.local import find_shell
-from joey.terminals.processes import end_marked
+from joey.execution.hooks import Surroundings, run_hook
+from joey.execution.processes import end_marked
+from joey.execution.terminal import command_environment, find_shell
 from joey.testing.script import Turn, call
 from tests.engine.workshop import PATIENCE, finish, settled
 from tests.hooks.bench import HookWorkshop, failures, hook, outcomes, said

@@ -16,8 +16,8 @@ from joey.core.permissions.shell import Chain
 from joey.core.places import Place
 from joey.core.settings import Settings
 from joey.engine.unattended import Unattended
+from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Extras
-from joey.shells.bash_grammar import BashGrammar
 from joey.testing.script import Turn, call
 from joey.tools.execute_command import ExecuteCommand
 from joey.workspace.files import LocalFiles

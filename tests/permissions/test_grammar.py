@@ -10,7 +10,7 @@ from joey.core.permissions.claims import Access, Claim
 from joey.core.permissions.policy import Allow, Ask, decide
 from joey.core.permissions.shell import Chain, plain_chain
 from joey.core.settings import Settings
-from joey.shells.bash_grammar import BashGrammar
+from joey.execution.bash_grammar import BashGrammar
 
 GRAMMAR = BashGrammar()
 ALLOWING = Settings(always_allow_execute=True, allowed_commands=("ls", "echo", "cat"))

@@ -15,8 +15,8 @@ from joey.config.preferences import SettingsRulebook
 from joey.core.asks import Answer, Response
 from joey.core.settings import Settings
 from joey.engine.unattended import Unattended
+from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Extras
-from joey.shells.bash_grammar import BashGrammar
 from joey.testing.script import Turn, call
 from tests.engine.cast import ALLOWED, Cast, hand
 from tests.engine.workshop import Workshop, asked, finish, settled

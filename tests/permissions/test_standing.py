@@ -20,8 +20,8 @@ from joey.core.permissions.policy import Allow, decide
 from joey.core.permissions.standing import StandingRule, standing_rule, with_rule
 from joey.core.settings import Settings
 from joey.errors import ConfigError
+from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Extras
-from joey.shells.bash_grammar import BashGrammar
 from joey.testing.script import Turn, call
 from tests.engine.workshop import Workshop, asked, finish, rows
 

@@ -19,7 +19,7 @@ from joey.core.places import Place
 from joey.core.rewinding import ts_of
 from joey.core.settings import Settings
 from joey.engine.engine import TaskOptions
-from joey.shells.bash_grammar import BashGrammar
+from joey.execution.bash_grammar import BashGrammar
 from joey.testing.script import Turn, call
 from tests.engine.cast import Cast, hand
 from tests.engine.workshop import Workshop, asked, durable, finish, heard

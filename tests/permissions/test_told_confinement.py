@@ -16,8 +16,8 @@ from joey.core.events import AskOpened, ToolAnnounced
 from joey.core.permissions.claims import Access, Claim, Confinement
 from joey.core.permissions.policy import Allow, Ask, decide
 from joey.core.settings import Settings
+from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Extras
-from joey.shells.bash_grammar import BashGrammar
 from joey.testing.script import Turn, call
 from tests.engine.workshop import Workshop, asked, durable, finish, rows
 from tests.server.house import done, house

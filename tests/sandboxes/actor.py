@@ -17,13 +17,12 @@ from msgspec import Struct
 
 from joey.core.settings import Settings
 from joey.errors import ToolError
+from joey.execution.sandbox.bubblewrap import Bubblewrap
+from joey.execution.sandbox.landlock import Landlock
+from joey.execution.sandbox.probe import CanaryProber
+from joey.execution.sandbox.sandbox import Confinement, LocalSandbox, Session
+from joey.execution.terminal import LocalTerminal
 from joey.ports import Level, Terminal
-from joey.sandboxes.bubblewrap import Bubblewrap
-from joey.sandboxes.canary import CanaryProber
-from joey.sandboxes.landlock import Landlock
-from joey.sandboxes.local import Confinement, LocalSandbox
-from joey.sandboxes.session import Session
-from joey.terminals.local import LocalTerminal
 from joey.workspace.files import LocalFiles
 from tests.terminals.processes import Listener
 

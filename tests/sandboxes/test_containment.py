@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from joey.core.settings import Settings
-from joey.sandboxes.control_group import can_count
+from joey.execution.sandbox.supervisor_client import can_count
 from tests.sandboxes.actor import Deed
 from tests.sandboxes.conftest import Scene, end
 

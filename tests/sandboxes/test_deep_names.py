@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from joey.core.settings import Settings
-from joey.sandboxes.aftermath import Aftermath
-from joey.sandboxes.held import find_held
-from joey.sandboxes.survey import MOST_FOLDERS, Folder, Survey
+from joey.execution.sandbox.protected_files import find_held
+from joey.execution.sandbox.protected_scan import MOST_FOLDERS, Folder, Survey
+from joey.execution.sandbox.restore import Aftermath
 from tests.sandboxes.actor import Deed
 from tests.sandboxes.conftest import Scene, end
 from tests.sandboxes.test_protected import EVIL, tree

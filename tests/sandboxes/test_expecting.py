@@ -16,11 +16,10 @@ import pytest
 
 from joey.core.settings import Settings
 from joey.engine.engine import TaskOptions
+from joey.execution.sandbox.landlock import Landlock
+from joey.execution.sandbox.sandbox import Found, LocalSandbox, Session
+from joey.execution.terminal import LocalTerminal
 from joey.ports import Level, SandboxReport
-from joey.sandboxes.landlock import Landlock
-from joey.sandboxes.local import Found, LocalSandbox
-from joey.sandboxes.session import Session
-from joey.terminals.local import LocalTerminal
 from joey.testing.script import Turn, call, pause
 from tests.engine.workshop import ALLOW_ALL, Workshop, asked, finish
 from tests.sandboxes.conftest import end

@@ -24,9 +24,16 @@ from joey.core.network_hosts import (
 )
 from joey.core.settings import Settings
 from joey.errors import ConfigError
-from joey.sandboxes.host_proxy import Door, HostProxy, Resolver, make_proxy
-from joey.sandboxes.proxy_requests import BadRequest, parse_request
-from joey.sandboxes.upstream import Upstream, upstream_of
+from joey.execution.sandbox.network_proxy import (
+    BadRequest,
+    Door,
+    HostProxy,
+    Resolver,
+    Upstream,
+    make_proxy,
+    parse_request,
+    upstream_of,
+)
 
 LABELS = st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=1, max_size=8)
 NAMES = (

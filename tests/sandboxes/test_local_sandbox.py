@@ -19,16 +19,15 @@ from joey.cli.main import main
 from joey.core.asks import AskKind
 from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
+from joey.execution.sandbox.bubblewrap import Bubblewrap
+from joey.execution.sandbox.filesystem import Layout
+from joey.execution.sandbox.landlock import Landlock
+from joey.execution.sandbox.probe import CanaryProber, try_canary
+from joey.execution.sandbox.protected_files import Held
+from joey.execution.sandbox.sandbox import Confinement, Found, LocalSandbox, Session
+from joey.execution.sandbox.supervisor_client import KeeperProcess
+from joey.execution.terminal import LocalTerminal
 from joey.ports import Level, SandboxReport
-from joey.sandboxes.bubblewrap import Bubblewrap
-from joey.sandboxes.canary import CanaryProber, try_canary
-from joey.sandboxes.held import Held
-from joey.sandboxes.keeper_process import KeeperProcess
-from joey.sandboxes.landlock import Landlock
-from joey.sandboxes.layout import Layout
-from joey.sandboxes.local import Confinement, Found, LocalSandbox
-from joey.sandboxes.session import Session
-from joey.terminals.local import LocalTerminal
 from joey.testing.script import Turn, call
 from joey.tools.base import Outcome
 from joey.tools.command_confinement import explained

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from joey.core.settings import Settings
-from joey.sandboxes.aftermath import Spared
-from joey.sandboxes.guard import Guard
+from joey.execution.sandbox.restore import Guard, Spared
 from tests.sandboxes.actor import Deed
 from tests.sandboxes.conftest import Scene, end
 

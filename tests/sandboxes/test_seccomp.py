@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.sandboxes.seccomp import program, refusals
-from joey.sandboxes.syscalls import AUDIT_ARCH, NUMBERS, number
+from joey.execution.sandbox.seccomp import AUDIT_ARCH, NUMBERS, number, program, refusals
 
 ALLOWED = 0
 MACHINES = tuple(AUDIT_ARCH)

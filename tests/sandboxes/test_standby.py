@@ -15,25 +15,23 @@ import pytest
 
 from joey.core.settings import Settings
 from joey.errors import ToolError
+from joey.execution.command import LocalCommand
+from joey.execution.sandbox import forkserver_client
+from joey.execution.sandbox.bubblewrap import Bubblewrap
+from joey.execution.sandbox.forkserver_client import Standby, StarterProcess
+from joey.execution.sandbox.landlock import Landlock
+from joey.execution.sandbox.probe import try_canary
+from joey.execution.sandbox.sandbox import Confinement, Found, LocalSandbox, Session
+from joey.execution.sandbox.supervisor_client import ControlGroup, can_count
+from joey.execution.terminal import LocalTerminal
 from joey.ports import Level, SandboxReport
-from joey.sandboxes import standby
-from joey.sandboxes.bubblewrap import Bubblewrap
-from joey.sandboxes.canary import try_canary
-from joey.sandboxes.control_group import ControlGroup, can_count
-from joey.sandboxes.landlock import Landlock
-from joey.sandboxes.local import Confinement, Found, LocalSandbox
-from joey.sandboxes.session import Session
-from joey.sandboxes.standby import Standby
-from joey.sandboxes.starter_process import StarterProcess
-from joey.terminals.command import LocalCommand
-from joey.terminals.local import LocalTerminal
 from tests.terminals.processes import Listener
 
 
 def starters() -> list[int]:
     """Processes of ours that start keepers."""
     found = psutil.Process().children()
-    return [one.pid for one in found if any("sandboxes.starter" in word for word in _words(one))]
+    return [one.pid for one in found if any("sandbox.forkserver" in word for word in _words(one))]
 
 
 def _words(process: psutil.Process) -> list[str]:
@@ -141,7 +139,7 @@ async def test_the_next_command_runs_when_the_starter_was_killed(
 async def test_commands_get_another_starter_when_it_is_stopped_and_run_once(
     terminal: LocalTerminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standby, "_SOON", 0.3)
+    monkeypatch.setattr(forkserver_client, "_SOON", 0.3)
     before = starters()
     listener = Listener()
     running = await terminal.start("echo on; sleep 1000", tmp_path, None, listener)
@@ -161,7 +159,7 @@ async def test_commands_get_another_starter_when_it_is_stopped_and_run_once(
 async def test_a_command_runs_also_when_the_starter_that_takes_the_place_of_a_dead_one_is_stopped(
     terminal: LocalTerminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standby, "_SOON", 0.3)
+    monkeypatch.setattr(forkserver_client, "_SOON", 0.3)
     before = starters()
     assert await output(terminal, tmp_path, "echo a") == "a\n0"
     (first,) = set(starters()) - set(before)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.sandboxes.survey import MOST_FOLDERS
+from joey.execution.sandbox.protected_scan import MOST_FOLDERS
 from tests.sandboxes.conftest import Scene
 from tests.sandboxes.test_protected import EVIL, tree
 

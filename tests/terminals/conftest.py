@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from joey.terminals.local import LocalTerminal
+from joey.execution.terminal import LocalTerminal
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.terminals.artifact import Artifact
+from joey.execution.command import Artifact
 
 MIB = 1024 * 1024
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.terminals.environment import command_environment
+from joey.execution.terminal import command_environment
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import psutil
 import pytest
 
 from joey.errors import ToolError
+from joey.execution import terminal as terminal_module
+from joey.execution.terminal import LocalTerminal
 from joey.ports import CommandEnd
-from joey.terminals import local
-from joey.terminals.local import LocalTerminal
 from tests.terminals.processes import Listener, is_alive
 
 
@@ -129,7 +129,7 @@ async def test_secrets_of_the_engine_are_not_in_the_environment(tmp_path: Path) 
 async def test_without_bash_the_plain_shell_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "BASHES", ())
+    monkeypatch.setattr(terminal_module, "BASHES", ())
     terminal = LocalTerminal({"PATH": str(tmp_path)})
     _, output = await finished(terminal, "echo ${BASH_VERSION:-plain}", tmp_path)
     await terminal.close()
@@ -472,7 +472,7 @@ async def test_an_agent_inside_a_command_is_ended_with_all_its_own_commands(
     script = tmp_path / "inner.py"
     script.write_text(
         "import asyncio, pathlib, time\n"
-        "from joey.terminals.local import LocalTerminal\n"
+        "from joey.execution.terminal import LocalTerminal\n"
         "async def main():\n"
         "    inner = LocalTerminal()\n"
         "    command = 'echo pids: $$; exec sleep 100'\n"
@@ -480,7 +480,7 @@ async def test_an_agent_inside_a_command_is_ended_with_all_its_own_commands(
         "    await (await inner.start(command, pathlib.Path('.'), None, told)).wait()\n"
         "asyncio.run(main())\n"
     )
-    source = Path(local.__file__).parents[2]
+    source = Path(terminal_module.__file__).parents[2]
     listener = Listener()
     command = f"PYTHONPATH={source} {sys.executable} {script} & wait"
     running = await terminal.start(command, tmp_path, None, listener)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from joey.terminals.output import OutputBuffer
+from joey.execution.command import OutputBuffer
 
 NOTE = re.compile(r"\n\[\.\.\.(\d+) bytes omitted\.\.\.\]\n")
 

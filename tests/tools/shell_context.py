@@ -9,8 +9,8 @@ from joey.core.models import ModelInfo
 from joey.core.modes import BUILT_IN, find_mode
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
+from joey.execution.terminal import LocalTerminal
 from joey.ports import ToolContext
-from joey.terminals.local import LocalTerminal
 from joey.workspace.files import LocalFiles
 from joey.workspace.search import LocalSearch
 

@@ -12,8 +12,8 @@ from joey.core.asks import AskKind
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.errors import ArgumentError, ToolError
+from joey.execution.terminal import LocalTerminal
 from joey.ports import ToolContext
-from joey.terminals.local import LocalTerminal
 from joey.tools.base import Access, Outcome
 from joey.tools.execute_command import ExecuteCommand, time_limit
 from joey.tools.live_output import LiveOutput

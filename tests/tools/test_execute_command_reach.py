@@ -10,8 +10,8 @@ import pytest
 from joey.core.permissions.decisions import Allow, Ask, Decision, Deny
 from joey.core.permissions.policy import decide
 from joey.core.settings import Settings
+from joey.execution.bash_grammar import BashGrammar
 from joey.ports import ToolContext
-from joey.shells.bash_grammar import BashGrammar
 from joey.tools.execute_command import ExecuteCommand
 from tests.tools.shell_context import make_context
 

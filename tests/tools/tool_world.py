@@ -18,10 +18,10 @@ from joey.content.code_index import Indexes
 from joey.content.outlines import LocalOutlines
 from joey.core.settings import Settings
 from joey.errors import ToolError
-from joey.extensions.custom_tools import LocalCustomTools
+from joey.execution.custom_tools import LocalCustomTools
+from joey.execution.processes import end_marked
 from joey.mcp.leases import Hubs, Surroundings
 from joey.ports import Extras, ImageMaker, Mcp
-from joey.terminals.processes import end_marked
 from joey.workspace.files import LocalFiles
 from joey.workspace.inventory import every_file
 from tests.engine.workshop import Workshop

@@ -30,14 +30,14 @@ from joey.core.settings import Limits, Profile, Route, Settings
 from joey.engine.engine import TaskOptions
 from joey.engine.mode_providers import SUMMARIES, ModeProviders
 from joey.engine.workbench import Workbench
-from joey.extensions.custom_tools import LocalCustomTools
+from joey.execution.bash_grammar import BashGrammar
+from joey.execution.custom_tools import LocalCustomTools
+from joey.execution.processes import end_marked
+from joey.execution.terminal import LocalTerminal
 from joey.ports import Extras, Files, Provider, Sandbox
 from joey.providers.factory import make_provider
 from joey.providers.images import PictureMaker
 from joey.providers.registry import KINDS
-from joey.shells.bash_grammar import BashGrammar
-from joey.terminals.local import LocalTerminal
-from joey.terminals.processes import end_marked
 from joey.tools.registry import Registry
 from joey.workspace.checkpoints.stores import CheckpointStores, TaskCheckpoints
 from joey.workspace.clock import SystemClock

@@ -14,12 +14,10 @@ from joey.config.hooks import read_project_hooks
 from joey.config.settings import load_settings
 from joey.core.hooks import Hook
 from joey.core.settings import Settings
-from joey.hooks.local import LocalHooks
-from joey.hooks.process import Surroundings
+from joey.execution.hooks import LocalHooks, Surroundings
+from joey.execution.processes import MARK, end_marked
+from joey.execution.terminal import command_environment, find_shell
 from joey.ports import ProjectHooks
-from joey.terminals.environment import command_environment
-from joey.terminals.local import find_shell
-from joey.terminals.processes import MARK, end_marked
 from joey.workspace.files import LocalFiles
 
 

@@ -29,9 +29,9 @@ from joey.core.places import FileScope
 from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.errors import HiddenError, RefusedError, ToolError
+from joey.execution.bash_grammar import BashGrammar
+from joey.execution.terminal import LocalTerminal
 from joey.ports import Place, ToolContext
-from joey.shells.bash_grammar import BashGrammar
-from joey.terminals.local import LocalTerminal
 from joey.tools.file_edit import locate
 from joey.tools.registry import AnyTool, Registry, default_tools
 from joey.workspace.files import LocalFiles

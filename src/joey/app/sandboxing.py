@@ -12,10 +12,8 @@ from pathlib import Path
 from joey.core.places import FileScope
 from joey.core.settings import Settings
 from joey.errors import ConfigError
+from joey.execution.sandbox.sandbox import LocalSandbox, Prober, SandboxBoundary, Session, why_none
 from joey.ports import Boundary, Level, Sandbox, SandboxReport
-from joey.sandboxes.boundary import SandboxBoundary
-from joey.sandboxes.local import LocalSandbox, Prober, why_none
-from joey.sandboxes.session import Session
 from joey.workspace.boundary import DirectoryBoundary
 
 _making = threading.Lock()
@@ -94,8 +92,8 @@ def prober() -> Prober:
 @cache
 def _prober() -> Prober:
     # Only who runs a command, or asks what works, needs all this.
-    from joey.sandboxes.bubblewrap import Bubblewrap
-    from joey.sandboxes.canary import CanaryProber
-    from joey.sandboxes.landlock import Landlock
+    from joey.execution.sandbox.bubblewrap import Bubblewrap
+    from joey.execution.sandbox.landlock import Landlock
+    from joey.execution.sandbox.probe import CanaryProber
 
     return CanaryProber((Bubblewrap(), Landlock()))

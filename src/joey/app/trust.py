@@ -11,7 +11,7 @@ from joey.app.hooks import project_hooks
 from joey.app.shelf import open_shelf
 from joey.config.home import joey_home
 from joey.config.trust import Trust, Trusted
-from joey.extensions.project_tools import wanted_tools
+from joey.execution.custom_tools import wanted_tools
 from joey.ports.extensions import Wanted
 from joey.workspace.files import LocalFiles
 

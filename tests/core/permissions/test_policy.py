@@ -11,7 +11,7 @@ from joey.core.permissions.claims import Access, Claim
 from joey.core.permissions.policy import Allow, Ask, Decision, Deny, decide
 from joey.core.places import Place
 from joey.core.settings import Settings
-from joey.shells.bash_grammar import BashGrammar
+from joey.execution.bash_grammar import BashGrammar
 
 INSIDE = Place(given="a.py", path=Path("/w/a.py"), shown="a.py", inside=True)
 OUTSIDE = Place(given="/etc/x", path=Path("/etc/x"), shown="/etc/x", inside=False)

@@ -1,0 +1,1 @@
+"""Running programs: commands, hooks, custom tools."""

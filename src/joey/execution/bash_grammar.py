@@ -1,0 +1,181 @@
+"""Bash command lines parsed with tree-sitter.
+
+The tree may hold the listed kinds of nodes and nothing else, and the text between nodes only
+blanks and line breaks. So nothing that the grammar skips, repairs or does not know is ever taken
+for a plain word. The parser cannot be interrupted: long lines are not given to it, and a result
+that took too long is not used.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from joey.core.permissions.shell import Chain
+from joey.ports.execution import ShellGrammar
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+LONGEST = 65_536
+"""Bytes."""
+PATIENCE = 0.05
+"""Seconds."""
+_GROUPS = frozenset(
+    {
+        *("program", "list", "pipeline", "redirected_statement"),
+        *("command", "command_name", "concatenation"),
+    }
+)
+_LITERALS = frozenset({"word", "number", "raw_string", "string"})
+_JOINTS = frozenset({"&&", "||", "|"})
+_ENDS = frozenset({";", "\n"})
+_BARE = frozenset(b"-./:,+@%=^~_")
+_SIGNS = frozenset({b"\\(", b"\\)", b"\\!", b"!"})
+"""Words that `find` and `test` take for brackets and for *not*."""
+_OUTLETS = frozenset(
+    stream + target
+    for stream in (b">", b"1>", b"2>")
+    for target in (b"&1", b"&2", b"/dev/null", b" /dev/null")
+)
+"""Where a command may send what it says, without anything coming of it."""
+_ESCAPABLE = frozenset(b'"\\')
+_LITERAL_AFTER_DOLLAR = frozenset(b'" |)')
+
+
+class BashGrammar:
+    """Loads its parser when the first line comes; `patience` is in seconds."""
+
+    def __init__(self, patience: float = PATIENCE) -> None:
+        self._patience = patience
+        self._parser: Parser | None = None
+
+    def chain(self, line: str) -> Chain | None:
+        source = line.encode()
+        if len(source) > LONGEST or b"\0" in source:
+            return None
+        parser = self._loaded()
+        start = time.monotonic()
+        root = parser.parse(source).root_node
+        if root.has_error:
+            return None
+        chain = _Reader(source).read(root)
+        return chain if time.monotonic() - start <= self._patience else None
+
+    def _loaded(self) -> Parser:
+        if self._parser is None:
+            import tree_sitter_bash
+            from tree_sitter import Language, Parser
+
+            self._parser = Parser(Language(tree_sitter_bash.language()))
+        return self._parser
+
+
+class _StrangeError(Exception):
+    """The tree holds something that is not a plain word."""
+
+
+class _Reader:
+    """Walks the leaves of a tree in the order of the text."""
+
+    def __init__(self, source: bytes) -> None:
+        self._source = source
+        self._at = 0
+        self._commands: list[tuple[str, tuple[str, ...]]] = []
+        self._words: list[str] = []
+        self._joint = ""
+
+    def read(self, root: Node) -> Chain | None:
+        waiting = [root]
+        try:
+            while waiting:
+                node = waiting.pop()
+                if node.is_missing or node.is_error or node.is_extra:
+                    raise _StrangeError
+                if node.type in _GROUPS:
+                    waiting += reversed(node.children)
+                else:
+                    self._take(node)
+            self._skip_to(len(self._source))
+            self._finish()
+        except (_StrangeError, UnicodeDecodeError):
+            return None
+        return tuple(self._commands)
+
+    def _take(self, node: Node) -> None:
+        apart = self._skip_to(node.start_byte)
+        self._at = node.end_byte
+        if node.type in _LITERALS:
+            text = _text(self._source[node.start_byte : node.end_byte], node)
+            if self._words and not apart:
+                self._words[-1] += text
+            else:
+                self._words.append(text)
+        elif node.type == "file_redirect":
+            if self._source[node.start_byte : node.end_byte] not in _OUTLETS:
+                raise _StrangeError
+        elif node.type in _JOINTS:
+            self._finish()
+            self._joint = node.type
+        elif node.type in _ENDS:
+            self._finish()
+        else:
+            raise _StrangeError
+
+    def _skip_to(self, end: int) -> bool:
+        """Whether there was anything; a line break that is no node ends a command as well."""
+        gap = self._source[self._at : end]
+        if gap.strip(b" \t\n"):
+            raise _StrangeError
+        if b"\n" in gap:
+            self._finish()
+        return bool(gap)
+
+    def _finish(self) -> None:
+        if self._words:
+            self._commands.append((self._joint, tuple(self._words)))
+            self._words, self._joint = [], ""
+
+
+def _text(source: bytes, node: Node) -> str:
+    match node.type:
+        case "raw_string":
+            return source[1:-1].decode()
+        case "string":
+            return _unquoted(source)
+    if source in _SIGNS:
+        return source[-1:].decode()
+    text = source.decode()
+    if any(byte not in _BARE and not _is_alphanumeric(byte) for byte in source):
+        raise _StrangeError
+    return text
+
+
+def _is_alphanumeric(byte: int) -> bool:
+    """Bytes of letters beyond ASCII are left to the other reader, which knows them."""
+    return byte >= 0x80 or chr(byte).isalnum()
+
+
+def _unquoted(source: bytes) -> str:
+    """What a text in double quotes stands for; it may hold nothing that bash would replace."""
+    result = bytearray()
+    inner = iter(range(1, len(source) - 1))
+    for at in inner:
+        byte = source[at]
+        if byte == ord("\\"):
+            after = source[at + 1]
+            if after in b"$`\n":
+                raise _StrangeError
+            if after in _ESCAPABLE:
+                next(inner)
+                byte = after
+        elif byte == ord("$"):
+            if source[at + 1] not in _LITERAL_AFTER_DOLLAR:
+                raise _StrangeError
+        elif byte in b'`"':
+            raise _StrangeError
+        result.append(byte)
+    return result.decode()
+
+
+_fits: type[ShellGrammar] = BashGrammar

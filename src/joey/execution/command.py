@@ -1,0 +1,432 @@
+"""A running shell command: its process group, its output, and how it ends.
+
+A command is over when its shell has ended and its output has been read. A process that it left in
+the background may hold the output open for days, so after a short grace period the command counts
+as over all the same; the rest keeps running, watched, until it ends or is killed.
+
+The output is always drained. The beginning and the end are held in bounded memory
+(`OutputBuffer`); all of it, up to a cap, goes byte for byte to a file (`Artifact`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import logging
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from msgspec import structs
+
+from joey.core.terminal_text import as_shown, incomplete_end
+from joey.execution.processes import (
+    end_leashed,
+    end_processes,
+    find_processes,
+    group_exists,
+    send_signal,
+)
+from joey.ports import CommandEnd, Leash, RunningCommand
+from joey.system.files import make_folder
+
+log = logging.getLogger(__name__)
+
+_SETTLE = 0.02
+_LINGER = 5
+"""How many graces an output may stay open after the shell, held by nobody that we can find."""
+_REAP = 5.0
+_NEW_OUTPUT = 8 * 1024
+"""Bytes of new output that one look at a background command shows."""
+
+
+class Intake:
+    """Everything that is done with the bytes of a command while they come."""
+
+    def __init__(self, artifact: Path | None, on_output: Callable[[str], None] | None) -> None:
+        self.buffer = OutputBuffer()
+        self.is_open = True
+        self._artifact = Artifact(artifact) if artifact is not None else None
+        self._on_output = on_output
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def feed(self, data: bytes) -> None:
+        self.buffer.feed(data)
+        if self._artifact is not None:
+            self._artifact.write(data)
+        self._tell(self._decoder.decode(data))
+
+    def close(self) -> None:
+        self.is_open = False
+        self.buffer.close()
+        if self._artifact is not None:
+            self._artifact.close()
+        self._tell(self._decoder.decode(b"", final=True))
+
+    def _tell(self, text: str) -> None:
+        if text and self._on_output is not None:
+            self._on_output(text)
+
+
+class LocalCommand(asyncio.SubprocessProtocol):
+    def __init__(
+        self,
+        command: str,
+        cwd: Path,
+        mark: str,
+        artifact: Path | None,
+        on_output: Callable[[str], None] | None,
+        kill_grace: float,
+        exit_grace: float,
+    ) -> None:
+        self.pid = 0
+        self.command = command
+        self.cwd = cwd
+        self.in_background = False
+        self.leash: Leash | None = None
+        """What holds it, when it is confined: its keeper lives as long as anything inside does."""
+        self._mark = mark
+        self._intake = Intake(artifact, on_output)
+        self._kill_grace = kill_grace
+        self._exit_grace = exit_grace
+        self._returncode: int | None = None
+        self._exit_time = 0.0
+        self._killed = False
+        self._kills = 0
+        """How many are at work right now: until they are done, nothing counts as left behind."""
+        self._reported = False
+        self._end: CommandEnd | None = None
+        self._exited = asyncio.Event()
+        self._over = asyncio.Event()
+        self._waits: set[asyncio.Timeout] = set()
+        """How long each of those waits who wait for it."""
+        self._closed = asyncio.Event()
+
+    # What the port promises
+
+    @property
+    def end(self) -> CommandEnd | None:
+        return self._end
+
+    @property
+    def total_bytes(self) -> int:
+        return self._intake.buffer.total
+
+    def preview(self, budget: int) -> str:
+        return as_shown(self._intake.buffer.preview(budget))
+
+    def take_new(self) -> str:
+        self._reported = self._end is not None and not self._intake.is_open
+        return as_shown(self._intake.buffer.take_new(_NEW_OUTPUT))
+
+    async def wait(self, patience: float | None = None) -> CommandEnd | None:
+        limit = asyncio.timeout(patience)
+        try:
+            async with limit:
+                self._waits.add(limit)
+                await self._over.wait()
+        except TimeoutError:
+            self.in_background = self.in_background or self._end is None
+        except asyncio.CancelledError:
+            if self._end is None:
+                await self.kill()
+            raise
+        finally:
+            self._waits.discard(limit)
+        return self._end
+
+    def leave(self) -> bool:
+        if self._end is not None:
+            return False
+        for limit in self._waits:
+            limit.reschedule(asyncio.get_running_loop().time())
+        return bool(self._waits)
+
+    async def kill(self) -> CommandEnd:
+        self._killed = self._killed or self._returncode is None
+        self._kills += 1
+        try:
+            if self.leash is None:
+                await end_processes(self._find, self._kill_grace)
+            else:
+                await end_leashed(self.leash, self.pid, self._kill_grace)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_REAP):
+                    await self._exited.wait()
+            if self._returncode is None:
+                log.warning("process %d does not end, not even by SIGKILL", self.pid)
+            self._transport.close()
+            self._end = structs.replace(self._finish(left_running=False), left_running=False)
+        finally:
+            self._kills -= 1
+            self._settle()
+        if self._returncode is not None:
+            await self._closed.wait()
+        return self._end
+
+    # What the terminal asks
+
+    @property
+    def is_awaited(self) -> bool:
+        """It runs, and somebody waits for its end."""
+        return self._end is None and bool(self._waits)
+
+    @property
+    def is_listed(self) -> bool:
+        """It was left in the background, and there is or may be something to tell about it."""
+        return self.in_background and not self._reported
+
+    @property
+    def is_forgettable(self) -> bool:
+        """Nothing is left to drain, to kill or to tell."""
+        if self._end is None or not self._closed.is_set() or self.is_listed:
+            return False
+        return not self._end.left_running or self._is_alone
+
+    def abandon(self) -> None:
+        """End at once what could not be started properly."""
+        if self.leash is None:
+            send_signal(find_processes(self._mark, self.pid or None), signal.SIGKILL)
+            return
+        self.leash.kill()
+        if self.pid:
+            # The keeper ends by itself, and tidies up before.
+            asyncio.get_running_loop().call_later(_REAP, self._end_keeper)
+
+    def release(self) -> None:
+        """Let go of what held it; nothing is left inside."""
+        if self.leash is not None:
+            self.leash.close()
+
+    def _end_keeper(self) -> None:
+        if self._returncode is None:
+            send_signal([-self.pid], signal.SIGKILL)
+
+    # What asyncio tells
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        self._transport = transport
+        self.pid = transport.get_pid()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self._intake.feed(data)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self._take_notes()
+        self._intake.close()
+        self._settle()
+
+    def process_exited(self) -> None:
+        self._returncode = self._transport.get_returncode()
+        self._exit_time = asyncio.get_running_loop().time()
+        self._exited.set()
+        self._settle()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport.close()
+        self._closed.set()
+
+    # How it ends
+
+    @property
+    def _is_alone(self) -> bool:
+        """The shell has left nothing behind."""
+        return not group_exists(self.pid) if self.leash is None else self.leash.is_slack()
+
+    def _find(self) -> list[int]:
+        return find_processes(self._mark, self.pid, reaped=self._returncode is not None)
+
+    def _settle(self) -> None:
+        """The shell or its output has ended; see whether that was all."""
+        if self._end is not None or self._returncode is None or self._kills:
+            return
+        if not self._intake.is_open and self._is_alone:
+            self._finish(left_running=False)
+            return
+        loop = asyncio.get_running_loop()
+        waited = loop.time() - self._exit_time
+        if waited >= self._exit_grace:
+            left = bool(self._find()) if self.leash is None else not self._is_alone
+            if left or not self._intake.is_open or waited >= _LINGER * self._exit_grace:
+                self._finish(left_running=left or self._intake.is_open)
+                return
+        loop.call_later(_SETTLE, self._settle)
+
+    def _take_notes(self) -> None:
+        """What was refused to the command belongs to what it says."""
+        if self.leash is not None and self._intake.is_open:
+            for note in self.leash.notes():
+                self._intake.feed(f"[joey: {note}]\n".encode())
+
+    def _finish(self, left_running: bool) -> CommandEnd:
+        if self._end is None:
+            self._take_notes()
+            self.in_background = self.in_background or left_running
+            self._end = _end(self._returncode, self._killed, left_running)
+            self._over.set()
+            if not left_running:
+                self.release()
+        return self._end
+
+
+def _end(returncode: int | None, killed: bool, left_running: bool) -> CommandEnd:
+    """The truth about an end; a command that was killed never looks like a success."""
+    if returncode is None:
+        return CommandEnd(exit_code=None, signal="SIGKILL")
+    if returncode < 0:
+        return CommandEnd(
+            exit_code=None, signal=_signal_name(-returncode), left_running=left_running
+        )
+    if killed:
+        return CommandEnd(exit_code=returncode or None, signal="SIGTERM")
+    return CommandEnd(exit_code=returncode, left_running=left_running)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIG{number}"
+
+
+_fits: type[RunningCommand] = LocalCommand
+
+
+HEAD = 128 * 1024
+TAIL = 256 * 1024
+
+
+class OutputBuffer:
+    """Bytes in, text out, in bounded memory: at most ``head + 2 * tail`` bytes are held.
+
+    Everything is addressed by its offset in the whole output. What lies between the kept head
+    and the kept tail is gone, and every text that would have shown it says how much is missing.
+    """
+
+    def __init__(self, head: int = HEAD, tail: int = TAIL) -> None:
+        self._head_limit = head
+        self._tail_limit = tail
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._taken = 0
+        self._closed = False
+        self.total = 0
+
+    def feed(self, data: bytes) -> None:
+        self.total += len(data)
+        room = self._head_limit - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if len(data) > self._tail_limit:
+            self._tail.clear()
+            data = data[-self._tail_limit :]
+        self._tail += data
+        if len(self._tail) > 2 * self._tail_limit:
+            del self._tail[: -self._tail_limit]
+
+    def close(self) -> None:
+        """No more bytes follow: a character that is still incomplete will stay so."""
+        self._closed = True
+
+    def preview(self, budget: int) -> str:
+        """All of the output if it fits in `budget` bytes, else half of that from each end."""
+        return self._window(0, self.total, budget)
+
+    def take_new(self, budget: int) -> str:
+        """What came since the last call, in the form of `preview`."""
+        end = self.total
+        if not self._closed:
+            end -= incomplete_end(self._until(max(self._taken, end - 3), end))
+        text = self._window(self._taken, end, budget)
+        self._taken = end
+        return text
+
+    def _window(self, start: int, end: int, budget: int) -> str:
+        if end - start <= budget and len(whole := self._from(start, end)) == end - start:
+            return _decode(whole)
+        head_size = budget // 2
+        first = self._from(start, min(start + head_size, end))
+        first = first[: len(first) - incomplete_end(first)]
+        rest_start = max(start + len(first), end - (budget - head_size))
+        last = self._until(rest_start, end)
+        last = last[_continued(last) :]
+        omitted = end - start - len(first) - len(last)
+        return f"{_decode(first)}\n[...{omitted} bytes omitted...]\n{_decode(last)}"
+
+    def _from(self, start: int, end: int) -> bytes:
+        """As much of [start, end) as is kept, without a gap, from `start` on."""
+        found = bytes(self._head[start:end])
+        reached, tail_start = start + len(found), self.total - len(self._tail)
+        if tail_start <= reached < end:
+            found += self._tail[reached - tail_start : end - tail_start]
+        return found
+
+    def _until(self, start: int, end: int) -> bytes:
+        """As much of [start, end) as is kept, without a gap, up to `end`."""
+        tail_start = self.total - len(self._tail)
+        if start >= tail_start or tail_start > len(self._head):
+            return bytes(self._tail[max(0, start - tail_start) : max(0, end - tail_start)])
+        return self._from(start, end)
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", errors="replace")
+
+
+def _continued(data: bytes) -> int:
+    """How many bytes at the start are the end of a character."""
+    return next((i for i, byte in enumerate(data[:3]) if byte & 0xC0 != 0x80), min(3, len(data)))
+
+
+CAP = 256 * 1024 * 1024
+
+
+class Artifact:
+    """Opened by the first byte, so that a silent command leaves no file."""
+
+    def __init__(self, path: Path, cap: int = CAP) -> None:
+        self._path = path
+        self._cap = cap
+        self._room = cap
+        self._file: BinaryIO | None = None
+        self._closed = False
+
+    def write(self, data: bytes) -> None:
+        """Keep `data`; a disk that takes no more must not disturb the command."""
+        if self._closed:
+            return
+        try:
+            if self._file is None:
+                self._file = _create(self._path)
+            self._file.write(data[: self._room])
+            self._room -= len(data)
+            if self._room < 0:
+                size = self._cap // (1024 * 1024)
+                self._file.write(b"\n[...output after the first %d MiB was not kept...]\n" % size)
+                self.close()
+            else:
+                self._file.flush()
+        except OSError as error:
+            log.warning("output of a command is no longer kept in %s: %s", self._path, error)
+            self.close()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._file is None:
+            return
+        try:
+            self._file.close()
+        except OSError as error:
+            log.warning("the end of %s could not be written: %s", self._path, error)
+        self._file = None
+
+
+def _create(path: Path) -> BinaryIO:
+    make_folder(path.parent)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, 0o600), "wb")

@@ -1,0 +1,136 @@
+"""The child process of one custom tool: `python -I custom_tool_runner.py describe|run FILE`.
+
+A module of its own because it runs by its path in a process of its own. It imports the standard
+library only, and nothing of joey, so that a tool sees nothing of joey either.
+
+A tool is a Python file with a function `run`. The docstring of the function (or of the file) is
+the description for the model; the parameters are those of the function, or the JSON Schema in
+`PARAMETERS`.
+
+    def run(city: str, days: int = 3) -> str:
+        'The weather of a city.'
+        return f"{city}: sunny for {days} days"
+
+`run` may be asynchronous, and gets the current mode if it has a parameter named `mode_slug`. Its
+result is what it returns; what it prints goes to stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import inspect
+import json
+import os
+import re
+import sys
+import types
+import typing
+from pathlib import Path
+from typing import Any
+
+_SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object"}
+_GIVEN = "mode_slug"
+
+
+class NotATool(Exception):
+    """The file cannot be used, and why."""
+
+
+def load(path: Path) -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location("joey_custom_tool", path)
+    if spec is None or spec.loader is None:
+        raise NotATool("it is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent))
+    spec.loader.exec_module(module)
+    if not callable(getattr(module, "run", None)):
+        raise NotATool("it has no function `run`")
+    return module
+
+
+def describe(path: Path) -> dict[str, Any]:
+    module = load(path)
+    name = getattr(module, "NAME", path.stem)
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", name):
+        raise NotATool(f"{name!r} cannot be the name of a tool")
+    description = inspect.getdoc(module.run) or inspect.getdoc(module) or ""
+    if not description.strip():
+        raise NotATool("it has no docstring that says what it does")
+    schema = getattr(module, "PARAMETERS", None) or schema_of(module.run)
+    return {"name": name, "description": description.strip(), "schema": schema}
+
+
+def schema_of(function: Any) -> dict[str, Any]:
+    """The parameters of a function as JSON Schema, in the strict form."""
+    hints = typing.get_type_hints(function)
+    properties: dict[str, Any] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name == _GIVEN:
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise NotATool("`run` must name its parameters, or PARAMETERS describe them")
+        property = _type(hints.get(parameter.name, str))
+        if parameter.default is not parameter.empty:
+            property["type"] = [property["type"], "null"]
+        properties[parameter.name] = property
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _type(hint: Any) -> dict[str, Any]:
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        (hint,) = (each for each in inner if each is not type(None))
+        return _type(hint)
+    if origin is typing.Literal:
+        return {"type": "string", "enum": list(inner)}
+    if hint is list or origin is list:
+        return {"type": "array", "items": _type(inner[0] if inner else str)}
+    simple = _SIMPLE.get(origin or hint)
+    if simple is None:
+        raise NotATool(f"a parameter of type {hint} cannot be described; use PARAMETERS")
+    return {"type": simple}
+
+
+def run(path: Path, arguments: dict[str, Any], mode: str) -> str:
+    function: Any = load(path).run
+    wanted = inspect.signature(function).parameters
+    given = {name: value for name, value in arguments.items() if value is not None}
+    if _GIVEN in wanted:
+        given[_GIVEN] = mode
+    result = function(**given)
+    if inspect.isawaitable(result):
+        result = asyncio.run(_awaited(result))
+    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+
+
+async def _awaited(result: Any) -> Any:
+    return await result
+
+
+def main() -> None:
+    """Answers with one line of JSON on what stdout was at the start; prints go to stderr."""
+    answer_to = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    action, path = sys.argv[1], Path(sys.argv[2])
+    try:
+        if action == "describe":
+            answer: dict[str, Any] = {"tool": describe(path)}
+        else:
+            asked = json.load(sys.stdin)
+            answer = {"result": run(path, asked["arguments"], asked["mode"])}
+    except NotATool as error:
+        answer = {"error": str(error)}
+    except BaseException as error:
+        answer = {"error": f"{type(error).__name__}: {error}"}
+    with answer_to:
+        answer_to.write(f"{json.dumps(answer)}\n")
+
+
+if __name__ == "__main__":
+    main()

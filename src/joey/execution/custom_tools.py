@@ -1,0 +1,316 @@
+"""Custom tools: Python files in the `tools/` directories of the user and the project.
+
+A tool runs in a process of its own (`custom_tool_runner.py`), with a bare environment, limits on
+time and output, and a process group that is killed with it. Describing a tool already runs its
+file, so files of the project are not even described before the project is trusted. The trust
+covers every file that the tools could import. What a tool says about itself is checked before a
+provider sees it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+import secrets
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib.machinery import all_suffixes
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from joey.core.regex import regex
+from joey.errors import ToolError
+from joey.ports import CustomToolInfo, CustomTools
+from joey.ports.extensions import Wanted
+from joey.system.subprocess import begun, hear_out
+
+FOLDER = ".roo/tools"
+
+
+_RUNNER = Path(__file__).with_name("custom_tool_runner.py")
+_DESCRIBE_SECONDS = 10
+_RUN_SECONDS = 300
+_MOST_BYTES = 4 * 1024 * 1024
+_LONGEST_RESULT = 200_000
+MARK = "JOEY_COMMAND"
+"""The environment variable by which processes of commands are found again."""
+_FOREIGN = frozenset({".ts", ".js", ".mts", ".mjs", ".cts", ".cjs"})
+_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TZ", "TMPDIR")
+
+Source = Literal["project", "global"]
+Trusts = Callable[[Mapping[str, bytes]], bool]
+"""Whether the person has agreed to these files of the project, byte for byte."""
+EndMarked = Callable[[str], None]
+"""Ends every process that bears a mark, wherever it has gone."""
+
+
+class _Said(Struct, frozen=True):
+    """What the runner answers."""
+
+    tool: dict[str, Any] | None = None
+    result: str | None = None
+    error: str | None = None
+
+
+class LocalCustomTools:
+    def __init__(
+        self,
+        home: Path,
+        workspace: Path,
+        env: Mapping[str, str],
+        trusts: Trusts,
+        end_marked: EndMarked,
+    ) -> None:
+        self._folders: tuple[tuple[Source, Path], ...] = (
+            ("global", home / "tools"),
+            ("project", workspace / FOLDER),
+        )
+        self._workspace = workspace
+        self._env = {name: env[name] for name in _KEPT if name in env}
+        self._trusts = trusts
+        self._end_marked = end_marked
+        self._seen: tuple[object, ...] = ()
+        self._tools: tuple[CustomToolInfo, ...] = ()
+        self._warnings: tuple[str, ...] = ()
+        self._files: dict[str, Path] = {}
+
+    @property
+    def tools(self) -> tuple[CustomToolInfo, ...]:
+        return self._tools
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return self._warnings
+
+    async def refresh(self) -> None:
+        files = [(source, file) for source, folder in self._folders for file in _files(folder)]
+        trusted = await asyncio.to_thread(self._is_trusted)
+        seen = (trusted, *((file, _version(file)) for _, file in files))
+        if seen == self._seen:
+            return
+        found: dict[str, CustomToolInfo] = {}
+        warnings: list[str] = []
+        self._files = {}
+        if not trusted:
+            if left_out := sum(source == "project" for source, _ in files):
+                warnings.append(_untrusted(left_out))
+            files = [(source, file) for source, file in files if source != "project"]
+        for source, file in files:
+            shown = f".roo/tools/{file.name}" if source == "project" else f"tools/{file.name}"
+            if file.suffix in _FOREIGN:
+                warnings.append(f"{shown} is not used: tools are written in Python here")
+            else:
+                await self._describe(file, shown, source, found, warnings)
+        self._seen = seen
+        self._warnings = tuple(warnings)
+        self._tools = tuple(found[name] for name in sorted(found))
+
+    def _is_trusted(self) -> bool:
+        """Nothing to trust, or the person has agreed to all of it as it is now."""
+        contents = {item.name: item.content for item in wanted_tools(self._workspace)}
+        return not contents or self._trusts(contents)
+
+    async def _describe(
+        self,
+        file: Path,
+        shown: str,
+        source: Source,
+        found: dict[str, CustomToolInfo],
+        warnings: list[str],
+    ) -> None:
+        try:
+            said = await self._ask("describe", file, b"", _DESCRIBE_SECONDS)
+            if said.tool is None:
+                raise ToolError(said.error or "it said nothing about itself")
+            info = msgspec.convert({**said.tool, "path": shown, "source": source}, CustomToolInfo)
+            check_tool(info)
+        except (ToolError, msgspec.ValidationError) as error:
+            warnings.append(f"{shown} is not used: {error}")
+            return
+        found[info.name] = info
+        self._files[info.name] = file
+
+    async def run(self, name: str, arguments: dict[str, Any], mode: str) -> str:
+        file = self._files.get(name)
+        if file is None:
+            raise ToolError(f"The custom tool {name} is gone.")
+        if file.is_relative_to(self._workspace) and not await asyncio.to_thread(self._is_trusted):
+            raise ToolError(
+                f"The custom tool {name} was changed since the user trusted it, so it was not run."
+                " The user can look at it and agree with `joey trust`."
+            )
+        asked = msgspec.json.encode({"arguments": arguments, "mode": mode})
+        said = await self._ask("run", file, asked, _RUN_SECONDS)
+        if said.result is None:
+            raise ToolError(f"The custom tool {name} failed: {said.error}")
+        if len(said.result) <= _LONGEST_RESULT:
+            return said.result
+        left_out = len(said.result) - _LONGEST_RESULT
+        return f"{said.result[:_LONGEST_RESULT]}\n[...{left_out:,} characters left out...]"
+
+    async def _ask(self, action: str, file: Path, given: bytes, seconds: float) -> _Said:
+        mark = f"tool-{secrets.token_hex(8)}"
+        try:
+            process = await begun(
+                asyncio.create_subprocess_exec(
+                    # What stands in `__pycache__` may be something else than what was trusted.
+                    *(sys.executable, "-I", "-B", "-X", f"pycache_prefix={os.devnull}"),
+                    *(str(_RUNNER), action, str(file)),
+                    cwd=self._workspace,
+                    env={**self._env, "JOEY_ACTIVE": "1", "ROO_ACTIVE": "true", MARK: mark},
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            )
+        except OSError as error:
+            raise ToolError(f"it cannot be started: {error.strerror or error}") from error
+        try:
+            async with asyncio.timeout(seconds):
+                return _understood(await _exchange(process, given))
+        except TimeoutError as error:
+            raise ToolError(f"it took longer than {seconds} seconds and was stopped") from error
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            self._end_marked(mark)
+            await hear_out(process)
+
+
+def _untrusted(count: int) -> str:
+    """What they import may be what is not trusted, so that they are judged together."""
+    tools = "The tool" if count == 1 else f"The {count} tools"
+    return (
+        f"{tools} of {FOLDER} {'is' if count == 1 else 'are'} not used, because the files there"
+        " are not those that you have trusted (`joey trust` shows and asks)"
+    )
+
+
+async def _exchange(process: asyncio.subprocess.Process, given: bytes) -> bytes:
+    assert process.stdin is not None and process.stdout is not None
+    with suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(given)
+        await process.stdin.drain()
+        process.stdin.close()
+    answer = bytearray()
+    # To the end of the line: processes that it left behind may keep the pipe open.
+    while not answer.endswith(b"\n") and (data := await process.stdout.read(64 * 1024)):
+        answer += data
+        if len(answer) > _MOST_BYTES:
+            raise ToolError(f"it answered with more than {_MOST_BYTES // 1024**2} MB")
+    return bytes(answer)
+
+
+def _understood(answer: bytes) -> _Said:
+    try:
+        return msgspec.json.decode(answer, type=_Said)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ToolError("it ended without an answer") from error
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        inside = sorted(folder.iterdir())
+    except OSError:
+        return []  # no folder, no tools
+    known = ({".py"} | _FOREIGN).__contains__
+    named = (file for file in inside if known(file.suffix) and not file.name.startswith(("_", ".")))
+    return [file for file in named if file.is_file()]
+
+
+def _version(file: Path) -> tuple[int, int, int]:
+    try:
+        stat = file.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+
+
+_fits: type[CustomTools] = LocalCustomTools
+
+
+LONGEST = 20_000
+"""Characters of a description, or of a schema as JSON."""
+_TOOL_NAME = regex(r"(?!mcp[-_])[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
+_PARAMETER_NAME = regex(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
+
+
+def check_tool(info: CustomToolInfo) -> None:
+    """Raises ToolError: a provider would refuse it, and with it the whole request."""
+    if not _TOOL_NAME.fullmatch(info.name):
+        raise ToolError(f"{info.name[:80]!r} cannot be the name of a tool")
+    if len(info.description) > LONGEST or len(msgspec.json.encode(info.schema)) > LONGEST:
+        raise ToolError(f"its description or its schema has more than {LONGEST:,} characters")
+    properties = info.schema.get("properties", {})
+    required = info.schema.get("required", [])
+    if info.schema.get("type") != "object" or not isinstance(properties, dict):
+        raise ToolError("its schema is not that of an object with `properties`")
+    for name, schema in properties.items():
+        if not _PARAMETER_NAME.fullmatch(name) or not isinstance(schema, dict):
+            raise ToolError(f"its parameter {name[:80]!r} cannot be one")
+    if not isinstance(required, list) or not all(name in properties for name in map(str, required)):
+        raise ToolError("its schema requires parameters that it does not have")
+
+
+_LARGEST_CONTENT = 1024 * 1024
+_MOST_FILES = 500
+_MOST_FOLDERS = 500
+_COMPILED = "__pycache__"
+"""Tools are run without it."""
+
+
+def wanted_tools(workspace: Path) -> tuple[Wanted, ...]:
+    """One for each file that could run: the tools, and whatever they may import beside them."""
+    folder = workspace / FOLDER
+    found = _importable(folder)
+    if found is None:  # nobody looks through so much: what is agreed to is never seen again
+        return (_wanted("(too many files and folders)", os.urandom(16)),)
+    return tuple(_wanted(str(file.relative_to(folder)), _content(file)) for file in sorted(found))
+
+
+def _wanted(name: str, content: bytes) -> Wanted:
+    return Wanted(
+        name=f"tool:{name}",
+        title=f"custom tool {FOLDER}/{name}",
+        content=content,
+        details=(f"runs      {FOLDER}/{name}",),
+    )
+
+
+def _importable(folder: Path) -> list[Path] | None:
+    """Everything that Python takes for a module, also behind links; None when there is no end."""
+    endings = tuple(all_suffixes())
+    entered: set[str] = set()
+    found: list[Path] = []
+    for path, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(path)
+        if real in entered:
+            folders.clear()
+            continue
+        entered.add(real)
+        folders[:] = (name for name in folders if name != _COMPILED)
+        found += (Path(path, name) for name in names if name.endswith(endings))
+        if len(entered) > _MOST_FOLDERS or len(found) > _MOST_FILES:
+            return None
+    return found
+
+
+def _content(file: Path) -> bytes:
+    """A file beyond the limit is known by its digest."""
+    try:
+        if not file.is_file():
+            return b""
+        with file.open("rb") as opened:
+            if os.fstat(opened.fileno()).st_size <= _LARGEST_CONTENT:
+                return opened.read(_LARGEST_CONTENT)
+            return hashlib.file_digest(opened, "sha256").digest()
+    except OSError as error:
+        return f"unreadable: {error.strerror}".encode()

@@ -1,0 +1,235 @@
+"""Hook programs: the user's own, and those of a project that the user has trusted.
+
+A project's hooks are checked again each time one is due: a hook that was changed since it was
+trusted does not run, and counts as failed.
+
+Each hook runs in a process group of its own with bounded output. It is over when its shell is; a
+child that still holds the output is not waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from joey.core.hooks import Hook, HookCall, HookEnd, HookReport, joined, report
+from joey.ports.extensions import Hooks, ProjectHooks
+from joey.system.subprocess import begun
+
+Trusts = Callable[[Mapping[str, bytes]], bool]
+"""Whether the person has agreed to these things of the project, byte for byte."""
+_CHANGED = "it was changed since you trusted it (`joey trust` shows and asks)"
+_UNTRUSTED = (
+    "The hooks of .roo/hooks.json are not used, because you have not trusted them as they"
+    " are now (`joey trust` shows and asks)."
+)
+
+
+class LocalHooks:
+    def __init__(
+        self,
+        own: tuple[Hook, ...],
+        find: Callable[[], ProjectHooks],
+        trusts: Trusts,
+        place: Surroundings,
+    ) -> None:
+        """`find` reads what the project has; it is called in a thread."""
+        self._own = own
+        self._find = find
+        self._trusts = trusts
+        self._place = place
+        self._found = ProjectHooks()
+        self._project: tuple[Hook, ...] = ()
+        """Those that were trusted when the run began."""
+        self._warnings: tuple[str, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return self._warnings
+
+    async def refresh(self) -> None:
+        found, trusted = await asyncio.to_thread(self._look)
+        self._found = found
+        self._project = found.hooks if trusted else ()
+        untrusted = (_UNTRUSTED,) if found.hooks and not trusted else ()
+        self._warnings = (*found.warnings, *untrusted)
+
+    async def run(self, about: HookCall, names: Sequence[str]) -> HookReport:
+        own = [hook for hook in self._own if hook.concerns(about.event, names)]
+        projects = [hook for hook in self._project if hook.concerns(about.event, names)]
+        if not own and not projects:
+            return HookReport()
+        given = msgspec.json.encode(about) + b"\n"
+        reports: list[HookReport] = []
+        for number, hook in enumerate((*own, *projects)):
+            if number >= len(own) and not await asyncio.to_thread(self._is_as_trusted):
+                end = HookEnd(trouble=_CHANGED)
+            else:
+                end = await run_hook(hook, given, self._place)
+            reports.append(report(hook, end))
+            if reports[-1].blocks is not None:
+                break
+        return joined(reports)
+
+    def _look(self) -> tuple[ProjectHooks, bool]:
+        found = self._find()
+        return found, bool(found.hooks) and self._trusts(_contents(found))
+
+    def _is_as_trusted(self) -> bool:
+        found, trusted = self._look()
+        return trusted and found == self._found
+
+
+def _contents(found: ProjectHooks) -> dict[str, bytes]:
+    return {item.name: item.content for item in found.wanted}
+
+
+_fits: type[Hooks] = LocalHooks
+
+
+MARK = "JOEY_COMMAND"
+"""The environment variable by which processes of commands are found again."""
+_KEPT = 64 * 1024
+"""Bytes of each output that are kept."""
+_MOST = 16 * 1024 * 1024
+"""Bytes that a hook may print at all."""
+_DRAIN = 0.2
+_DYING = 5.0
+"""Seconds."""
+
+
+class Surroundings(Struct, frozen=True):
+    """Where and with what hooks run."""
+
+    workspace: Path
+    shell: tuple[str, ...]
+    """The shell and its options; the command follows."""
+    environment: Mapping[str, str]
+    end_marked: Callable[[str], None]
+    """Ends every process that bears a mark, wherever it has gone."""
+    outer_marks: str = ""
+    """Marks of commands that joey itself belongs to."""
+
+
+async def run_hook(hook: Hook, given: bytes, place: Surroundings) -> HookEnd:
+    """Raises nothing but CancelledError, and then the hook is dead."""
+    mark = f"hook-{secrets.token_hex(8)}"
+    env = {**place.environment, MARK: f"{place.outer_marks}:{mark}".lstrip(":")}
+    listener = _Listener()
+    try:
+        transport, _ = await begun(
+            asyncio.get_running_loop().subprocess_exec(
+                lambda: listener,
+                *(*place.shell, hook.command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=place.workspace,
+                env=env,
+                start_new_session=True,
+            )
+        )
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        return HookEnd(trouble=f"it could not be started ({reason})")
+    trouble = ""
+    try:
+        async with asyncio.timeout(hook.timeout):
+            _hand_in(transport, given)
+            await listener.over.wait()
+            await listener.drain()
+    except TimeoutError:
+        trouble = f"it took longer than {hook.timeout:g} seconds and was stopped"
+    finally:
+        _kill_group(transport.get_pid(), listener)
+        seeing = asyncio.ensure_future(_see_dead(transport, listener, mark, place))
+        await asyncio.shield(seeing)
+    if listener.printed > _MOST:
+        trouble = f"it printed more than {_MOST // 1024**2} MB"
+    return listener.end(trouble, transport.get_returncode())
+
+
+def _hand_in(transport: asyncio.SubprocessTransport, given: bytes) -> None:
+    """It need not read it, and may be gone already."""
+    stdin = transport.get_pipe_transport(0)
+    assert isinstance(stdin, asyncio.WriteTransport)
+    stdin.write(given)
+    stdin.close()
+
+
+def _kill_group(pid: int, listener: _Listener) -> None:
+    """While its leader is there the number is its own; afterwards its mark finds what is left."""
+    if listener.exited.is_set():
+        return
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+async def _see_dead(
+    transport: asyncio.SubprocessTransport, listener: _Listener, mark: str, place: Surroundings
+) -> None:
+    await asyncio.to_thread(place.end_marked, mark)
+    with suppress(TimeoutError):  # not even SIGKILL ends a process that waits for a dead disk
+        async with asyncio.timeout(_DYING):
+            await listener.exited.wait()
+    # Not before: it reaps a child that has just ended, and asyncio then misses it.
+    transport.close()
+
+
+class _Listener(asyncio.SubprocessProtocol):
+    def __init__(self) -> None:
+        self.exited = asyncio.Event()
+        self.over = asyncio.Event()
+        """It has ended, or there is no point in waiting any longer."""
+        self.printed = 0
+        self._kept = {1: bytearray(), 2: bytearray()}
+        self._closed = {1: asyncio.Event(), 2: asyncio.Event()}
+
+    async def drain(self) -> None:
+        """What it printed last may still be in the pipe, and others may hold the pipe open."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DRAIN):
+                for closed in self._closed.values():
+                    await closed.wait()
+
+    def end(self, trouble: str, exit_code: int | None) -> HookEnd:
+        stdout, stderr = (bytes(kept).decode("utf-8", "replace") for kept in self._kept.values())
+        if trouble:
+            return HookEnd(stdout=stdout, stderr=stderr, trouble=trouble)
+        if exit_code is None or exit_code < 0:
+            number = "SIGKILL" if exit_code is None else _signal_name(-exit_code)
+            return HookEnd(stdout=stdout, stderr=stderr, trouble=f"it was killed by {number}")
+        return HookEnd(exit_code, stdout, stderr)
+
+    # What asyncio tells
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self.printed += len(data)
+        kept = self._kept[fd]
+        kept += data[: max(_KEPT - len(kept), 0)]
+        if self.printed > _MOST:
+            self.over.set()
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        if fd in self._closed:
+            self._closed[fd].set()
+
+    def process_exited(self) -> None:
+        self.exited.set()
+        self.over.set()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,159 @@
+"""Finding and killing the processes of a command.
+
+A process may leave its group and its session, and its parent may die, but it keeps the
+environment it was started with. So each command carries a mark there, and its processes are those
+with the mark, those of its session or group, and all their descendants. Only a process that
+cleared its environment, left the session and was orphaned escapes.
+
+Without `/proc` only the process group is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from joey.ports import Leash
+
+MARK = "JOEY_COMMAND"
+"""Environment variable: the marks of all commands that a process belongs to, `:` between them."""
+
+_VARIABLE = b"\0" + MARK.encode() + b"="
+_PROC = Path("/proc")
+_POLL = 0.02
+_MOST_ROUNDS = 100
+_KILL_DEADLINE = 5.0
+
+
+class _Stat(Struct, frozen=True):
+    pid: int
+    parent: int
+    group: int
+    session: int
+
+
+def find_processes(mark: str, leader: int | None = None, reaped: bool = False) -> list[int]:
+    """The live processes that bear `mark`, and those of the session that `leader` opened.
+
+    A `mark` that ends with `.` stands for all marks that begin with it. `reaped` says that the
+    leader has ended: if its number is in use again, then by a stranger.
+    """
+    if not (_PROC / "self" / "stat").exists():
+        return [] if leader is None or not group_exists(leader) else [-leader]
+    stats = _read_stats()
+    if reaped and any(stat.pid == leader for stat in stats):
+        leader = None
+    found = {
+        stat.pid
+        for stat in stats
+        if (leader is not None and leader in (stat.group, stat.session))
+        or _bears(stat.pid, mark.encode())
+    }
+    children: dict[int, list[int]] = {}
+    for stat in stats:
+        children.setdefault(stat.parent, []).append(stat.pid)
+    unseen = list(found)
+    while unseen:
+        new = [pid for pid in children.get(unseen.pop(), ()) if pid not in found]
+        found.update(new)
+        unseen.extend(new)
+    return sorted(found - {os.getpid()})
+
+
+def send_signal(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+        except PermissionError:
+            # It changed its user (sudo): ending it is not ours to do.
+            continue
+
+
+def end_marked(mark: str) -> None:
+    """SIGKILL to all that bear the mark, and to what they start meanwhile."""
+    for _ in range(_MOST_ROUNDS):
+        if not (pids := find_processes(mark)):
+            return
+        send_signal(pids, signal.SIGKILL)
+
+
+async def end_processes(find: Callable[[], list[int]], grace: float) -> None:
+    """SIGTERM to all that `find` finds, `grace` seconds to obey, then SIGKILL until none is left.
+
+    Cancelling it skips the rest of the grace, never the SIGKILL.
+    """
+    if not (pids := find()):
+        return
+    try:
+        send_signal(pids, signal.SIGTERM)
+        await _until_none(find, grace)
+    finally:
+        send_signal(find(), signal.SIGKILL)
+    await _until_none(find, _KILL_DEADLINE, insist=True)
+
+
+async def end_leashed(leash: Leash, leader: int, grace: float) -> None:
+    """The same for a confined command, whose keeper knows all that is inside."""
+
+    def find() -> list[int]:
+        return [] if leash.is_slack() else [-leader]
+
+    try:
+        leash.terminate()
+        await _until_none(find, grace)
+    finally:
+        leash.kill()
+    await _until_none(find, _KILL_DEADLINE)
+    send_signal(find(), signal.SIGKILL)
+
+
+async def _until_none(find: Callable[[], list[int]], seconds: float, insist: bool = False) -> None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while (left := find()) and loop.time() < deadline:
+        if insist:
+            send_signal(left, signal.SIGKILL)
+        await asyncio.sleep(_POLL)
+
+
+def _read_stats() -> list[_Stat]:
+    stats: list[_Stat] = []
+    for name in os.listdir(_PROC):  # noqa: PTH208 (names only: this runs over every process)
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue  # It ended meanwhile.
+        if fields[0] not in (b"Z", b"X"):
+            stats.append(_Stat(int(name), int(fields[1]), int(fields[2]), int(fields[3])))
+    return stats
+
+
+def _bears(pid: int, mark: bytes) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
+            environment = file.read()
+    except OSError:
+        return False  # It ended meanwhile, or belongs to somebody else.
+    marks = (b"\0" + environment).partition(_VARIABLE)[2].partition(b"\0")[0].split(b":")
+    return any(found == mark or (mark.endswith(b".") and found.startswith(mark)) for found in marks)
+
+
+def group_exists(leader: int) -> bool:
+    """Whether anything is left of a process group, be it a zombie; costs next to nothing."""
+    try:
+        os.killpg(leader, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,238 @@
+"""The sandbox level `full`: namespaces made by bubblewrap.
+
+The rest of the machine is missing in them. Sockets at which other programs listen are masked one
+by one, since a socket can be used even on a read-only mount.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from collections.abc import Iterable, Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from joey.execution.sandbox import seccomp
+from joey.execution.sandbox.filesystem import Layout, View
+from joey.execution.sandbox.network_proxy import PORT
+from joey.execution.sandbox.protected_files import Held
+from joey.ports.execution import Level
+
+_BINARIES = (
+    *("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"),
+    "/run/current-system/sw/bin/bwrap",
+)
+"""Never looked for on the PATH: whatever confines commands is not to be found by accident."""
+FIRST = r"""
+for each in $1; do exec {each}>&-; done
+shift
+echo ready >&9
+@gate
+exec 2>/dev/null
+"$@" 2>&1 9>&-
+echo $? >&9
+exec >/dev/null 9>&-
+while kill -s 0 -- -1; do sleep 0.1; done
+"""
+"""The first process inside. It lives as long as anything does that the command has started: when it
+ends, or whoever watches over it, the kernel ends all the others."""
+_GATE = "read -r go <&8 || exit 1; exec 8<&-"
+"""The network is opened from outside, once there is one."""
+EMPTY = ("--perms", "0555", "--tmpfs")
+"""In front of a place: nothing is to be seen there, and nothing can be made."""
+TEMP_INSIDE = "/tmp"
+_DEVICES = (
+    *("--perms", "1777", "--size", str(1024**3), "--tmpfs", "/dev/shm"),
+    *("--remount-ro", "/dev"),
+)
+"""What is shared between processes is memory, and needs a bound."""
+
+
+_LATE = (
+    "Protected names that are absent, but for .git, .roo and .vscode in the root, can be made while"
+    " a command runs, and links of such names replaced; that is undone when it ends."
+)
+
+
+class Bubblewrap:
+    level = Level.FULL
+    is_dependable = False
+    """Systems and containers have many ways to forbid namespaces."""
+
+    def __init__(self, binaries: Sequence[str] = _BINARIES) -> None:
+        self._binaries = binaries
+
+    def obstacle(self) -> str | None:
+        """Why it need not even be tried."""
+        if self._find() is None:
+            return "bubblewrap is not installed (look for a package called bubblewrap)"
+        if not seccomp.is_known():
+            return f"the system calls of this processor ({os.uname().machine}) are not known"
+        return None
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        binary = self._find()
+        if binary is not None and not self._knows(binary, "--size"):
+            return (_LATE, "This version of bubblewrap does not limit what is put in /dev/shm.")
+        return (_LATE,)
+
+    def plan(
+        self, layout: Layout, held: Held, shell: Sequence[bytes], cwd: Path, network: str
+    ) -> dict[str, Any]:
+        """What the keeper needs to know."""
+        binary = self._find()
+        assert binary is not None
+        shared = network == "all"
+        first = FIRST.replace("@gate", _GATE if network == "hosts" else "")
+        return {
+            "level": "full",
+            "program": [binary, *_namespaces(layout, shared)],
+            "views": [*_mounts(layout, self._knows(binary, "--size"))],
+            "kept": list(held.pinned),
+            "held": list(held.present),
+            "again": [*_hidden_again(layout), *_masks(layout, held), *_seals(layout)],
+            "by_descriptor": bool(_quiet(shell)),
+            "rest": ["--chdir", str(cwd), "--", shell[0], *_quiet(shell), "-c", first, "joey"],
+            "port": PORT if network == "hosts" else 0,
+            "shell": list(shell),
+            "seccomp": _refused_calls(local_sockets=not shared),
+            "absent": list(held.absent),
+            "empty": list(EMPTY),
+            "guarded": list(held.undone),
+            "pinned": [],
+        }
+
+    def environment(self, layout: Layout) -> dict[str, str]:
+        return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), TEMP_INSIDE)
+
+    @cache  # noqa: B019 (there is one for the whole process)
+    def _knows(self, binary: str, option: str) -> bool:
+        told = subprocess.run(
+            [binary, "--help"], capture_output=True, check=False, timeout=10, env={}
+        )
+        return option.encode() in told.stdout + told.stderr
+
+    def _find(self) -> str | None:
+        for each in self._binaries:
+            try:
+                found = Path(each).stat()
+            except OSError:
+                continue
+            if stat.S_ISREG(found.st_mode) and found.st_uid == 0 and not found.st_mode & 0o022:
+                return os.path.realpath(each)
+        return None
+
+
+@cache
+def _refused_calls(*, local_sockets: bool) -> bytes:
+    return seccomp.program(
+        seccomp.refusals(internet=True, local_sockets=local_sockets, shared_memory=True)
+    )
+
+
+def _quiet(shell: Sequence[bytes]) -> list[str]:
+    return ["--noprofile", "--norc"] if b"--norc" in shell else []
+
+
+def _namespaces(layout: Layout, shared: bool) -> list[str]:
+    options = ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
+    if not _is_foreign(layout.workspace):
+        options.append("--unshare-user")
+    if not shared:
+        options.append("--unshare-net")
+    options += ["--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"]
+    if _is_foreign(layout.workspace):
+        for capability in ("CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_CHOWN"):
+            options += ["--cap-add", capability]
+    return options
+
+
+def _is_foreign(workspace: Path) -> bool:
+    """Root works on somebody else's files: in a user namespace of its own it could not."""
+    return os.geteuid() == 0 and workspace.stat().st_uid != 0
+
+
+@lru_cache(8)
+def _mounts(layout: Layout, is_measured: bool) -> tuple[str, ...]:
+    options: list[str] = []
+    for path, view in layout.views.items():
+        options += _mount(path, view, layout)
+        if path == Path("/"):
+            # What root owns below /proc/sys it may write, without any capability.
+            options += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
+            options += _DEVICES if is_measured else ()
+    return tuple(options)
+
+
+def _seals(layout: Layout) -> list[str]:
+    """Whoever owns an empty file system may change its mode, and fill the memory with files."""
+    hidden = (path for path, view in layout.views.items() if view is View.HIDDEN and path.is_dir())
+    return [word for path in hidden for word in ("--remount-ro", str(path))]
+
+
+def _masks(layout: Layout, held: Held) -> list[str]:
+    """Sockets of other programs: to see one is to be able to speak with it, be it read-only."""
+    return [
+        word
+        for path in listening(held.folders, layout.workspace)
+        if layout.view_of(path) in (View.READ, View.WRITE)
+        for word in ("--ro-bind", "/dev/null", str(path))
+    ]
+
+
+def _hidden_again(layout: Layout) -> list[str]:
+    """What is bound to be held shows what lies hidden in it, so that is hidden once more."""
+    options: list[str] = []
+    for path, view in layout.views.items():
+        if view is View.HIDDEN and layout.workspace in path.parents:
+            options += _mount(path, view, layout)
+    return options
+
+
+def _mount(path: Path, view: View, layout: Layout) -> list[str]:
+    place = str(path)
+    match view:
+        case View.READ:
+            return ["--ro-bind", place, place]
+        case View.WRITE:
+            return ["--bind", place, place]
+        case View.PRIVATE:
+            source = layout.temp / ("home" if path == layout.home else "tmp")
+            return ["--bind", str(source), place]
+    # For each bind bubblewrap reads the list of all mounts; an empty file system costs nothing.
+    return [*EMPTY, place] if path.is_dir() else ["--ro-bind", "/dev/null", place]
+
+
+_TABLE = Path("/proc/net/unix")
+_PATH_COLUMN = 7
+
+
+def listening(folders: Iterable[str], workspace: Path) -> list[Path]:
+    """Those of our own network; a socket of another command lives in that command's."""
+    try:
+        lines = _TABLE.read_text(encoding="utf-8", errors="surrogateescape").splitlines()[1:]
+    except OSError:
+        return []  # Nothing is known about them here.
+    rows = (line.split(None, _PATH_COLUMN) for line in lines)
+    names = {row[_PATH_COLUMN] for row in rows if len(row) > _PATH_COLUMN}
+    names = {os.path.normpath(name) for name in names if not name.startswith("@")}
+    found = [Path(name) for name in sorted(names) if name.startswith("/")]
+    near = [name for name in sorted(names) if not name.startswith(("/", ".."))]
+    if near:
+        # Named from a folder that we do not know; it may be any of the workspace.
+        found += (workspace / folder / name for folder in folders for name in near)
+    return [path for path in dict.fromkeys(_real(path) for path in found) if _is_socket(path)]
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path.parent)) / path.name
+
+
+def _is_socket(path: Path) -> bool:
+    try:
+        return stat.S_ISSOCK(path.lstat().st_mode)
+    except OSError:
+        return False  # It is gone, or nobody we know can reach it.

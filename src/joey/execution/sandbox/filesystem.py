@@ -1,0 +1,189 @@
+"""The file-system view of a confined command: which paths are readable, writable or hidden.
+
+Each path has a view, which everything below it shares unless it has its own. The system can be
+read. Home directories, sockets and removable disks are hidden, except for the directories in which
+tools are installed. The workspace and a private temporary directory can be written. Secrets are
+hidden wherever they lie.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+
+from msgspec import Struct
+
+from joey.execution.sandbox.protected_files import Held, find_held
+from joey.execution.sandbox.protected_scan import Folder
+from joey.execution.sandbox.sandbox import Session
+
+_HIDDEN = ("/home", "/root", "/run", "/var/run", "/mnt", "/media")
+_VISIBLE_AGAIN = ("/run/systemd/resolve", "/run/current-system", "/run/opengl-driver")
+"""Where systems keep their resolver and, some of them, all their programs."""
+_PRIVATE = ("/tmp", "/var/tmp")
+_SYSTEM_SECRETS = """
+    shadow shadow- gshadow gshadow- sudoers sudoers.d ssl/private krb5.keytab wireguard
+    NetworkManager/system-connections docker/key.json ssh/ssh_host_rsa_key
+    ssh/ssh_host_ecdsa_key ssh/ssh_host_ed25519_key
+""".split()  # noqa: SIM905 (tables are easier to read)
+_SECRETS = """
+    .ssh .aws .gnupg .azure .kube .docker .netrc _netrc .npmrc .yarnrc.yml .pypirc .pgpass .my.cnf
+    .git-credentials .vault-token .password-store .terraform.d .terraformrc .boto .s3cfg
+    .config/gcloud .config/gh .config/glab-cli .config/git/credentials .config/op .config/sops
+    .config/rclone .config/hub .config/doctl .config/google-chrome .config/chromium .mozilla
+    .local/share/keyrings .local/share/kwalletd .cargo/credentials .cargo/credentials.toml
+    .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties .gem/credentials
+    .composer/auth.json .nuget/NuGet .cache/huggingface/token .bash_history .zsh_history
+    .python_history .node_repl_history .psql_history .roo .claude .claude.json .codex .gemini
+""".split()  # noqa: SIM905
+_TOOLS = """
+    .gitconfig .config/git/config .config/git/ignore .config/git/attributes .gitignore_global
+    .cargo/bin .cargo/registry .cargo/git .cargo/env .cargo/config .cargo/config.toml .rustup
+    .nvm .fnm .volta .npm .npm-global .yarn .pnpm-store .bun .deno .nodenv
+    .pyenv .virtualenvs .conda miniconda3 anaconda3 miniforge3 mambaforge micromamba
+    .rbenv .rvm .gem/ruby .asdf .local/bin .local/lib .local/share/uv .local/share/pipx
+    .local/share/pnpm .local/share/mise .local/share/fnm .local/share/virtualenvs
+    .cache/pip .cache/uv .cache/pypoetry .cache/pre-commit .cache/go-build .cache/yarn
+    .cache/node .cache/typescript .cache/ms-playwright .cache/bazel .cache/ccache
+    .sdkman .jabba .m2/repository .m2/wrapper .gradle/caches .gradle/wrapper .ivy2/cache
+    .sbt .coursier .cache/coursier go sdk .go .gvm .ghcup .cabal .stack .opam .elan .julia
+    .juliaup .dotnet .nuget/packages .pub-cache .mix .hex .nix-profile .nix-defexpr
+    .local/state/nix .linuxbrew .swiftly .dart .flutter .rye .pixi .proto .jenv
+""".split()  # noqa: SIM905
+_TOOL_VARIABLES = """
+    VIRTUAL_ENV CONDA_PREFIX NVM_DIR PYENV_ROOT RBENV_ROOT ASDF_DIR ASDF_DATA_DIR VOLTA_HOME
+    FNM_DIR SDKMAN_DIR JAVA_HOME JDK_HOME GOROOT RUSTUP_HOME PNPM_HOME BUN_INSTALL DENO_INSTALL
+    MAVEN_HOME M2_HOME GRADLE_HOME DOTNET_ROOT ANDROID_HOME ANDROID_SDK_ROOT
+""".split()  # noqa: SIM905
+_PROGRAM_FOLDERS = ("bin", "sbin", "shims")
+FRESH_SECONDS = 60.0
+"""Homes and systems seldom change; how they are seen need not be worked out for each use."""
+
+
+class View(StrEnum):
+    HIDDEN = "hidden"
+    PRIVATE = "private"
+    """A folder of the task's stands in its place."""
+    READ = "read"
+    WRITE = "write"
+
+
+SEEN = frozenset({View.READ, View.WRITE})
+MADE_ANEW = ("/dev", "/proc")
+"""What a confinement makes for commands itself: they see nothing of the machine's own there."""
+
+
+class Layout(Struct, frozen=True, eq=False):
+    workspace: Path
+    views: dict[Path, View]
+    """Sorted so that each place comes after those above it."""
+    temp: Path
+    """The task's private folder."""
+    home: Path | None = None
+
+    def view_of(self, path: Path) -> View:
+        return view_at(path, self.views)
+
+
+def view_at(path: Path, views: dict[Path, View]) -> View:
+    """The view of a resolved path: that of the nearest place at or above it."""
+    return next(view for each in _upwards(path) if (view := views.get(each)))
+
+
+def make_layout(session: Session, temp: Path) -> Layout:
+    workspace = _real(session.workspace)
+    return Layout(workspace=workspace, views=find_views(session), temp=temp, home=session.home)
+
+
+def find_views(session: Session) -> dict[Path, View]:
+    """What a confined command sees of the machine as it is now, each place after those above it;
+    file tools go by the same (see `boundary`)."""
+    workspace, home = _real(session.workspace), session.home
+    writable = [_named(each, workspace, home) for each in session.writable]
+    views: dict[Path, View] = {Path("/"): View.READ}
+    views |= dict.fromkeys(_existing(*_PRIVATE, tempfile.gettempdir()), View.PRIVATE)
+    views |= dict.fromkeys(_existing(*_HIDDEN), View.HIDDEN)
+    views |= dict.fromkeys(_existing(*(f"/etc/{each}" for each in _SYSTEM_SECRETS)), View.HIDDEN)
+    views |= dict.fromkeys(_existing(*_VISIBLE_AGAIN), View.READ)
+    secrets = [_real(session.joey_home)]
+    if home is not None:
+        secrets += _existing(*(str(home / each) for each in _SECRETS))
+        views[home] = View.PRIVATE
+    for place in _tools(session, home, (*secrets, *_secret_names(home))):
+        views.setdefault(place, View.READ)
+    readable = [_named(each, workspace, home) for each in session.readable]
+    views |= dict.fromkeys(filter(Path.exists, readable), View.READ)
+    views |= dict.fromkeys(filter(Path.exists, writable), View.WRITE)
+    views |= dict.fromkeys(session.added, View.WRITE)
+    views[workspace] = View.WRITE
+    for each in secrets:
+        if each not in views and each.exists() and view_at(each, views) in SEEN:
+            views[each] = View.HIDDEN
+    return _ordered(views)
+
+
+def held_in(session: Session, layout: Layout, folders: dict[str, Folder]) -> Held:
+    """Protected names as they are now, but for those that are hidden, or that the person has
+    opened."""
+    workspace = layout.workspace
+    left_out = {_named(each, workspace, layout.home) for each in session.writable}
+    left_out |= {path for path, view in layout.views.items() if view is View.HIDDEN}
+    left_out.add(_real(session.joey_home))
+    inside = (path for path in left_out if workspace in path.parents)
+    return find_held(workspace, folders, frozenset(str(p.relative_to(workspace)) for p in inside))
+
+
+def _ordered(views: dict[Path, View]) -> dict[Path, View]:
+    """From above to below, without those that say what was said above."""
+    found: dict[Path, View] = {}
+    for path in sorted(views, key=lambda path: len(path.parts)):
+        above = next((found[each] for each in path.parents if each in found), None)
+        if views[path] is not above or above is View.PRIVATE:
+            found[path] = views[path]
+    return found
+
+
+def _tools(session: Session, home: Path | None, secrets: tuple[Path, ...]) -> Iterable[Path]:
+    """Places outside the ordinary in which programs are installed."""
+    if home is not None:
+        yield from _existing(*(str(home / each) for each in _TOOLS))
+    named = [session.env[name] for name in _TOOL_VARIABLES if session.env.get(name)]
+    for folder in session.env.get("PATH", "").split(":"):
+        if not folder.startswith("/"):
+            continue
+        named.append(folder)
+        if Path(folder).name in _PROGRAM_FOLDERS:
+            named.append(str(Path(folder).parent))
+    for place in _existing(*named):
+        around = place == Path("/") or (home is not None and home.is_relative_to(place))
+        reveals = any(secret.is_relative_to(place) for secret in secrets)
+        if not around and not reveals and str(place) not in (*_HIDDEN, *_PRIVATE):
+            yield place
+
+
+def _secret_names(home: Path | None) -> tuple[Path, ...]:
+    return () if home is None else tuple(home / each for each in _SECRETS)
+
+
+def _existing(*places: str) -> list[Path]:
+    """Those that are there and could be looked at at all, as they really are."""
+    return [_real(each) for each in places if os.access(each, os.R_OK)]
+
+
+def _named(name: str, workspace: Path, home: Path | None) -> Path:
+    """A folder of the settings: absolute, of the home, or of the workspace."""
+    if name.startswith("~/") and home is not None:
+        return _real(home / name[2:])
+    return _real(workspace / name)
+
+
+def _real(path: str | Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _upwards(path: Path) -> Iterable[Path]:
+    yield path
+    yield from path.parents

@@ -1,0 +1,112 @@
+"""The fork server of one task: starts each command's supervisor as a copy of itself.
+
+Python takes longer to start than a sandbox takes to be set up; a copy of a running process is
+there at once. Orders come from joey over a socket: each message brings the supervisor's end of a
+socket to joey, the output of the command, and a file that holds the plan. When joey has gone, or
+has no more orders, the fork server waits for its supervisors and ends.
+
+It runs with `python -I -S`, without joey's package module and without site-packages: everything it
+imports, at once or late, must get by with the standard library.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found] # `signal` takes longer to load than we run
+import _socket
+import array
+import marshal
+import os
+import select
+
+from joey.execution.sandbox.supervisor import Keeper, answer, no_process
+
+_IGNORED = (1, 2, 3, 15)
+"""Signals to the whole group are meant for the command, which gets its own."""
+_SOON = 15
+"""Milliseconds; an order that is not here by then is not for the person who waits now."""
+_PARTS = 3
+
+
+def main(orders: int) -> None:
+    os.set_inheritable(orders, False)  # it came to us by being inherited; a command is no heir
+    for number in _IGNORED:
+        _signal.signal(number, _signal.SIG_IGN)
+    Starter(orders).run()
+    os._exit(0)
+
+
+class Starter:
+    def __init__(self, orders: int) -> None:
+        self._joey = _socket.socket(fileno=orders)
+        self._poll = select.poll()
+        self._poll.register(orders, select.POLLIN)
+        self._keepers: dict[int, int] = {}
+        """Their numbers, by what tells of their end."""
+        self._is_loaded = False
+
+    def run(self) -> None:
+        goes_on = True
+        while goes_on or self._keepers:
+            ready = self._poll.poll(None if self._is_loaded else _SOON)
+            for descriptor, _ in ready:
+                if descriptor in self._keepers:
+                    self._reap(descriptor)
+                elif not (parts := self._order()):
+                    self._poll.unregister(descriptor)
+                    goes_on = False
+                else:
+                    self._start(*parts)
+            if not self._is_loaded and goes_on:
+                self._is_loaded = True
+                _preload()
+
+    def _order(self) -> list[int]:
+        """The descriptors that came with it; none when joey wants nothing any more."""
+        numbers = array.array("i")
+        most = _socket.CMSG_LEN(_PARTS * numbers.itemsize)
+        _, attached, *_ = self._joey.recvmsg(1, most, _socket.MSG_CMSG_CLOEXEC)
+        for *_, data in attached:
+            numbers.frombytes(data)
+        return numbers.tolist()
+
+    def _start(self, control: int, output: int, plan: int) -> None:
+        try:
+            keeper = os.fork()
+        except OSError as error:
+            answer(control, no_process(error))
+        else:
+            if not keeper:
+                self._become_keeper(control, output, plan)
+            ended = os.pidfd_open(keeper)
+            self._keepers[ended] = keeper
+            self._poll.register(ended, select.POLLIN)
+        for each in (control, output, plan):
+            os.close(each)
+
+    def _become_keeper(self, control: int, output: int, plan: int) -> None:
+        try:
+            self._joey.close()
+            for each in self._keepers:
+                os.close(each)
+            os.setsid()
+            for number in (1, 2):
+                os.dup2(output, number)
+            os.close(output)
+            with open(plan, "rb") as file:
+                data = file.read()
+            Keeper(marshal.loads(data), control).run()
+        finally:
+            os._exit(0)
+
+    def _reap(self, ended: int) -> None:
+        self._poll.unregister(ended)
+        os.close(ended)
+        os.waitpid(self._keepers.pop(ended), 0)
+
+
+def _preload() -> None:
+    """There is time: load what keepers may need."""
+    from joey.execution.sandbox import kernel, protected_scan
+
+    assert kernel
+    protected_scan.is_held("a name that has to be compared with all patterns")

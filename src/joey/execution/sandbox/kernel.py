@@ -1,0 +1,187 @@
+"""Kernel interfaces for which the standard library has no functions.
+
+Landlock, seccomp, capabilities, file birth times, and listening in the network namespace of
+another process. A socket belongs to the network in which it was made, whoever holds it: so a child
+joins the command's network, listens there, and passes the socket out.
+
+Used in the process that becomes the command: it imports little, and is itself imported late,
+because ctypes is slow to load.
+"""
+
+from __future__ import annotations
+
+import _socket
+import ctypes
+import fcntl
+import os
+import stat
+import sys
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_VERSION_OF_RULESETS = 1
+_PATH_BENEATH = 1
+_SET_SECCOMP, _FILTER = 22, 2
+_BOUNDING_DROP, _AMBIENT, _AMBIENT_CLEAR = 24, 47, 4
+_SET_SUBREAPER, _NO_NEW_PRIVILEGES = 36, 38
+_CAPABILITY_VERSION = 0x20080522
+_LAST_CAPABILITY = 63
+_CURRENT_DIRECTORY, _NO_FOLLOW, _BIRTH_TIME = -100, 0x100, 0x800
+_OWNER_OF_NAMESPACE, _NEW_USERS, _NEW_NETWORK = 0xB701, 0x10000000, 0x40000000
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = (
+        ("files", ctypes.c_uint64),
+        ("tcp", ctypes.c_uint64),
+        ("scopes", ctypes.c_uint64),
+    )
+
+
+class _Beneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("rights", ctypes.c_uint64), ("folder", ctypes.c_int32))
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_char_p))
+
+
+class _Statx(ctypes.Structure):
+    _fields_ = (
+        ("mask", ctypes.c_uint32),
+        ("before", ctypes.c_byte * 76),
+        ("birth_seconds", ctypes.c_int64),
+        ("birth_nanoseconds", ctypes.c_uint32),
+        ("after", ctypes.c_byte * 164),
+    )
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.prctl.argtypes = (ctypes.c_int, *(ctypes.c_ulong,) * 4)
+
+
+def landlock_version() -> int:
+    """0 when the kernel has none."""
+    found = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION_OF_RULESETS)
+    return max(int(found), 0)
+
+
+def adopt_orphans() -> None:
+    """Descendants whose parents end become children of this process."""
+    _check(_libc.prctl(_SET_SUBREAPER, 1, 0, 0, 0), "adopt processes")
+
+
+def birth_time(path: str) -> int | None:
+    """When a file was created, in nanoseconds; None where the file system does not record it."""
+    found = _Statx()
+    answer = _libc.statx(
+        _CURRENT_DIRECTORY, os.fsencode(path), _NO_FOLLOW, _BIRTH_TIME, ctypes.byref(found)
+    )
+    _check(answer, f"look at {path}")
+    if not found.mask & _BIRTH_TIME:
+        return None
+    return int(found.birth_seconds) * 10**9 + int(found.birth_nanoseconds)
+
+
+def join_network(pid: int) -> None:
+    """Go where another process has its network. The one who made its namespace of users may."""
+    network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    owner = fcntl.ioctl(network, _OWNER_OF_NAMESPACE)
+    if not os.path.samestat(os.fstat(owner), os.stat("/proc/self/ns/user")):
+        _check(_libc.setns(owner, _NEW_USERS), "join its users")
+    _check(_libc.setns(network, _NEW_NETWORK), "join its network")
+
+
+def restrict_files(files: int, tcp: int, scopes: int, rules: list[tuple[str, int]]) -> None:
+    """Allow the rights of the rules, and refuse all others of those that are named."""
+    attributes = _Ruleset(files, tcp, scopes)
+    # Older kernels know fewer fields, and refuse those that they do not know unless they are 0.
+    size = ctypes.sizeof(attributes) if tcp or scopes else 8
+    ruleset = _libc.syscall(
+        _CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), ctypes.c_uint32(0)
+    )
+    _check(ruleset, "make rules")
+    for path, rights in rules:
+        try:
+            folder = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # It went away meanwhile.
+        except PermissionError:
+            continue  # Not to be seen by us either.
+        if stat.S_ISLNK(os.fstat(folder).st_mode):
+            os.close(folder)
+            continue  # It has become a link meanwhile.
+        rule = _Beneath(rights & files, folder)
+        done = _libc.syscall(
+            _ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), ctypes.c_uint32(0)
+        )
+        os.close(folder)
+        _check(done, f"allow {path}")
+    _check(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "give up new privileges")
+    _check(_libc.syscall(_RESTRICT_SELF, ruleset, ctypes.c_uint32(0)), "restrict itself")
+    os.close(ruleset)
+
+
+def drop_capabilities(kept: int) -> None:
+    """Give up all capabilities but those of the mask, for ever."""
+    if os.geteuid() != 0:
+        return
+    for each in range(_LAST_CAPABILITY + 1):
+        if not kept >> each & 1:
+            _libc.prctl(_BOUNDING_DROP, each, 0, 0, 0)  # fails behind the last that exists
+    _libc.prctl(_AMBIENT, _AMBIENT_CLEAR, 0, 0, 0)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    low, high = kept & 0xFFFFFFFF, kept >> 32
+    data = (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0)
+    _check(_libc.capset(header, data), "give up capabilities")
+
+
+def filter_calls(program: bytes) -> None:
+    steps = _Program(len(program) // 8, program)
+    place = ctypes.addressof(steps)
+    _check(_libc.prctl(_SET_SECCOMP, _FILTER, place, 0, 0), "filter system calls")
+
+
+def _check(answer: int, what: str) -> None:
+    if answer < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"the process cannot {what}: {os.strerror(number)}")
+
+
+_BACKLOG = 64
+_DESCRIPTOR = 4
+
+
+def open_door(pid: int, port: int) -> int:
+    """Listens on the loopback of the network that a process lives in.
+
+    Raises:
+        OSError
+    """
+    ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    child = os.fork()
+    if not child:
+        _hand_out(theirs, pid, port)
+    theirs.close()
+    try:
+        said, attached, *_ = ours.recvmsg(512, _socket.CMSG_SPACE(_DESCRIPTOR))
+    finally:
+        ours.close()
+        os.waitpid(child, 0)
+    if not attached:
+        raise OSError(said.decode(errors="replace") or "it could not be joined")
+    return int.from_bytes(attached[0][2], sys.byteorder)
+
+
+def _hand_out(taker: _socket.socket, pid: int, port: int) -> None:
+    try:
+        join_network(pid)
+        door = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+        door.bind(("127.0.0.1", port))
+        door.listen(_BACKLOG)
+        number = door.fileno().to_bytes(_DESCRIPTOR, sys.byteorder)
+        taker.sendmsg([b"D"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, number)])
+    except OSError as error:
+        taker.send(str(error).encode()[:500])
+    finally:
+        os._exit(0)

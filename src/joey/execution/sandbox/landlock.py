@@ -1,0 +1,167 @@
+"""The sandbox level `landlock`: the kernel's rules for files, signals and system calls.
+
+Landlock only allows, and a right to a directory covers everything below it. So readable places are
+spelled out down to where something hidden lies. Protected names cannot be excepted from a
+workspace that may be written: they are restored once the command has ended.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from joey.errors import ToolError
+from joey.execution.sandbox import seccomp
+from joey.execution.sandbox.filesystem import Layout, View
+from joey.execution.sandbox.protected_files import Held
+from joey.ports.execution import Level
+
+OLDEST = 3
+"""Without version 3, files outside could be cut short."""
+_SCOPES_SINCE = 6
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
+_REMOVE, _MAKE_CHAR, _MAKE, _MAKE_BLOCK = 0b11 << 4, 1 << 6, 0b1111 << 7, 1 << 11
+_MAKE_SYM, _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 12, 1 << 13, 1 << 14, 1 << 15
+READ = _EXECUTE | _READ_FILE | _READ_DIR
+CHANGE = _WRITE_FILE | _REMOVE | _MAKE | _MAKE_SYM | _REFER | _TRUNCATE
+_ON_FILES = _EXECUTE | _READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+_TCP = 0b11
+_SCOPES = 0b11
+"""No abstract sockets of others, no signals to others."""
+_NO_HOSTS = (
+    "sandboxNetwork names hosts, and the sandbox of this machine (level landlock) can only close or"
+    " open the whole network, so the command was not run. Tell the user: bubblewrap makes it"
+    " possible (see `joey doctor`); otherwise sandboxNetwork has to be off or all."
+)
+_CAPABILITIES_OF_OWNERS = 0b11111
+"""CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID."""
+
+
+class Landlock:
+    level = Level.LANDLOCK
+    is_dependable = True
+
+    def __init__(self, version: int | None = None) -> None:
+        """`version` is that of the kernel's rules to use; None: the newest it has."""
+        self._wanted = version
+
+    @property
+    def version(self) -> int:
+        from joey.execution.sandbox.kernel import landlock_version  # ctypes takes its time to load
+
+        newest = landlock_version()
+        return newest if self._wanted is None else min(newest, self._wanted)
+
+    def obstacle(self) -> str | None:
+        """Why it need not even be tried."""
+        if not seccomp.is_known():
+            return f"the system calls of this processor ({os.uname().machine}) are not known"
+        if self.version < 1:
+            return "this kernel has no Landlock, or it is switched off"
+        if self.version < OLDEST:
+            return f"Landlock of this kernel is of version {self.version}; {OLDEST} is needed"
+        return None
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        found = [
+            "Protected names of the workspace can be changed while a command runs; they are put"
+            " back when it ends, but not what processes that it leaves behind change later.",
+            "Modes, owners and times of your files outside the workspace can be changed.",
+            "Local sockets, loopback and shared memory are refused.",
+            "Single hosts cannot be allowed: with a list in sandboxNetwork no command runs.",
+        ]
+        if self.version < _SCOPES_SINCE:
+            found.append("Other processes of yours, joey excepted, can be sent signals.")
+        return tuple(found)
+
+    def plan(
+        self, layout: Layout, held: Held, shell: Sequence[bytes], cwd: Path, network: str
+    ) -> dict[str, Any]:
+        """What the keeper needs to know."""
+        if network == "hosts":
+            raise ToolError(_NO_HOSTS)
+        version = self.version
+        is_scoped = version >= _SCOPES_SINCE
+        spared = () if is_scoped else (os.getpid(),)
+        all_rights = READ | CHANGE | _MAKE_CHAR | _MAKE_BLOCK
+        return {
+            "level": "landlock",
+            "cwd": str(cwd),
+            "shell": list(shell),
+            "files": all_rights | (_IOCTL_DEV if version >= 5 else 0),
+            "tcp": _TCP if version >= 4 and network != "all" else 0,
+            "scopes": _SCOPES if is_scoped else 0,
+            "rules": _rules(layout),
+            "seccomp": _refused_calls(internet=network == "all", spared=spared),
+            "capabilities": _kept_capabilities(layout.workspace),
+            "guarded": [*held.present, *held.absent, *held.undone],
+            "pinned": list(held.pinned),
+            "absent": [],
+            "port": 0,
+        }
+
+    def environment(self, layout: Layout) -> dict[str, str]:
+        return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(layout.temp / "tmp"))
+
+
+@cache
+def _refused_calls(*, internet: bool, spared: tuple[int, ...]) -> bytes:
+    return seccomp.program(
+        seccomp.refusals(internet=internet, local_sockets=False, shared_memory=False, spared=spared)
+    )
+
+
+def _kept_capabilities(workspace: Path) -> int:
+    """None; but root that works on somebody else's files has to be able to."""
+    foreign = os.geteuid() == 0 and workspace.stat().st_uid != 0
+    return _CAPABILITIES_OF_OWNERS if foreign else 0
+
+
+@lru_cache(8)
+def _rules(layout: Layout) -> list[tuple[str, int]]:
+    """Places and rights, as the kernel wants them."""
+    found: list[tuple[str, int]] = []
+    stricter = {
+        above
+        for each, view in layout.views.items()
+        if view in (View.HIDDEN, View.PRIVATE)
+        for above in each.parents
+    }
+    for path, view in layout.views.items():
+        if view is View.READ or view is View.WRITE:
+            for place in _spelled_out(path, stricter, layout):
+                found.append((str(place), _rights(place, view)))
+    found.append((str(layout.temp / "tmp"), READ | CHANGE))
+    if layout.workspace in stricter:
+        # It holds secrets, which stay closed; only what they are called can be seen.
+        found.append((str(layout.workspace), _READ_DIR))
+    found += ((f"/dev/{name}", _READ_FILE | _WRITE_FILE | _IOCTL_DEV) for name in _DEVICES)
+    return found
+
+
+def _spelled_out(path: Path, stricter: set[Path], layout: Layout) -> Iterator[Path]:
+    """The place itself, or what lies in it when something below it is to be seen less of."""
+    if path == Path("/dev"):
+        return
+    if path not in stricter and path != Path("/"):
+        yield path
+        return
+    try:
+        with os.scandir(path) as entries:
+            names = sorted(entry.name for entry in entries if not entry.is_symlink())
+    except OSError:
+        return  # Not to be seen by us either.
+    for name in names:
+        if path / name not in layout.views:
+            yield from _spelled_out(path / name, stricter, layout)
+
+
+def _rights(place: Path, view: View) -> int:
+    rights = READ | CHANGE if view is View.WRITE else READ
+    return rights if place.is_dir() else rights & _ON_FILES

@@ -1,0 +1,399 @@
+"""The HTTP proxy through which confined commands reach the allowed hosts.
+
+The command has no network. At a socket inside its empty network namespace joey answers as a proxy:
+CONNECT, and requests in absolute form. Requests are parsed strictly: an ambiguous one is refused.
+A host must be on the list and is then resolved, and the connection goes to the very address that
+was checked, so a listed name leads nowhere private. The traffic itself is not inspected.
+
+Where the user's own programs must use a proxy, connections go through that one. Hosts are then
+judged by name only, because the other proxy resolves them; its password stays in joey.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import socket
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from http import HTTPStatus
+from ipaddress import ip_address
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+
+from joey.core.network_hosts import (
+    WEB_PORTS,
+    Host,
+    is_local_name,
+    is_public,
+    plain_host,
+    read_host,
+    split_port,
+)
+
+log = logging.getLogger(__name__)
+
+PORT = 31280
+"""Inside; nobody else is there when the command begins."""
+_MOST_AT_ONCE = 64
+_HEAD_SECONDS = 30.0
+_CONNECT_SECONDS = 30.0
+_IDLE_SECONDS = 600.0
+_CHUNK = 64 * 1024
+_LARGEST_HEAD = 64 * 1024
+_MOST_NOTES = 20
+_PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_TOOLS = ("npm_config_proxy", "npm_config_https_proxy", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY")
+_HERE = ("localhost", "127.0.0.1", "::1")
+
+Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
+"""The addresses of a host."""
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Refused(Exception):
+    """Whom a command must not reach."""
+
+
+class HostProxy:
+    def __init__(
+        self, hosts: Sequence[Host], resolve: Resolver, upstream: Upstream | None = None
+    ) -> None:
+        """`upstream` is a proxy that the person's own programs use."""
+        self._hosts = hosts
+        self._resolve = resolve
+        self._upstream = upstream
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What tells programs that there is a proxy; what listens inside is reached without."""
+        address = f"http://127.0.0.1:{PORT}"
+        listed = {host.name for host in self._hosts}
+        around = ",".join(each for each in _HERE if each not in listed)
+        names = (*_PROXY_VARIABLES, *(each.lower() for each in _PROXY_VARIABLES), *_TOOLS)
+        found = dict.fromkeys(names, address)
+        return found | {"NO_PROXY": around, "no_proxy": around, "NODE_USE_ENV_PROXY": "1"}
+
+    async def answer(self, listening: socket.socket) -> Door:
+        """Answer at a socket of a command's own."""
+        door = Door(self)
+        listening.setblocking(False)
+        door.server = await asyncio.start_server(
+            door.meet, sock=listening, limit=_LARGEST_HEAD, start_serving=False
+        )
+        try:
+            await door.server.start_serving()
+        except asyncio.CancelledError:
+            door.close()
+            raise
+        return door
+
+    async def reach(self, request: Request) -> Streams:
+        """Raises Refused or OSError."""
+        found = next(
+            (each for each in self._hosts if each.allows(request.host, request.port)), None
+        )
+        if found is None:
+            raise Refused(self._why_unlisted(request))
+        if self._upstream is not None and not found.is_local:
+            return await self._upstream.connect(request)
+        addresses = await self._addresses(request, found)
+        for number, address in enumerate(addresses, 1):
+            try:
+                return await asyncio.open_connection(address, request.port)
+            except OSError:
+                if number == len(addresses):
+                    raise
+        raise socket.gaierror(socket.EAI_NONAME, "it has no address")
+
+    def _why_unlisted(self, request: Request) -> str:
+        if not any(each.names(request.host) for each in self._hosts):
+            return "it is not in sandboxNetwork"
+        return (
+            "sandboxNetwork has this host, but not with this port"
+            f" (list {request.shown} to allow it)"
+        )
+
+    async def _addresses(self, request: Request, found: Host) -> Sequence[str]:
+        """What may be connected to; listed addresses are not looked up anywhere."""
+        if found.is_local and not is_local_name(found.name):
+            return [request.host]
+        if found.is_local:
+            return ["127.0.0.1", "::1"]
+        addresses = await self._resolve(request.host, request.port)
+        fine = [each for each in addresses if self._may_be_met(each, request.port)]
+        if addresses and not fine:
+            raise Refused(
+                f"it leads to {addresses[0]}, which is not a public address"
+                f" (list {shown(addresses[0], request.port)} in sandboxNetwork to allow it)"
+            )
+        return fine
+
+    def _may_be_met(self, text: str, port: int) -> bool:
+        """Where a listed name may lead: a private address has to be listed too."""
+        address = ip_address(text.partition("%")[0])
+        return is_public(address) or any(each.allows(str(address), port) for each in self._hosts)
+
+
+class Door:
+    """Where one command asks to be let through."""
+
+    server: asyncio.Server
+
+    def __init__(self, proxy: HostProxy) -> None:
+        self._proxy = proxy
+        self._visits: set[asyncio.Task[None]] = set()
+        self._notes: dict[str, bool] = {}
+        """Who was not reached, and why; whether it was told."""
+
+    def meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._visits) >= _MOST_AT_ONCE:
+            writer.write(answer_of(503, "joey: too many connections at once"))
+            writer.close()
+            return
+        task = asyncio.get_running_loop().create_task(self._visit(reader, writer))
+        self._visits.add(task)
+        task.add_done_callback(self._visits.discard)
+
+    async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._serve(reader, writer)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+            log.debug("a connection through the proxy ended: %s", error)
+        finally:
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_HEAD_SECONDS):
+                request = await read_request(reader)
+        except BadRequest as error:
+            writer.write(answer_of(400, f"joey: {error}"))
+            return
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                there = await self._proxy.reach(request)
+        except Refused as error:
+            told = f"refused {request.shown}: {error}"
+            self._note(f"network: {told}")
+            only = "Only the user can change the setting sandboxNetwork."
+            writer.write(answer_of(403, f"joey: {told}. {only}"))
+            return
+        except (OSError, TimeoutError) as error:
+            told = _why_unreached(request, error)
+            self._note(f"network: {told}")
+            writer.write(answer_of(502, f"joey: {told}"))
+            return
+        if request.is_tunnel:
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        else:
+            there[1].write(request.head)
+        await _relay((reader, writer), there)
+
+    def _note(self, words: str) -> None:
+        if len(self._notes) < _MOST_NOTES:
+            self._notes.setdefault(words, False)
+
+    def take_notes(self) -> list[str]:
+        """Those that nobody has taken yet."""
+        found = [words for words, is_told in self._notes.items() if not is_told]
+        self._notes |= dict.fromkeys(found, True)
+        return found
+
+    def close(self) -> None:
+        self.server.close()
+        for task in self._visits:
+            task.cancel()
+
+
+def _why_unreached(request: Request, error: OSError) -> str:
+    if isinstance(error, socket.gaierror):
+        return f"{request.host} was not found: {error.strerror}"
+    silence = f"no answer within {_CONNECT_SECONDS:.0f} seconds"
+    return f"{request.shown} was not reached: {error.strerror or str(error) or silence}"
+
+
+class _Clock(Struct):
+    moved: float
+
+
+async def _relay(here: Streams, there: Streams) -> None:
+    """Both ways, until both have ended or nothing has moved for long."""
+    clock = _Clock(asyncio.get_running_loop().time())
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_carry(here[0], there[1], clock))
+            group.create_task(_carry(there[0], here[1], clock))
+    except* (OSError, TimeoutError):
+        pass  # One side has gone, and so has the other by now.
+    finally:
+        there[1].close()
+
+
+async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clock: _Clock) -> None:
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            async with asyncio.timeout_at(clock.moved + _IDLE_SECONDS):
+                data = await reader.read(_CHUNK)
+        except TimeoutError:
+            if loop.time() < clock.moved + _IDLE_SECONDS:
+                continue  # The other way is in use.
+            raise
+        clock.moved = loop.time()
+        if not data:
+            break
+        writer.write(data)
+        async with asyncio.timeout(_IDLE_SECONDS):
+            await writer.drain()
+    with suppress(OSError, RuntimeError):
+        writer.write_eof()
+
+
+def make_proxy(hosts: Sequence[str], env: Mapping[str, str]) -> HostProxy:
+    return HostProxy([read_host(each) for each in hosts], resolve, upstream_of(env))
+
+
+async def resolve(host: str, port: int) -> Sequence[str]:
+    """By the system.
+
+    Raises:
+        OSError
+    """
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+_REQUEST = re.compile(rb"([A-Z]{1,20}) (\S{1,16384}) HTTP/1\.[01]")
+_HEADER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n\0]*")
+_ABSOLUTE = re.compile(r"http://([^/?#]+)([/?]?[^#]*)", re.IGNORECASE)
+_DROPPED = (b"host:", b"connection:", b"keep-alive:", b"proxy-")
+
+
+class BadRequest(Exception):
+    """Says what about it is not understood."""
+
+
+class Request(Struct, frozen=True):
+    host: str
+    port: int
+    is_tunnel: bool
+    head: bytes = b""
+    """What is sent to the host in place of what was sent to us."""
+
+    @property
+    def shown(self) -> str:
+        return shown(self.host, self.port)
+
+
+def shown(host: str, port: int) -> str:
+    """As it is written in a list of hosts, too."""
+    name = f"[{host}]" if ":" in host else host
+    return name if port in WEB_PORTS else f"{name}:{port}"
+
+
+async def read_request(reader: asyncio.StreamReader) -> Request:
+    """Raises BadRequest, OSError or IncompleteReadError."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.LimitOverrunError as error:
+        raise BadRequest("the head of the request is too long") from error
+    return parse_request(head)
+
+
+def parse_request(head: bytes) -> Request:
+    """Raises BadRequest."""
+    first, *headers = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
+    found = _REQUEST.fullmatch(first)
+    if found is None or not all(_HEADER.fullmatch(each) for each in headers):
+        raise BadRequest("this is not a request for a proxy")
+    method, target = found[1], found[2].decode("latin-1")
+    if method == b"CONNECT":
+        return Request(*_authority(target, None), is_tunnel=True)
+    absolute = _ABSOLUTE.fullmatch(target)
+    if absolute is None:
+        raise BadRequest("only CONNECT and requests for http:// addresses are understood")
+    host, port = _authority(absolute[1], 80)
+    path = absolute[2] if absolute[2].startswith("/") else f"/{absolute[2]}"
+    kept = [each for each in headers if not each.lower().startswith(_DROPPED)]
+    name = f"[{host}]" if ":" in host else host
+    named = name if port == 80 else f"{name}:{port}"
+    rest = b"\r\n".join((b"Host: " + named.encode(), b"Connection: close", *kept, b"\r\n"))
+    line = b"%s %s HTTP/1.1\r\n" % (method, path.encode("latin-1"))
+    return Request(host, port, is_tunnel=False, head=line + rest)
+
+
+def _authority(text: str, usual: int | None) -> tuple[str, int]:
+    name, port = split_port(text)
+    host = plain_host(name) if text.isascii() and (":" not in name or name[0] == "[") else None
+    number = usual if port is None else port
+    if host is None or number is None or not 0 < number < 65536:
+        raise BadRequest(f"{text[:200]!r} is not a host and a port")
+    return host, number
+
+
+def answer_of(status: int, text: str) -> bytes:
+    body = f"{text}\n".encode()
+    head = (
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+        "Content-Type: text/plain; charset=utf-8",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+    )
+    return "\r\n".join((*head, "", "")).encode() + body
+
+
+_UPSTREAM_VARIABLES = ("https_proxy", "all_proxy", "http_proxy")
+
+
+class Upstream(Struct, frozen=True):
+    host: str
+    port: int
+    login: str = ""
+
+    async def connect(self, request: Request) -> Streams:
+        """A way to the host.
+
+        Raises:
+            OSError: the other proxy does not let us through.
+        """
+        reader, writer = await asyncio.open_connection(self.host, self.port, limit=_LARGEST_HEAD)
+        host = f"[{request.host}]" if ":" in request.host else request.host
+        place = f"{host}:{request.port}"
+        lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]
+        if self.login:
+            lines.append(f"Proxy-Authorization: Basic {b64encode(self.login.encode()).decode()}")
+        writer.write("\r\n".join((*lines, "", "")).encode())
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            writer.close()
+            raise OSError("your own proxy gave no answer") from error
+        status = head.split(b" ", 2)[1:2]
+        if status != [b"200"]:
+            writer.close()
+            said = head.split(b"\r\n", 1)[0].decode("latin-1")[:100]
+            raise OSError(f"your own proxy says {said!r}")
+        return reader, writer
+
+
+def upstream_of(env: Mapping[str, str]) -> Upstream | None:
+    """The proxy that an environment names, if we can speak with it."""
+    found = next((value for name in _UPSTREAM_VARIABLES if (value := _value(env, name))), "")
+    try:
+        parts = urlsplit(found if "//" in found else f"http://{found}")
+        if parts.scheme != "http" or not parts.hostname:
+            return None
+        login = (
+            f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
+        )
+        return Upstream(parts.hostname, parts.port or 80, login)
+    except ValueError:
+        return None
+
+
+def _value(env: Mapping[str, str], name: str) -> str:
+    return env.get(name) or env.get(name.upper()) or ""

@@ -1,0 +1,178 @@
+"""The probe that finds out which sandbox level works on this machine.
+
+A hostile little script is run at each level. It writes where it must not, reads a secret, and
+sends to sockets of this machine; it also writes where it may. The level works when all of the
+first failed and the last did not. That is judged from outside, by what happened, not by what the
+script says.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NoReturn
+
+from joey.core.settings import Settings
+from joey.errors import ToolError
+from joey.execution.sandbox.forkserver_client import StarterProcess
+from joey.execution.sandbox.sandbox import CANARY_PREFIX, Confinement, Found, LocalSandbox, Session
+from joey.execution.sandbox.supervisor_client import KeeperProcess, can_count, why_not
+from joey.ports.execution import Level, SandboxReport
+
+log = logging.getLogger(__name__)
+
+_SCRIPT = """
+mkdir -p "$OUTSIDE"; echo escaped > "$OUTSIDE/escaped"
+cat "$HOME/.ssh/canary" > stolen
+(exec 3<>"/dev/tcp/127.0.0.1/$PORT"); echo escaped > "/dev/udp/127.0.0.1/$PORT"
+mkdir -p .vscode; echo escaped > .vscode/tasks.json
+echo worked > inside
+"""
+_PATIENCE = 20.0
+_SECRET = "a secret of the canary"
+
+
+class CanaryProber:
+    """Tries each way of confining once, the best first, and remembers the answer."""
+
+    def __init__(self, confinements: Sequence[Confinement]) -> None:
+        self._confinements = confinements
+        self._lock = threading.Lock()
+        self._found: Found | None = None
+
+    def expects_one(self) -> bool:
+        if self._found is not None:
+            return self._found.confinement is not None
+        return any(each.is_dependable and each.obstacle() is None for each in self._confinements)
+
+    def find(self) -> Found:
+        with self._lock:
+            if self._found is None:
+                self._found = self._try()
+            return self._found
+
+    def _try(self) -> Found:
+        reasons: dict[str, str] = {}
+        for each in self._confinements:
+            reason = each.obstacle() or try_canary(each)
+            if reason is None:
+                gaps = each.gaps if can_count() else (*each.gaps, _UNCOUNTED)
+                return Found(SandboxReport(each.level, reasons, gaps), each)
+            log.info("no sandbox of level %s: %s", each.level, reason)
+            reasons[each.level] = reason
+        return Found(SandboxReport(Level.NONE, reasons), None)
+
+
+_UNCOUNTED = "The number of root's processes is not limited: no control group can be made."
+
+
+def try_canary(confinement: Confinement) -> str | None:
+    """Why a way of confining does not work; None when it does."""
+    try:
+        return _try(confinement)
+    except (OSError, ToolError, subprocess.SubprocessError) as error:
+        return f"it could not be tried: {error}"
+
+
+def _try(confinement: Confinement) -> str | None:
+    with ExitStack() as stack:
+        root = Path(os.path.realpath(tempfile.mkdtemp(prefix=f"{CANARY_PREFIX}{os.getpid()}-")))
+        stack.callback(shutil.rmtree, root, ignore_errors=True)
+        for name in ("workspace", "outside", "home/.ssh"):
+            (root / name).mkdir(parents=True)
+        (root / "home/.ssh/canary").write_text(_SECRET, encoding="utf-8")
+        tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port = tcp.getsockname()[1]
+        udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        udp.bind(("127.0.0.1", port))
+        env = {
+            "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+            "HOME": str(root / "home"),
+            "OUTSIDE": str(root / "outside"),
+            "PORT": str(port),
+        }
+        session = Session(
+            workspace=root / "workspace",
+            joey_home=root / "home/.roo",
+            env=env,
+        )
+        sandbox = LocalSandbox(session, Settings(), _none)
+        stack.callback(sandbox.tidy_up)
+        if reason := _run(sandbox, confinement, root / "workspace", env):
+            return reason
+        return _judge(root, tcp, udp)
+
+
+def _none(*_: object) -> NoReturn:
+    raise AssertionError("the canary is told what to try")
+
+
+def _run(
+    sandbox: LocalSandbox, confinement: Confinement, workspace: Path, env: dict[str, str]
+) -> str | None:
+    shell = ("/bin/bash", "--noprofile", "--norc", "-c", "--", _SCRIPT)
+    plan = sandbox.lead(confinement, shell, workspace, env, _none).plan
+    starter = StarterProcess()
+    try:
+        process = subprocess.Popen(
+            starter.argv,
+            pass_fds=starter.fds,
+            env={},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        with process:
+            try:
+                refused = _hear_out(starter.start(plan))
+            finally:
+                starter.release()
+            process.wait(_PATIENCE)
+        return refused
+    finally:
+        starter.release()
+
+
+def _hear_out(keeper: KeeperProcess) -> str | None:
+    """Why the command could not be confined, once all has ended."""
+    try:
+        answer = keeper.hear_out(_PATIENCE)
+    except OSError as error:
+        return f"it did not start: {error}"
+    finally:
+        keeper.let_go()
+    return None if answer.startswith(b"R") else why_not(answer)
+
+
+def _judge(root: Path, tcp: socket.socket, udp: socket.socket) -> str | None:
+    stolen = root / "workspace/stolen"
+    if not (root / "workspace/inside").is_file():
+        return "a command could not write in its workspace"
+    if (root / "outside/escaped").exists():
+        return "a command could write outside of its workspace"
+    if stolen.exists() and _SECRET in stolen.read_text(encoding="utf-8", errors="replace"):
+        return "a command could read a secret"
+    if (root / "workspace/.vscode/tasks.json").exists():
+        return "a command could make a protected file"
+    for each in (tcp, udp):
+        each.setblocking(False)
+    try:
+        tcp.accept()
+    except BlockingIOError:
+        pass
+    else:
+        return "a command could reach the network (TCP)"
+    try:
+        udp.recv(64)
+    except BlockingIOError:
+        return None
+    return "a command could reach the network (UDP)"

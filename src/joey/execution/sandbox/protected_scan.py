@@ -1,0 +1,181 @@
+"""Protected names in a workspace: the scan for them, and placeholders for those that are absent.
+
+The first scan walks all directories; later ones, before each command, ask each directory only for
+its change time, and read those that have changed. That time is the kernel's own: no command can set
+it back. Directories that other tools fill by the thousand, and nobody opens as a project, are not
+entered.
+
+Nothing can be mounted on a name that does not exist. So while a command runs, an empty directory
+has the name, and for the command a read-only one is mounted over it. Everybody else sees it too,
+so this is only for names where an empty directory means nothing (git takes an empty `.git` for
+none). It is removed with the last command that needs it. One that a killed process has left is
+recognised by its date, and serves again until it is removed.
+
+Loaded by the supervisor: the standard library only, and little of it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import time
+
+from joey.core.protected import is_protected
+
+HEAVY = frozenset(
+    """
+    node_modules bower_components .venv venv site-packages __pycache__ .tox .nox .gradle
+    .mypy_cache .ruff_cache .pytest_cache .hypothesis .next .nuxt .svelte-kit .turbo .parcel-cache
+    .terraform .bloop .metals .dart_tool .eggs
+    """.split()  # noqa: SIM905 (a table is easier to read)
+)
+"""Not entered; those of them that are protected by name are what a build needs to work at all."""
+_LEFT_TO_COMMANDS = HEAVY | {"pyvenv.cfg"}
+MOST_FOLDERS = 4096
+MOST_NAMES = 2048
+_UNSETTLED = 50_000_000
+"""Nanoseconds in which a folder may be changed again without being told from before."""
+
+Name = tuple[str, int, int]
+"""A protected name, its inode, and when that was changed last."""
+Folder = tuple[int, int, tuple[str, ...], tuple[Name, ...]]
+"""When it was changed last (0: look again in any case), its inode, the paths of the folders in it,
+and its protected names."""
+
+
+def is_held(name: str) -> bool:
+    return name not in _LEFT_TO_COMMANDS and is_protected(name)
+
+
+class Survey:
+    """Of one workspace; remembers what it has seen."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._known: dict[str, Folder] = {}
+
+    def look(self) -> dict[str, Folder]:
+        """Folders by their paths below the root, those above before those below."""
+        root, known, found = f"{self._root}/", self._known.get, dict[str, Folder]()
+        look, pending = os.lstat, [""]
+        for path in pending:  # grows while it is walked, so that what is deep comes last
+            try:
+                seen = look(root + path)
+                folder = known(path)
+                if not folder or folder[0] != seen.st_ctime_ns or folder[1] != seen.st_ino:
+                    if not stat.S_ISDIR(seen.st_mode):
+                        continue
+                    folder = _read(root + path, path, seen)
+                elif folder[3]:
+                    folder = (*folder[:3], _again(root + path, folder[3]))
+            except OSError:
+                continue  # It went away, or is closed to us.
+            found[path] = folder
+            if folder[2]:
+                pending += folder[2][: max(0, MOST_FOLDERS - len(pending))]
+        self._known = found
+        return found
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self._known) < MOST_FOLDERS
+
+
+def _read(place: str, path: str, seen: os.stat_result) -> Folder:
+    folders: list[str] = []
+    names: list[Name] = []
+    prefix = f"{path}/" if path else ""
+    with os.scandir(place) as entries:
+        for entry in entries:
+            if is_held(entry.name):
+                if len(names) < MOST_NAMES:
+                    names += _named(place, entry.name)
+            elif entry.name not in HEAVY and entry.is_dir(follow_symlinks=False):
+                folders.append(prefix + entry.name)
+    is_settled = time.time_ns() - seen.st_ctime_ns > _UNSETTLED
+    changed = seen.st_ctime_ns if is_settled else 0
+    return changed, seen.st_ino, tuple(sorted(folders)), tuple(sorted(names))
+
+
+def _again(place: str, names: tuple[Name, ...]) -> tuple[Name, ...]:
+    """What is in a file may change without a change of its folder."""
+    return tuple(found for name, _, _ in names for found in _named(place, name))
+
+
+def _named(place: str, name: str) -> list[Name]:
+    try:
+        found = os.stat(f"{place}/{name}", follow_symlinks=False)
+    except FileNotFoundError:
+        return []  # It went away.
+    return [(name, found.st_ino, found.st_ctime_ns)]
+
+
+_DATE = (1, 1)
+"""Modified in the first second of 1970: nobody's own."""
+_TRIES = 10
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+
+
+class Placeholders:
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._held: dict[str, int] = {}
+
+    def take(self, path: str) -> bool:
+        """Occupy a name below the root; False when it is, or stays, somebody else's."""
+        for _ in range(_TRIES):
+            try:
+                _make(f"{self._root}/{path}")
+                descriptor = os.open(f"{self._root}/{path}", _FOLDER)
+            except OSError:
+                return False
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            if not _is_ours(os.fstat(descriptor)):
+                os.close(descriptor)
+                return False
+            if self._is_at(path, descriptor):
+                self._held[path] = descriptor
+                return True
+            os.close(descriptor)  # Another has just removed it.
+        return False
+
+    def drop(self) -> None:
+        """Free the names that nobody else occupies."""
+        for path, descriptor in self._held.items():
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_ours(os.fstat(descriptor)) and self._is_at(path, descriptor):
+                    os.rmdir(f"{self._root}/{path}")
+            except OSError:
+                continue  # It is used by another command, or is no longer empty.
+            finally:
+                os.close(descriptor)
+        self._held.clear()
+
+    def _is_at(self, path: str, descriptor: int) -> bool:
+        try:
+            found = os.lstat(f"{self._root}/{path}")
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(found, os.fstat(descriptor))
+
+
+def _make(place: str) -> None:
+    try:
+        os.mkdir(place)
+    except FileExistsError:
+        return
+    os.utime(place, _DATE, follow_symlinks=False)
+
+
+def is_placeholder(path: str) -> bool:
+    try:
+        return _is_ours(os.lstat(path))
+    except OSError:
+        return False
+
+
+def _is_ours(found: os.stat_result) -> bool:
+    """Whoever puts something into it changes its date."""
+    return stat.S_ISDIR(found.st_mode) and int(found.st_mtime) == _DATE[0]

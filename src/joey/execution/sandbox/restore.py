@@ -1,0 +1,479 @@
+"""The restoring of protected files after a command.
+
+`Guard` remembers protected files as they were and puts them back; `Aftermath` finds protected
+names that are new. What the command made of them is not lost but put aside. Everything is done
+relative to open directories and without following symlinks: processes that the command left behind
+may still be exchanging names meanwhile.
+
+A directory that has not changed since the scan holds no new name. A name that was moved together
+with its directory is not new. A directory that existed but was not scanned before (beyond the
+scan's limit, or unreadable) is not judged: its protected names may have been there all along.
+
+Loaded by the supervisor: the standard library only, and little of it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from joey.execution.sandbox.protected_scan import Folder, Name
+
+
+if TYPE_CHECKING:
+    Kept = dict[str, Any]
+    """`seen` tells whether it was touched; then `link`, `data` or `entries` (not all if `is_cut`),
+    `mode`, `times`."""
+
+_LARGEST = 1024**2
+_MOST_BYTES = 8 * 1024**2
+_MOST_ENTRIES = 2000
+_DEEPEST = 40
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_OWN = 0o700
+
+
+class Guard:
+    def __init__(
+        self, root: str, names: list[str], pinned: list[str], aside: str, spared: Spared
+    ) -> None:
+        """`pinned` are folders whose contents may change, but which must stay where they are."""
+        self._root = root
+        self._aside = aside
+        self._spared = spared
+        self._bytes = _MOST_BYTES
+        self._entries = _MOST_ENTRIES
+        self._kept: dict[str, Kept | None] = {}
+        self._pins = {name: self._within(name, _identity) for name in pinned}
+        for name in names:
+            self._kept[name] = self._within(name, self._keep)
+
+    def put_back(self) -> list[str]:
+        """Undo what was changed; sentences about it."""
+        self._open_root()
+        told = [self._pin_again(name) for name, was in self._pins.items() if self._moved(name, was)]
+        for name, kept in self._kept.items():
+            try:
+                now = self._within(name, _look)
+                if _unchanged(kept, now) or (now is not None and self._is_left(name)):
+                    continue
+                where = self._put_aside(name) if now is not None else None
+                complete = kept is None or bool(self._within(name, _Restore(kept)))
+            except OSError as error:
+                told.append(f"{name} is protected but could not be put back: {error.strerror}.")
+                continue
+            was = "was removed again" if kept is None else "was put back as it was"
+            if not complete:
+                was = "was put back in part only, being too large"
+            kept_at = f"; what it had become is in {where}" if where else ""
+            told.append(f"{name} is protected and {was}{kept_at}.")
+        return told
+
+    def remove(self, name: str) -> str | None:
+        """Put aside what was not there before; a sentence about it."""
+        try:
+            if self._is_left(name):
+                return None
+            where = self._put_aside(name)
+        except OSError as error:
+            return f"{name} is protected but could not be removed: {error.strerror}."
+        kept_at = f"; what it had become is in {where}" if where else ""
+        return f"{name} is protected and was removed again{kept_at}."
+
+    def _is_left(self, name: str) -> bool:
+        return bool(self._is_spared(name) or self._within(name, self._overlaps_home))
+
+    def _overlaps_home(self, folder: int, name: str) -> bool:
+        """Whether a path is, holds or lies in joey's home, also through another mount of it."""
+        self._make_aside()
+        home = os.open(os.path.dirname(os.path.dirname(self._aside)), _FOLDER)
+        try:
+            upwards = _upwards(home)
+        finally:
+            os.close(home)
+        return _identity(folder, name) in upwards or upwards[0] in _upwards(folder)
+
+    def _is_spared(self, name: str) -> bool:
+        try:
+            return self._spared.covers(f"{self._root}/{name}")
+        except OSError:
+            return False  # It is changing just now.
+
+    def _open_root(self) -> None:
+        """A command may have closed the workspace to its owner."""
+        try:
+            mode = os.stat(self._root).st_mode
+            if mode & _OWN != _OWN:
+                os.chmod(self._root, mode & 0o7777 | _OWN)
+        except OSError:
+            return  # It is somebody else's, or gone; what follows says so.
+
+    def _moved(self, name: str, was: tuple[int, int]) -> bool:
+        return bool(self._within(name, _identity) != was)
+
+    def _pin_again(self, name: str) -> str:
+        """Bring back a folder that was moved away, if it is still in the workspace's root."""
+        try:
+            if os.path.lexists(f"{self._root}/{name}"):
+                self._put_aside(name)
+            for each in os.listdir(self._root):
+                if not self._moved(each, self._pins[name]):
+                    os.rename(f"{self._root}/{each}", f"{self._root}/{name}")
+                    return f"{name} is protected and was moved back from {each}."
+        except OSError as error:
+            return f"{name} is protected but could not be moved back: {error.strerror}."
+        return f"{name} is protected, but it is gone."
+
+    def _within(self, path: str, work: Any) -> Any:
+        """Call `work` with the folder that a path lies in, and its last name."""
+        try:
+            folder = os.open(self._root, _FOLDER)
+        except OSError:
+            return None
+        *above, name = path.split("/")
+        try:
+            for each in above:
+                inner = _open_folder(folder, each)
+                os.close(folder)
+                folder = inner
+            return work(folder, name)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        finally:
+            os.close(folder)
+
+    def _keep(self, folder: int, name: str, depth: int = 0) -> Kept | None:
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        kept: Kept = {"seen": _seen(found), "mode": found.st_mode & 0o7777}
+        kept["times"] = (found.st_atime_ns, found.st_mtime_ns)
+        if stat.S_ISLNK(found.st_mode):
+            kept["link"] = os.readlink(name, dir_fd=folder)
+        elif stat.S_ISREG(found.st_mode) and found.st_size <= min(_LARGEST, self._bytes):
+            self._bytes -= found.st_size
+            kept["data"] = _read(folder, name)
+        elif stat.S_ISDIR(found.st_mode) and depth < _DEEPEST:
+            kept["entries"], kept["is_cut"] = self._keep_folder(folder, name, depth)
+        return kept
+
+    def _keep_folder(
+        self, folder: int, name: str, depth: int
+    ) -> tuple[dict[str, Kept | None], bool]:
+        """Its entries, and whether there are more than could be kept."""
+        inner = os.open(name, _FOLDER, dir_fd=folder)
+        try:
+            found = os.listdir(inner)
+            names = found[: self._entries]
+            self._entries -= len(names)
+            kept = {each: self._keep(inner, each, depth + 1) for each in names}
+            return kept, len(names) < len(found)
+        finally:
+            os.close(inner)
+
+    def _put_aside(self, path: str) -> str | None:
+        """Where it is now; None when it went away by itself."""
+        self._make_aside()
+        place = f"{self._aside}/{path.replace('/', '-')}"
+        number = 1
+        while os.path.lexists(place):
+            number += 1
+            place = f"{self._aside}/{path.replace('/', '-')}-{number}"
+        where: str | None = self._within(path, lambda at, name: self._carry(at, name, place))
+        return where
+
+    def _make_aside(self) -> None:
+        for folder in (os.path.dirname(self._aside), self._aside):  # those above get no mode
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+
+    def _carry(self, folder: int, name: str, place: str) -> str:
+        _open_up(folder, name)
+        try:
+            os.rename(name, place, src_dir_fd=folder)
+            return place
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                raise  # It would be moved into itself.
+            if self._carry_far(folder, name, place):
+                return place
+        # Under a name that means nothing it does no harm either, and nothing of it is lost.
+        beside = f"{name}.put-aside-{time.time_ns()}"
+        os.rename(name, beside, src_dir_fd=folder, dst_dir_fd=folder)
+        return beside
+
+    def _carry_far(self, folder: int, name: str, place: str) -> bool:
+        """To another disk; False when not all of it could be."""
+        self._bytes, self._entries = _MOST_BYTES, _MOST_ENTRIES
+        above = os.open(os.path.dirname(place), _FOLDER)
+        try:
+            kept = self._keep(folder, name)
+            if kept is not None:
+                if not _restore(above, os.path.basename(place), kept) or not self._entries:
+                    return False
+                if not _unchanged(kept, _look(folder, name)):
+                    return False  # It was changed while it was copied.
+                _remove(folder, name)
+            return True
+        except OSError:
+            return False
+        finally:
+            os.close(above)
+
+
+def _remove(folder: int, name: str) -> None:
+    from shutil import rmtree  # takes its time, and is seldom needed
+
+    if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        rmtree(name, dir_fd=folder)
+    else:
+        os.unlink(name, dir_fd=folder)
+
+
+def _identity(folder: int, name: str) -> tuple[int, int]:
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    return found.st_dev, found.st_ino
+
+
+def _upwards(folder: int) -> list[tuple[int, int]]:
+    """The identities of an open folder and of all above it."""
+    found: list[tuple[int, int]] = []
+    path = "."
+    while (identity := _identity(folder, path)) not in found:  # the root is its own parent
+        found.append(identity)
+        path += "/.."
+    return found
+
+
+def _open_folder(folder: int, name: str) -> int:
+    """Also one that a command has closed to its owner."""
+    try:
+        return os.open(name, _FOLDER, dir_fd=folder)
+    except PermissionError:
+        _open_up(folder, name)
+        return os.open(name, _FOLDER, dir_fd=folder)
+
+
+def _open_up(folder: int, name: str) -> None:
+    """Let the owner change names in a folder, and move what is there: for that a folder has to be
+    writable itself."""
+    mode = os.fstat(folder).st_mode
+    if mode & _OWN != _OWN:
+        os.fchmod(folder, mode & 0o7777 | _OWN)
+    place = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        mode = os.fstat(place).st_mode
+        if stat.S_ISDIR(mode) and mode & _OWN != _OWN:
+            os.chmod(f"/proc/self/fd/{place}", mode & 0o7777 | _OWN)
+    finally:
+        os.close(place)
+
+
+def _look(folder: int, name: str, depth: int = 0) -> Kept | None:
+    """What is there now, without its contents."""
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    now: Kept = {"seen": _seen(found)}
+    if stat.S_ISDIR(found.st_mode) and depth < _DEEPEST:
+        inner = _open_folder(folder, name)
+        try:
+            names = os.listdir(inner)[:_MOST_ENTRIES]
+            now["entries"] = {each: _look(inner, each, depth + 1) for each in names}
+        finally:
+            os.close(inner)
+    return now
+
+
+def _unchanged(kept: Kept | None, now: Kept | None) -> bool:
+    if kept is None or now is None:
+        return kept is now
+    if kept["seen"] != now["seen"]:
+        return False
+    before, after = kept.get("entries", {}), now.get("entries", {})
+    same = before.keys() <= after.keys() if kept.get("is_cut") else before.keys() == after.keys()
+    return same and all(_unchanged(before[each], after[each]) for each in before)
+
+
+def _seen(found: os.stat_result) -> tuple[int, ...]:
+    """The time of the last change of an inode is the kernel's own: nobody can set it."""
+    if stat.S_ISDIR(found.st_mode):
+        return (found.st_ino, found.st_mode)
+    return (found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _read(folder: int, name: str) -> bytes:
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    with open(descriptor, "rb") as file:
+        return file.read(_LARGEST)
+
+
+class _Restore:
+    """Makes a name what it was; answers whether all of it could be."""
+
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
+
+    def __call__(self, folder: int, name: str) -> bool:
+        return _restore(folder, name, self._kept)
+
+
+def _restore(folder: int, name: str, kept: Kept) -> bool:
+    complete = not kept.get("is_cut")
+    if "link" in kept:
+        os.symlink(kept["link"], name, dir_fd=folder)
+        return True
+    if "entries" in kept:
+        os.mkdir(name, dir_fd=folder)
+        inner = os.open(name, _FOLDER, dir_fd=folder)
+        try:
+            for each, below in kept["entries"].items():
+                complete = (below is None or _restore(inner, each, below)) and complete
+            os.fchmod(inner, kept["mode"])
+            os.utime(inner, ns=kept["times"])
+        finally:
+            os.close(inner)
+        return complete
+    if "data" not in kept:
+        return False
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with open(os.open(name, flags, 0o600, dir_fd=folder), "wb") as file:
+        file.write(kept["data"])
+        file.flush()
+        os.fchmod(file.fileno(), kept["mode"])
+        os.utime(file.fileno(), ns=kept["times"])
+    return complete
+
+
+_REALTIME_COARSE = 5
+"""The clock that file systems take their timestamps from."""
+
+
+class Aftermath:
+    def __init__(
+        self, root: str, known: dict[str, Folder], guarded: set[str], left_out: set[str]
+    ) -> None:
+        """`guarded` are paths that are put back with all that is in them, `left_out` those that the
+        person has opened."""
+        self._root = root
+        self._known = known
+        self._guarded = guarded
+        self._left_out = guarded | left_out
+        self._identities = {
+            (inode, changed) for folder in known.values() for _, inode, changed in folder[3]
+        }
+        self._inodes = {folder[1] for folder in known.values()}
+        self._is_complete = "" in known and all(
+            path in known for folder in known.values() for path in folder[2]
+        )
+        self._started = time.clock_gettime_ns(_REALTIME_COARSE)
+
+    def appeared(self) -> list[str]:
+        """Paths below the root, those above before those below."""
+        root, known, found = f"{self._root}/", self._known.get, list[str]()
+        look, pending = os.lstat, [""]
+        for path in pending:  # grows while it is walked
+            try:
+                seen = look(root + path)
+                folder = known(path)
+                if folder is not None and folder[1] == seen.st_ino:
+                    if folder[0] == seen.st_ctime_ns:
+                        if folder[2]:
+                            pending += filter(self._known.__contains__, folder[2])
+                        continue
+                elif not stat.S_ISDIR(seen.st_mode) or not self._is_judged(root + path, seen):
+                    continue
+                else:
+                    folder = None  # it is new, or another stands in its place
+                prefix = f"{path}/" if path else ""
+                folders, names = self._read(root + path, prefix, folder[3] if folder else ())
+            except OSError:
+                continue  # It went away.
+            pending += folders
+            found += names
+        return found
+
+    def _is_judged(self, place: str, seen: os.stat_result) -> bool:
+        """Whether a directory that was not surveyed at this path is new, or was surveyed at
+        another path; any other may hold names that have been there all along."""
+        if self._is_complete or seen.st_ino in self._inodes:
+            return True
+        from joey.execution.sandbox.kernel import birth_time  # ctypes takes its time to load
+
+        born = birth_time(place)
+        return born is not None and born >= self._started
+
+    def _read(
+        self, place: str, prefix: str, known: tuple[Name, ...]
+    ) -> tuple[list[str], list[str]]:
+        # Takes its time, and is seldom needed.
+        from joey.execution.sandbox.protected_scan import HEAVY, MOST_NAMES, is_held
+
+        before = {name: inode for name, inode, _ in known}
+        folders: list[str] = []
+        names: list[str] = []
+        with _opened_up(place) as entries:
+            for entry in entries:
+                if is_held(entry.name):
+                    path = prefix + entry.name
+                    is_old = before.get(entry.name) == entry.inode() or self._is_known(entry)
+                    if path not in self._left_out and not is_old:
+                        names.append(path)
+                elif entry.name not in HEAVY and entry.is_dir(follow_symlinks=False):
+                    folders.append(prefix + entry.name)
+        folders = [each for each in folders if each not in self._guarded]
+        return folders, names if len(known) < MOST_NAMES else []
+
+    def _is_known(self, entry: os.DirEntry[str]) -> bool:
+        found = entry.stat(follow_symlinks=False)
+        return (found.st_ino, found.st_ctime_ns) in self._identities
+
+
+def _opened_up(place: str) -> Any:
+    """Also a folder that a command has closed to its owner."""
+    try:
+        return os.scandir(place)
+    except PermissionError:
+        folder = os.open(place, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY)
+        try:
+            mode = os.fstat(folder).st_mode
+            os.chmod(f"/proc/self/fd/{folder}", mode & 0o7777 | 0o700)
+        finally:
+            os.close(folder)
+        return os.scandir(place)
+
+
+class Spared:
+    """What joey has written itself, with leave: a file with lines of inode, time and path."""
+
+    def __init__(self, record: str) -> None:
+        self._record = record
+
+    def covers(self, place: str) -> bool:
+        """Whether all that is there is as joey has written it."""
+        written = self._read()
+        return bool(written) and _all_files(place, lambda *file: file in written)
+
+    def _read(self) -> set[tuple[int, int]]:
+        try:
+            with open(self._record, encoding="ascii") as file:
+                lines = [line.split() for line in file]
+        except OSError:
+            return set()  # It has written nothing.
+        return {(int(line[0]), int(line[1])) for line in lines if len(line) == 2}
+
+
+def _all_files(place: str, holds: Callable[[int, int], bool]) -> bool:
+    found = os.stat(place, follow_symlinks=False)
+    if not stat.S_ISDIR(found.st_mode):
+        return stat.S_ISREG(found.st_mode) and holds(found.st_ino, found.st_ctime_ns)
+    with os.scandir(place) as entries:
+        return all(_all_files(entry.path, holds) for entry in entries)

@@ -1,0 +1,283 @@
+"""The seccomp filter of confined commands, as a program for the kernel.
+
+Everything is allowed except the listed calls: those that inspect or control other processes,
+change mounts, use rarely used parts of the kernel, or open sockets that lead outside. Calls whose
+arguments lie in memory cannot be judged here; where such a call could do harm it is refused as a
+whole, with an error that makes programs fall back to its older form.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+
+from msgspec import Struct
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+_X32 = 0x40000000
+_NEW_NAMESPACES = 0x7E020080
+"""CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME."""
+_UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
+_DATAGRAM, _KIND_OF_SOCKET = 2, 0xF
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+
+_REFUSED = """
+    ptrace process_vm_readv process_vm_writev process_madvise kcmp pidfd_getfd
+    mount umount2 pivot_root chroot move_mount open_tree fsopen fsconfig fsmount fspick
+    mount_setattr setns keyctl add_key request_key bpf perf_event_open userfaultfd kexec_load
+    kexec_file_load init_module finit_module delete_module reboot swapon swapoff acct quotactl
+    quotactl_fd nfsservctl settimeofday clock_settime clock_adjtime adjtimex sethostname
+    setdomainname iopl ioperm modify_ldt lookup_dcookie open_by_handle_at fanotify_init vhangup
+    syslog uselib sysfs _sysctl
+""".split()  # noqa: SIM905 (a table is easier to read)
+_UNKNOWN = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register", "openat2")
+"""Answered as by a kernel that has no such call."""
+_OF_A_PROCESS = (
+    *("prlimit64", "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler"),
+    *("migrate_pages", "move_pages"),
+)
+_OF_ITS_SECOND = ("setpriority", "ioprio_set")
+"""What is done to a process by its number, in the first argument or in the second: where all can be
+seen, only to oneself (0)."""
+_WITH_MODE = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1}
+_WITH_MODE |= {"mknodat": 2}
+_OPENING = {"open": 1, "openat": 2}
+"""Which argument is the mode, or the options, which the mode follows."""
+_SET_USER, _CREATE, _UNNAMED = 0o4000, 0o100, 0o20000000
+_SHARED_MEMORY = ("shmget", "shmat", "semget", "msgget", "mq_open")
+
+
+class Condition(Struct, frozen=True):
+    """About the lower half of an argument."""
+
+    argument: int
+    value: int
+    test: int = _EQUAL
+    holds: bool = True
+    """False: refused when the test fails."""
+    mask: int | None = None
+
+
+class Refusal(Struct, frozen=True):
+    call: str
+    conditions: tuple[Condition, ...] = ()
+    """All must hold; none: always refused."""
+    error: int = errno.EPERM
+
+
+def is_known(machine: str | None = None) -> bool:
+    return (machine or os.uname().machine) in AUDIT_ARCH
+
+
+def refusals(
+    *,
+    internet: bool,
+    local_sockets: bool,
+    shared_memory: bool,
+    spared: tuple[int, ...] = (),
+) -> list[Refusal]:
+    """What is refused.
+
+    `internet` and `local_sockets` say which sockets may be opened; `spared` are processes that
+    no signal may be sent to, where the kernel cannot be told so by other means.
+    """
+    found = [Refusal(call) for call in _REFUSED]
+    found += [Refusal(call, error=errno.ENOSYS) for call in _UNKNOWN]
+    found += [
+        Refusal(call, (Condition(0, _NEW_NAMESPACES, _ANY_BIT),)) for call in ("unshare", "clone")
+    ]
+    found += _no_programs_that_change_users()
+    found += [Refusal("ioctl", (Condition(1, request),)) for request in (_TIOCSTI, _TIOCLINUX)]
+    families = [_NETLINK]
+    families += (_INET, _INET6) if internet else ()
+    families += (_UNIX,) if local_sockets else ()
+    others = tuple(Condition(0, family, holds=False) for family in families)
+    found.append(Refusal("socket", others, errno.EACCES))
+    routes_only = (Condition(0, _NETLINK), Condition(2, 0, holds=False))
+    found.append(Refusal("socket", routes_only, errno.EACCES))
+    if not local_sockets:
+        # Either end of a pair of datagram sockets could be pointed at another address.
+        datagram = Condition(1, _DATAGRAM, mask=_KIND_OF_SOCKET)
+        found.append(Refusal("socketpair", (datagram,), errno.EACCES))
+    if not shared_memory:
+        found += [Refusal(call) for call in _SHARED_MEMORY]
+        found += [Refusal(call, (Condition(0, 0, holds=False),)) for call in _OF_A_PROCESS]
+        found += [Refusal(call, (Condition(1, 0, holds=False),)) for call in _OF_ITS_SECOND]
+    if spared:
+        found += _no_signals_to(spared)
+    return found
+
+
+def _no_programs_that_change_users() -> list[Refusal]:
+    """A file of root's that everybody may run as root would outlive the sandbox."""
+    found = [
+        Refusal(call, (Condition(place, _SET_USER, _ANY_BIT),))
+        for call, place in _WITH_MODE.items()
+    ]
+    return found + [
+        Refusal(
+            call, (Condition(place, making, _ANY_BIT), Condition(place + 1, _SET_USER, _ANY_BIT))
+        )
+        for call, place in _OPENING.items()
+        for making in (_CREATE, _UNNAMED)
+    ]
+
+
+def _no_signals_to(processes: tuple[int, ...]) -> list[Refusal]:
+    calls = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
+    numbers = [*processes, *(-each for each in processes), -1]
+    found = [
+        Refusal(call, (Condition(0, each & 0xFFFFFFFF),)) for call in calls for each in numbers
+    ]
+    return [*found, Refusal("pidfd_send_signal")]
+
+
+def program(found: list[Refusal], machine: str | None = None) -> bytes:
+    """Instructions of the classic packet filter, as the kernel reads them."""
+    machine = machine or os.uname().machine
+    unknown_call = _ERRNO | errno.ENOSYS
+    steps = [
+        _step(_LOAD, 4),
+        _step(_EQUAL, AUDIT_ARCH[machine], 1, 0),
+        _step(_RETURN, unknown_call),
+    ]
+    if machine == "x86_64":
+        steps += [_step(_LOAD, 0), _step(_AT_LEAST, _X32, 0, 1), _step(_RETURN, unknown_call)]
+    steps.append(_step(_LOAD, 0))
+    for refusal in sorted(found, key=lambda each: bool(each.conditions)):
+        if (call := number(refusal.call, machine)) is not None:
+            steps += _block(call, refusal)
+    return b"".join([*steps, _step(_RETURN, _ALLOW)])
+
+
+def _block(call: int, refusal: Refusal) -> list[bytes]:
+    """Refuse when all conditions hold, else go on behind the block with the number loaded."""
+    checks: list[list[bytes]] = []
+    for condition in refusal.conditions:
+        loading = [_step(_LOAD, 16 + 8 * condition.argument)]
+        if condition.mask is not None:
+            loading.append(_step(0x54, condition.mask))  # AND
+        checks.append(loading)
+    length = sum(len(loading) + 1 for loading in checks) + 1
+    # Behind the block the number must be loaded again, if the block has loaded anything else.
+    steps = [_step(_EQUAL, call, 0, length + bool(checks))]
+    left = length
+    for loading, condition in zip(checks, refusal.conditions, strict=True):
+        steps += loading
+        left -= len(loading) + 1
+        on_true, on_false = (0, left) if condition.holds else (left, 0)
+        steps.append(_step(condition.test, condition.value, on_true, on_false))
+    steps.append(_step(_RETURN, _ERRNO | refusal.error))
+    if checks:
+        steps.append(_step(_LOAD, 0))
+    return steps
+
+
+def _step(code: int, value: int, on_true: int = 0, on_false: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, on_true, on_false, value)
+
+
+AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+NUMBERS: dict[str, tuple[int | None, int | None]] = {
+    "_sysctl": (156, None),
+    "acct": (163, 89),
+    "add_key": (248, 217),
+    "adjtimex": (159, 171),
+    "bpf": (321, 280),
+    "chmod": (90, None),
+    "chroot": (161, 51),
+    "clock_adjtime": (305, 266),
+    "clock_settime": (227, 112),
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "creat": (85, None),
+    "delete_module": (176, 106),
+    "fanotify_init": (300, 262),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "finit_module": (313, 273),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fsopen": (430, 430),
+    "fspick": (433, 433),
+    "init_module": (175, 105),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "io_uring_setup": (425, 425),
+    "ioctl": (16, 29),
+    "ioperm": (173, None),
+    "iopl": (172, None),
+    "ioprio_set": (251, 30),
+    "kcmp": (312, 272),
+    "kexec_file_load": (320, 294),
+    "kexec_load": (246, 104),
+    "keyctl": (250, 219),
+    "kill": (62, 129),
+    "lookup_dcookie": (212, 18),
+    "migrate_pages": (256, 238),
+    "mknod": (133, None),
+    "mknodat": (259, 33),
+    "modify_ldt": (154, None),
+    "mount": (165, 40),
+    "mount_setattr": (442, 442),
+    "move_mount": (429, 429),
+    "move_pages": (279, 239),
+    "mq_open": (240, 180),
+    "msgget": (68, 186),
+    "nfsservctl": (180, 42),
+    "open": (2, None),
+    "open_by_handle_at": (304, 265),
+    "open_tree": (428, 428),
+    "openat": (257, 56),
+    "openat2": (437, 437),
+    "perf_event_open": (298, 241),
+    "pidfd_getfd": (438, 438),
+    "pidfd_send_signal": (424, 424),
+    "pivot_root": (155, 41),
+    "prlimit64": (302, 261),
+    "process_madvise": (440, 440),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "ptrace": (101, 117),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "reboot": (169, 142),
+    "request_key": (249, 218),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "semget": (64, 190),
+    "setdomainname": (171, 162),
+    "sethostname": (170, 161),
+    "setns": (308, 268),
+    "setpriority": (141, 140),
+    "settimeofday": (164, 170),
+    "shmat": (30, 196),
+    "shmget": (29, 194),
+    "socket": (41, 198),
+    "socketpair": (53, 199),
+    "swapoff": (168, 225),
+    "swapon": (167, 224),
+    "sysfs": (139, None),
+    "syslog": (103, 116),
+    "tgkill": (234, 131),
+    "tkill": (200, 130),
+    "umount2": (166, 39),
+    "unshare": (272, 97),
+    "uselib": (134, None),
+    "userfaultfd": (323, 282),
+    "vhangup": (153, 58),
+}
+"""On x86_64 and on aarch64; None where there is no such call."""
+
+
+def number(name: str, machine: str) -> int | None:
+    on_x86, on_arm = NUMBERS[name]
+    return on_x86 if machine == "x86_64" else on_arm
