@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from bench.crowd import Pulse
 from bench.tables import table, verdict
 from bench.trees import make_tree
-from joey.workspace.checkpoints.stores import CheckpointStores, TaskCheckpoints
+from joey.workspace.checkpoints.pool import CheckpointStores, TaskCheckpoints
 
 FILES = 100_000
 ROUNDS = 7

@@ -27,7 +27,7 @@ from joey.content.code_index_store import cosines, most_alike, pack
 from joey.errors import ToolError
 from joey.ports import CodeIndex
 from joey.workspace.files import LocalFiles
-from joey.workspace.inventory import every_file
+from joey.workspace.listing import every_file
 from joey.workspace.ripgrep import ripgrep
 
 FILES = 5_000

@@ -18,8 +18,8 @@ from joey.cli.main import main
 from joey.core.events import Record
 from joey.storage import journal
 from joey.system.files import write_fully
-from joey.workspace import tree_changes
-from joey.workspace.git import Git
+from joey.workspace.git import trees
+from joey.workspace.git.process import Git
 
 
 def appoint(last: int, torn: bool) -> None:
@@ -68,8 +68,8 @@ def appoint_in_worktrees(last: int) -> None:
         return run(self, *arguments, **named)
 
     Git.run = run_counted  # type: ignore[method-assign]
-    counted(tree_changes, "_put")
-    counted(tree_changes, "_remove")
+    counted(trees, "_put")
+    counted(trees, "_remove")
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ from joey.cli.main import main
 from joey.core.events import Record
 from joey.core.revisions import FilesRestored, TaskRewound
 from joey.storage import journal
-from joey.workspace.checkpoints.restoring import Restoration
-from joey.workspace.checkpoints.stores import TaskCheckpoints
+from joey.workspace.checkpoints.pool import TaskCheckpoints
+from joey.workspace.checkpoints.restore import Restoration
 
 
 def die() -> None:

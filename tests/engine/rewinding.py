@@ -33,7 +33,7 @@ from joey.engine.workbench import Workbench
 from joey.ports import Extras, Store
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Call, Turn, call, say, think, usage
-from joey.workspace.checkpoints.stores import CheckpointStores
+from joey.workspace.checkpoints.pool import CheckpointStores
 from tests.engine.workshop import PATIENCE, Workshop
 
 TODOS = "[x] look\n[ ] write"

@@ -19,7 +19,7 @@ from joey.core.settings import Settings
 from joey.ports import Extras
 from joey.testing.script import Turn, call
 from joey.testing.scripted import ScriptedProvider
-from joey.workspace.repository import GitRepository
+from joey.workspace.git.repository import GitRepository
 from tests.engine.workshop import Workshop, asked, durable, finish
 from tests.engine.written_customs import WrittenCustoms
 

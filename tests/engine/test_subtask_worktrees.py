@@ -20,7 +20,7 @@ from joey.engine.unattended import Unattended
 from joey.engine.workbench import Workbench
 from joey.ports import Extras, Store
 from joey.testing.script import Call, Turn, call, fail, pause, say
-from joey.workspace.worktrees import GitWorktrees
+from joey.workspace.git.worktrees import GitWorktrees
 from tests.engine.cast import ALLOWED, Cast
 from tests.engine.test_subtask_limits import children_of
 from tests.engine.workshop import (

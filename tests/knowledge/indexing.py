@@ -11,7 +11,7 @@ from joey.content.code_index import Indexes, IndexFolder
 from joey.errors import ToolError
 from joey.ports import CodeAnswer, CodeIndex, Embedder
 from joey.workspace.files import LocalFiles
-from joey.workspace.inventory import every_file
+from joey.workspace.listing import every_file
 
 PATIENCE = 30
 

@@ -14,7 +14,7 @@ from joey.content.code_index_store import IndexStore
 from joey.content.code_index_worker import Changes, Progress, take_in
 from joey.errors import ToolError
 from joey.ports import Listing
-from joey.workspace.inventory import every_file
+from joey.workspace.listing import every_file
 from tests.knowledge.indexing import House, answer, paths, whole_answer
 
 

@@ -19,7 +19,7 @@ from joey.ports import Extras
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from joey.workspace.files import LocalFiles
-from joey.workspace.inventory import every_file
+from joey.workspace.listing import every_file
 from tests.engine.workshop import Workshop, finish
 
 ENV = {"ANTHROPIC_API_KEY": "key"}

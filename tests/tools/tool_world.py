@@ -23,7 +23,7 @@ from joey.execution.processes import end_marked
 from joey.mcp.leases import Hubs, Surroundings
 from joey.ports import Extras, ImageMaker, Mcp
 from joey.workspace.files import LocalFiles
-from joey.workspace.inventory import every_file
+from joey.workspace.listing import every_file
 from tests.engine.workshop import Workshop
 
 CHROMIUM = find_chromium(os.environ)

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from joey.workspace.checkpoints.stores import CheckpointStores, TaskCheckpoints
+from joey.workspace.checkpoints.pool import CheckpointStores, TaskCheckpoints
 
 Held = tuple[str, bytes, bool]
 """Kind, what it holds, whether it is executable."""

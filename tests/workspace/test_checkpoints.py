@@ -15,8 +15,8 @@ import pytest
 
 from joey.errors import CheckpointError
 from joey.ports import FileChange
-from joey.workspace.checkpoints.rules import LARGEST_FILE
-from joey.workspace.checkpoints.stores import CheckpointStores, TaskCheckpoints
+from joey.workspace.checkpoints.pool import CheckpointStores, TaskCheckpoints
+from joey.workspace.checkpoints.scan import LARGEST_FILE
 from tests.workspace.checkpoint_folder import (
     checkpoints_of,
     commit_all,

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from joey.errors import CheckpointError
-from joey.workspace.checkpoints.folder import take_lock
+from joey.workspace.checkpoints.shadow_repo import take_lock
 from tests.workspace.checkpoint_folder import checkpoints_of, is_there, shadow_of
 
 DAY = 24 * 60 * 60

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from joey.workspace.checkpoints import stillness
-from joey.workspace.checkpoints.rules import LARGEST_FILE
+from joey.workspace.checkpoints import snapshot as snapshot_module
+from joey.workspace.checkpoints.scan import LARGEST_FILE
 from tests.workspace.checkpoint_folder import (
     checkpoints_of,
     commit_all,
@@ -184,7 +184,7 @@ async def settled(path: Path) -> None:
 
 
 def _is_fresh(path: Path) -> bool:
-    seen = stillness.glance(path.parent, frozenset())
+    seen = snapshot_module.glance(path.parent, frozenset())
     return seen is None or os.fsencode(path.name) in seen.fresh
 
 
@@ -225,7 +225,7 @@ async def test_a_folder_that_git_ignores_may_be_of_any_size(root: Path, home: Pa
     (root / ".gitignore").write_text("built/\n*.log\n")
     for folder in ("node_modules", "built", "logs", "src"):
         (root / folder).mkdir()
-    for number in range(stillness.MOST_ENTRIES):
+    for number in range(snapshot_module.MOST_ENTRIES):
         (root / "node_modules" / f"{number}.js").touch()
     (root / "built" / "a.o").touch()
     (root / "logs" / "a.log").touch()
@@ -245,7 +245,7 @@ async def test_a_folder_that_git_ignores_may_be_of_any_size(root: Path, home: Pa
         assert index.stat() == before
         (root / ".gitignore").write_text("!node_modules/\n")
         third = await checkpoints.save("t")
-        assert len(await checkpoints.changes(second, third)) > stillness.MOST_ENTRIES
+        assert len(await checkpoints.changes(second, third)) > snapshot_module.MOST_ENTRIES
         (root / "node_modules" / "new.js").write_text("seen\n")
         fourth = await checkpoints.save("t")
         changed = [one.path for one in await checkpoints.changes(third, fourth)]

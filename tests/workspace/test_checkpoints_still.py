@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.workspace.checkpoints import stillness
-from joey.workspace.checkpoints.stillness import Glance, glance
+from joey.workspace.checkpoints import snapshot
+from joey.workspace.checkpoints.snapshot import Glance, glance
 from tests.workspace.checkpoint_folder import checkpoints_of, git, shadow_of
 
 
@@ -100,10 +100,10 @@ def test_what_was_just_written_may_have_been_written_again(tmp_path: Path) -> No
 
 
 def test_a_large_folder_is_left_to_git(tmp_path: Path) -> None:
-    for number in range(stillness.MOST_ENTRIES + 1):
+    for number in range(snapshot.MOST_ENTRIES + 1):
         (tmp_path / str(number)).touch()
     os.sync()
-    time.sleep(2 * stillness._TICK / 1e9)
+    time.sleep(2 * snapshot._TICK / 1e9)
     assert glance(tmp_path, frozenset()) is None
 
 

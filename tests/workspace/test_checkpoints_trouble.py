@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from joey.errors import CheckpointError
-from joey.workspace.checkpoints import folder as folder_module
+from joey.workspace.checkpoints import shadow_repo as folder_module
 from tests.workspace.checkpoint_folder import (
     checkpoints_of,
     is_there,
@@ -32,7 +32,7 @@ from tests.workspace.checkpoint_folder import (
 WORKER = """
 import asyncio, sys
 from pathlib import Path
-from joey.workspace.checkpoints.stores import CheckpointStores
+from joey.workspace.checkpoints.pool import CheckpointStores
 
 async def main(root, home, what, checkpoint):
     checkpoints = CheckpointStores(Path(home)).lease(Path(root))

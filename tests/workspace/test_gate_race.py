@@ -16,8 +16,8 @@ import pytest
 from joey.config.untrusted_files import Fence, Sightings
 from joey.errors import ToolError
 from joey.workspace.files import LocalFiles
+from joey.workspace.git.trees import Change, ChangedMeanwhileError, apply, look
 from joey.workspace.search import LocalSearch
-from joey.workspace.tree_changes import Change, ChangedMeanwhileError, apply, look
 
 SWAPS = int(os.environ.get("JOEY_SWAPS", "10000"))
 LEAST = SWAPS // 50

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.workspace.git_process import GitRun, run_git
+from joey.workspace.git.process import GitRun, run_git
 from tests.terminals.processes import open_transports
 
 

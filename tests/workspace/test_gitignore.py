@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from joey.workspace.files import LocalFiles
 from joey.workspace.ignore import IgnoreRules
-from joey.workspace.inventory import every_name
+from joey.workspace.listing import every_name
 
 GIT = {
     "PATH": os.environ["PATH"],

@@ -16,8 +16,7 @@ from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.tools.read_file import ReadFile
 from joey.workspace.files import LocalFiles
-from joey.workspace.gitignore import GitIgnore
-from joey.workspace.ignore import IgnoreRules
+from joey.workspace.ignore import GitIgnore, IgnoreRules
 from tests.tools.shell_context import make_context
 
 SECONDS = 60

@@ -9,9 +9,10 @@ import pytest
 from psutil import Process
 
 from joey.errors import ToolError
-from joey.workspace import inventory
+from joey.workspace import listing
+from joey.workspace import listing as listing_module
 from joey.workspace.files import LocalFiles
-from joey.workspace.inventory import every_file, every_name
+from joey.workspace.listing import every_file, every_name
 
 
 def write(root: Path, *paths: str) -> None:
@@ -55,7 +56,7 @@ def test_names_that_cannot_be_shown_as_they_are_are_left_out(tmp_path: Path) -> 
 def test_too_many_files_are_cut_in_the_order_of_their_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inventory, "MOST_FILES", 3)
+    monkeypatch.setattr(listing_module, "MOST_FILES", 3)
     write(tmp_path, *(f"f{number}.py" for number in range(9)))
     listing = every_file(LocalFiles(tmp_path))
     assert listing.entries == ("f0.py", "f1.py", "f2.py")
@@ -94,7 +95,7 @@ def test_ignore_rules_that_nobody_writes_are_not_waited_for(
     threading.Timer(0.2, stop.set).start()
     with pytest.raises(ToolError, match="stopped"):
         every_file(LocalFiles(tmp_path), stop)
-    monkeypatch.setattr(inventory, "_SECONDS", 0.2)
+    monkeypatch.setattr(listing, "_INVENTORY_SECONDS", 0.2)
     with pytest.raises(ToolError, match="takes longer than"):
         every_file(LocalFiles(tmp_path))
     assert set(Process().children()) <= before

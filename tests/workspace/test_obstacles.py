@@ -10,12 +10,12 @@ from threading import Event
 import pytest
 
 from joey.errors import CheckpointError, ToolError
-from joey.workspace import inventory, obstacles
-from joey.workspace.checkpoints import stillness
+from joey.workspace import blocking_files, listing
+from joey.workspace.blocking_files import OPENED_BY_GIT, OPENED_BY_RIPGREP, find_obstacle
+from joey.workspace.checkpoints import snapshot
 from joey.workspace.files import LocalFiles
-from joey.workspace.inventory import every_name
-from joey.workspace.obstacles import OPENED_BY_GIT, OPENED_BY_RIPGREP, find_obstacle
-from joey.workspace.repository import GitRepository
+from joey.workspace.git.repository import GitRepository
+from joey.workspace.listing import every_name
 from joey.workspace.search import LocalSearch
 from tests.workspace.checkpoint_folder import checkpoints_of, commit_all
 
@@ -25,8 +25,8 @@ RIPGREPS = (".gitignore", "sub/.gitignore", ".ignore", ".rgignore", ".git/info/e
 
 @pytest.fixture(autouse=True)
 def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(obstacles, "PATIENCE", 0.1)
-    monkeypatch.setattr(inventory, "PATIENCE", 0.1)
+    monkeypatch.setattr(blocking_files, "PATIENCE", 0.1)
+    monkeypatch.setattr(listing, "PATIENCE", 0.1)
 
 
 @pytest.fixture
@@ -45,11 +45,11 @@ def put_pipe(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", GITS)
-@pytest.mark.parametrize("most", [stillness.MOST_ENTRIES, 1])
+@pytest.mark.parametrize("most", [snapshot.MOST_ENTRIES, 1])
 async def test_a_checkpoint_names_the_pipe_that_git_would_wait_for(
     place: Path, home: Path, monkeypatch: pytest.MonkeyPatch, name: str, most: int
 ) -> None:
-    monkeypatch.setattr(stillness, "MOST_ENTRIES", most)
+    monkeypatch.setattr(snapshot, "MOST_ENTRIES", most)
     put_pipe(place / name)
     async with asyncio.timeout(10), checkpoints_of(place, home) as checkpoints:
         with pytest.raises(CheckpointError, match=f"/{name}', which is no regular file"):
@@ -107,7 +107,7 @@ def test_names_of_files_are_not_waited_for(place: Path, name: str) -> None:
 async def test_a_program_that_takes_long_for_no_such_reason_is_left_to_it(
     place: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(obstacles, "PATIENCE", 0)
+    monkeypatch.setattr(blocking_files, "PATIENCE", 0)
     os.mkfifo(place / "pipe")
     (place / "sub" / ".gitignore").symlink_to("/dev/null")
     files = LocalFiles(place)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from joey.errors import ToolError
-from joey.workspace.repository import GitRepository
+from joey.workspace.git.repository import GitRepository
 
 IDENTITY = {
     f"GIT_{who}_{what}": "a" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")

@@ -12,10 +12,10 @@ import pytest
 
 from joey.core.merges import ChangedFile, Merge, merge_report
 from joey.errors import ToolError
-from joey.workspace.tree_changes import Change, Looks, apply
-from joey.workspace.worktrees import GitWorktrees
+from joey.workspace.git.trees import Change, Looks, apply
+from joey.workspace.git.worktrees import GitWorktrees
 
-APPLY = "joey.workspace.worktrees.apply"
+APPLY = "joey.workspace.git.worktrees.apply"
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -39,14 +39,13 @@ from joey.providers.factory import make_provider
 from joey.providers.images import PictureMaker
 from joey.providers.registry import KINDS
 from joey.tools.registry import Registry
-from joey.workspace.checkpoints.stores import CheckpointStores, TaskCheckpoints
-from joey.workspace.clock import SystemClock
-from joey.workspace.environment import LocalEnvironment
+from joey.workspace.checkpoints.pool import CheckpointStores, TaskCheckpoints
+from joey.workspace.environment import LocalEnvironment, SystemClock
 from joey.workspace.files import LocalFiles
-from joey.workspace.git_process import repository_top
-from joey.workspace.repository import GitRepository
+from joey.workspace.git.process import repository_top
+from joey.workspace.git.repository import GitRepository
+from joey.workspace.git.worktrees import GitWorktrees
 from joey.workspace.search import LocalSearch
-from joey.workspace.worktrees import GitWorktrees
 
 if TYPE_CHECKING:
     from joey.engine.result_check import ResultCheck

@@ -18,7 +18,7 @@ from threading import Event
 
 from joey.errors import ToolError
 from joey.workspace.files import LocalFiles
-from joey.workspace.inventory import every_name
+from joey.workspace.listing import every_name
 
 log = logging.getLogger(__name__)
 

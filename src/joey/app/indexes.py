@@ -15,7 +15,7 @@ from joey.errors import ConfigError
 from joey.ports import CodeIndex, Embedder
 from joey.providers.registry import KINDS
 from joey.workspace.files import LocalFiles
-from joey.workspace.inventory import every_file
+from joey.workspace.listing import every_file
 
 
 class CodeIndexes:

@@ -19,8 +19,8 @@ from joey.ports.storage import Progress, TaskIndex
 from joey.storage.memory_store import MemoryStore
 from joey.storage.task_store import JsonFileStore
 from joey.tools.registry import Registry, default_tools
-from joey.workspace.checkpoints.stores import CheckpointStores
-from joey.workspace.clock import SystemClock
+from joey.workspace.checkpoints.pool import CheckpointStores
+from joey.workspace.environment import SystemClock
 from joey.workspace.files import LocalFiles
 
 

@@ -14,7 +14,7 @@ from joey.core.settings import Settings
 from joey.errors import ConfigError
 from joey.execution.sandbox.sandbox import LocalSandbox, Prober, SandboxBoundary, Session, why_none
 from joey.ports import Boundary, Level, Sandbox, SandboxReport
-from joey.workspace.boundary import DirectoryBoundary
+from joey.workspace.files import DirectoryBoundary
 
 _making = threading.Lock()
 

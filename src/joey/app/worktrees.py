@@ -10,7 +10,7 @@ from pathlib import Path
 from joey.config.home import joey_home
 from joey.errors import ToolError
 from joey.storage.task_folder import WORKTREES
-from joey.workspace.worktrees import GitWorktrees
+from joey.workspace.git.worktrees import GitWorktrees
 
 
 def worktrees_folder(home: Path) -> Path:

@@ -1,15 +1,16 @@
-"""The machine and the workspace as the model is told about them."""
+"""The machine as a task sees it: its time, system facts, and the initial workspace listing."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from joey.errors import ToolError, WorkspaceError
-from joey.ports import Environment, Files, Listing, Search
+from joey.ports import Clock, Environment, Files, Listing, Search
 
 _ZONE_LINK = Path("/etc/localtime")
 _ZONE_FILES = "zoneinfo/"
@@ -89,3 +90,14 @@ def _operating_system() -> str:
 
 
 _fits: type[Environment] = LocalEnvironment
+
+
+class SystemClock:
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+_fits_clock: type[Clock] = SystemClock

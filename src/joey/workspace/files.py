@@ -1,11 +1,14 @@
-"""The workspace's files: one gate for every reader and writer.
+"""The workspace's files: the only way to resolve, read and write them.
 
-A path is resolved once, links and all, and what is decided about it is decided about the result.
-Opening it follows no link (see `descent`), so that a link put there after the decision is an error
-and not a way out. What is written goes into the folder that was decided about, even if another one
-has its name by then, and as a new file: another name of the old one (a hard link) keeps the old
-content. That a file which is read has another name outside cannot be told: nothing on a disk says
-which of the names came first.
+A path is resolved once, symlinks included, and all decisions are about the result. Opening it
+follows no symlink (see `safe_open`), so one put there after the decision is an error and not a way
+out. A write goes into the directory that was decided about, even if another one has its name by
+then, and as a new file: another name of the old one (a hard link) keeps the old content. Whether a
+file that is read has another name outside cannot be known: nothing on disk says which name came
+first.
+
+Protected files are recognised under other names too (`Aliases`): `.roo` may be a symlink to
+`settings/roo`, and a git directory with its hooks need not be called `.git`.
 """
 
 from __future__ import annotations
@@ -15,18 +18,20 @@ import errno
 import os
 import secrets
 import stat
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from joey.core.protected import is_protected
+from joey.core.places import Reach
+from joey.core.protected import folded_name, is_protected
 from joey.core.regex import regex
 from joey.errors import ToolError, WorkspaceError
 from joey.ports import Boundary, FileKind, Files, Place
-from joey.workspace.aliases import Aliases
-from joey.workspace.boundary import DirectoryBoundary, path_below
-from joey.workspace.descent import (
+from joey.workspace.ignore import IgnoreRules
+from joey.workspace.safe_open import (
     check_regular,
     facts_of,
     footing_of,
@@ -34,7 +39,6 @@ from joey.workspace.descent import (
     open_regular,
     real_path,
 )
-from joey.workspace.ignore import IgnoreRules
 
 LARGEST_READ = 64 * 1024 * 1024
 _LONGEST_PATH = 4096
@@ -314,3 +318,106 @@ def _keep_owner(descriptor: int, before: os.stat_result) -> None:
 
 
 _fits: type[Files] = LocalFiles
+
+
+_MOST_ENTRIES = 20_000
+_SETTLING = 20_000_000
+"""Nanoseconds in which a folder may change again without looking different."""
+_GIT_FILE = ".git"
+_LARGEST_GIT_FILE = 4096
+_OF_A_STORE = frozenset(
+    (
+        *("hooks", "config", "config.worktree", "head", "commondir", "gitdir", "info", "objects"),
+        *("refs", "packed-refs", "index", "logs", "modules", "worktrees", "rebase-merge"),
+    )
+)
+
+
+class Aliases:
+    """Where protected names in the root of a workspace lead, as it is at the moment of asking."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._known: tuple[tuple[int, int] | None, tuple[Path, ...]] = (None, ())
+        """What the root looked like, and what is in it: replaced as a whole, since threads ask
+        too."""
+
+    def cover(self, path: Path) -> bool:
+        """Whether a resolved path is, or is in, something that is protected by another name."""
+        try:
+            targets = [real_path(link) for link in self._current()]
+        except OSError:
+            return True  # it cannot be told at the moment
+        return any(path.is_relative_to(target) for target in targets) or _is_in_store(path)
+
+    def _current(self) -> tuple[Path, ...]:
+        try:
+            facts = self._root.stat()
+            seen, (before, links) = (facts.st_mtime_ns, facts.st_ctime_ns), self._known
+            if seen == before:
+                return links
+            links = tuple(self._find())
+        except OSError:
+            # Nothing can be written in a folder that cannot be looked at.
+            self._known = (None, ())
+            return ()
+        self._known = (seen if time.time_ns() - facts.st_ctime_ns > _SETTLING else None, links)
+        return links
+
+    def _find(self) -> list[Path]:
+        with os.scandir(self._root) as entries:
+            found = [
+                self._root / entry.name
+                for entry in islice(entries, _MOST_ENTRIES)
+                if entry.is_symlink() and is_protected(entry.name)
+            ]
+        named = _store_named_in(self._root / _GIT_FILE)
+        return found if named is None else [*found, named]
+
+
+def _store_named_in(path: Path) -> Path | None:
+    """A `.git` that is no folder says where the store is."""
+    try:
+        with open_regular(path) as descriptor:
+            text = os.fsdecode(os.read(descriptor, _LARGEST_GIT_FILE))
+    except OSError:
+        return None
+    word, _, where = text.partition(":")
+    return path.parent / where.strip() if word == "gitdir" and "\0" not in where else None
+
+
+def _is_in_store(path: Path) -> bool:
+    """Whether a folder above it is what git takes for a repository."""
+    return any(
+        folded_name(name) in _OF_A_STORE and _is_store(Path(*path.parts[:depth]))
+        for depth, name in enumerate(path.parts)
+        if depth > 0
+    )
+
+
+def _is_store(folder: Path) -> bool:
+    return all(os.path.lexists(folder / name) for name in ("HEAD", "objects", "refs"))
+
+
+class DirectoryBoundary:
+    def __init__(self, roots: tuple[Path, ...]) -> None:
+        """`roots` are resolved."""
+        self.roots = roots
+
+    def reach(self, path: Path) -> Reach:
+        root = next((root for root in self.roots if path_below(path, root) is not None), None)
+        is_in = root is not None
+        return Reach(base=root, inside=is_in, readable=is_in, writable=is_in)
+
+
+def path_below(path: Path, folder: Path) -> str | None:
+    """A resolved path as seen from a directory; None when it is not in it."""
+    # By text, since this is asked often; a path in this form has no `//` and no `.` in it.
+    text, above = str(path), str(folder)
+    if text == above:
+        return "."
+    above = above if above.endswith("/") else f"{above}/"
+    return text.removeprefix(above) if text.startswith(above) else None
+
+
+_fits_boundary: type[Boundary] = DirectoryBoundary

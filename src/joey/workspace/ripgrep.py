@@ -1,4 +1,7 @@
-"""Running ripgrep: which binary, in which surroundings, and never longer than somebody reads."""
+"""ripgrep as a subprocess: its binary, its environment, and its output record by record.
+
+It has a memory limit, and is killed when its output is no longer read.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from pathlib import Path
 
 from joey.errors import ToolError
 from joey.system.subprocess import begun, end
-from joey.workspace.obstacles import OPENED_BY_RIPGREP
+from joey.workspace.blocking_files import OPENED_BY_RIPGREP
 
 _COMMON = ("--no-config", "--color=never", "--no-messages", "--no-require-git", "--no-mmap")
 """A file that is mapped, and cut by somebody meanwhile, kills the process."""

@@ -1,30 +1,47 @@
-"""Searching file contents with ripgrep, and the folder listing beside it: the `Search` port.
+"""Content search with ripgrep: the `Search` port.
 
-ripgrep is asked twice at most. Left to itself it uses all processors, and what it finds is put in
-order here. Only when that is far more than will be shown, it is stopped and asked again, in the
-order of paths: that takes one processor, but is over as soon as enough was found.
+ripgrep is run at most twice. By default it uses all processors, and its hits are sorted here. Only
+when there are far more than will be shown, it is stopped and run again in the order of paths: that
+takes one processor, but is over as soon as enough was found.
+
+Its JSON output is not used: that has a whole line for every match and an entry for each occurrence
+in it, so one line of a hundred megabytes becomes gigabytes. As text, lines come cut to a length.
+Between path, numbers and text stands a random separator, so neither names nor contents can be
+taken for one.
+
+ripgrep opens files by name. While it walks, a directory may become a symlink to anywhere, and it
+would report what it finds there. So nothing is shown that is not in the file when that is opened
+without following a symlink (`confirms`).
+
+Globs narrow a search to some files, as models write them. ripgrep's own `--glob` is no use: a file
+that matches it is searched even if git ignores it. Its file types respect the ignore rules, but
+know names only. So types keep ripgrep from reading files that cannot match, and the whole path is
+matched here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import os
-from collections.abc import Sequence
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
+from fnmatch import translate
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from joey.core.regex import regex
 from joey.errors import AbsentError, ToolError
 from joey.ports import Listing, Place, Search, SearchHit, SearchResult
-from joey.workspace.file_pattern import FilePattern
+from joey.workspace.blocking_files import ObstacleError, unobstructed
 from joey.workspace.files import LocalFiles, printable_name
-from joey.workspace.hits import Found, HitReader, first_hits
 from joey.workspace.listing import list_folder
-from joey.workspace.obstacles import ObstacleError, unobstructed
 from joey.workspace.ripgrep import OutOfMemoryError, RipgrepError, opened_by, records
-from joey.workspace.witness import confirms
+from joey.workspace.safe_open import open_regular
 
 _SECONDS = 30
 _CONTEXT = 1
@@ -195,3 +212,256 @@ def _below(path: str, folder: Path) -> str | None:
 
 
 _fits: type[Search] = LocalSearch
+
+
+LONGEST_LINE = 2_000
+_MOST_KEPT = 4 * LONGEST_LINE
+_CUT = b" [... omitted end of long line]"
+_WARNING = b": WARNING: "
+_MOST_UNREAD = 4096
+"""As many line breaks as a path can have."""
+
+
+class Line(Struct, frozen=True):
+    number: int
+    start: int
+    """Where it begins in the file."""
+    text: bytes
+    matched: bool
+
+
+class Found(Struct, frozen=True):
+    """A run of adjacent lines, as ripgrep tells it."""
+
+    path: bytes
+    shown: str
+    lines: tuple[Line, ...]
+
+    @property
+    def pieces(self) -> list[Piece]:
+        return [(line.start, line.text) for line in self.lines]
+
+    @property
+    def hit(self) -> SearchHit:
+        lines = ((line.number, _decoded(line.text), line.matched) for line in self.lines)
+        return SearchHit(self.shown, tuple(lines))
+
+
+class HitReader:
+    """Collects runs of adjacent lines, and forgets those of files that `show` has no name for."""
+
+    def __init__(self, show: Callable[[bytes], str | None], most_lines: int) -> None:
+        self._show = show
+        self._mark = f"\x1f{secrets.token_hex(8)}"
+        self._separator = self._mark.encode()
+        self._lines_left = most_lines
+        self._found: list[Found] = []
+        self._path = b""
+        self._shown: str | None = None
+        self._run: list[Line] = []
+        self._unread: list[bytes] = []
+
+    @property
+    def arguments(self) -> list[str]:
+        """How ripgrep must print."""
+        return [
+            *("--no-heading", "--with-filename", "--line-number", "--byte-offset"),
+            "--no-context-separator",
+            f"--field-match-separator={self._mark}:",
+            f"--field-context-separator={self._mark}-",
+            *(f"--max-columns={LONGEST_LINE}", "--max-columns-preview"),
+        ]
+
+    @property
+    def full(self) -> bool:
+        return self._lines_left < 0
+
+    def feed(self, line: bytes) -> None:
+        parts = line.split(self._separator, 3)
+        if len(parts) < 4:
+            # Part of a name that has line breaks, or a word about a binary file.
+            if len(self._unread) < _MOST_UNREAD:
+                self._unread.append(line)
+            return
+        path, number, start, text = parts
+        if self._unread:
+            path = self._whole_path(path)
+        if path != self._path:
+            self._open(path)
+        if self._shown is not None:
+            self._add(Line(int(number[1:]), int(start[1:]), _kept(text[1:]), text[:1] == b":"))
+
+    def done(self) -> list[Found]:
+        """All hits, in the order of their paths, name by name."""
+        self._close_run()
+        self._found.sort(key=lambda found: (found.path.split(b"/"), found.lines[0].number))
+        return self._found
+
+    def _whole_path(self, end: bytes) -> bytes:
+        path = b"\n".join([*self._unread, end])
+        self._unread.clear()
+        if self._path and path.startswith(self._path + _WARNING):
+            return path[len(self._path) :].partition(b"\n")[2]
+        return path
+
+    def _open(self, path: bytes) -> None:
+        self._close_run()
+        self._path = path
+        self._shown = self._show(path)
+
+    def _add(self, line: Line) -> None:
+        if self._run and line.number > self._run[-1].number + 1:
+            self._close_run()
+        self._run.append(line)
+        self._lines_left -= 1
+
+    def _close_run(self) -> None:
+        if self._shown is not None and self._run:
+            self._found.append(Found(self._path, self._shown, tuple(self._run)))
+        self._run = []
+
+
+def _kept(text: bytes) -> bytes:
+    """A line, or as much of it as can be shown."""
+    return (text.removesuffix(_CUT) if len(text) > LONGEST_LINE else text)[:_MOST_KEPT]
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode(errors="replace")[:LONGEST_LINE]
+
+
+def first_hits(hits: list[SearchHit], lines: int) -> tuple[SearchHit, ...]:
+    """Not more lines in all of them together than are wanted."""
+    kept: list[SearchHit] = []
+    for hit in hits:
+        if lines <= 0:
+            break
+        kept.append(hit if len(hit.lines) <= lines else SearchHit(hit.path, hit.lines[:lines]))
+        lines -= len(hit.lines)
+    return tuple(kept)
+
+
+_UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_LARGEST_WIDE = 64 * 1024 * 1024
+
+Piece = tuple[int, bytes]
+"""Where a line begins in the file, and how; as text in UTF-8 without a byte order mark."""
+
+
+def confirms(path: bytes, pieces: Iterable[Piece]) -> bool:
+    """Whether all of the pieces are in the file at a path, which leads through no link."""
+    try:
+        with open_regular(Path(os.fsdecode(path))) as descriptor:
+            file = _PieceReader(descriptor)
+            return all(file.at(start, len(text)) == text for start, text in pieces)
+    except (OSError, ValueError):
+        return False  # it is gone, or a link by now
+
+
+class _PieceReader:
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        head = os.pread(descriptor, 3, 0)
+        self._skipped = 3 if head == codecs.BOM_UTF8 else 0
+        self._text = self._whole() if head.startswith(_UTF_16_MARKS) else None
+
+    def at(self, start: int, length: int) -> bytes:
+        if self._text is not None:
+            return self._text[start : start + length]
+        return os.pread(self._descriptor, length, start + self._skipped)
+
+    def _whole(self) -> bytes:
+        """A text that ripgrep has translated, as it has it."""
+        data = os.pread(self._descriptor, _LARGEST_WIDE, 0)
+        return data.decode("utf-16", errors="replace").encode()
+
+
+_LONGEST = 1_000
+_MOST_ALTERNATIVES = 100
+_INNERMOST_BRACES = regex(r"\{([^{}]*)\}")
+_FOLDERS = regex(r"(?:\*\*/)++")
+_DOT_NAME = regex(r"(?:^|[/{,])\.[^./]")
+
+_Match = Callable[[str], object]
+
+
+class FilePattern:
+    """`*.ts`, `src/**/*.{js,jsx}`, `!*.min.js`: a name anywhere, or a path from the folder."""
+
+    def __init__(self, pattern: str) -> None:
+        """Raises ToolError when the pattern is longer than anybody needs."""
+        if len(pattern) > _LONGEST:
+            raise ToolError(f"The file pattern is longer than {_LONGEST} characters.")
+        self._wanted = not pattern.startswith("!")
+        globs = [glob.split("/") for glob in _alternatives(_relative(pattern.removeprefix("!")))]
+        self._globs = [[_match(part) for part in glob] for glob in globs]
+        self._names = [glob[-1] for glob in globs]
+        self._shows_hidden = _DOT_NAME.search(pattern) is not None
+
+    @property
+    def arguments(self) -> list[str]:
+        """What tells ripgrep which files cannot match."""
+        hidden = ["--hidden"] if self._shows_hidden else []
+        if not self._wanted or any(name == "**" or ":" in name for name in self._names):
+            return hidden
+        return [*hidden, *(f"--type-add=wanted:{name}" for name in self._names), "--type=wanted"]
+
+    def covers(self, path: str) -> bool:
+        """Whether a file is meant; hidden ones only are when the pattern names something hidden."""
+        parts = path.split("/")
+        if not self._shows_hidden and any(part.startswith(".") for part in parts):
+            return False
+        return any(_pattern_covers(glob, parts) for glob in self._globs) is self._wanted
+
+
+def _relative(pattern: str) -> str:
+    """A pattern without a slash is for names at any depth; one that ends with it, for a folder."""
+    pattern = pattern.removeprefix("./").lstrip("/")
+    if pattern.endswith("/"):
+        pattern += "**"
+    return _FOLDERS.sub("**/", pattern if "/" in pattern else f"**/{pattern}")
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """`a.{b,c}` as `a.b` and `a.c`."""
+    done: list[str] = []
+    pending = [pattern]
+    while pending:
+        if len(pending) + len(done) > _MOST_ALTERNATIVES:
+            raise ToolError("The file pattern has too many alternatives: use a simpler one.")
+        glob = pending.pop()
+        if braces := _INNERMOST_BRACES.search(glob):
+            head, tail = glob[: braces.start()], glob[braces.end() :]
+            pending += [f"{head}{choice}{tail}" for choice in reversed(braces[1].split(","))]
+        else:
+            done.append(glob)
+    return done
+
+
+def _match(part: str) -> _Match | None:
+    """How one name is compared; None for `**`, which stands for any number of folders."""
+    return None if part == "**" else re.compile(translate(part.replace("[^", "[!"))).match
+
+
+def _pattern_covers(glob: list[_Match | None], parts: list[str]) -> bool:
+    """Go through the path once, knowing all places in the glob that one may have come to."""
+    at = set(_places(glob, 0))
+    for part in parts:
+        at = {place for start in at if start < len(glob) for place in _after(glob, start, part)}
+    return len(glob) in at
+
+
+def _after(glob: list[_Match | None], start: int, part: str) -> Iterator[int]:
+    match = glob[start]
+    if match is None:
+        yield from _places(glob, start)
+    elif match(part):
+        yield from _places(glob, start + 1)
+
+
+def _places(glob: list[_Match | None], start: int) -> Iterator[int]:
+    """This place in the glob, and those behind it if it stands for any number of folders."""
+    yield start
+    while start < len(glob) and glob[start] is None:
+        start += 1
+        yield start

@@ -1,6 +1,6 @@
-"""The files of a workspace at earlier moments, in a git repository of our own.
+"""Checkpoints: the files of a workspace at earlier times, in a shadow git repository.
 
-Start at `store.py`. The repository is a shadow: its work tree is the workspace, everything else
-about it (objects, index, refs, configuration) is in a folder under `JOEY_HOME`, which no git of
-the user's ever sees. Bytes go in and come out unchanged, whatever `.gitattributes` ask for.
+Start at `store.py`. The work tree of the shadow repository is the workspace; everything else about
+it (objects, index, refs, configuration) is in a directory under `JOEY_HOME`, which no git of the
+user's ever sees. Files are stored and restored byte for byte, whatever `.gitattributes` ask for.
 """

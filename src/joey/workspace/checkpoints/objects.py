@@ -1,16 +1,132 @@
-"""Objects of the shadow, written and read as git does it, but without starting one.
+"""Trees and other objects of the shadow repository, read and written without starting git.
 
-Each is a file of its own, called after the hash of what it holds: a kind, a length, the data. git
-packs them later; what is in a pack is left to git.
+A tree of the present files is made from an earlier one and the changes: only the directories on the
+way to a change are read and written. Each object is a file of its own, named after the hash of its
+kind, length and data. git packs them later; reading from packs is left to git.
 """
 
 from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha1
 from pathlib import Path
 from secrets import token_hex
+from typing import NamedTuple
+
+from joey.workspace.checkpoints.shadow_repo import Shadow
+
+_FOLDER = b"40000"
+_ID_BYTES = 20
+_MOST = 500
+"""Trees that are remembered."""
+
+
+class Entry(NamedTuple):
+    """What a name stands for."""
+
+    mode: bytes
+    id: str
+
+
+Folder = dict[bytes, Entry]
+
+
+class Trees:
+    """Remembers those that were read or written; what an id stands for never changes."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Folder] = {}
+
+    async def load(self, git: Shadow, tree: str, paths: Iterable[bytes]) -> None:
+        """Have all folders on the way to some files. Raises CheckpointError."""
+        if len(self._known) > _MOST:
+            self._known.clear()
+        pending = [(tree, list(paths))]
+        while pending:
+            name, below = pending.pop()
+            if name not in self._known:
+                data = read_object(git.path, b"tree", name)
+                if data is None:
+                    data = await git.run("cat-file", "tree", name)
+                self._known[name] = dict(_parsed(data))
+            for folder, inside in _sorted_out(dict.fromkeys(below))[1].items():
+                entry = self._known[name].get(folder)
+                if entry is not None and entry.mode == _FOLDER:
+                    pending.append((entry.id, list(inside)))
+
+    def holds(self, tree: str, path: bytes) -> bool:
+        """Whether there is such a file. What is on the way has been loaded."""
+        folder, slash, rest = path.partition(b"/")
+        entry = self._known[tree].get(folder)
+        if entry is None or (entry.mode == _FOLDER) is not bool(slash):
+            return False
+        return not slash or self.holds(entry.id, rest)
+
+    def write(self, repository: Path, tree: str, changes: Mapping[bytes, Entry | None]) -> str:
+        """The tree in which these are as given, or not at all. What is on the way has been
+        loaded. Raises OSError."""
+        return self._written(repository, self._changed(repository, self._known[tree], changes))
+
+    def _changed(
+        self, repository: Path, folder: Folder, changes: Mapping[bytes, Entry | None]
+    ) -> Folder:
+        here, below = _sorted_out(changes)
+        kept = {
+            name: entry
+            for name, entry in folder.items()
+            if name not in here or entry.mode == _FOLDER
+        }
+        for name, inside in below.items():
+            entry = kept.pop(name, None)
+            before = self._known[entry.id] if entry and entry.mode == _FOLDER else {}
+            if after := self._changed(repository, before, inside):
+                kept[name] = Entry(_FOLDER, self._written(repository, after))
+            elif entry and entry.mode != _FOLDER:
+                kept[name] = entry
+        return kept | {name: entry for name, entry in here.items() if entry is not None}
+
+    def _written(self, repository: Path, folder: Folder) -> str:
+        tree = write_object(repository, b"tree", _text(folder))
+        self._known[tree] = folder
+        return tree
+
+
+def _sorted_out(
+    changes: Mapping[bytes, Entry | None],
+) -> tuple[dict[bytes, Entry | None], dict[bytes, dict[bytes, Entry | None]]]:
+    """Those of a folder itself, and those of the folders in it."""
+    here: dict[bytes, Entry | None] = {}
+    below: dict[bytes, dict[bytes, Entry | None]] = {}
+    for path, entry in changes.items():
+        name, slash, rest = path.partition(b"/")
+        if slash:
+            below.setdefault(name, {})[rest] = entry
+        else:
+            here[name] = entry
+    return here, below
+
+
+def _parsed(data: bytes) -> Iterator[tuple[bytes, Entry]]:
+    at = 0
+    while at < len(data):
+        named = data.index(b"\0", at)
+        mode, _, name = data[at:named].partition(b" ")
+        at = named + 1 + _ID_BYTES
+        yield name, Entry(mode, data[named + 1 : at].hex())
+
+
+def _text(folder: Folder) -> bytes:
+    def place(item: tuple[bytes, Entry]) -> bytes:
+        name, entry = item
+        return name + b"/" if entry.mode == _FOLDER else name
+
+    return b"".join(
+        b"%s %s\0%s" % (entry.mode, name, bytes.fromhex(entry.id))
+        for name, entry in sorted(folder.items(), key=place)
+    )
+
 
 _MODE, _FOLDER_MODE = 0o400, 0o700
 _LITTLE = 1

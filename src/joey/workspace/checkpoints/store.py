@@ -1,9 +1,9 @@
-"""The checkpoints of one workspace, for all tasks that work in it.
+"""The checkpoints of one workspace, shared by all tasks that work in it.
 
-`save` looks at the files (`renewal.py`) and makes a commit of what it sees (`history.py`);
-`changes` and `diff` compare two commits (`differences.py`); `restore` writes back the files in
-which the workspace differs from one (`restoring.py`). One of these at a time, in this process and
-among all: whoever is at work holds the lock of the folder (`folder.py`).
+`save` takes a snapshot of the files (`snapshot.py`) and makes a commit of it (`refs.py`);
+`changes` and `diff` compare two commits (`diff.py`); `restore` writes back the files in which the
+workspace differs from one (`restore.py`). Only one of these runs at a time, in this process and
+among all processes: each holds the lock of the shadow directory (`shadow_repo.py`).
 """
 
 from __future__ import annotations
@@ -19,16 +19,10 @@ from msgspec import Struct
 
 from joey.errors import CheckpointError
 from joey.ports import Checkpoints, FileChange, FileDiff, LeftFile
-from joey.workspace.checkpoints.collection import Collection, Limits
-from joey.workspace.checkpoints.differences import (
-    Difference,
-    blob_sizes,
-    blobs,
-    differences,
-    texts,
-)
-from joey.workspace.checkpoints.folder import ShadowFolder
-from joey.workspace.checkpoints.history import (
+from joey.workspace.checkpoints.diff import Difference, blob_sizes, blobs, differences, texts
+from joey.workspace.checkpoints.refs import (
+    Collection,
+    Limits,
     Moment,
     drop,
     keep,
@@ -37,11 +31,10 @@ from joey.workspace.checkpoints.history import (
     refs,
     refs_of,
 )
-from joey.workspace.checkpoints.look import Sight
-from joey.workspace.checkpoints.renewal import Renewal
-from joey.workspace.checkpoints.restoring import Restoration, clean_up
-from joey.workspace.checkpoints.rules import check_folder
-from joey.workspace.checkpoints.shadow import GitRefusal, Shadow
+from joey.workspace.checkpoints.restore import Restoration, clean_up
+from joey.workspace.checkpoints.scan import Sight, check_folder
+from joey.workspace.checkpoints.shadow_repo import GitRefusal, Shadow, ShadowFolder
+from joey.workspace.checkpoints.snapshot import Renewal
 
 log = logging.getLogger(__name__)
 

@@ -1,8 +1,8 @@
-"""Writing files back into a workspace, and never anywhere else.
+"""The writing back of checkpointed files into a workspace, and never anywhere else.
 
-Each folder on the way is opened from the one above it and must not be a link, so a link that
-appears meanwhile leads nowhere. A file is replaced as a whole or not at all. What is in the way
-and was never kept (a large file, a pipe, a folder with ignored files in it) stays.
+Each directory on the way is opened from the one above it and must not be a symlink, so a symlink
+that appears meanwhile leads nowhere. A file is replaced as a whole or not at all. A file in the way
+that was never kept (a large file, a pipe, a directory with ignored files in it) stays.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from joey.workspace.checkpoints.folder import write_private
-from joey.workspace.checkpoints.rules import LARGEST_FILE
+from joey.workspace.checkpoints.scan import LARGEST_FILE
+from joey.workspace.checkpoints.shadow_repo import write_private
 
 _LINK, _PROGRAM = "120000", "100755"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

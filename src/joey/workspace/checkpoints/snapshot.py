@@ -1,9 +1,14 @@
-"""The files of the workspace as they are now, found with as little work as will do.
+"""The snapshot of a workspace's present files, taken with as little work as possible.
 
-Where it is certain which files have changed since the last look (`stillness.py`), and these are
-few, git is only asked which of the new ones it ignores; objects and trees are written here
-(`trees.py`). In all other cases git looks at everything (`look.py`), and before it does, its index
-learns of the files that came and went without it: what was known once stays known.
+Where it is certain which files have changed since the last snapshot, and these are few, git is only
+asked which of the new ones it ignores; objects and trees are written here (`objects.py`). In all
+other cases git looks at everything (`scan.py`), and before it does, its index is told of the files
+that came and went without it: a file that was known once stays known.
+
+Changes are found by the times of files (`glance`). Most steps change little, and in a small
+workspace that is faster than starting a program; for a large one there is no answer. A time proves
+a change only when it is older than the look by more than a tick of the clock that stamps files: a
+write in the same tick would look the same. Fresher files count as changed the next time.
 """
 
 from __future__ import annotations
@@ -12,20 +17,26 @@ import asyncio
 import logging
 import os
 import stat
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
 
 from joey.errors import CheckpointError
-from joey.workspace.checkpoints.look import Looker, Plan, Sight, note_news, sort_out
-from joey.workspace.checkpoints.objects import write_object
-from joey.workspace.checkpoints.rules import LARGEST_FILE
-from joey.workspace.checkpoints.shadow import GitRefusal, Shadow
-from joey.workspace.checkpoints.stillness import Glance, glance
-from joey.workspace.checkpoints.trees import Entry, Trees
-from joey.workspace.git_process import waits_for
-from joey.workspace.obstacles import is_obstacle_of_git
+from joey.workspace.blocking_files import is_obstacle_of_git
+from joey.workspace.checkpoints.objects import Entry, Trees, write_object
+from joey.workspace.checkpoints.scan import (
+    LARGEST_FILE,
+    Looker,
+    Plan,
+    Sight,
+    note_news,
+    rules_text,
+    sort_out,
+)
+from joey.workspace.checkpoints.shadow_repo import GitRefusal, Shadow
+from joey.workspace.git.process import waits_for
 
 log = logging.getLogger(__name__)
 
@@ -207,3 +218,65 @@ def _kept(repository: Path, path: bytes) -> Entry:
         raise OSError(f"{os.fsdecode(path)!r} has changed while it was kept")
     executable = mode & stat.S_IXUSR
     return Entry(b"100755" if executable else b"100644", write_object(repository, b"blob", data))
+
+
+MOST_ENTRIES = 1_500
+_TICK = 20_000_000
+_COARSE_TICK = 3_000_000_000
+"""Nanoseconds; the second where files are stamped with whole milliseconds, or with seconds."""
+_COARSE = 1_000_000
+
+_Facts = tuple[int, int, int, int, int]
+
+
+class Glance(Struct, frozen=True):
+    """All files of the workspace, by kind, size and times."""
+
+    files: dict[bytes, _Facts]
+    fresh: frozenset[bytes]
+    """Those whose times say nothing yet."""
+    rules: bytes
+    """By which files from above the workspace are left out."""
+
+    def changed_since(self, earlier: Glance) -> set[bytes]:
+        """Files that are not certain to be as they were."""
+        if self.files == earlier.files:
+            return set(earlier.fresh)
+        different = self.files.items() ^ earlier.files.items()
+        return {path for path, _ in different} | earlier.fresh
+
+
+def glance(root: Path, passed_over: frozenset[bytes]) -> Glance | None:
+    """Blocks for some milliseconds at most. None: there is too much. Folders that are passed over
+    are named by whole paths. Raises OSError: it cannot be looked into, or changes just now."""
+    now = time.time_ns()
+    files: dict[bytes, _Facts] = {}
+    fresh: list[bytes] = []
+    top = os.fsencode(root)
+    pending, count = [top], 0
+    while pending:
+        with os.scandir(pending.pop()) as found:
+            for entry in found:
+                count += 1
+                if count > MOST_ENTRIES:
+                    return None
+                facts = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(facts.st_mode):
+                    # A repository's own folder says nothing about the files beside it.
+                    if entry.name != b".git" and entry.path not in passed_over:
+                        pending.append(entry.path)
+                    continue
+                path = entry.path[len(top) + 1 :]
+                files[path] = _of(facts)
+                if not _settled(facts, now):
+                    fresh.append(path)
+    return Glance(files, frozenset(fresh), rules_text(root))
+
+
+def _settled(facts: os.stat_result, now: int) -> bool:
+    tick = _TICK if facts.st_ctime_ns % _COARSE else _COARSE_TICK
+    return now - facts.st_ctime_ns > tick
+
+
+def _of(facts: os.stat_result) -> _Facts:
+    return facts.st_mode, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns

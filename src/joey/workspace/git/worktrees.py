@@ -1,14 +1,14 @@
-"""Worktrees of subtasks: made from the workspace as it is, and brought back into it.
+"""Worktrees of subtasks: made from the workspace as it is, and merged back into it.
 
-    base      the workspace when the subtask began: its commit and what was not committed yet
+    base      the workspace when the subtask began: its commit and uncommitted changes
     theirs    what the subtask made of it
-    merge     the workspace when it returned, and `theirs` brought into it
+    merge     the workspace when the subtask returned, with `theirs` merged into it
 
-`base` and `merge` are refs of the worktree itself, so they go with it. `base` is set when the
-worktree is whole; without it, making it was broken off and is begun anew. `merge` is set before
-the first file of the workspace is written. Whoever finds it knows that files may have been
-written: `merge` is merged into what is there now, over the commit it came from, which leaves
-alone what is done and does what is not.
+`base` and `merge` are refs of the worktree itself, so they are removed with it. `base` is set when
+the worktree is complete; without it, creating the worktree was interrupted and starts over. `merge`
+is set before the first file of the workspace is written. If it exists, files may have been written:
+then `merge` is merged into the present files, over the commit it came from, which leaves alone what
+is done and does what is not.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from joey.errors import ToolError
 from joey.ports import Worktrees
 from joey.system.files import make_folder
 from joey.workspace.files import printable_name
-from joey.workspace.git_process import repository_top
-from joey.workspace.git_trees import Trees
-from joey.workspace.tree_changes import Change, ChangedMeanwhileError, apply, look
+from joey.workspace.git.process import repository_top
+from joey.workspace.git.trees import Change, ChangedMeanwhileError, Trees, apply, look
 
 _BASE, _MERGE = "refs/worktree/joey-base", "refs/worktree/joey-merge"
 _TRIES = 3

@@ -1,4 +1,4 @@
-"""How two moments differ, and what files held."""
+"""The differences between two checkpoints, and the contents of their files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from joey.errors import CheckpointError
 from joey.ports import FileChange, FileDiff
-from joey.workspace.checkpoints.look import Sight
-from joey.workspace.checkpoints.shadow import GitRefusal, Shadow
+from joey.workspace.checkpoints.scan import Sight
+from joey.workspace.checkpoints.shadow_repo import GitRefusal, Shadow
 from joey.workspace.files import printable_name
 
 _MOST_FILES = 200

@@ -1,12 +1,12 @@
-"""Going down to a file, folder by folder, without following a link.
+"""Opening of files and directories without following symlinks.
 
-What is decided about a path is decided after its links were resolved. Who opened the result by its
-name would trust that nobody has put a link in since. Here each folder is opened from the one above
-it and a link is an error, so that the file is the one that was decided about or none. The links in
-`/proc` that lead past the names of files are links like others.
+Decisions about a path are made after its symlinks were resolved. Opening the result by its name
+would trust that nobody has put a symlink in since. Here each directory is opened from the one
+above it and a symlink is an error, so the file is the one that was decided about or none. The
+links in `/proc` that bypass file names count as symlinks too.
 
-`openat2` could do the same in one call, but not everywhere, not make folders on the way, and not
-say which folder is another one than before.
+`openat2` could do this in one call, but not on every system, not while creating directories on the
+way, and without telling which directory was replaced.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The checkpoints of a process: those of each workspace, kept as long as a task uses them."""
+"""The checkpoint stores of a process: one per workspace, open as long as a task uses it.
+
+Everything else in this package is loaded when the first checkpoint is due.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +45,8 @@ class CheckpointStores:
     def open(self, shared: _Shared) -> WorkspaceCheckpoints:
         """What the tasks of a workspace share, made when the first of them needs it."""
         if shared.store is None:
-            from joey.workspace.checkpoints.collection import Limits
-            from joey.workspace.checkpoints.folder import ShadowFolder
+            from joey.workspace.checkpoints.refs import Limits
+            from joey.workspace.checkpoints.shadow_repo import ShadowFolder
             from joey.workspace.checkpoints.store import WorkspaceCheckpoints
 
             home = Path(os.path.realpath(self._home))

@@ -1,8 +1,8 @@
-"""Pipes and devices by which git and ripgrep can be made to wait for ever.
+"""Pipes and devices that make git and ripgrep wait forever.
 
-Both open the files that say what is ignored, and git some more, without looking what they are: a
-pipe that nobody writes to keeps them. To look for one takes as long as they do, so that is only
-done when they take long.
+Both open the files with ignore rules, and git some more, without checking their type: a pipe that
+nobody writes to blocks them. Searching for one takes as long as they do, so that is only done when
+they take long.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What git knows about the workspace: its changes, its commits.
+"""The workspace's git repository as the model is told about it: changes, commits, status.
 
-Only files of the workspace are told of, and none that `.rooignore` hides. Submodules are named,
+Only files of the workspace are reported, and none that `.rooignore` hides. Submodules are named,
 not entered: they have a configuration of their own.
 """
 
@@ -14,7 +14,7 @@ from joey.core.regex import regex
 from joey.errors import ToolError
 from joey.ports import Repository
 from joey.workspace.files import LocalFiles, printable_name
-from joey.workspace.git import Git
+from joey.workspace.git.process import Git
 
 _MOST_LINES = 500
 _LONGEST_LINE = 1000

@@ -1,0 +1,259 @@
+"""The checkpoints kept in a shadow repository: commits, the refs of their tasks, and retention.
+
+Commits have no parents. A ref is named after the time it was made, so that the newest one of a task
+is found by name, and the age of any. The message of a commit names the files that were left out:
+their contents are unknown, so they must not be deleted or replaced because of that commit.
+
+Retention (`Collection`) first packs everything, which takes long and needs no lock: nothing is
+dropped by it. Then, with the lock, checkpoints that are too old or too many are dropped with their
+objects. The present files are always kept, by the index.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+from msgspec import Struct
+
+from joey.errors import CheckpointError
+from joey.workspace.checkpoints.objects import write_object
+from joey.workspace.checkpoints.scan import Sight
+from joey.workspace.checkpoints.shadow_repo import (
+    LOCK,
+    GitRefusal,
+    Shadow,
+    ShadowFolder,
+    take_lock,
+    write_private,
+)
+
+_REFS = "refs/joey/"
+_ID = re.compile(r"[0-9a-f]{40}")
+_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_NANOSECONDS = 1_000_000_000
+_WRITER = "joey <joey@localhost>"
+
+
+class Moment(Struct, frozen=True):
+    """A checkpoint."""
+
+    id: str
+    sight: Sight
+
+
+class Ref(Struct, frozen=True):
+    name: str
+
+    @property
+    def seconds(self) -> float:
+        """Since 1970, when it was made."""
+        stamp = self.name.rpartition("/")[2]
+        return int(stamp) / _NANOSECONDS if stamp.isdecimal() else 0.0
+
+
+def keep(git: Shadow, task_id: str, sight: Sight) -> str:
+    """Make a checkpoint; its id. Raises OSError."""
+    now = time.time_ns()
+    lines = [
+        f"tree {sight.tree}",
+        *(f"{who} {_WRITER} {now // _NANOSECONDS} +0000" for who in ("author", "committer")),
+        *("", f"Files of {_task_folder(task_id)}", ""),
+        *(quote_from_bytes(path) for path in sorted(sight.left_out)),
+    ]
+    made = write_object(git.path, b"commit", "\n".join([*lines, ""]).encode())
+    ref = git.path / refs_of(task_id) / f"{now:020}"
+    for folder in (ref.parent.parent, ref.parent):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    # As git does it: there either is a ref, or what the next one who has the lock removes.
+    new = ref.with_name(f"{ref.name}.lock")
+    write_private(new, f"{made}\n".encode())
+    new.rename(ref)
+    return made
+
+
+async def last_of(git: Shadow, task_id: str) -> Moment | None:
+    if not any((git.path / name).exists() for name in (refs_of(task_id), "packed-refs")):
+        return None
+    wanted = ("--sort=-refname", "--count=1", "--format=%(objectname)", refs_of(task_id))
+    found = (await git.run("for-each-ref", *wanted)).decode().strip()
+    return await moment(git, found) if found else None
+
+
+async def moment(git: Shadow, checkpoint: str) -> Moment:
+    """Raises CheckpointError: there is none of this id."""
+    if not _ID.fullmatch(checkpoint):
+        raise CheckpointError(f"{checkpoint!r} is not the id of a checkpoint.")
+    try:
+        text = (await git.run("cat-file", "commit", checkpoint)).decode()
+    except GitRefusal as refusal:
+        raise CheckpointError(
+            f"there is no checkpoint {checkpoint[:12]} any more: it was too old, its task was"
+            " deleted, or it was damaged."
+        ) from refusal
+    head, _, message = text.partition("\n\n")
+    tree = head.partition("\n")[0].removeprefix("tree ")
+    left_out = frozenset(map(unquote_to_bytes, filter(None, message.split("\n")[1:])))
+    return Moment(checkpoint, Sight(tree, left_out))
+
+
+async def refs(git: Shadow, task_id: str | None = None) -> list[Ref]:
+    """Of a task or of all, the oldest first."""
+    below = _REFS if task_id is None else refs_of(task_id)
+    names = (await git.run("for-each-ref", "--format=%(refname)", below)).decode().split()
+    return sorted(map(Ref, names), key=lambda ref: ref.seconds)
+
+
+async def drop(git: Shadow, gone: list[Ref]) -> None:
+    if gone:
+        lines = "".join(f"delete {ref.name}\n" for ref in gone)
+        await git.run("update-ref", "--stdin", given=lines.encode())
+
+
+def refs_of(task_id: str) -> str:
+    """The folder of a task's refs, in the repository."""
+    return f"{_REFS}{_task_folder(task_id)}/"
+
+
+def _task_folder(task_id: str) -> str:
+    """A name that git takes: its own, if it is an ordinary one."""
+    if _PLAIN.fullmatch(task_id) and not task_id.startswith("-"):
+        return task_id
+    return "x" + task_id.encode(errors="surrogateescape").hex()[:200]
+
+
+log = logging.getLogger(__name__)
+
+_DAY = 24 * 60 * 60
+_MEGABYTE = 1024 * 1024
+_GROWN_BY = 64 * _MEGABYTE
+_MOST_LOOSE = 6_000
+_MOST_PACKS = 50
+_SAMPLE = "17"
+"""One of 256 folders among which objects that are not packed are spread evenly."""
+_SECONDS = 1800.0
+_PART = 4
+"""Of checkpoints that are too many, a fourth goes at a time."""
+_STAMP, _COLLECTING = "collected", "collecting"
+
+
+class Limits(Struct, frozen=True):
+    days: float = 30
+    megabytes: float = 2048
+
+    @property
+    def bytes(self) -> int:
+        return int(self.megabytes * _MEGABYTE)
+
+
+class Collection:
+    def __init__(
+        self,
+        folder: ShadowFolder,
+        root: Path,
+        opened: Callable[[], AbstractAsyncContextManager[Shadow]],
+        limits: Limits,
+    ) -> None:
+        """`opened` gives the shadow, with the lock."""
+        self._folder = folder
+        self._root = root
+        self._opened = opened
+        self._limits = limits
+
+    def is_due(self) -> bool:
+        """Whether enough has come since the last time. Blocks for a look at the folder."""
+        size = self._folder.size()
+        try:
+            facts, last = self._stamp.stat(), int(self._stamp.read_text(encoding="ascii"))
+        except (FileNotFoundError, ValueError):
+            self._sign(size)
+            return False
+        objects = self._folder.repository / "objects"
+        return (
+            time.time() - facts.st_mtime > _DAY
+            or size - last > max(_GROWN_BY, self._limits.bytes // 8)
+            or _count_files(objects / _SAMPLE) * 256 > _MOST_LOOSE
+            or _count_files(objects / "pack") // 2 > _MOST_PACKS
+        )
+
+    async def run(self) -> None:
+        """Raises CheckpointError."""
+        # Not in a thread: who is cancelled meanwhile would never let go of it.
+        lock = take_lock(self._folder.path / _COLLECTING)
+        if lock is None:
+            return  # another process is at it
+        try:
+            await self._pack()
+            await self._drop()
+            await asyncio.to_thread(self._remove_forsaken)
+            await asyncio.to_thread(lambda: self._sign(self._folder.size()))
+        finally:
+            os.close(lock)
+
+    @property
+    def _stamp(self) -> Path:
+        return self._folder.path / _STAMP
+
+    def _sign(self, size: int) -> None:
+        write_private(self._stamp, b"%d\n" % size)
+
+    async def _pack(self) -> None:
+        git = Shadow(self._folder, self._root, gentle=True)
+        await git.run("repack", "-a", "-d", "-k", "-q", seconds=_SECONDS)
+
+    async def _drop(self) -> None:
+        async with self._opened() as git:
+            await git.run("pack-refs", "--all")
+            kept = await refs(git)
+            since = time.time() - self._limits.days * _DAY
+            old = [ref for ref in kept if ref.seconds < since]
+            kept = kept[len(old) :]
+            await drop(git, old)
+            await _prune(git)
+            while await asyncio.to_thread(self._folder.size) > self._limits.bytes and len(kept) > 1:
+                gone = kept[: max(1, (len(kept) - 1) // _PART)]
+                kept = await self._drop_some(git, gone, kept)
+
+    async def _drop_some(self, git: Shadow, gone: list[Ref], kept: list[Ref]) -> list[Ref]:
+        await drop(git, gone)
+        await _prune(git)
+        log.info("%d checkpoints of %s went, for room", len(gone), self._root)
+        return kept[len(gone) :]
+
+    def _remove_forsaken(self) -> None:
+        """Folders of workspaces in which nothing was saved for so long that all of it is old."""
+        since = time.time() - self._limits.days * _DAY
+        for folder in self._folder.parent.iterdir():
+            lock = folder / LOCK
+            if folder == self._folder.path or not lock.exists() or lock.stat().st_mtime > since:
+                continue
+            descriptor = take_lock(lock)
+            if descriptor is None:
+                continue
+            try:
+                shutil.rmtree(folder)
+            except OSError as error:
+                log.warning("%s cannot be removed: %s", folder, error)
+            finally:
+                os.close(descriptor)
+
+
+async def _prune(git: Shadow) -> None:
+    """Let go of what no checkpoint holds."""
+    await git.run("repack", "-a", "-d", "-q", seconds=_SECONDS)
+    await git.run("prune", "--expire=now", seconds=_SECONDS)
+
+
+def _count_files(folder: Path) -> int:
+    try:
+        return len(os.listdir(folder))  # noqa: PTH208 (only how many)
+    except FileNotFoundError:
+        return 0

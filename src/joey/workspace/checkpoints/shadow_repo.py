@@ -1,0 +1,328 @@
+"""The shadow repository of a workspace: its directory, its lock, and git run on it.
+
+Whoever changes it holds an advisory lock of the kernel, and so does every git process it runs:
+when a process is killed, its last git may still be at work, and the lock ends with that one. The
+lock file is empty unless its owner is at work, so the next owner knows when the last one was
+interrupted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import shutil
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import cached_property
+from pathlib import Path
+
+from msgspec import Struct
+
+from joey.errors import CheckpointError
+from joey.system.files import make_folder, workspace_folder
+from joey.workspace.git.process import HARMLESS, GitAnswer, GitRun, GitTrouble, options, run_git
+
+_MOST_BYTES = 128 * 1024 * 1024
+_SECONDS = 120.0
+_SETTINGS = {
+    **HARMLESS,
+    "core.bare": "false",
+    "core.bigFileThreshold": "64m",
+    "core.compression": "1",
+    "core.fileMode": "true",
+    "core.ignoreCase": "false",
+    "core.logAllRefUpdates": "false",
+    "core.precomposeUnicode": "false",
+    # Names that would be dangerous on other systems are just names here.
+    "core.protectHFS": "false",
+    "core.protectNTFS": "false",
+    "core.symlinks": "true",
+    "gc.auto": "0",
+    "index.version": "4",
+    "pack.threads": "1",
+    "pack.windowMemory": "64m",
+}
+_ATTRIBUTES = "info/attributes"
+_FILES = {
+    "HEAD": "ref: refs/heads/none\n",
+    "config": "[core]\n\trepositoryformatversion = 0\n",
+    # Files are kept as they are. This counts for more than what the workspace's own files ask for.
+    _ATTRIBUTES: "* -text -ident -filter !eol !working-tree-encoding\n",
+}
+"""What makes a folder a repository."""
+_NO_DAMAGE = (
+    *("No space left on device", "Out of diskspace", "Disk quota exceeded"),
+    "Read-only file system",
+    *("Permission denied", "insufficient permission", "Too many open files", "Out of memory"),
+)
+_ENDED_FROM_OUTSIDE = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
+
+
+class GitRefusal(CheckpointError):
+    """git ended with an error that says the repository may be damaged."""
+
+    def __init__(self, message: str, said: str) -> None:
+        super().__init__(message)
+        self.said = said
+
+
+class Shadow:
+    """While one has the lock; `hold` is None for work that needs none."""
+
+    def __init__(
+        self, folder: ShadowFolder, root: Path, hold: Hold | None = None, *, gentle: bool = False
+    ) -> None:
+        self.root = root
+        self.path = folder.repository
+        self._hold = hold
+        self._gentle = gentle
+
+    @property
+    def index(self) -> Path:
+        return self.path / "index"
+
+    def marks(self, holder: str) -> tuple[tuple[int, ...], ...]:
+        """Others whenever this file or folder of refs was changed, refs were packed or dropped, or
+        the repository is not what it was."""
+        names = (holder, "packed-refs", "HEAD", "config", "objects")
+        return tuple(signature(self.path / name) for name in names)
+
+    def make(self) -> None:
+        """Have the repository, if it is not there: whole, or not at all."""
+        if self.path.exists():
+            self._check_attributes()
+            return
+        new = self.path.with_name("new")
+        shutil.rmtree(new, ignore_errors=True)
+        for folder in (".", "objects", "refs", "info"):
+            new.joinpath(folder).mkdir(mode=0o700)
+        for name, text in _FILES.items():
+            write_private(new / name, text.encode())
+        new.rename(self.path)
+
+    def _check_attributes(self) -> None:
+        """Without them, git would change what files hold."""
+        path = self.path / _ATTRIBUTES
+        if not path.exists() or path.read_text(encoding="utf-8") != _FILES[_ATTRIBUTES]:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            write_private(path, _FILES[_ATTRIBUTES].encode())
+
+    async def run(
+        self,
+        *arguments: str,
+        given: bytes | None = None,
+        settings: Mapping[str, str] | None = None,
+        fine: Sequence[int] = (0,),
+        index: Path | None = None,
+        seconds: float = _SECONDS,
+    ) -> bytes:
+        """What git prints.
+
+        Raises:
+            GitRefusal: it ended with a code that is not fine.
+            CheckpointError: it could not be run, or not to its end.
+        """
+        run = GitRun(
+            arguments=(*options({**_SETTINGS, **(settings or {})}), *arguments),
+            folder=self.root,
+            environment=self._environment(index or self.index),
+            given=given,
+            most=_MOST_BYTES,
+            seconds=seconds,
+            gentle=self._gentle,
+            held=() if self._hold is None else (self._hold.descriptor,),
+        )
+        try:
+            answer = await run_git(run)
+        except GitTrouble as trouble:
+            raise CheckpointError(f"files are not kept: {trouble}.") from trouble
+        if answer.is_cut:
+            raise CheckpointError("the workspace has too many files to keep them.")
+        if answer.code not in fine:
+            raise _refusal(arguments[0], answer)
+        return answer.out
+
+    def _environment(self, index: Path) -> dict[str, str]:
+        return {
+            "GIT_DIR": str(self.path),
+            "GIT_WORK_TREE": str(self.root),
+            "GIT_INDEX_FILE": str(index),
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_LITERAL_PATHSPECS": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            # An old git knows no GIT_CONFIG_GLOBAL.
+            "HOME": str(self.path.parent),
+            "LC_ALL": "C",
+        }
+
+
+def _refusal(command: str, answer: GitAnswer) -> CheckpointError:
+    lines = answer.said.strip().splitlines() or [f"it ended with code {answer.code}"]
+    for line in lines:
+        if line.startswith(("error:", "fatal:")) and any(words in line for words in _NO_DAMAGE):
+            return CheckpointError(
+                f"git {command} failed: {line}. Check the room and the permissions there."
+            )
+    if -answer.code in _ENDED_FROM_OUTSIDE:
+        return CheckpointError(f"git {command} was ended by somebody else.")
+    return GitRefusal(f"git {command} failed: {lines[0]}", answer.said)
+
+
+LOCK = "lock"
+_REPOSITORY, _DAMAGED, _NAME, _RESTORING = "repository", "damaged", "workspace", "restoring"
+_MODE = 0o600
+_PATIENCE_SECONDS = 60.0
+_POLL_SECONDS = 0.05
+
+
+class Hold(Struct, frozen=True):
+    """The lock, while one has it."""
+
+    descriptor: int
+    was_broken_off: bool
+    """Whether the last one who had it was killed at work."""
+
+
+class ShadowFolder:
+    """Folders are 0700, files 0600."""
+
+    def __init__(self, parent: Path, workspace: Path) -> None:
+        self._parent = parent
+        self._workspace = workspace
+
+    @cached_property
+    def path(self) -> Path:
+        return workspace_folder(self._parent, self._workspace)
+
+    @property
+    def parent(self) -> Path:
+        return self._parent
+
+    @property
+    def repository(self) -> Path:
+        return self.path / _REPOSITORY
+
+    @property
+    def restoring(self) -> Path:
+        """There as long as files are being brought back."""
+        return self.path / _RESTORING
+
+    def make(self) -> None:
+        make_folder(self._parent)
+        self._parent.chmod(0o700)
+        self.path.mkdir(mode=0o700, exist_ok=True)
+        name = self.path / _NAME
+        if not name.exists():
+            write_private(name, os.fsencode(self._workspace) + b"\n")
+
+    @asynccontextmanager
+    async def locked(self) -> AsyncIterator[Hold]:
+        """Raises CheckpointError: somebody else has it, and keeps it."""
+        latest = time.monotonic() + _PATIENCE_SECONDS
+        while (descriptor := self._take()) is None:
+            if time.monotonic() > latest:
+                raise CheckpointError(
+                    "another process is at work on the checkpoints of this workspace, for more"
+                    f" than {_PATIENCE_SECONDS:g} seconds. Try again when it is done."
+                )
+            await asyncio.sleep(_POLL_SECONDS)
+        try:
+            hold = Hold(descriptor, was_broken_off=os.fstat(descriptor).st_size > 0)
+            os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+            yield hold
+            # Not after a failure: whoever comes next is to see whether it left something behind.
+            os.ftruncate(descriptor, 0)
+        finally:
+            os.close(descriptor)
+
+    def _take(self) -> int | None:
+        try:
+            self.make()
+            return take_lock(self.path / LOCK)
+        except OSError as error:
+            raise CheckpointError(
+                f"the folder for checkpoints, {self.path}, cannot be used:"
+                f" {error.strerror or error}."
+            ) from error
+
+    def put_aside(self) -> Path:
+        """Begin anew; what was there is kept until this has to be done again."""
+        aside = self.path / _DAMAGED
+        shutil.rmtree(aside, ignore_errors=True)
+        self.repository.rename(aside)
+        return aside
+
+    def clear(self) -> None:
+        """Keep nothing of the files; the lock stays."""
+        for name in (_REPOSITORY, _DAMAGED):
+            shutil.rmtree(self.path / name, ignore_errors=True)
+
+    def remove_locks(self) -> None:
+        """What a killed git leaves behind, and stumbles over the next time. Only with the lock."""
+        if not self.repository.exists():
+            return
+        for path in _leftovers(self.repository):
+            path.unlink(missing_ok=True)
+
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(facts.st_blocks * 512 for facts in _facts(self.path))
+
+
+def write_private(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, _MODE)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+
+
+def signature(path: Path) -> tuple[int, ...]:
+    """Other whenever it was changed; nothing where it is not there."""
+    try:
+        facts = path.stat()
+    except FileNotFoundError:
+        return ()
+    return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino
+
+
+def take_lock(path: Path) -> int | None:
+    """The lock's descriptor, or None when somebody else has it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, _MODE)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), path.stat()):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        # Held, or the whole folder was just removed.
+        os.close(descriptor)
+        return None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+def _leftovers(repository: Path) -> Iterator[Path]:
+    yield from repository.glob("*.lock")
+    yield from repository.glob("refs/**/*.lock")
+    yield from repository.glob("objects/pack/tmp_*")
+    yield from repository.glob("objects/pack/.tmp-*")
+
+
+def _facts(folder: Path) -> Iterator[os.stat_result]:
+    """Of everything below; what goes meanwhile does not count."""
+    pending = [str(folder)]
+    while pending:
+        try:
+            with os.scandir(pending.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+                    yield entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue

@@ -1,0 +1,1 @@
+"""Git, run as a program."""
