@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from bench.tables import table, verdict
 from joey.core.edits import patch
-from joey.core.edits.patch_parse import UpdateFile, parse_patch
+from joey.core.edits.patch_parser import UpdateFile, parse_patch
 from joey.core.edits.search_replace import Applied, apply_blocks
 from joey.core.models import ModelInfo
 from joey.tools.replacement import Found, Missed, find_and_replace

@@ -176,8 +176,8 @@ async def serve_websockets(lines: asyncio.StreamReader, clients: int) -> dict[st
     from websockets.asyncio.server import serve as listen
 
     from joey.core.history.ui import Row
-    from joey.core.wire import EventFrame, encode_frame
-    from joey.core.wire_events import MessagePayload
+    from joey.core.wire.events import MessagePayload
+    from joey.core.wire.frames import EventFrame, encode_frame
 
     everybody: set[ServerConnection] = set()
 
@@ -224,7 +224,7 @@ async def serve_joey(lines: asyncio.StreamReader, clients: int) -> dict[str, Any
 
 async def play(hub: Any) -> None:
     """A real task whose model says the moments."""
-    from joey.core.chunks import TextChunk
+    from joey.core.messages import TextChunk
     from joey.core.models import ModelInfo
 
     class Model:

@@ -25,7 +25,7 @@ from bench.tables import table, verdict
 from joey import Unattended, open_engine
 from joey.core.events import RequestStarted
 from joey.core.settings import Profile, Settings
-from joey.core.state import TaskState
+from joey.core.task import TaskState
 from joey.engine.engine import TaskOptions
 from joey.testing.server import ModelServer
 from joey.testing.strict import StrictModel, Tally, read_in_turn

@@ -11,9 +11,9 @@ import json
 import time
 from collections.abc import Callable, Iterable
 
-from joey.core.chunks import CallChunk, Chunk, TextChunk
+from joey.core.messages import CallChunk, Chunk, TextChunk
+from joey.core.models import ToolProtocol
 from joey.core.parsing.assembler import Assembler
-from joey.core.protocol import ToolProtocol
 
 SIZE = 200_000
 CHUNK = 20

@@ -29,7 +29,7 @@ import psutil
 
 from bench.tables import table, verdict
 from joey.client.session import Session
-from joey.core.history.rows import Row
+from joey.core.history.ui import Row
 from joey.testing.script import Turn, say
 from joey.testing.server import ModelServer
 from joey.tui.blocks.heights import Heights

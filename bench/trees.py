@@ -18,9 +18,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.tables import table, verdict
-from joey.core.models import ModelInfo
+from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import BUILT_IN
-from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.execution.terminal import LocalTerminal
 from joey.ports import ToolContext

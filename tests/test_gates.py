@@ -24,9 +24,9 @@ from joey.cli.command_arguments import COMMAND_PARSERS
 from joey.cli.stdin_commands import NAMES as STDIN_COMMANDS
 from joey.config.hooks import read_project_hooks
 from joey.core.hooks import Moment
-from joey.core.network_hosts import narrowed
+from joey.core.permissions.hosts import narrowed
 from joey.core.settings import Limits, Profile, Settings
-from joey.core.wire_commands import COMMANDS as WIRE_COMMANDS
+from joey.core.wire.commands import COMMANDS as WIRE_COMMANDS
 from joey.server.application import Gate, make_application
 from joey.server.auth import doorkeeper
 from joey.server.ipc_wire import Command as IpcCommand

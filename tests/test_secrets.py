@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.cli.logs import PlainLines
-from joey.core.secrets import HIDDEN, KnownSecrets, blotted, blotted_line, without_secrets
+from joey.core.redaction import HIDDEN, KnownSecrets, blotted, blotted_line, without_secrets
 from joey.server.log import JsonLines
 from joey.testing.script import Fail, Turn, call, fail, say
 from joey.testing.server import ModelServer

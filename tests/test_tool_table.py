@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.tools.custom_tool import CustomTool
 from joey.tools.mcp_tool import McpServerTool
 from joey.tools.registry import default_tools

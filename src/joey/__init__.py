@@ -12,9 +12,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from joey.app import make_options, open_engine
-    from joey.core.asks import Answer, AskKind, Response
     from joey.core.events import Event
     from joey.core.settings import Limits, Profile, Settings
+    from joey.core.task import Answer, AskKind, Response
     from joey.engine.endings import Aborted, Completed, Ending, Failed
     from joey.engine.engine import Engine, TaskOptions
     from joey.engine.task import Task
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Aborted": "joey.engine.endings",
-    "Answer": "joey.core.asks",
-    "AskKind": "joey.core.asks",
+    "Answer": "joey.core.task",
+    "AskKind": "joey.core.task",
     "Completed": "joey.engine.endings",
     "ConfigError": "joey.errors",
     "Ending": "joey.engine.endings",
@@ -35,7 +35,7 @@ _HOMES = {
     "Limits": "joey.core.settings",
     "Profile": "joey.core.settings",
     "ProviderError": "joey.errors",
-    "Response": "joey.core.asks",
+    "Response": "joey.core.task",
     "Settings": "joey.core.settings",
     "StoreError": "joey.errors",
     "Task": "joey.engine.task",

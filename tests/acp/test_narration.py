@@ -18,8 +18,7 @@ from joey.acp.diffs import changes_of
 from joey.acp.editor import as_json
 from joey.acp.frames import Frames
 from joey.acp.narration import Narrator
-from joey.core.asks import Answer, AskKind, Response
-from joey.core.edits.unified import unified_patch
+from joey.core.edits.diff import unified_patch
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -35,7 +34,7 @@ from joey.core.events import (
     UserSaid,
 )
 from joey.core.messages import CallPart, TextPart, ToolCall
-from joey.core.todos import Todo
+from joey.core.task import Answer, AskKind, Response, Todo
 from tests.acp.editor import calls_of
 
 HERE = Path("/work")

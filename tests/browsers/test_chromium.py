@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from joey.content.browser import Chromium, find_chromium
-from joey.core.asks import AskKind
 from joey.core.events import TaskCompleted
 from joey.core.settings import Settings
+from joey.core.task import AskKind
 from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import BrowserStep, Extras, ToolContext
 from joey.testing.script import Turn, call

@@ -13,8 +13,8 @@ import pytest
 from msgspec import Struct
 
 from joey.client.remote import RemoteEngine, RemoteSession
-from joey.core.asks import AskKind
 from joey.core.events import AskOpened
+from joey.core.task import AskKind
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer, Selector
 from tests.client.serving import done, write

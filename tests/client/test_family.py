@@ -12,7 +12,6 @@ import pytest
 
 from joey.client.family import Told, family
 from joey.client.session import Session
-from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import (
     AskOpened,
     Said,
@@ -22,6 +21,7 @@ from joey.core.events import (
     TaskPaused,
     TaskStarted,
 )
+from joey.core.task import Answer, AskKind, Response
 from joey.testing.script import Turn, call, pause
 from joey.testing.server import ModelServer
 from tests.client.serving import ALLOW_ALL, PATIENCE, Place, done

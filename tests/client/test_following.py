@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from joey.client.following import Following
 from joey.client.reader import EventReader
-from joey.core.asks import AskKind
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -40,12 +39,13 @@ from joey.core.events import (
     ToolFinished,
     UserSaid,
 )
-from joey.core.history.path import live_path
+from joey.core.history.branch import live_path
 from joey.core.history.ui import UiHistory
 from joey.core.messages import TextPart
-from joey.core.narration import Narrator, Replay
 from joey.core.settings import Settings
-from joey.core.wire import EventFrame, encode_frame
+from joey.core.task import AskKind
+from joey.core.wire.encoder import Narrator, Replay
+from joey.core.wire.frames import EventFrame, encode_frame
 from joey.testing.script import Turn, call, say, think
 from tests.core.history.test_path import Story, stories
 from tests.engine.workshop import Workshop, done

@@ -15,9 +15,9 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from joey.client.following import is_passing
 from joey.client.remote import RemoteEngine, RemoteError, RemoteSession
-from joey.core.asks import AskKind
 from joey.core.events import AskOpened, RowGrew, RowOpened, TaskFinished
-from joey.core.wire import EventFrame
+from joey.core.task import AskKind
+from joey.core.wire.frames import EventFrame
 from joey.testing.script import Turn, call, pause, say, usage
 from tests.client.serving import ALLOW_ALL, PATIENCE, TOKEN, Server, a_place, done, write
 

@@ -13,7 +13,6 @@ import pytest
 
 from joey.client.remote_session import RemoteSession
 from joey.client.session import Session
-from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -27,12 +26,13 @@ from joey.core.events import (
     TaskCompleted,
     TaskCreated,
     TaskFinished,
+    TaskRewound,
     TaskStarted,
     ToolAnnounced,
     ToolFinished,
     UserSaid,
 )
-from joey.core.revisions import TaskRewound
+from joey.core.task import Answer, AskKind, Response
 from joey.errors import JoeyError
 from joey.testing.script import Turn, pause, say
 from joey.testing.server import ModelServer

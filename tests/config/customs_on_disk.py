@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from joey.config.customizations import LocalCustoms, Places
-from joey.core.customs import Instructions
-from joey.core.modes import Mode, find_mode
+from joey.core.modes import Instructions, Mode, find_mode
 from joey.core.settings import Settings
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from joey.config.customizations import LocalCustoms
-from joey.core.customs import Instructions
-from joey.core.modes import BUILT_IN
+from joey.core.modes import BUILT_IN, Instructions
 from tests.config.customs_on_disk import Disk, mode_of, rules_of
 
 MODE = "customModes: [{slug: poet, name: Poet, roleDefinition: You rhyme., groups: []}]"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from joey.config.profiles import Profiles, load_profiles
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.core.settings import Profile
 from joey.errors import ConfigError
 

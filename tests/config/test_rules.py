@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from joey.config.rules import ROOM
-from joey.core.customs import Instructions, RuleFile
+from joey.core.modes import Instructions, RuleFile
 from tests.config.customs_on_disk import Disk, rules_of
 
 

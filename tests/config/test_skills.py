@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.customs import Skill
+from joey.core.modes import Skill
 from joey.errors import ToolError
 from tests.config.customs_on_disk import Disk, mode_of
 

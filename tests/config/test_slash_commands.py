@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.customs import SlashCommand
+from joey.core.modes import SlashCommand
 from tests.config.customs_on_disk import Disk
 
 

@@ -9,15 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.chunks import (
-    CallChunk,
-    CallEndChunk,
-    Chunk,
-    ReasoningChunk,
-    TextChunk,
-    joined,
-)
-from joey.core.protocol import ToolProtocol
+from joey.core.messages import CallChunk, CallEndChunk, Chunk, ReasoningChunk, TextChunk, joined
+from joey.core.models import ToolProtocol
 from tests.core.parsing.streams import assemble
 from tests.core.parsing.test_assembler import any_chunk
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from joey.core.file_memory import FileMemory, Stamp
-from joey.core.places import Place
+from joey.core.file_state import FileMemory, Stamp
+from joey.core.paths import Place
 
 NOW, LATER = Stamp(3, 1), Stamp(3, 2)
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.json_schema import expressions_asked, problems_of
-from joey.core.json_schema_document import read_schema
-from joey.core.structured import read_structured
+from joey.core.structured_output import read_schema, read_structured
 from joey.errors import ConfigError
 
 
@@ -181,7 +180,7 @@ def test_what_is_too_deep_or_too_large_is_refused_and_not_waited_for() -> None:
 
 def problems_of_unread(document: Any) -> list[str]:
     """A schema whose parts are shared would be too large to be read."""
-    from joey.core.json_schema_document import Schema
+    from joey.core.structured_output import Schema
 
     return problems_of(Schema(document), "x", found)
 

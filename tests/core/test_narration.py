@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -22,9 +21,10 @@ from joey.core.events import (
     UserSaid,
 )
 from joey.core.messages import ReasoningPart, TextPart
-from joey.core.narration import Replay, narrate
-from joey.core.protocol import ToolProtocol
-from joey.core.wire import EventFrame, encode_frame
+from joey.core.models import ToolProtocol
+from joey.core.task import Answer, AskKind, Response
+from joey.core.wire.encoder import Replay, narrate
+from joey.core.wire.frames import EventFrame, encode_frame
 
 CREATED = TaskCreated(
     ts=1, task_id="t", workspace="/w", mode="code", protocol=ToolProtocol.NATIVE, model="m"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.near_names import distance, nearest
+from joey.core.suggest import distance, nearest
 
 SETTINGS = ("alwaysAllowWrite", "alwaysAllowWriteProtected", "alwaysAllowMcp", "sandbox", "mode")
 COMMANDS = ("mode", "model", "mcp", "new", "rewind", "permissions", "help")

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.problems import Problem, new_errors, parse_report
-from joey.core.prompts.problems import problems_text
+from joey.core.diagnostics import Problem, new_errors, parse_report, problems_text
 from tests.bounded import run_bounded
 
 
@@ -57,7 +56,7 @@ def test_problems_stand_under_their_file() -> None:
 
 def test_no_report_takes_long_to_read() -> None:
     run_bounded(
-        "import sys; from joey.core.problems import parse_report\n"
+        "import sys; from joey.core.diagnostics import parse_report\n"
         "(problem,) = parse_report(sys.stdin.read(), 'bash')\n"
         "assert len(problem.message) < 600",
         given="a.sh:3: x" + " " * 1_000_000 + "y",

@@ -10,13 +10,15 @@ from pickle import dumps, loads
 import pytest
 
 import joey
-from joey.core.regex import regex
+from joey.core.text import regex
 
 SOURCE = Path(joey.__file__).parent
 USERS = sorted(
     ".".join(("joey", *path.relative_to(SOURCE).with_suffix("").parts))
     for path in SOURCE.rglob("*.py")
-    if "\nfrom joey.core.regex import regex\n" in path.read_text(encoding="utf-8")
+    if re.search(
+        r"\nfrom joey\.core\.text import [^)\n]*\bregex\b", path.read_text(encoding="utf-8")
+    )
 )
 
 

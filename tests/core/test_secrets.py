@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.secrets import without_secrets
+from joey.core.redaction import without_secrets
 
 
 @pytest.mark.parametrize(

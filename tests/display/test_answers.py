@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import AskOpened
+from joey.core.task import Answer, AskKind, Response
 from joey.display.answers import answer_of, hint_of, question_of
 
 YES, NO = Answer(Response.YES), Answer(Response.NO)

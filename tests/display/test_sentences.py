@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.permissions.claims import Access, Claim
-from joey.core.permissions.policy import Ask, decide
+from joey.core.permissions.policy import Access, Ask, Claim, decide
 from joey.core.settings import Settings
 from joey.display.sentences import OUTCOMES, in_a_sentence, mishap, outcome, trouble, why_asked
 from joey.errors import Trouble

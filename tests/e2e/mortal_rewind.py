@@ -16,8 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from joey.cli.main import main
-from joey.core.events import Record
-from joey.core.revisions import FilesRestored, TaskRewound
+from joey.core.events import FilesRestored, Record, TaskRewound
 from joey.storage import journal
 from joey.workspace.checkpoints.pool import TaskCheckpoints
 from joey.workspace.checkpoints.restore import Restoration

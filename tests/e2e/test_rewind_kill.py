@@ -12,8 +12,8 @@ import pytest
 
 from joey.app import open_engine
 from joey.app.idle import idle_options
+from joey.core.events import FilesRestored, TaskRewound
 from joey.core.history.ui import Row
-from joey.core.revisions import FilesRestored, TaskRewound
 from joey.engine.task import Task
 from joey.testing.script import Call, Turn, call
 from joey.testing.server import ModelServer

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from joey.app import make_options, open_engine
-from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import AskOpened
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
+from joey.core.task import Answer, AskKind, Response
 from joey.engine.endings import Completed
 from joey.engine.engine import Engine
 from joey.engine.task import Task

@@ -21,7 +21,7 @@ import pytest
 
 from joey.app import make_options, open_engine
 from joey.core.messages import Message, ToolResultBlock, ToolUseBlock
-from joey.core.state import TaskState
+from joey.core.task import TaskState
 from joey.engine.endings import Completed
 from joey.engine.unattended import Unattended
 from joey.testing.script import Turn, call

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
-from joey.core.chunks import Chunk
-from joey.core.messages import TextBlock
+from joey.core.messages import Chunk, TextBlock
 from joey.core.models import ModelInfo, ModelRequest, Prices
 from joey.core.settings import Settings
 from joey.ports import Provider

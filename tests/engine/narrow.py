@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from joey.core.context.condense import SYSTEM
+from joey.core.events import ContextCondensed, ContextTruncated
 from joey.core.messages import Message, TextBlock, blocks_of
 from joey.core.models import ModelInfo, ModelRequest
-from joey.core.prompts.condense import SYSTEM
-from joey.core.revisions import ContextCondensed, ContextTruncated
 from joey.core.settings import Profile
 from joey.engine.task import Task
 from joey.providers.anthropic import AnthropicRequests

@@ -11,10 +11,9 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from joey.core.asks import Answer, AskKind, Response
 from joey.core.history.api import ApiHistory
-from joey.core.history.facts import TaskFacts
-from joey.core.history.path import live_path
+from joey.core.history.branch import live_path
+from joey.core.history.state import TaskFacts
 from joey.core.history.ui import UiHistory
 from joey.core.messages import (
     Message,
@@ -23,9 +22,10 @@ from joey.core.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from joey.core.protocol import ToolProtocol
-from joey.core.rewinding import ts_of
+from joey.core.models import ToolProtocol
+from joey.core.rewind import ts_of
 from joey.core.settings import Settings
+from joey.core.task import Answer, AskKind, Response
 from joey.engine.endings import Completed
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task

@@ -13,15 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.chunks import Chunk, TextChunk, UsageChunk
-from joey.core.event_base import Spent
-from joey.core.events import TaskFailed, TaskStarted, ToolFinished
+from joey.core.events import ContextCondensed, Spent, TaskFailed, TaskStarted, ToolFinished
 from joey.core.history.ledger import Ledger
-from joey.core.messages import Usage
+from joey.core.messages import Chunk, TextChunk, Usage, UsageChunk
 from joey.core.models import ModelInfo, ModelRequest, Prices
-from joey.core.revisions import ContextCondensed
 from joey.core.settings import Limits
-from joey.core.state import TaskState
+from joey.core.task import TaskState
 from joey.engine.endings import Completed, Ending, Failed
 from joey.engine.engine import TaskOptions
 from joey.engine.task import Task

@@ -11,13 +11,11 @@ import psutil
 import pytest
 
 from joey.app import make_options, open_engine
-from joey.core.asks import AskKind
-from joey.core.chunks import CallChunk
 from joey.core.events import CallGrew, CommandGrew, Countdown, RequestStarted, RowGrew, TaskAborted
-from joey.core.messages import ToolUseBlock
+from joey.core.messages import CallChunk, ToolUseBlock
 from joey.core.prompts.replies import interrupted
 from joey.core.settings import Settings
-from joey.core.state import TaskState
+from joey.core.task import AskKind, TaskState
 from joey.engine.endings import Aborted, Completed
 from joey.engine.task import Task
 from joey.engine.unattended import Unattended

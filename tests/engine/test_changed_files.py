@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.file_memory import FileMemory
+from joey.core.file_state import FileMemory
 from joey.engine.changed_files import recently_modified
 from joey.engine.unattended import Unattended
 from joey.ports import Place

@@ -11,10 +11,10 @@ from typing import Literal
 import msgspec
 import pytest
 
+from joey.core.context.condense import INSTRUCTION
 from joey.core.events import RequestStarted, RowOpened, TaskFinished
-from joey.core.prompts.condense import INSTRUCTION
 from joey.core.settings import Settings
-from joey.core.state import TaskState
+from joey.core.task import TaskState
 from joey.engine.endings import Aborted, Completed
 from joey.engine.engine import TaskOptions
 from joey.engine.mode_providers import SUMMARIES, ModeProviders

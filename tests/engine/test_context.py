@@ -7,8 +7,7 @@ import pytest
 
 from joey.content.outlines import LocalOutlines
 from joey.core.events import MessageQueued
-from joey.core.models import ModelRequest
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ModelRequest, ToolProtocol
 from joey.core.settings import Settings
 from joey.engine.endings import Completed, Failed
 from joey.engine.engine import TaskOptions

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from joey.core.events import Said
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.execution.custom_tools import LocalCustomTools
 from joey.execution.processes import end_marked

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from joey.core.chunks import CallChunk, CallEndChunk, StopChunk, TextChunk
 from joey.core.events import ToolFinished
-from joey.core.messages import ToolUseBlock
-from joey.core.protocol import ToolProtocol
+from joey.core.messages import CallChunk, CallEndChunk, StopChunk, TextChunk, ToolUseBlock
+from joey.core.models import ToolProtocol
 from joey.engine.endings import Completed
 from joey.engine.unattended import Unattended
 from joey.testing.script import Turn, call, say

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from joey.core.asks import Answer, AskKind
 from joey.core.events import AskOpened, CommandGrew
 from joey.core.models import ModelRequest
 from joey.core.settings import Settings
-from joey.core.state import TaskState
+from joey.core.task import Answer, AskKind, TaskState
 from joey.engine.endings import Failed
 from joey.engine.engine import TaskOptions
 from joey.engine.task import Task

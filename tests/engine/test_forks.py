@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.events import TaskAdopted, TaskCreated
+from joey.core.events import TaskAdopted, TaskCreated, TaskForked
 from joey.core.history.ui import Row
-from joey.core.protocol import ToolProtocol
-from joey.core.revisions import TaskForked
-from joey.core.state import TaskState
+from joey.core.models import ToolProtocol
+from joey.core.task import TaskState
 from joey.engine.endings import Completed
 from joey.engine.engine import TaskOptions
 from joey.engine.task import Task

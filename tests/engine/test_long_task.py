@@ -32,15 +32,14 @@ from hypothesis.stateful import (
 )
 from msgspec import structs
 
-from joey.core.asks import Answer, AskKind, Response
-from joey.core.chunks import TextChunk
 from joey.core.events import AskOpened
-from joey.core.history.effective import effective
-from joey.core.history.path import live_path
-from joey.core.models import ModelInfo, ModelRequest
-from joey.core.protocol import ToolProtocol
-from joey.core.rewinding import ts_of
+from joey.core.history.branch import live_path
+from joey.core.history.visible import effective
+from joey.core.messages import TextChunk
+from joey.core.models import ModelInfo, ModelRequest, ToolProtocol
+from joey.core.rewind import ts_of
 from joey.core.settings import Settings
+from joey.core.task import Answer, AskKind, Response
 from joey.engine.endings import Failed
 from joey.engine.engine import TaskOptions
 from joey.engine.recorder import Recorder

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from joey.core.revisions import CheckpointSaved
-from joey.core.rewinding import RewindPreview
+from joey.core.events import CheckpointSaved
+from joey.core.rewind import RewindPreview
 from joey.engine.restoring import restore_checkpoint
 from joey.errors import UserError
 from joey.testing.script import Call, Turn, call

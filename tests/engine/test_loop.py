@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import RowGrew, TaskCompleted, TaskFinished, ToolFailed
 from joey.core.messages import ToolUseBlock
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.core.settings import Limits, Settings
+from joey.core.task import Answer, AskKind, Response
 from joey.engine.endings import Completed, Failed
 from joey.engine.unattended import Unattended
 from joey.testing.script import Turn, call, pause, say, usage

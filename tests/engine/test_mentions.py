@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from joey.content.isolated import WebPages
-from joey.core.customs import Skill, SlashCommand
 from joey.core.events import Said
 from joey.core.messages import ImageBlock, TextBlock
+from joey.core.modes import Skill, SlashCommand
 from joey.core.settings import Settings
 from joey.ports import Extras
 from joey.testing.script import Turn, call

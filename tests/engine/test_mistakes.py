@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.asks import AskKind
 from joey.core.settings import Settings
+from joey.core.task import AskKind
 from joey.engine.endings import Completed, Failed
 from joey.engine.unattended import Unattended
 from joey.testing.script import Turn, call

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.engine.unattended import Unattended
 from joey.testing.script import Say, Turn, call

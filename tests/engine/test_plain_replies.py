@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from joey.core.asks import AskKind
 from joey.core.events import RowGrew, TaskCompleted, TaskPaused
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
-from joey.core.state import TaskState
+from joey.core.task import AskKind, TaskState
 from joey.engine.endings import Completed, Failed
 from joey.engine.engine import TaskOptions
 from joey.engine.unattended import Unattended

@@ -6,12 +6,11 @@ import json
 
 import pytest
 
-from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import AskAnswered, AskOpened, MessageQueued
 from joey.core.history.ui import UiHistory
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
-from joey.core.state import TaskState
+from joey.core.task import Answer, AskKind, Response, TaskState
 from joey.engine.endings import Completed, Failed
 from joey.engine.engine import TaskOptions
 from joey.engine.task import Task

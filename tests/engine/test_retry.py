@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.asks import AskKind
 from joey.core.events import Countdown, RequestEnded
 from joey.core.settings import Settings
+from joey.core.task import AskKind
 from joey.engine.endings import Completed, Failed
 from joey.engine.patience import Budget
 from joey.engine.unattended import Unattended

@@ -6,12 +6,11 @@ import json
 
 import pytest
 
-from joey.core.events import MessageQueued, RowGrew, TaskPaused
+from joey.core.events import MessageQueued, RowGrew, TaskPaused, TaskRewound
 from joey.core.history.ui import Row
-from joey.core.protocol import ToolProtocol
-from joey.core.revisions import TaskRewound
+from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
-from joey.core.state import TaskState
+from joey.core.task import TaskState
 from joey.engine.endings import Completed
 from joey.engine.engine import TaskOptions
 from joey.engine.opening import Opening

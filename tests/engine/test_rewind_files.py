@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.events import Said
-from joey.core.file_changes import FileChange
+from joey.core.events import CheckpointSaved, FilesRestored, Said, TaskRewound
+from joey.core.file_state import FileChange
 from joey.core.history.ui import Row
-from joey.core.protocol import ToolProtocol
-from joey.core.revisions import CheckpointSaved, FilesRestored, TaskRewound
+from joey.core.models import ToolProtocol
 from joey.engine.restoring import preview_restore, restore_checkpoint
 from joey.engine.task import Task
 from joey.engine.unattended import Unattended

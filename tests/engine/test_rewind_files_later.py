@@ -6,9 +6,16 @@ import asyncio
 
 import pytest
 
-from joey.core.events import AskOpened, Said, TaskStarted, ToolFinished
+from joey.core.events import (
+    AskOpened,
+    CheckpointSaved,
+    FilesRestored,
+    Said,
+    TaskRewound,
+    TaskStarted,
+    ToolFinished,
+)
 from joey.core.history.ui import Row
-from joey.core.revisions import CheckpointSaved, FilesRestored, TaskRewound
 from joey.core.settings import Settings
 from joey.engine.endings import Completed
 from joey.engine.restoring import restore_checkpoint

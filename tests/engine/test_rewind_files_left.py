@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.file_changes import LeftFile
+from joey.core.file_state import LeftFile
 from joey.core.settings import Settings
 from joey.engine.restoring import preview_restore
 from joey.engine.unattended import Unattended

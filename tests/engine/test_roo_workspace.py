@@ -24,7 +24,7 @@ from joey.app import make_options, open_engine
 from joey.app.trust import WorkspaceTrust
 from joey.core.events import ModeSwitched, Said
 from joey.core.history.ui import Row
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.core.settings import Limits
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task

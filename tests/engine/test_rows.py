@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from joey.core.asks import AskKind
 from joey.core.events import AskOpened, CommandGrew, RowOpened, TaskCompleted
 from joey.core.history.ui import Row, UiHistory
 from joey.core.settings import Settings
+from joey.core.task import AskKind
 from joey.engine.task import Task
 from joey.engine.unattended import Unattended
 from joey.testing.script import Turn, call, disconnect, say, think

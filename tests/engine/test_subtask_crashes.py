@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from joey.core.events import ToolFinished
-from joey.core.state import TaskState
+from joey.core.task import TaskState
 from joey.engine.endings import Completed, Failed
 from joey.engine.engine import TaskOptions
 from joey.engine.task import Task

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from joey.core.asks import AskKind
 from joey.core.events import (
     AskOpened,
     ChildSpawned,
@@ -19,7 +18,7 @@ from joey.core.events import (
     ToolFinished,
 )
 from joey.core.settings import Limits, Settings
-from joey.core.state import TaskState
+from joey.core.task import AskKind, TaskState
 from joey.engine.endings import Completed, Failed
 from joey.engine.task import Task
 from joey.engine.unattended import Unattended

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from joey.core.asks import AskKind
 from joey.core.events import RequestStarted, TaskFailed, TaskFinished, TaskPaused
 from joey.core.settings import Limits, Settings
+from joey.core.task import AskKind
 from joey.engine.endings import Completed
 from joey.engine.engine import TaskOptions
 from joey.engine.unattended import Unattended

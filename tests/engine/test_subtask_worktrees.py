@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from joey.core.asks import AskKind
 from joey.core.events import ChildSpawned, TaskCreated, WorktreeMerged
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
+from joey.core.task import AskKind
 from joey.engine.endings import Completed
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task

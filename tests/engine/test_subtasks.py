@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from joey.core.asks import AskKind
-from joey.core.customs import SlashCommand
 from joey.core.events import (
     ChildSpawned,
     RequestStarted,
@@ -23,9 +21,10 @@ from joey.core.events import (
     ToolAnnounced,
     ToolFinished,
 )
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
+from joey.core.modes import SlashCommand
 from joey.core.settings import Settings
-from joey.core.state import TaskState
+from joey.core.task import AskKind, TaskState
 from joey.engine.endings import Aborted, Completed
 from joey.engine.engine import TaskOptions
 from joey.engine.task import Task

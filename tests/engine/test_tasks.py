@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.asks import AskKind
 from joey.core.events import AskOpened, MessageQueued, RowGrew
 from joey.core.mcp import McpAnswer, McpServer
-from joey.core.models import ModelInfo
-from joey.core.protocol import ToolProtocol
-from joey.core.state import TaskState
+from joey.core.models import ModelInfo, ToolProtocol
+from joey.core.task import AskKind, TaskState
 from joey.engine.engine import TaskOptions
 from joey.engine.unattended import Unattended
 from joey.ports import Extras

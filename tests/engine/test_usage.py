@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.asks import AskKind
-from joey.core.chunks import TextChunk
+from joey.core.messages import TextChunk
 from joey.core.models import ModelInfo, Prices
 from joey.core.settings import Limits, Settings
+from joey.core.task import AskKind
 from joey.engine.endings import Completed, Failed
 from joey.engine.unattended import Unattended
 from joey.testing.script import Turn, call, disconnect, usage

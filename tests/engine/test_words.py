@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import CommandGrew, RowGrew, TaskFinished
 from joey.core.messages import ImageBlock
 from joey.core.settings import Settings
+from joey.core.task import Answer, AskKind, Response
 from joey.engine.endings import Completed
 from joey.engine.unattended import Unattended
 from joey.testing.script import Turn, call, fail, pause, say

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from joey.core.events import AskOpened, Event
 from joey.core.history.ui import Row
 from joey.core.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.core.settings import Limits, Settings
 from joey.engine.asks import AnswerPolicy
 from joey.engine.engine import Engine, TaskOptions

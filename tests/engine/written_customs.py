@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from joey.core.customs import Instructions, Skill, SlashCommand
-from joey.core.modes import BUILT_IN, Mode
+from joey.core.modes import BUILT_IN, Instructions, Mode, Skill, SlashCommand
 from joey.ports import Customs
 
 

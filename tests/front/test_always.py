@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import AskOpened
+from joey.core.task import Answer, AskKind, Response
 from joey.display.answers import answer_of, hint_of
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer

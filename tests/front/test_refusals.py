@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from joey.cli.refusals import helpful_flags, tell_refusals
-from joey.core.asks import AskKind
 from joey.core.events import AskOpened
 from joey.core.settings import Settings
+from joey.core.task import AskKind
 
 
 def command(line: str, reason: str = "alwaysAllowExecute is off") -> AskOpened:

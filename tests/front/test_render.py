@@ -7,7 +7,6 @@ import pytest
 from rich.console import Console
 
 from joey.cli.render import Renderer
-from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -28,8 +27,8 @@ from joey.core.events import (
     UserSaid,
 )
 from joey.core.messages import ReasoningPart, TextPart
-from joey.core.permissions.claims import Confinement
-from joey.core.todos import parse_todos
+from joey.core.permissions.policy import Confinement
+from joey.core.task import Answer, AskKind, Response, parse_todos
 from joey.display.cards import ASKED_LINES, CommandOutput, card, coloured_diff
 from tests.front.terminal import picture
 

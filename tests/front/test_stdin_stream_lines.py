@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.cli.stdin_commands import BadLine, Command, CommandReader
-from joey.core.asks import Response
+from joey.core.task import Response
 
 START = {"command": "start", "requestId": "1", "prompt": "do it"}
 GIF = base64.b64encode(b"GIF89a").decode()

@@ -3,8 +3,6 @@ from __future__ import annotations
 import pytest
 
 from joey.cli.stream_json import Line, RunResult, StreamJson, init_line, result_line
-from joey.core.asks import Answer, AskKind, Response
-from joey.core.event_base import TokenUsage
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -19,12 +17,14 @@ from joey.core.events import (
     RowOpened,
     Said,
     TaskFinished,
+    TokenUsage,
     ToolAnnounced,
     ToolFinished,
     UsageChanged,
     UserSaid,
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart, ToolCall
+from joey.core.task import Answer, AskKind, Response
 
 MCP_ROW = r'{"type":"use_mcp_tool","serverName":"s","toolName":"t","arguments":"{\"a\":1}"}'
 

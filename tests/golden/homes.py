@@ -24,23 +24,21 @@ from joey.cli.stdin_replies import CAPABILITIES
 from joey.config.profiles import PROFILE_KEYS
 from joey.config.schema import DescribedKey
 from joey.config.settings import ADDED, LOWERED, OFF
-from joey.core.asks import AskKind, FollowUp, Response
-from joey.core.event_base import Spent, TokenUsage
-from joey.core.events import Durable, Passing, Record
-from joey.core.history.rows import RequestInfo, Row
+from joey.core.events import Durable, Passing, Record, Spent, TokenUsage
+from joey.core.history.ui import RequestInfo, Row
 from joey.core.hooks import Hook, HookCall, Moment
 from joey.core.messages import Message
+from joey.core.models import ToolProtocol
 from joey.core.modes import BUILT_IN, Group, ModePrompt
 from joey.core.permissions.audit import Judged
-from joey.core.permissions.claims import Access
-from joey.core.protocol import ToolProtocol
+from joey.core.permissions.policy import Access
 from joey.core.settings import Limits, Profile, Route, Settings, TaskSecrets
-from joey.core.state import TaskState
-from joey.core.wire import AuthFrame, CommandFrame, ErrorCode, EventFrame
-from joey.core.wire import Response as ResponseFrame
-from joey.core.wire_commands import COMMANDS, Done, TaskNeed, Welcome
-from joey.core.wire_events import PAYLOADS
-from joey.core.wire_schema import wire_schema
+from joey.core.task import AskKind, FollowUp, Response, TaskState
+from joey.core.wire.commands import COMMANDS, Done, TaskNeed, Welcome
+from joey.core.wire.events import PAYLOADS
+from joey.core.wire.frames import AuthFrame, CommandFrame, ErrorCode, EventFrame
+from joey.core.wire.frames import Response as ResponseFrame
+from joey.core.wire.schema import wire_schema
 from joey.engine.endings import Failed
 from joey.engine.recorder import Recorder
 from joey.errors import Trouble

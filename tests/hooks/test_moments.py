@@ -8,9 +8,9 @@ import json
 import msgspec
 import pytest
 
-from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import AskAnswered
 from joey.core.settings import Settings
+from joey.core.task import Answer, AskKind, Response
 from joey.engine.endings import Completed
 from joey.engine.unattended import Unattended
 from joey.testing.script import Turn, call, say

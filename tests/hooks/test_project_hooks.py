@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from joey.app.trust import WorkspaceTrust
-from joey.core.permissions.claims import Access, Claim
-from joey.core.permissions.policy import Ask, decide
+from joey.core.permissions.policy import Access, Ask, Claim, decide
 from joey.core.settings import Settings
 from joey.engine.unattended import Unattended
 from joey.testing.script import Turn, call

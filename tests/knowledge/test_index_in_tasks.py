@@ -11,7 +11,7 @@ import pytest
 from joey.app import make_options, open_engine
 from joey.content.code_index import Indexes
 from joey.core.history.ui import Row
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.engine.endings import Completed
 from joey.engine.unattended import Unattended
 from joey.errors import StoreError, ToolError

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from joey.content.diagnostics import LocalProblems
-from joey.core.problems import Problem
+from joey.core.diagnostics import Problem
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 from joey.workspace.files import LocalFiles

@@ -15,8 +15,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCRequest
 
 from joey.config.trust import Trust, Trusted
-from joey.core.permissions.claims import Access, Claim
-from joey.core.permissions.policy import Allow, decide
+from joey.core.permissions.policy import Access, Allow, Claim, decide
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.mcp.config import parse_server

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.mcp_schema import normalised
+from joey.core.mcp import normalised
 from joey.errors import ToolError
 from tests.mcp.house import PATIENCE, House, is_alive, names, server, settled, until
 from tests.mcp.rude import rude

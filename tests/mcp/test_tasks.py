@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.asks import AskKind
 from joey.core.mcp import McpAnswer, McpServer, McpTool
 from joey.core.messages import ImageBlock
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
+from joey.core.task import AskKind
 from joey.engine.unattended import Unattended
 from joey.ports import Extras
 from joey.testing.script import Turn, call, say

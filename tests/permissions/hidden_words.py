@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from joey.core.permissions.git import LOOKING, git_sheet
-from joey.core.permissions.reading_programs import READING
-from joey.core.permissions.sheets import Sheet
+from joey.core.permissions.arguments import Sheet
+from joey.core.permissions.git_commands import LOOKING, git_sheet
+from joey.core.permissions.program_tables import READING
 
 _FORMS = ("{0} {1} ../outside/secret other", "{0} {1} link other", "{0} {1} x link")
 

@@ -11,7 +11,7 @@ import pytest
 
 from joey.app.permissions import Explainer, Flags
 from joey.core.permissions.commands import judge_command
-from joey.core.permissions.decisions import Allow
+from joey.core.permissions.policy import Allow
 from tests.permissions.arena import Arena
 from tests.permissions.corpus import sample, try_harmless, try_hostile
 from tests.permissions.evaluating import (

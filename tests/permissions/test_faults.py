@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.permissions.claims import Access, Claim
-from joey.core.permissions.decisions import Ask
-from joey.core.permissions.policy import decide
+from joey.core.paths import Place
+from joey.core.permissions.policy import Access, Ask, Claim, decide
 from joey.core.permissions.shell import Chain
-from joey.core.places import Place
 from joey.core.settings import Settings
 from joey.engine.unattended import Unattended
 from joey.execution.bash_grammar import BashGrammar

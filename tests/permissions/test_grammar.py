@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.permissions.claims import Access, Claim
-from joey.core.permissions.policy import Allow, Ask, decide
+from joey.core.permissions.policy import Access, Allow, Ask, Claim, decide
 from joey.core.permissions.shell import Chain, plain_chain
 from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.permissions.commands import judge_command
-from joey.core.permissions.decisions import Allow
-from joey.core.permissions.narrowest import narrowest_rule, narrowest_rules, quoted
+from joey.core.permissions.commands import judge_command, narrowest_rule, narrowest_rules, quoted
+from joey.core.permissions.policy import Allow
 
 
 @pytest.mark.requirement("permissions:narrowest")

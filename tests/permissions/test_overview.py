@@ -15,9 +15,7 @@ from joey.app.permission_overview import Judgement, PermissionOverview
 from joey.app.permissions import Flags
 from joey.app.setting_sources import SettingSources
 from joey.core.modes import BUILT_IN, find_mode
-from joey.core.permissions.claims import Confinement
-from joey.core.permissions.policy import EDITS_HERE
-from joey.core.permissions.standing import StandingRule, with_rule
+from joey.core.permissions.policy import EDITS_HERE, Confinement, StandingRule, with_rule
 
 NO_FLAGS = Flags()
 

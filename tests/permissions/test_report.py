@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from joey.config.preferences import SettingsRulebook
-from joey.core.asks import Answer, Response
 from joey.core.settings import Settings
+from joey.core.task import Answer, Response
 from joey.engine.unattended import Unattended
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Extras

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from joey.core.permissions.scripts import is_harmless_awk, is_harmless_sed
+from joey.core.permissions.script_programs import is_harmless_awk, is_harmless_sed
 
 SED_PIECES = [
     *(

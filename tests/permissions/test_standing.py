@@ -14,11 +14,17 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from joey.config.preferences import SettingsRulebook
-from joey.core.asks import Answer, AskKind, Response
-from joey.core.permissions.claims import Access, Claim
-from joey.core.permissions.policy import Allow, decide
-from joey.core.permissions.standing import StandingRule, standing_rule, with_rule
+from joey.core.permissions.policy import (
+    Access,
+    Allow,
+    Claim,
+    StandingRule,
+    decide,
+    standing_rule,
+    with_rule,
+)
 from joey.core.settings import Settings
+from joey.core.task import Answer, AskKind, Response
 from joey.errors import ConfigError
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Extras

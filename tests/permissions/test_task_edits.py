@@ -10,14 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import TaskPaused, ToolAnnounced
-from joey.core.permissions.claims import Access, Claim
-from joey.core.permissions.policy import EDITS_HERE, Allow, Ask, Deny, decide
-from joey.core.permissions.standing import task_rule
-from joey.core.places import Place
-from joey.core.rewinding import ts_of
+from joey.core.paths import Place
+from joey.core.permissions.policy import (
+    EDITS_HERE,
+    Access,
+    Allow,
+    Ask,
+    Claim,
+    Deny,
+    decide,
+    task_rule,
+)
+from joey.core.rewind import ts_of
 from joey.core.settings import Settings
+from joey.core.task import Answer, AskKind, Response
 from joey.engine.engine import TaskOptions
 from joey.execution.bash_grammar import BashGrammar
 from joey.testing.script import Turn, call

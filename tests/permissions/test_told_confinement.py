@@ -13,8 +13,7 @@ from joey.app.sandboxing import sandbox_report
 from joey.cli.stream_json import StreamJson
 from joey.client.reader import EventReader
 from joey.core.events import AskOpened, ToolAnnounced
-from joey.core.permissions.claims import Access, Claim, Confinement
-from joey.core.permissions.policy import Allow, Ask, decide
+from joey.core.permissions.policy import Access, Allow, Ask, Claim, Confinement, decide
 from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Extras

@@ -12,11 +12,9 @@ from pathlib import Path
 import pytest
 
 from joey.app.permissions import Explainer, Flags
-from joey.core.permissions.building_programs import BUILDING
-from joey.core.permissions.changing_programs import CHANGING
-from joey.core.permissions.git import LOOKING, git_sheet
-from joey.core.permissions.reading_programs import READING
-from joey.core.permissions.sheets import Sheet
+from joey.core.permissions.arguments import Sheet
+from joey.core.permissions.git_commands import LOOKING, git_sheet
+from joey.core.permissions.program_tables import BUILDING, CHANGING, READING
 from tests.permissions.arena import Arena
 
 OUTSIDE = ("../outside/secret", "link", "dirlink/secret", "{root}/outside/secret")

@@ -7,17 +7,17 @@ from typing import Any
 
 from msgspec import structs
 
-from joey.core.chunks import Chunk, TextChunk
 from joey.core.messages import (
+    Chunk,
     ImageBlock,
     ImageSource,
     Message,
     TextBlock,
+    TextChunk,
     ToolResultBlock,
     ToolUseBlock,
 )
-from joey.core.models import ModelRequest, ToolSpec
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ModelRequest, ToolProtocol, ToolSpec
 from joey.core.settings import Profile
 from joey.ports import Provider
 from joey.providers.factory import make_provider

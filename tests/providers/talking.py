@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 
 from msgspec import structs
 
-from joey.core.chunks import Chunk, joined
-from joey.core.messages import Message
+from joey.core.messages import Chunk, Message, joined
 from joey.core.models import ModelRequest
 from joey.core.settings import Profile
 from joey.errors import ProviderError

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.chunks import (
+from joey.core.messages import (
     CallChunk,
     CallEndChunk,
     ReasoningChunk,
     StopChunk,
     TextChunk,
+    Usage,
     UsageChunk,
 )
-from joey.core.messages import Usage
 from joey.errors import ProviderError, Trouble
 from joey.providers.anthropic import AnthropicStream
 from joey.providers.errors import Service

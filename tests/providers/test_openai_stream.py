@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from joey.core.chunks import (
+from joey.core.messages import (
     CallChunk,
     CallEndChunk,
     Chunk,
     ReasoningChunk,
     StopChunk,
     TextChunk,
+    Usage,
     UsageChunk,
 )
-from joey.core.messages import Usage
 from joey.errors import ProviderError, Trouble
 from joey.providers.errors import Service
 from joey.providers.factory import make_provider

@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from joey.core.chunks import TextChunk
-from joey.core.messages import Message
+from joey.core.messages import Message, TextChunk
 from joey.core.models import ModelRequest
 from joey.core.settings import Profile
 from joey.errors import ProviderError, Trouble

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from joey.app.sandboxing import boundary_for
-from joey.core.places import FileScope, Place
+from joey.core.paths import FileScope, Place
 from joey.core.settings import Settings
 from joey.workspace.files import LocalFiles
 from tests.sandboxes.conftest import Scene

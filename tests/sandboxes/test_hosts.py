@@ -14,14 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.config.settings import load_settings
-from joey.core.network_hosts import (
-    Host,
-    as_address,
-    is_public,
-    narrowed,
-    plain_host,
-    read_host,
-)
+from joey.core.permissions.hosts import Host, as_address, is_public, narrowed, plain_host, read_host
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 from joey.execution.sandbox.network_proxy import (

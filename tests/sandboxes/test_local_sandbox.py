@@ -16,8 +16,8 @@ import pytest
 from joey.app import make_options, sandboxing
 from joey.app.sandboxing import check_unattended, sandbox_for
 from joey.cli.main import main
-from joey.core.asks import AskKind
 from joey.core.settings import Settings
+from joey.core.task import AskKind
 from joey.errors import ConfigError, ToolError
 from joey.execution.sandbox.bubblewrap import Bubblewrap
 from joey.execution.sandbox.filesystem import Layout

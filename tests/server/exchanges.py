@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from joey.core.wire_events import ModePayload
+from joey.core.wire.events import ModePayload
 from joey.server.commands import HANDLERS
 from joey.testing.script import Turn, call, fail, pause, say, usage
 from tests.parts import by_part

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from joey.core.settings import Profile, Settings
-from joey.core.wire_commands import COMMANDS
+from joey.core.wire.commands import COMMANDS
 
 NAMES = sorted(COMMANDS)
 ARGUMENTS = sorted(

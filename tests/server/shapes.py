@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from joey.core.wire_schema import wire_schema
+from joey.core.wire.schema import wire_schema
 
 SCHEMA = wire_schema()
 TYPES: dict[str, tuple[type, ...]] = {

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from joey.app.sandboxing import sandbox_report
-from joey.core.wire_commands import COMMANDS, ORIGINAL_COMMANDS
+from joey.core.wire.commands import COMMANDS, ORIGINAL_COMMANDS
 from joey.server.commands import HANDLERS
 from joey.testing.script import Turn, call, pause, say
 from tests.server.house import CommandFailedError, done, house

@@ -10,10 +10,10 @@ import sys
 from asyncio.subprocess import PIPE, STDOUT
 from pathlib import Path
 
-from joey.core.wire import ErrorCode
-from joey.core.wire_commands import COMMANDS
-from joey.core.wire_events import PAYLOADS
-from joey.core.wire_schema import wire_schema
+from joey.core.wire.commands import COMMANDS
+from joey.core.wire.events import PAYLOADS
+from joey.core.wire.frames import ErrorCode
+from joey.core.wire.schema import wire_schema
 from joey.testing.script import Turn, say
 from tests.server.house import TOKEN, done, house
 
@@ -73,6 +73,6 @@ def test_every_command_event_and_error_is_in_the_document() -> None:
 
 
 def test_the_schema_in_the_documents_is_that_of_the_code() -> None:
-    """`python -m joey.core.wire_schema > docs/websocket.schema.json` renews it."""
+    """`python -m joey.core.wire.schema > docs/websocket.schema.json` renews it."""
     kept = json.loads((DOCS / "websocket.schema.json").read_text(encoding="utf-8"))
     assert kept == json.loads(json.dumps(wire_schema()))

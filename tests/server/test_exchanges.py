@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.wire import ErrorCode
-from joey.core.wire_commands import COMMANDS
-from joey.core.wire_events import PAYLOADS
+from joey.core.wire.commands import COMMANDS
+from joey.core.wire.events import PAYLOADS
+from joey.core.wire.frames import ErrorCode
 from joey.server.commands import HANDLERS
 from tests.server.exchanges import SCENES
 from tests.server.foreign import Client

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.wire import AuthFrame, Command, WireError, encode_frame, parse_frame
+from joey.core.wire.frames import AuthFrame, Command, WireError, encode_frame, parse_frame
 from joey.server.limits import Limits
 from joey.server.serve import ServeOptions
 from joey.testing.script import Turn, call

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.wire import EventFrame
+from joey.core.wire.frames import EventFrame
 from joey.errors import ConfigError
 from joey.server.ipc import MAX_UNREAD, serve_ipc
 from joey.server.ipc_wire import LARGEST_FRAME

@@ -11,9 +11,9 @@ from typing import Any
 from websockets.frames import Frame as Packet
 from websockets.frames import Opcode
 
-from joey.core.wire import EventFrame, success
-from joey.core.wire_commands import Pong
-from joey.core.wire_events import MessagePayload, ModePayload
+from joey.core.wire.commands import Pong
+from joey.core.wire.events import MessagePayload, ModePayload
+from joey.core.wire.frames import EventFrame, success
 from joey.server.hub import ToldTask
 from joey.server.limits import Limits
 from joey.server.outbox import MAX_EVENTS, Outbox, Source

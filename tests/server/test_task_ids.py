@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from joey.client.remote import RemoteError
-from joey.core.wire_commands import COMMANDS, CommandKind, TaskNeed
+from joey.core.wire.commands import COMMANDS, CommandKind, TaskNeed
 from joey.testing.script import Turn, call
 from tests.client.serving import a_place, write
 from tests.client.serving import done as completing

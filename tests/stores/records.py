@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from joey.core.events import Durable, Record, Said, TaskCreated, TaskStarted, UserSaid
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 
 TASK = "0198c0de-0000-7000-8000-000000000001"
 

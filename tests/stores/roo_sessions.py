@@ -10,7 +10,7 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from tests.stores.roo_folders import IMAGE, START
 
 Json = dict[str, Any]

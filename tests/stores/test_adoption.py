@@ -26,7 +26,7 @@ from joey.core.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
 from joey.storage.task_store import JsonFileStore

@@ -11,7 +11,7 @@ import pytest
 from joey.core.events import TaskAdopted
 from joey.core.history.api import ApiHistory
 from joey.core.messages import Message, TextBlock, ToolUseBlock, blocks_of, plain_text
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.storage.task_store import JsonFileStore
 from tests.service_rules import check_messages
 from tests.stores import roo_folders

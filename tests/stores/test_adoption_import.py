@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from joey.app import make_options, open_engine
-from joey.core.asks import AskKind
 from joey.core.events import AskOpened, Record, UserSaid
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
+from joey.core.task import AskKind
 from joey.engine.unattended import Unattended
 from joey.errors import StoreError
 from joey.storage.roo_import import (

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from joey.core.events import Record, TaskAdopted
-from joey.core.history.path import find_cut, live_path
+from joey.core.events import Record, TaskAdopted, TaskRewound
+from joey.core.history.branch import find_cut, live_path
 from joey.core.messages import Message, ToolResultBlock, blocks_of, plain_text
-from joey.core.protocol import ToolProtocol
-from joey.core.revisions import TaskRewound
-from joey.core.rewinding import History, compare, say_of, ts_of
+from joey.core.models import ToolProtocol
+from joey.core.rewind import History, compare, say_of, ts_of
 from joey.ports import TaskMetadata
 from joey.storage.roo_folder import write_roo_folder
 from joey.storage.task_store import JsonFileStore

@@ -14,8 +14,8 @@ from joey.app import make_options, open_engine
 from joey.cli.transcript import as_markdown, read_rows
 from joey.client.local import Engine
 from joey.core.history.api import ApiHistory
-from joey.core.protocol import ToolProtocol
-from joey.core.rewinding import ts_of
+from joey.core.models import ToolProtocol
+from joey.core.rewind import ts_of
 from joey.engine.engine import TaskOptions
 from joey.engine.unattended import Unattended
 from joey.ports.storage import TaskQuery

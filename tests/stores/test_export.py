@@ -13,6 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from joey.core.events import (
+    CheckpointSaved,
+    ContextCondensed,
+    ContextTruncated,
     Durable,
     Placed,
     Record,
@@ -24,8 +27,7 @@ from joey.core.events import (
 from joey.core.history.api import ApiHistory
 from joey.core.history.ui import UiHistory
 from joey.core.messages import TextBlock, TextPart
-from joey.core.revisions import CheckpointSaved, ContextCondensed, ContextTruncated
-from joey.core.rewinding import History
+from joey.core.rewind import History
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
 from joey.storage.roo_folder import roo_files, write_roo_folder

@@ -4,16 +4,17 @@ import asyncio
 
 import pytest
 
-from joey.core.chunks import (
+from joey.core.messages import (
     CallChunk,
     CallEndChunk,
     Chunk,
+    Message,
     ReasoningChunk,
     StopChunk,
     TextChunk,
+    Usage,
     UsageChunk,
 )
-from joey.core.messages import Message, Usage
 from joey.core.models import ModelInfo, ModelRequest
 from joey.errors import ProviderError, Trouble
 from joey.testing.script import (

@@ -11,8 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from joey.core.chunks import CallChunk, TextChunk
-from joey.core.messages import Message, TextBlock
+from joey.core.messages import CallChunk, Message, TextBlock, TextChunk
 from joey.core.models import ModelRequest
 from joey.core.settings import Profile
 from joey.errors import ProviderError, Trouble

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from joey.core.models import ModelInfo
+from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import BUILT_IN, find_mode
-from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.execution.terminal import LocalTerminal
 from joey.ports import ToolContext

@@ -6,8 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from joey.core.models import ModelInfo
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ModelInfo, ToolProtocol
 from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import ToolContext
 from joey.tools.apply_diff import ApplyDiff, PreparedDiff

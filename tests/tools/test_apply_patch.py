@@ -6,13 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from joey.core.chunks import CallChunk, StopChunk, TextChunk
-from joey.core.messages import CallPart, ToolCall
-from joey.core.models import ModelInfo
+from joey.core.messages import CallChunk, CallPart, StopChunk, TextChunk, ToolCall
+from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import Mode, find_mode
 from joey.core.parsing.assembler import Assembler
 from joey.core.permissions.policy import Ask, decide
-from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import Extras, ToolContext

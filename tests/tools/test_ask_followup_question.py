@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from joey.core.asks import Answer, AskKind, Response
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
+from joey.core.task import Answer, AskKind, Response
 from joey.errors import ArgumentError, ToolError
 from joey.tools.ask_followup_question import AskFollowupQuestion
 from joey.tools.base import Access, SwitchMode

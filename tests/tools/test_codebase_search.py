@@ -9,9 +9,8 @@ import pytest
 from msgspec import structs
 
 from joey.content.code_index import Indexes
-from joey.core.models import ModelInfo
+from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import BUILT_IN
-from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import CodeAnswer, CodeHit, Extras, ToolContext

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.errors import ToolError
 from joey.ports import ToolContext
 from joey.tools.registry import Registry, default_tools

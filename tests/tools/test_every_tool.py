@@ -18,17 +18,26 @@ from hypothesis import strategies as st
 from msgspec.structs import fields
 from pydantic import TypeAdapter
 
-from joey.core.asks import Answer, AskKind, Response
-from joey.core.chunks import CallChunk, CallEndChunk, Chunk, StopChunk, TextChunk
 from joey.core.events import AskOpened, ToolFinished
 from joey.core.history.ui import Row
 from joey.core.mcp import McpTool
-from joey.core.messages import CallPart, Message, TextBlock, ToolCall, ToolResultBlock
-from joey.core.models import ModelInfo, ModelRequest
+from joey.core.messages import (
+    CallChunk,
+    CallEndChunk,
+    CallPart,
+    Chunk,
+    Message,
+    StopChunk,
+    TextBlock,
+    TextChunk,
+    ToolCall,
+    ToolResultBlock,
+)
+from joey.core.models import ModelInfo, ModelRequest, ToolProtocol
 from joey.core.parsing.assembler import Assembler
-from joey.core.prompts.sections.catalogue import catalogue
-from joey.core.protocol import ToolProtocol
+from joey.core.prompts.system_sections import catalogue
 from joey.core.settings import Profile, Settings
+from joey.core.task import Answer, AskKind, Response
 from joey.engine.task import Task
 from joey.errors import ArgumentError
 from joey.ports import CustomToolInfo

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from joey.core.asks import AskKind
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
+from joey.core.task import AskKind
 from joey.errors import ArgumentError, ToolError
 from joey.execution.terminal import LocalTerminal
 from joey.ports import ToolContext

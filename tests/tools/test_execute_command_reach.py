@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.permissions.decisions import Allow, Ask, Decision, Deny
-from joey.core.permissions.policy import decide
+from joey.core.permissions.policy import Allow, Ask, Decision, Deny, decide
 from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports import ToolContext

@@ -6,11 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from joey.core.chunks import StopChunk, TextChunk
-from joey.core.messages import CallPart
-from joey.core.models import ModelInfo
+from joey.core.messages import CallPart, StopChunk, TextChunk
+from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.parsing.assembler import Assembler
-from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import Extras, ToolContext

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from joey.content.outlines import LocalOutlines
-from joey.core.models import ModelInfo
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.settings import Settings
 from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import Extras, ToolContext

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from joey.core.models import ModelInfo
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ModelInfo, ToolProtocol
 from joey.errors import ArgumentError, ToolError
 from joey.ports import ToolContext
 from joey.tools.base import Access, Claim

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.mcp import McpServer, McpTool
-from joey.core.mcp_names import fold, tool_name
-from joey.core.mcp_schema import normalised
+from joey.core.mcp import McpServer, McpTool, fold, normalised, tool_name
 from joey.core.models import ModelInfo
 from joey.core.modes import find_mode
 from joey.core.settings import Settings

@@ -9,13 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from joey.core.asks import AskKind
 from joey.core.mcp import McpAnswer, McpServer, McpTool
-from joey.core.models import ModelInfo
+from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import find_mode
 from joey.core.permissions.policy import Allow, Ask, decide
-from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
+from joey.core.task import AskKind
 from joey.errors import ArgumentError, ToolError, WordedError
 from joey.ports import Extras, ToolContext
 from joey.tools.access_mcp_resource import AccessMcpResource

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from joey.content.diagnostics import LocalProblems
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.ports import Extras, ToolContext
 from joey.tools.registry import Registry, default_tools

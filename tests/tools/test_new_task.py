@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from joey.core.permissions.claims import Access
+from joey.core.permissions.policy import Access
 from joey.core.settings import Settings
 from joey.errors import ArgumentError, ToolError
 from joey.ports import ToolContext

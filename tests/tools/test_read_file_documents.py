@@ -10,7 +10,7 @@ import pytest
 
 from joey.content.isolated import LocalDocuments
 from joey.content.outlines import LocalOutlines
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.ports import Extras, ToolContext
 from joey.tools.base import Outcome

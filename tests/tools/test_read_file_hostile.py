@@ -10,7 +10,7 @@ import pytest
 
 from joey.content.isolated import LocalDocuments
 from joey.content.outlines import LocalOutlines
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.errors import ToolError
 from joey.ports import Extras, Place, ToolContext
 from joey.tools.base import Outcome

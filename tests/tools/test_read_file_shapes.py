@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.errors import ArgumentError
 from joey.ports import ToolContext
 from joey.tools.base import Outcome

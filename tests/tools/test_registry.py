@@ -7,7 +7,7 @@ import pytest
 
 from joey.core.models import ModelInfo
 from joey.core.modes import BUILT_IN, Grant, Group, Mode, find_mode
-from joey.core.permissions.claims import Access, Claim
+from joey.core.permissions.policy import Access, Claim
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.ports import Extras

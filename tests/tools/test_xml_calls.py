@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from joey.core.chunks import StopChunk, TextChunk
-from joey.core.messages import CallPart, ToolCall
+from joey.core.messages import CallPart, StopChunk, TextChunk, ToolCall
+from joey.core.models import ToolProtocol
 from joey.core.parsing.assembler import Assembler
-from joey.core.protocol import ToolProtocol
 from joey.tools.diff_request import FileDiff
 from joey.tools.read_request import WantedFile
 from joey.tools.registry import Registry, default_tools

@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from joey.core.asks import AskKind
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
+from joey.core.task import AskKind
 from joey.testing.script import Call, call
 from tests.tools.tool_world import SHOP
 

@@ -12,9 +12,8 @@ from textual.geometry import Offset, Region
 from textual.selection import Selection
 
 from joey.client.session import Session
-from joey.core.events import Event, RowGrew, RowOpened, ToolAnnounced, UserSaid
-from joey.core.history.rows import Row
-from joey.core.revisions import TaskRewound
+from joey.core.events import Event, RowGrew, RowOpened, TaskRewound, ToolAnnounced, UserSaid
+from joey.core.history.ui import Row
 from joey.tui.conversation import Conversation
 from tests.tui.drawing import Past, Theatre, all_lines, keep_picture, screen_lines, settled
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from joey.client.family import family
 from joey.client.session import Session
-from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import (
     AskOpened,
     Countdown,
@@ -24,9 +23,10 @@ from joey.core.events import (
     TaskFailed,
     UserSaid,
 )
-from joey.core.history.rows import Row
-from joey.core.protocol import ToolProtocol
+from joey.core.history.ui import Row
+from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
+from joey.core.task import Answer, AskKind, Response
 from joey.display.sanitise import sanitise
 from joey.engine.task import Task
 from joey.testing.script import Turn, call, fail, pause, say, think

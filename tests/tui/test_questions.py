@@ -15,8 +15,8 @@ from textual import events
 from textual.app import App, ComposeResult
 
 from joey.client.session import Session
-from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import AskOpened
+from joey.core.task import Answer, AskKind, Response
 from joey.tui import front as front_module
 from joey.tui.composer import Composer
 from joey.tui.dialogue import Asked

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 
-from joey.core.event_base import TokenUsage
+from joey.core.events import TokenUsage
 from joey.tui.doings import RUNNING
 from joey.tui.host import Standing
 from joey.tui.status_line import Part, StatusLine, fitted

@@ -13,8 +13,7 @@ import pytest
 
 from joey.app.page_files import page_files
 from joey.content.outlines import LocalOutlines
-from joey.core.permissions.decisions import Allow
-from joey.core.permissions.policy import decide
+from joey.core.permissions.policy import Allow, decide
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.ports import Extras, ToolContext

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from psutil import Process
 
-from joey.core.protected import is_protected
+from joey.core.protected_paths import is_protected
 from joey.errors import ToolError
 from joey.tools.base import Tool
 from joey.tools.list_files import ListFiles

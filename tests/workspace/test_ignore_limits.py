@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.permissions.decisions import Deny
-from joey.core.permissions.policy import decide
+from joey.core.permissions.policy import Deny, decide
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.tools.read_file import ReadFile

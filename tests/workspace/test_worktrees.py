@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from joey.core.merges import ChangedFile, Merge, merge_report
+from joey.core.file_state import ChangedFile, Merge
+from joey.core.prompts.replies import merge_report
 from joey.errors import ToolError
 from joey.workspace.git.trees import Change, Looks, apply
 from joey.workspace.git.worktrees import GitWorktrees

@@ -11,8 +11,8 @@ from acp.schema import AgentMessageChunk, AgentThoughtChunk, TextContentBlock, T
 from joey.acp.chunks import Update, user_chunks
 from joey.acp.texts import fenced
 from joey.acp.tool_calls import COMMAND_TOOL, closer_look, row_of, text_content
-from joey.core.asks import AskKind
 from joey.core.events import AskOpened, TaskAdopted
+from joey.core.task import AskKind
 from joey.display.answers import follow_up
 from joey.display.sanitise import sanitise
 

@@ -38,8 +38,6 @@ from joey.acp.terminals import Terminals
 from joey.client.family import family
 from joey.client.local import Engine, Subscription, Task, TaskOptions
 from joey.client.session import Session as Teller
-from joey.core.asks import APPROVALS, Answer, AskKind, Response
-from joey.core.event_base import TokenUsage
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -50,9 +48,11 @@ from joey.core.events import (
     TaskAborted,
     TaskFailed,
     TaskFinished,
+    TokenUsage,
     UsageChanged,
 )
-from joey.core.history.path import live_path
+from joey.core.history.branch import live_path
+from joey.core.task import APPROVALS, Answer, AskKind, Response
 from joey.display.sanitise import one_line, sanitise
 from joey.errors import CondenseError
 

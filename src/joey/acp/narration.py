@@ -37,11 +37,12 @@ from joey.acp.tool_calls import (
     terminal_content,
     text_content,
 )
-from joey.core.asks import APPROVALS, AskKind
 from joey.core.events import (
     AskAnswered,
     AskOpened,
     CommandGrew,
+    ContextCondensed,
+    ContextTruncated,
     Countdown,
     Event,
     ModeSwitched,
@@ -62,8 +63,7 @@ from joey.core.events import (
     UserSaid,
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart
-from joey.core.revisions import ContextCondensed, ContextTruncated
-from joey.core.todos import Todo
+from joey.core.task import APPROVALS, AskKind, Todo
 from joey.display.answers import hint_of, question_of
 from joey.display.sanitise import sanitise
 from joey.display.sentences import ended_by, mishap, outcome, shrinkage, trouble, waiting

@@ -15,7 +15,7 @@ from msgspec import Struct
 from joey.app.opening import open_store
 from joey.app.permissions import Explainer, Explanation, Flags, refused
 from joey.core.permissions.audit import Judged, Recorded, recorded
-from joey.core.permissions.claims import Access, Claim
+from joey.core.permissions.policy import Access, Claim
 from joey.errors import StoreError, ToolError, UserError
 from joey.ports import Store, TaskMetadata
 from joey.tools.registry import Registry, default_tools, paths_in

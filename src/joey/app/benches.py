@@ -25,7 +25,7 @@ from joey.content.browser import Chromium, find_chromium, viewport_size
 from joey.content.diagnostics import LocalProblems
 from joey.content.isolated import LocalDocuments, WebPages
 from joey.content.outlines import LocalOutlines
-from joey.core.secrets import without_user
+from joey.core.redaction import without_user
 from joey.core.settings import Limits, Profile, Route, Settings
 from joey.engine.engine import TaskOptions
 from joey.engine.mode_providers import SUMMARIES, ModeProviders

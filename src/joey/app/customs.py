@@ -13,8 +13,8 @@ from joey.config.home import joey_home, person_home
 from joey.config.settings import load_settings, read_tightening, tightened
 from joey.config.untrusted_files import Scopes, Sightings
 from joey.core.modes import Mode, find_mode
-from joey.core.near_names import nearest
 from joey.core.settings import Settings
+from joey.core.suggest import nearest
 from joey.errors import ConfigError, ToolError
 from joey.ports.extensions import Wanted
 from joey.workspace.files import LocalFiles

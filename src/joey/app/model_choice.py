@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 
 from joey.config.files import convert_document
 from joey.config.profiles import USUAL, Profiles, address_of, choose_profile, same_address
-from joey.core.secrets import without_user
+from joey.core.redaction import without_user
 from joey.core.settings import Profile, Route, TaskSecrets
 from joey.errors import ConfigError, UntiedAddressError
 from joey.providers.registry import KINDS, find_kind

@@ -13,8 +13,8 @@ from joey.app.model_choice import Asked, KnownModel, choose
 from joey.config.home import joey_home, person_home
 from joey.config.profiles import load_profiles
 from joey.config.settings import load_settings, unknown_settings
-from joey.core.places import FileScope
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
+from joey.core.paths import FileScope
 from joey.core.settings import Limits, Profile, Settings, TaskSecrets
 from joey.engine.asks import AnswerPolicy
 from joey.engine.engine import TaskOptions

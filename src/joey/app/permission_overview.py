@@ -13,10 +13,19 @@ from msgspec import Struct, structs
 
 from joey.app.setting_sources import TASK, SettingSources
 from joey.core.modes import Group, Mode
-from joey.core.permissions.claims import Access, Claim, Confinement
-from joey.core.permissions.decisions import ANYTHING
-from joey.core.permissions.policy import EDITS_HERE, UNCONFINED, Allow, Ask, Deny, decide
-from joey.core.places import FileScope, Place
+from joey.core.paths import FileScope, Place
+from joey.core.permissions.policy import (
+    ANYTHING,
+    EDITS_HERE,
+    UNCONFINED,
+    Access,
+    Allow,
+    Ask,
+    Claim,
+    Confinement,
+    Deny,
+    decide,
+)
 from joey.core.settings import Settings
 from joey.workspace.ignore import NAME as IGNORE_FILE
 

@@ -19,14 +19,12 @@ from joey.app.options import added_directories, usable, with_permissions
 from joey.app.sandboxing import boundary_for, sandbox_for
 from joey.config.home import joey_home
 from joey.config.settings import load_settings
-from joey.core.models import ModelInfo
+from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import usual_mode
-from joey.core.permissions.claims import Access, Claim, Confinement
+from joey.core.paths import FileScope
 from joey.core.permissions.commands import LONGEST
-from joey.core.permissions.policy import Allow, Ask, Deny, decide
+from joey.core.permissions.policy import Access, Allow, Ask, Claim, Confinement, Deny, decide
 from joey.core.permissions.shell import plain_commands
-from joey.core.places import FileScope
-from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
 from joey.errors import HiddenError, RefusedError, ToolError
 from joey.execution.bash_grammar import BashGrammar

@@ -21,7 +21,7 @@ from joey.config.profiles import (
     name_of_key,
 )
 from joey.config.schema import DescribedKey, find_key, profile_keys, read_value
-from joey.core.secrets import without_secrets
+from joey.core.redaction import without_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError
 from joey.providers.registry import KINDS, ProviderKind, find_kind

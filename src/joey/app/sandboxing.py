@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from joey.core.places import FileScope
+from joey.core.paths import DirectoryBoundary, FileScope
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 from joey.execution.sandbox.sandbox import LocalSandbox, Prober, SandboxBoundary, Session, why_none
 from joey.ports import Boundary, Level, Sandbox, SandboxReport
-from joey.workspace.files import DirectoryBoundary
 
 _making = threading.Lock()
 

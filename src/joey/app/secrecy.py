@@ -12,7 +12,7 @@ from pathlib import Path
 
 from joey.config.home import joey_home
 from joey.config.profiles import load_profiles
-from joey.core.secrets import KnownSecrets
+from joey.core.redaction import KnownSecrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError
 from joey.providers.http import HttpClient

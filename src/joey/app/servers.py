@@ -12,10 +12,10 @@ from msgspec import structs
 
 from joey.config.home import joey_home
 from joey.config.trust import Trust, Trusted
+from joey.core.mcp import config_paths
 from joey.errors import ConfigError
 from joey.execution.terminal import command_environment
 from joey.mcp.leases import Hubs, Surroundings
-from joey.mcp.paths import config_paths
 from joey.ports import Mcp
 from joey.tools.toolbox import Toolboxes
 

@@ -17,9 +17,8 @@ from joey.app.worktrees import remove_worktree
 from joey.config.home import joey_home
 from joey.config.preferences import Preferences
 from joey.config.settings import check_spelling
-from joey.core.customs import SlashCommand
 from joey.core.models import ModelInfo
-from joey.core.modes import Mode
+from joey.core.modes import Mode, SlashCommand
 from joey.core.settings import Limits, Profile, TaskSecrets
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from joey.cli.exit_codes import UsageError
-from joey.core.near_names import nearest
+from joey.core.suggest import nearest
 
 
 class Help(argparse.HelpFormatter):

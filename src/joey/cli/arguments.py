@@ -11,7 +11,7 @@ from joey.cli.argument_values import Parser, count, duration, money
 from joey.cli.command_arguments import COMMAND_PARSERS
 from joey.cli.exit_codes import UsageError
 from joey.cli.near_misses import is_about_a_command, meant_command
-from joey.core.near_names import nearest
+from joey.core.suggest import nearest
 
 COMMANDS = tuple(COMMAND_PARSERS)
 FORMATS = ("text", "json", "stream-json")

@@ -26,7 +26,6 @@ from joey.client.family import family
 from joey.client.reader import EventReader, RowData
 from joey.client.remote import RemoteEngine, RemoteSession, TaskInfo
 from joey.client.session import Session
-from joey.core.asks import APPROVALS, Answer, AskKind, Response
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -38,6 +37,7 @@ from joey.core.events import (
     TaskFinished,
     UserSaid,
 )
+from joey.core.task import APPROVALS, Answer, AskKind, Response
 from joey.display.answers import answer_of, question_of
 from joey.display.cards import card
 from joey.display.sanitise import one_line

@@ -13,7 +13,7 @@ from joey.cli.launch import earlier_task, options_for, short_id
 from joey.cli.revision_text import MOST, Rows, all_rows, describe
 from joey.cli.task_rows import find_row
 from joey.client.local import Engine, Task
-from joey.core.rewinding import RewindPreview, before_last_words
+from joey.core.rewind import RewindPreview, before_last_words
 from joey.display.sanitise import one_line
 from joey.errors import UserError
 

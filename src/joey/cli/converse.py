@@ -42,8 +42,8 @@ from joey.cli.unread_words import UnreadWords
 from joey.client.family import family
 from joey.client.local import Engine, Subscription, Task
 from joey.client.session import Session
-from joey.core.asks import APPROVALS, AskKind
 from joey.core.events import AskOpened, Event, TaskAborted, TaskFailed, TaskFinished
+from joey.core.task import APPROVALS, AskKind
 from joey.display.answers import answer_of
 from joey.display.slash_commands import INIT_PROMPT, SlashCommand, guess_at
 from joey.errors import UserError

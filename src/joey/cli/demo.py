@@ -22,9 +22,9 @@ from joey.cli.progress import describe_cost
 from joey.cli.render import Renderer
 from joey.cli.signals import interruptible
 from joey.client.local import Engine, Task
-from joey.core.asks import Answer, Response
 from joey.core.events import AskOpened
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
+from joey.core.task import Answer, Response
 from joey.testing.server import ModelServer
 
 INTRODUCTION = """\

@@ -14,7 +14,7 @@ from joey.cli.launch import find_task
 from joey.cli.outputs import write_out
 from joey.cli.task_table import as_told, subtask_tree
 from joey.cli.transcript import as_markdown, read_rows
-from joey.core.secrets import without_secrets
+from joey.core.redaction import without_secrets
 from joey.ports import Store, TaskMetadata
 from joey.ports.storage import TaskIndex
 

@@ -19,9 +19,9 @@ from joey.app.servers import problems_of_servers
 from joey.cli.exit_codes import UsageError
 from joey.cli.result_schema import load_schema
 from joey.client.local import Engine, Task, TaskOptions, Unattended
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.core.settings import Limits
-from joey.core.state import TaskState
+from joey.core.task import TaskState
 from joey.display.sanitise import one_line
 from joey.display.wrapping import columns, wrap
 from joey.errors import ConfigError

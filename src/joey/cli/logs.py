@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 
-from joey.core.secrets import KnownSecrets, blotted_line
+from joey.core.redaction import KnownSecrets, blotted_line
 
 
 class PlainLines(logging.Formatter):

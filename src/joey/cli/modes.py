@@ -14,8 +14,7 @@ from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import workspace_of
 from joey.cli.outputs import write_out
 from joey.cli.table import table
-from joey.core.customs import RuleFile
-from joey.core.modes import Grant, Mode, find_mode
+from joey.core.modes import Grant, Mode, RuleFile, find_mode
 from joey.display.sanitise import one_line, sanitise
 from joey.display.wrapping import columns, wrap
 from joey.errors import ConfigError

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from joey.core.near_names import nearest
-from joey.core.regex import regex
+from joey.core.suggest import nearest
+from joey.core.text import regex
 
 _MEANT = {
     "tasks": "joey tasks list",

@@ -8,7 +8,7 @@ from typing import Any
 
 from joey import __version__
 from joey.client.local import TaskOptions
-from joey.core.secrets import without_secrets
+from joey.core.redaction import without_secrets
 from joey.display.sanitise import one_line
 
 _SPOKEN = ("completion_result", "text")

@@ -18,8 +18,8 @@ from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import workspace_of
 from joey.cli.outputs import write_out
 from joey.cli.refusals import missing_rules
-from joey.core.permissions.decisions import Beyond
-from joey.core.permissions.narrowest import quoted
+from joey.core.permissions.commands import quoted
+from joey.core.permissions.policy import Beyond
 from joey.display.sanitise import one_line, sanitise
 from joey.display.sentences import held_by
 from joey.display.wrapping import columns, wrap

@@ -14,7 +14,7 @@ from joey.app.model_list import NO_SUCH_PAGE, ask_for_models, silent_address
 from joey.app.options import make_options
 from joey.app.profile_shelf import ProfileShelf
 from joey.cli.probes import FIX, Finding, Status, here
-from joey.core.secrets import without_secrets
+from joey.core.redaction import without_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError, UserError
 

@@ -9,13 +9,13 @@ from typing import TextIO
 import msgspec
 from msgspec import Struct
 
-from joey.core.asks import APPROVALS, AskKind
-from joey.core.event_base import TokenUsage
 from joey.core.events import (
     AskAnswered,
     AskOpened,
     CallGrew,
     ChildSpawned,
+    ContextCondensed,
+    ContextTruncated,
     Countdown,
     Event,
     ModeSwitched,
@@ -29,12 +29,13 @@ from joey.core.events import (
     TaskFailed,
     TaskFinished,
     TaskPaused,
+    TokenUsage,
     ToolAnnounced,
     ToolFinished,
 )
 from joey.core.history.api import COMPLETION
 from joey.core.messages import TextPart
-from joey.core.revisions import ContextCondensed, ContextTruncated
+from joey.core.task import APPROVALS, AskKind
 from joey.display.answers import follow_up
 from joey.display.sanitise import one_line
 from joey.display.sentences import COMMAND_TOOL, command_end, mishap, shrinkage, trouble, waiting

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from joey.cli.progress import describe_call
 from joey.core.events import AskOpened
 from joey.core.permissions.commands import judge_command
-from joey.core.permissions.decisions import Allow, Beyond
+from joey.core.permissions.policy import Allow, Beyond
 from joey.core.permissions.programs import only_reads
 from joey.core.permissions.shell import Words, plain_commands
 from joey.core.settings import Settings

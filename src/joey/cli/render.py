@@ -8,12 +8,13 @@ from rich.text import Text
 
 from joey.cli.flow import Flow
 from joey.cli.markdown_stream import MarkdownStream
-from joey.core.asks import APPROVALS
 from joey.core.events import (
     PASSING,
     AskAnswered,
     AskOpened,
     CommandGrew,
+    ContextCondensed,
+    ContextTruncated,
     Countdown,
     Event,
     ModeSwitched,
@@ -24,13 +25,14 @@ from joey.core.events import (
     Said,
     TaskAborted,
     TaskFailed,
+    TaskRewound,
     TodosChanged,
     ToolAnnounced,
     ToolFinished,
     UserSaid,
 )
 from joey.core.messages import ReasoningPart, TextPart
-from joey.core.revisions import ContextCondensed, ContextTruncated, TaskRewound
+from joey.core.task import APPROVALS
 from joey.display.answers import hint_of, question_of
 from joey.display.cards import CommandOutput, card, is_custom, wrapped
 from joey.display.sanitise import one_line, sanitise

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from joey.cli.exit_codes import UsageError
-from joey.core.json_schema_document import Schema, read_schema
+from joey.core.structured_output import Schema, read_schema
 from joey.errors import ConfigError
 
 MAX_SCHEMA = 1024 * 1024

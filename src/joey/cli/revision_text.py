@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Any
 
 from joey.cli.task_rows import is_told
-from joey.core.rewinding import RewindPreview
+from joey.core.rewind import RewindPreview
 from joey.display.file_fates import FATES, STAYING
 from joey.display.sanitise import one_line
 

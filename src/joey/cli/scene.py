@@ -13,6 +13,8 @@ from joey.core.events import (
     AskOpened,
     CallGrew,
     ChildSpawned,
+    ContextCondensed,
+    ContextTruncated,
     Event,
     ModeSwitched,
     ReplyReceived,
@@ -32,7 +34,6 @@ from joey.core.events import (
     UserSaid,
 )
 from joey.core.messages import CallPart
-from joey.core.revisions import ContextCondensed, ContextTruncated
 from joey.display.sanitise import one_line
 
 TITLE = 70

@@ -37,11 +37,10 @@ from joey.cli.slash_names import slash_names
 from joey.cli.task_table import status_of
 from joey.client.local import Engine, Task, TaskOptions
 from joey.client.session import Session
-from joey.core.event_base import TokenUsage
-from joey.core.events import Event, MessageUnqueued, ModeSwitched
-from joey.core.rewinding import RewindPreview
+from joey.core.events import Event, MessageUnqueued, ModeSwitched, TokenUsage
+from joey.core.rewind import RewindPreview
 from joey.core.settings import Settings
-from joey.core.todos import Todo
+from joey.core.task import Todo
 from joey.errors import ConfigError, UserError
 from joey.ports import Level, TaskMetadata
 from joey.ports.storage import TaskQuery

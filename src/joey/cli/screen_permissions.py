@@ -15,7 +15,7 @@ from joey.app.setting_sources import SettingSources
 from joey.cli.permissions import flags_of
 from joey.client.local import Task
 from joey.core.modes import usual_mode
-from joey.core.permissions.claims import Confinement
+from joey.core.permissions.policy import Confinement
 from joey.core.settings import Settings
 from joey.display.sanitise import one_line
 from joey.ports import Level

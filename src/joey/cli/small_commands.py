@@ -6,8 +6,8 @@ never words for the model, and never the answer to a question.
 
 from __future__ import annotations
 
-from joey.core.asks import APPROVALS
 from joey.core.events import AskOpened
+from joey.core.task import APPROVALS
 from joey.display.slash_commands import LISTED, SlashCommand, named, parse
 
 LEAVING = frozenset({"/exit", "/quit"})

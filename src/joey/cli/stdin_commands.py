@@ -18,8 +18,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from joey.cli.prompt import MAX_PROMPT
 from joey.client.pictures import MAX_IMAGE, MAX_IMAGES, PictureError, picture
-from joey.core.asks import Response
-from joey.core.wire import TaskId
+from joey.core.task import Response
+from joey.core.wire.frames import TaskId
 
 Name = Literal["start", "message", "cancel", "ping", "shutdown"]
 NAMES: tuple[Name, ...] = get_args(Name)

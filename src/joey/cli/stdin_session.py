@@ -26,9 +26,8 @@ from joey.cli.stream_json import Line, init_line
 from joey.client.family import family
 from joey.client.local import Engine, Subscription, Task, new_task_id
 from joey.client.session import Session
-from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import AskOpened, Event
-from joey.core.state import AT_REST
+from joey.core.task import AT_REST, Answer, AskKind, Response
 from joey.errors import UserError
 
 READY = "Waiting for commands"

@@ -9,7 +9,6 @@ from joey.cli.run_results import result_of
 from joey.cli.stdin_replies import About, QueueLines, done
 from joey.cli.stream_json import Line, StreamJson, error_lines, result_line
 from joey.client.local import Completed, Failed, Task, Unattended
-from joey.core.asks import APPROVALS, Answer, AskKind
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -23,6 +22,7 @@ from joey.core.events import (
     UserSaid,
 )
 from joey.core.history.api import COMPLETION
+from joey.core.task import APPROVALS, Answer, AskKind
 
 
 class StreamPolicy(Unattended):

@@ -15,8 +15,6 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from joey.core.asks import AskKind
-from joey.core.event_base import TokenUsage
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -27,11 +25,13 @@ from joey.core.events import (
     RowGrew,
     RowOpened,
     Said,
+    TokenUsage,
     ToolAnnounced,
     ToolFinished,
     UserSaid,
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart, ToolCall
+from joey.core.task import AskKind
 from joey.display.sentences import COMMAND_TOOL
 
 Line = dict[str, Any]

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TextIO
 
 from joey.cli.argument_values import count
-from joey.core.regex import regex
+from joey.core.text import regex
 from joey.display.sanitise import sanitise
 from joey.display.wrapping import columns, wrap
 

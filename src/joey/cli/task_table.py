@@ -8,7 +8,7 @@ from datetime import datetime
 from msgspec import structs
 
 from joey.cli.table import table
-from joey.core.state import AT_REST, TaskState
+from joey.core.task import AT_REST, TaskState
 from joey.display.sanitise import one_line
 from joey.errors import TaskNotFoundError
 from joey.ports import Store, TaskMetadata

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from joey.core.events import Record
-from joey.core.history.path import live_path
+from joey.core.history.branch import live_path
 from joey.core.history.ui import UiHistory
 from joey.display.answers import follow_up
 from joey.display.sentences import mishap

@@ -19,7 +19,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from joey.client.address import Address
-from joey.core.wire import CommandFrame, ErrorInfo, EventFrame, Response
+from joey.core.wire.frames import CommandFrame, ErrorInfo, EventFrame, Response
 from joey.errors import UserError
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from joey.client.reader import EventReader, RowData, ask_of
-from joey.core.event_base import TokenUsage
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -25,13 +24,14 @@ from joey.core.events import (
     TaskFailed,
     TaskFinished,
     TaskPaused,
+    TaskRewound,
     TaskStarted,
     TaskUnpaused,
+    TokenUsage,
     UsageChanged,
 )
 from joey.core.history.ui import STREAMED
-from joey.core.revisions import TaskRewound
-from joey.core.wire import EventFrame
+from joey.core.wire.frames import EventFrame
 
 ENDINGS = frozenset({"taskFinished", "taskAborted", "taskFailed"})
 """Events after which a task rests."""

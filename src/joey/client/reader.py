@@ -13,14 +13,15 @@ from typing import Any
 
 import msgspec
 
-from joey.core.asks import Answer, AskKind, Response
-from joey.core.event_base import TokenUsage, ToolTally
 from joey.core.events import (
     AskAnswered,
     AskOpened,
     AskWithdrawn,
+    CheckpointSaved,
     ChildSpawned,
     CommandGrew,
+    ContextCondensed,
+    ContextTruncated,
     Countdown,
     Event,
     MessageQueued,
@@ -39,21 +40,23 @@ from joey.core.events import (
     TaskFailed,
     TaskFinished,
     TaskPaused,
+    TaskRewound,
     TaskStarted,
     TaskUnpaused,
     TodosChanged,
+    TokenUsage,
     ToolAnnounced,
     ToolFailed,
     ToolFinished,
+    ToolTally,
     UsageChanged,
     UserSaid,
 )
 from joey.core.history.ui import RequestInfo
 from joey.core.messages import ReasoningPart, TextPart, Usage
-from joey.core.protocol import ToolProtocol
-from joey.core.revisions import CheckpointSaved, ContextCondensed, ContextTruncated, TaskRewound
-from joey.core.todos import Todo
-from joey.core.wire import EventFrame
+from joey.core.models import ToolProtocol
+from joey.core.task import Answer, AskKind, Response, Todo
+from joey.core.wire.frames import EventFrame
 
 RowData = Mapping[str, Any]
 

@@ -17,8 +17,8 @@ from joey.client.address import Address, find_server
 from joey.client.connection import LOST, PATIENCE, Connection, RemoteError
 from joey.client.remote_session import RemoteSession
 from joey.core.settings import Limits
-from joey.core.wire import EventFrame
-from joey.core.wire_commands import TaskInfo, decode_data
+from joey.core.wire.commands import TaskInfo, decode_data
+from joey.core.wire.frames import EventFrame
 
 __all__ = ["RemoteEngine", "RemoteError", "RemoteSession", "TaskInfo"]
 

@@ -14,13 +14,11 @@ from joey.client.connection import LOST, Connection, RemoteError
 from joey.client.following import ENDINGS, Following, is_passing, renamed
 from joey.client.reader import EventReader, RowData
 from joey.client.session import Session
-from joey.core.asks import Answer, Response
-from joey.core.event_base import TokenUsage
-from joey.core.events import AskOpened, Event
-from joey.core.rewinding import RewindPreview
-from joey.core.state import AT_REST
-from joey.core.wire import EventFrame
-from joey.core.wire_commands import TaskInfo, decode_data
+from joey.core.events import AskOpened, Event, TokenUsage
+from joey.core.rewind import RewindPreview
+from joey.core.task import AT_REST, Answer, Response
+from joey.core.wire.commands import TaskInfo, decode_data
+from joey.core.wire.frames import EventFrame
 
 BACKLOG = 10_000
 """Frames that a slow reader may leave unread before it loses the passing ones."""

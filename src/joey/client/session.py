@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
 
-from joey.core.asks import Answer
-from joey.core.event_base import TokenUsage
-from joey.core.events import AskOpened, Event
+from joey.core.events import AskOpened, Event, TokenUsage
 from joey.core.history.ui import Row
-from joey.core.rewinding import RewindPreview
+from joey.core.rewind import RewindPreview
+from joey.core.task import Answer
 
 
 class Session(Protocol):

@@ -24,10 +24,9 @@ from joey.config.rules import Rules
 from joey.config.settings import read_tightening
 from joey.config.trust import FILE as TRUST
 from joey.config.untrusted_files import Fence, Scope, Scopes, Sightings, find_scopes, nested_scopes
-from joey.core.customs import Instructions, Skill, SlashCommand
-from joey.core.modes import Mode, all_modes
-from joey.core.regex import regex
+from joey.core.modes import Instructions, Mode, Skill, SlashCommand, all_modes
 from joey.core.settings import Settings
+from joey.core.text import regex
 from joey.errors import ToolError
 from joey.ports import Customs
 from joey.ports.extensions import Wanted

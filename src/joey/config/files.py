@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from joey.core.regex import regex
+from joey.core.text import regex
 from joey.errors import ConfigError
 from joey.system.files import make_folder
 

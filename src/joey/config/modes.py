@@ -21,13 +21,11 @@ import msgspec
 
 from joey.config.files import YamlError, read_yaml
 from joey.config.untrusted_files import Fence, Scopes, Sightings
-from joey.core.customs import Source
-from joey.core.modes import BUILT_IN, Grant, Group, Mode, find_mode, may_do_more
-from joey.core.path_pattern import path_pattern
-from joey.core.path_pattern_syntax import PatternError
-from joey.core.permissions.decisions import ANYTHING
-from joey.core.regex import regex
+from joey.core.js_regex import PatternError, path_pattern
+from joey.core.modes import BUILT_IN, Grant, Group, Mode, Source, find_mode, may_do_more
+from joey.core.permissions.policy import ANYTHING
 from joey.core.settings import Settings
+from joey.core.text import regex
 from joey.ports.extensions import Wanted
 
 PROJECT_FILE = ".roomodes"

@@ -16,7 +16,7 @@ from msgspec import structs
 from joey.config.files import convert_document, read_document, write_document
 from joey.config.profiles import PROFILE_KEYS, PROFILES, Profiles, load_profiles, read_profile
 from joey.config.settings import SETTINGS, check_spelling, load_settings
-from joey.core.permissions.standing import StandingRule, adds_nothing_else, with_rule
+from joey.core.permissions.policy import StandingRule, adds_nothing_else, with_rule
 from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
 from joey.ports.extensions import Rulebook

@@ -29,8 +29,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct, structs
 
 from joey.config.files import convert_document, read_document
-from joey.core.regex import regex
 from joey.core.settings import Profile
+from joey.core.text import regex
 from joey.errors import ConfigError, NoModelError
 
 USUAL = "openai"

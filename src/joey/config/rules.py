@@ -23,7 +23,7 @@ from joey.config.untrusted_files import (
     links_on_the_way,
     on_one_line,
 )
-from joey.core.customs import Instructions, RuleFile
+from joey.core.modes import Instructions, RuleFile
 
 DEEPEST_LINK = 5
 DEEPEST_FOLDER = 20

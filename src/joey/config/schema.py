@@ -36,8 +36,8 @@ from msgspec.inspect import (
 )
 
 from joey.config.settings import project_says
-from joey.core.near_names import nearest
 from joey.core.settings import Profile, Settings
+from joey.core.suggest import nearest
 from joey.errors import ConfigError
 
 _UNIONS = (Union, TypeUnion)

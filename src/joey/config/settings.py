@@ -26,9 +26,9 @@ from msgspec import Struct, structs
 from joey.config.files import convert_document, read_document
 from joey.config.profiles import PROFILE_KEYS, PROFILES
 from joey.config.untrusted_files import Scopes, Sightings
-from joey.core.near_names import nearest
-from joey.core.network_hosts import narrowed, read_host
+from joey.core.permissions.hosts import narrowed, read_host
 from joey.core.settings import Settings
+from joey.core.suggest import nearest
 from joey.errors import ConfigError
 
 SETTINGS = "settings.json"

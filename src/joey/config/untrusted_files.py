@@ -22,8 +22,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.core.customs import Source
-from joey.core.regex import regex
+from joey.core.modes import Source
+from joey.core.text import regex
 
 LARGEST = 100_000
 """Bytes of a file that are used."""

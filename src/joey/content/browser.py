@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from joey.core.secrets import may_hold_secret
+from joey.core.redaction import may_hold_secret
 from joey.errors import ToolError
 from joey.ports import Browser, BrowserLook, BrowserStep
 

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from msgspec import Struct
 
 from joey.content.syntax import can_parse, mistakes
-from joey.core.problems import Problem, parse_report
+from joey.core.diagnostics import Problem, parse_report
 from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
 from joey.ports import Files, Place, Problems

@@ -14,8 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.content.isolated import run_apart
-from joey.core.regex import regex
-from joey.core.text import split_lines
+from joey.core.text import regex, split_lines
 from joey.ports import Definition, Outlines
 
 _LEAST_LINES = 4

@@ -17,7 +17,7 @@ import msgspec
 
 from joey.content.isolated import run_apart
 from joey.content.worker import serve
-from joey.core.problems import Problem
+from joey.core.diagnostics import Problem
 from joey.errors import ToolError
 
 _QUICK = {".py": 64 * 1024, ".pyi": 64 * 1024, ".json": 1024 * 1024, ".toml": 4096}

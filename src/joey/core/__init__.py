@@ -1,0 +1,1 @@
+"""Pure logic: values in, values out, without I/O."""

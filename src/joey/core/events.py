@@ -1,13 +1,17 @@
-"""What a task says outward: the one vocabulary between the engine and the world.
+"""Events of a task: the closed union that the engine emits and everything else observes.
 
-Every event carries `ts`, a rising number of milliseconds that names it within its task (and the
-row it belongs to, where it makes one). There are two kinds:
+Every event carries `ts`, a rising number of milliseconds that identifies it within its task (and
+the row it belongs to, where it makes one). There are two kinds:
 
-- *durable* events are numbered, written to the journal before anybody acts on them, and enough
-  to rebuild both histories and everything else a task remembers;
-- *passing* events (`RowOpened`, `RowGrew`, `CallGrew`, `CommandGrew`, `Countdown`,
-  `UsageChanged`) show work in progress. What they announced arrives again, whole, in a durable
-  event; a client that missed them has missed nothing.
+- *durable* events are numbered, written to the journal before anything acts on them, and enough to
+  rebuild both histories and the rest of a task's state;
+- *passing* events (`RowOpened`, `RowGrew`, `CallGrew`, `CommandGrew`, `Countdown`, `UsageChanged`)
+  show work in progress. Their content arrives again, complete, in a durable event; a client that
+  missed them has lost nothing.
+
+Nothing is ever removed from a journal. A summary or a truncation marker hides messages, and a
+rewind names the earlier record that the history continues from (see `history.branch`), so that it
+can be undone in the same way.
 """
 
 from __future__ import annotations
@@ -16,21 +20,74 @@ from typing import Any
 
 from msgspec import Struct
 
-from joey.core.asks import Answer, AskKind
-from joey.core.event_base import EventBase, Spent, TokenUsage, ToolTally
-from joey.core.messages import Message, Part, Usage, UserBlock
-from joey.core.permissions.claims import Confinement
-from joey.core.protocol import ToolProtocol
-from joey.core.revisions import (
-    CheckpointSaved,
-    ContextCondensed,
-    ContextTruncated,
-    FilesRestored,
-    TaskForked,
-    TaskRewound,
-)
+from joey.core.messages import Message, Part, TextBlock, Usage, UserBlock
+from joey.core.models import ToolProtocol
+from joey.core.permissions.policy import Confinement
 from joey.core.settings import Limits, Route
-from joey.core.todos import Todo
+from joey.core.task import Answer, AskKind, Todo
+
+
+class EventBase(Struct, frozen=True, omit_defaults=True, tag_field="event", kw_only=True):
+    ts: int
+
+
+class TokenUsage(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Totals of a task, in the words of the WebSocket API."""
+
+    total_tokens_in: int = 0
+    total_tokens_out: int = 0
+    total_cache_writes: int = 0
+    total_cache_reads: int = 0
+    total_cost: float = 0.0
+    context_tokens: int = 0
+    """Tokens of the latest request and its reply: what the window holds now."""
+
+    def plus(self, other: TokenUsage) -> TokenUsage:
+        """Both together; the window is this task's own."""
+        return TokenUsage(
+            total_tokens_in=self.total_tokens_in + other.total_tokens_in,
+            total_tokens_out=self.total_tokens_out + other.total_tokens_out,
+            total_cache_writes=self.total_cache_writes + other.total_cache_writes,
+            total_cache_reads=self.total_cache_reads + other.total_cache_reads,
+            total_cost=self.total_cost + other.total_cost,
+            context_tokens=self.context_tokens,
+        )
+
+
+class Spent(Struct, frozen=True, omit_defaults=True):
+    """What limits are set for."""
+
+    turns: int = 0
+    """Replies."""
+    requests: int = 0
+    calls: int = 0
+    """Calls in replies, but for those that hand over a result."""
+    tokens: int = 0
+    """Sent and received."""
+    cost: float = 0.0
+
+    def plus(self, other: Spent) -> Spent:
+        return Spent(
+            turns=self.turns + other.turns,
+            requests=self.requests + other.requests,
+            calls=self.calls + other.calls,
+            tokens=self.tokens + other.tokens,
+            cost=self.cost + other.cost,
+        )
+
+    def minus(self, other: Spent) -> Spent:
+        return Spent(
+            turns=self.turns - other.turns,
+            requests=self.requests - other.requests,
+            calls=self.calls - other.calls,
+            tokens=self.tokens - other.tokens,
+            cost=self.cost - other.cost,
+        )
+
+
+class ToolTally(Struct, frozen=True):
+    attempts: int = 0
+    failures: int = 0
 
 
 class Placed(Struct, frozen=True):
@@ -349,6 +406,77 @@ class Countdown(EventBase, frozen=True, tag="countdown"):
 
 class UsageChanged(EventBase, frozen=True, tag="taskTokenUsageUpdated"):
     usage: TokenUsage
+
+
+class ContextCondensed(EventBase, frozen=True, tag="contextCondensed"):
+    """Everything so far is told to the model by a summary from here on."""
+
+    condense_id: str
+    summary: str
+    """What the model wrote."""
+    content: tuple[TextBlock, ...]
+    """What it is shown in place of the messages: the summary, and what must not be lost in it."""
+    tokens_before: int
+    tokens_after: int
+    """How full the window was and is, by our own count."""
+    usage: Usage | None = None
+    """Of the request that made the summary."""
+    cost: float | None = None
+
+
+class ContextTruncated(EventBase, frozen=True, tag="contextTruncated"):
+    """The oldest turns are hidden from the model; the first message stays."""
+
+    truncation_id: str
+    messages: int
+    """How many of the messages that were visible, after the first."""
+    tokens_before: int
+    tokens_after: int
+    longest: int | None = None
+    """Texts of what stays visible are cut to this many characters, where that was not enough."""
+
+
+class CheckpointSaved(EventBase, frozen=True, tag="checkpointSaved"):
+    """The files of the workspace as they were at this moment can be brought back."""
+
+    id: str
+    before: str | None = None
+    """The checkpoint before it."""
+    own: bool = False
+    """What differs from the one before is this task's own work; else it is somebody's else."""
+
+
+class TaskRewound(EventBase, frozen=True, tag="taskRewound"):
+    """The history goes on from an earlier record. All that came after it is out of sight."""
+
+    to: int
+    row_ts: int | None = None
+    """The last row that stays, where the record made more than one; 0 when none does."""
+    files: str | None = None
+    """The checkpoint that the files shall be brought back to; done when `FilesRestored` says so."""
+    files_before: str | None = None
+    """The checkpoint of the files as they were when this was asked for."""
+    undo: bool = False
+    """It takes a rewind back; the next undo goes on with the one before that."""
+
+
+class FilesRestored(EventBase, frozen=True, tag="filesRestored"):
+    """The files are as they were at a checkpoint."""
+
+    checkpoint: str
+    paths: tuple[str, ...] = ()
+    """The files that were changed by it, or the first of them."""
+
+
+class TaskForked(EventBase, frozen=True, tag="taskForked"):
+    """The records before this one were taken over from another task. What they used and whom they
+    spawned is not this task's."""
+
+    source_id: str
+    source_seq: int
+    """The last record that was taken over, by its number there."""
+    route: Route | None = None
+    """The model that it worked with."""
 
 
 Passing = RowOpened | RowGrew | CallGrew | CommandGrew | Countdown | UsageChanged

@@ -1,8 +1,8 @@
-"""Commands of the person's own that run at certain moments of a task, and what comes of them.
+"""Hooks: the user's own commands that run at certain moments of a task, and their results.
 
-A hook can hold something up, and say something. It cannot let anything through that the rules or
-the person have not, and it cannot change what was approved: it sees a call, and that call runs or
-does not.
+A hook can block a call and add a message. It cannot allow anything that the rules or the user have
+not allowed, and it cannot change an approved call: it sees the call, and that call runs or does
+not run.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""JSON Schema, as far as people use it to say what an answer must look like.
+"""Validation of JSON values against a JSON Schema.
 
-A schema is read once, and everything in it that would not be checked is refused by name: a
-constraint that is silently left out is worse than none. Whether a text fits an expression is
-decided by the caller, who can bound the time that it takes (`expressions` tells what will be
-asked). Every keyword is looked at whatever the others say, so what is asked depends on schema
-and value alone.
+The caller decides whether a text matches a regular expression, because it can limit the time that
+takes; `expressions_asked` tells which matches will be needed. Every keyword is evaluated whatever
+the others say, so these matches depend on schema and value alone.
+
+Loaded only when a result is checked; `structured_output` reads schemas without it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from joey.core.json_schema_document import Schema, resolve
+from joey.core.structured_output import Schema, resolve
 
 MOST_PROBLEMS = 10
 DEEPEST = 100

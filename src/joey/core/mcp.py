@@ -1,10 +1,25 @@
-"""What is known of a server of the Model Context Protocol and of what it offers."""
+"""MCP servers and their tools: values, tool names, argument schemas, paths of settings files.
+
+A tool is offered as `mcp--<server>--<tool>` (decision D2), in the characters that every provider
+accepts. Models return such names mangled: with other separators, without the prefix, with `-` and
+`_` confused; `fold` makes all of these equal.
+
+Providers accept one object with properties as a schema. Servers may put `anyOf`, `oneOf`, `allOf`
+or a reference at the top; `normalised` merges the alternatives: every property may be given, and
+only those that all of them require are required.
+
+Every task checks for the settings files, and most find none: then nothing of `joey.mcp` is loaded
+but its `leases`.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
+
+from joey.core.text import regex
 
 McpStatus = Literal["connected", "connecting", "disconnected", "disabled", "untrusted"]
 
@@ -55,3 +70,119 @@ class McpAnswer(Struct, frozen=True, omit_defaults=True):
     images: tuple[str, ...] = ()
     """Data URIs."""
     is_error: bool = False
+
+
+LONGEST = 64
+PREFIX = "mcp"
+SEPARATOR = "--"
+
+_FOREIGN = regex(r"[^A-Za-z0-9_-]")
+_DASHES = regex(r"--+")
+_RUNS = regex(r"[-_]+")
+_SEPARATORS = regex(r"--|__")
+
+
+def tool_name(server: str, tool: str) -> str:
+    """`mcp--weather--get_forecast`."""
+    parts = (PREFIX, sanitised(server, "_"), sanitised(tool, "_unnamed"))
+    return SEPARATOR.join(parts)[:LONGEST]
+
+
+def sanitised(name: str, empty: str) -> str:
+    kept = _DASHES.sub("-", _FOREIGN.sub("", name.replace(" ", "_")))
+    if not kept:
+        return empty
+    return kept if kept[0].isalpha() or kept[0] == "_" else f"_{kept}"
+
+
+def fold(name: str) -> str | None:
+    """What all manglings of one tool's name have in common; None when it names no MCP tool."""
+    if not _SEPARATORS.search(name):
+        return None
+    plain = _RUNS.sub("_", name).strip("_")
+    return plain.removeprefix(f"{PREFIX}_")
+
+
+def alike(one: str, other: str) -> bool:
+    """The same but for `-` and `_`."""
+    return one.replace("-", "_") == other.replace("-", "_")
+
+
+_CHOICES = ("anyOf", "oneOf")
+_ALL = "allOf"
+_AT_TOP = ("$schema", "$id", "$ref", *_CHOICES, _ALL, "not", "if", "then", "else", "enum", "const")
+_MOST_PARTS = 200
+_DEEPEST = 20
+
+Members = tuple[dict[str, Any], list[str]]
+"""Properties, and the names of those that are required."""
+
+
+def normalised(schema: object) -> dict[str, Any]:
+    """The same schema where it is usable as it is; the open object where nothing is known."""
+    if not isinstance(schema, dict):
+        return {"type": "object", "properties": {}}
+    properties, required = _Walk(schema).members(schema)
+    flat = {key: value for key, value in schema.items() if key not in (*_AT_TOP, "required")}
+    flat |= {"type": "object", "properties": properties}
+    names = [name for name in required if name in properties]
+    return flat | {"required": names} if names else flat
+
+
+class _Walk:
+    """Through the alternatives of one schema; one that refers to itself has no end, this has."""
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self._root = root
+        self._left = _MOST_PARTS
+
+    def members(self, schema: dict[str, Any], depth: int = 0) -> Members:
+        self._left -= 1
+        if self._left < 0 or depth > _DEEPEST:
+            return {}, []
+        schema = self._resolved(schema)
+        properties = _dict(schema.get("properties"))
+        required = [name for name in _list(schema.get("required")) if isinstance(name, str)]
+        for more, needed in self._parts(schema.get(_ALL), depth):
+            properties = {**more, **properties}
+            required += needed
+        for key in _CHOICES:
+            parts = self._parts(schema.get(key), depth)
+            for more, _ in parts:
+                properties = {**more, **properties}
+            if parts:
+                required += sorted(set.intersection(*(set(needed) for _, needed in parts)))
+        return properties, list(dict.fromkeys(required))
+
+    def _parts(self, value: object, depth: int) -> list[Members]:
+        return [self.members(part, depth + 1) for part in _list(value) if isinstance(part, dict)]
+
+    def _resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """A reference within the document, followed one step."""
+        reference = schema.get("$ref")
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            return schema
+        found: Any = self._root
+        for step in reference[2:].split("/"):
+            found = found.get(step) if isinstance(found, dict) else None
+        return {**_dict(found), **schema}
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return dict(value) if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+USER_FILES = ("mcp.json", "mcp_settings.json")
+"""In the person's folder; the first is ours, the second is Roo's, and the first wins."""
+PROJECT_FILE = Path(".roo", "mcp.json")
+OWN_FOLDER = "mcp"
+"""In the person's folder: where servers of their own start, with nothing in it."""
+
+
+def config_paths(home: Path, workspace: Path) -> tuple[Path, ...]:
+    """The project's file, then the person's: whichever comes first decides about a name."""
+    return (workspace / PROJECT_FILE, *(home / name for name in USER_FILES))

@@ -1,7 +1,7 @@
-"""What a person points at in a message: `@/src/app.py`, `@problems`, `@a1b2c3d`, `/review`.
+"""Mentions in a user's message: `@/src/app.py`, `@problems`, `@a1b2c3d`, `/review`.
 
-Only the words of people are searched. A mention stands at the start of a word, is not preceded
-by a backslash, and leaves closing punctuation to the sentence.
+Only messages of users are searched. A mention stands at the start of a word, is not preceded by a
+backslash, and does not include closing punctuation.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from joey.core.regex import regex
+from joey.core.text import regex
 
 _MENTION = regex(
     r"""(?<![^\s])@(?:

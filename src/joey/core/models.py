@@ -1,14 +1,23 @@
-"""What a model can do and what it costs, and what is asked of it."""
+"""Models: abilities, prices, requests, and the tool protocol of a task.
+
+The tool protocol of a task is fixed (decision D8): its calls travel either as structured calls or
+as XML in the text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
 
-from joey.core.messages import Message, Usage
-from joey.core.protocol import ToolProtocol
+from joey.core.messages import Message, ToolUseBlock, Usage
+
+
+class ToolProtocol(StrEnum):
+    NATIVE = "native"
+    XML = "xml"
 
 
 class Prices(Struct, frozen=True, omit_defaults=True):
@@ -73,3 +82,25 @@ class ModelRequest(Struct, frozen=True):
     tools: tuple[ToolSpec, ...] = ()
     protocol: ToolProtocol = ToolProtocol.NATIVE
     task_id: str | None = None
+
+
+def detect_protocol(history: Iterable[Message]) -> ToolProtocol | None:
+    """The protocol that a history written by somebody else speaks, or None if it does not say."""
+    for message in reversed(list(history)):
+        if message.role != "assistant" or isinstance(message.content, str):
+            continue
+        for block in message.content:
+            if isinstance(block, ToolUseBlock):
+                return ToolProtocol.NATIVE if block.id else ToolProtocol.XML
+    return None
+
+
+def choose_protocol(
+    *, locked: ToolProtocol | None, detected: ToolProtocol | None, model_has_native_tools: bool
+) -> ToolProtocol:
+    """Locked by the task, else seen in its history, else what the model can do, else native."""
+    if locked is not None:
+        return locked
+    if detected is not None:
+        return detected
+    return ToolProtocol.NATIVE if model_has_native_tools else ToolProtocol.XML

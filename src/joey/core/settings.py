@@ -1,4 +1,7 @@
-"""The shape of settings, with Roo's names on the outside (camelCase) and its meanings."""
+"""Settings, limits and model profiles of a task.
+
+Names and meanings are Roo's on the outside (camelCase in files and on the wire).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from joey.core.hooks import Hook
+from joey.core.models import ToolProtocol
 from joey.core.modes import DEFAULT_MODE, ModePrompt
-from joey.core.network_hosts import read_host
-from joey.core.protocol import ToolProtocol
+from joey.core.permissions.hosts import read_host
 
 _Number = Annotated[int, Meta(ge=1, le=2**53)]
 _Amount = Annotated[float, Meta(gt=0)]

@@ -1,14 +1,14 @@
-"""What a terminal would show of the bytes a program printed, made short for a reader.
+"""Command output as a terminal would show it, shortened for a reader.
 
-Programs that draw progress bars return to the start of the line and write over it. A person sees
-only the last state; so shall the model. Then lines that repeat are counted instead of shown.
+Programs that draw progress bars return to the start of the line and overwrite it. A user sees only
+the last state, and so does the model. Repeated lines are counted instead of shown.
 """
 
 from __future__ import annotations
 
 from itertools import groupby
 
-from joey.core.regex import regex
+from joey.core.text import regex
 
 _ERASE = regex(r"\x1b\[[02]?K")
 _ESCAPE = regex(

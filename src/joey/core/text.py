@@ -1,12 +1,41 @@
-"""Text as models read and write it: lines, line numbers, entities.
+"""Text primitives: lazily compiled regexes, lines, line numbers, entities.
 
-Lines end at `\\n` only (a `\\r` before it belongs to the end); `str.splitlines` would also break
-at form feeds and other characters that editors and compilers do not count as line ends.
+`regex` compiles a regular expression at its first use: every run loads some two hundred of them
+and uses a few dozen, and compiling all of them would take longer than anything else at start-up.
+
+Lines end at LF only (a CR before it belongs to the line end); `str.splitlines` would also break at
+form feeds and other characters that editors and compilers do not count as line ends.
 """
 
 from __future__ import annotations
 
-from joey.core.regex import regex
+import re
+from functools import cached_property
+from typing import Any, AnyStr, cast
+
+
+def regex(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """What `re.compile` makes, for its methods; a mistake in it shows at the first use only."""
+    return cast("re.Pattern[AnyStr]", _Regex(pattern, flags))
+
+
+class _Regex:
+    def __init__(self, pattern: str | bytes, flags: int) -> None:
+        self._pattern, self._flags = pattern, flags
+
+    @cached_property
+    def _compiled(self) -> re.Pattern[Any]:
+        return re.compile(self._pattern, self._flags)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return regex, (self._pattern, self._flags)
+
+    def __getattr__(self, name: str) -> Any:
+        """Asked once for each method: what is found stays, and is found without us."""
+        found = getattr(self._compiled, name)
+        setattr(self, name, found)
+        return found
+
 
 _NUMBERED = regex(r"[ \t]*(\d{1,9})[ \t]+\|(?!\|) ?")
 _NUMBERED_OR_BARE = regex(r"[ \t]*(?:\d{1,9}[ \t]+)?\|(?!\|) ?")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from joey.core.asks import APPROVALS, Answer, AskKind, Response
 from joey.core.events import AskOpened
+from joey.core.task import APPROVALS, Answer, AskKind, Response
 from joey.display.sanitise import sanitise
 
 _YES = frozenset({"y", "yes"})

@@ -6,9 +6,8 @@ import re
 
 import msgspec
 
-from joey.core.events import Countdown, ToolFinished
-from joey.core.permissions.claims import Confinement
-from joey.core.revisions import ContextCondensed, ContextTruncated
+from joey.core.events import ContextCondensed, ContextTruncated, Countdown, ToolFinished
+from joey.core.permissions.policy import Confinement
 
 COMMAND_TOOL = "execute_command"
 

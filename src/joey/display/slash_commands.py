@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.core.near_names import nearest
+from joey.core.suggest import nearest
 from joey.display.sanitise import one_line
 
 

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 from msgspec import Struct
 
-from joey.core.asks import AskKind
-from joey.core.event_base import Spent
-from joey.core.history.facts import TaskFacts
+from joey.core.events import Spent
 from joey.core.history.ledger import Ledger
+from joey.core.history.state import TaskFacts
 from joey.core.messages import UserBlock
 from joey.core.settings import Limits, Settings
+from joey.core.task import AskKind
 from joey.engine.endings import Failed, Stop
 from joey.engine.words import show_words, told_words
 

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from msgspec import Struct, structs
 
-from joey.core.asks import Answer
 from joey.core.events import AskAnswered, AskOpened, AskWithdrawn, Event
+from joey.core.task import Answer
 from joey.engine.unattended import Unattended
 
 

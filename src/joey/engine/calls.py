@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from joey.core.asks import Answer
 from joey.core.messages import ToolCall
-from joey.core.permissions.decisions import Beyond
+from joey.core.permissions.policy import Beyond
+from joey.core.task import Answer
 from joey.errors import ToolError
 from joey.ports import ToolContext
 from joey.tools.base import Prepared, Tool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from joey.core.file_memory import FileMemory
+from joey.core.file_state import FileMemory
 from joey.errors import ToolError
 from joey.ports import FileKind, Files, Place
 

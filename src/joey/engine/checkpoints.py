@@ -13,10 +13,9 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from joey.core.events import Said
+from joey.core.events import CheckpointSaved, Said
 from joey.core.modes import Group
-from joey.core.permissions.claims import Access, Claim
-from joey.core.revisions import CheckpointSaved
+from joey.core.permissions.policy import Access, Claim
 from joey.errors import CheckpointError, UserError
 from joey.ports import Checkpoints
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from joey.core.asks import Answer, AskKind
 from joey.core.events import Said, TaskCompleted, ToolAnnounced
 from joey.core.history.api import COMPLETION
 from joey.core.messages import ToolCall
-from joey.core.permissions.claims import Access, Claim
-from joey.core.permissions.policy import Allow, Ask, Deny, decide
+from joey.core.permissions.policy import Access, Allow, Ask, Claim, Deny, decide
 from joey.core.prompts import replies
+from joey.core.task import Answer, AskKind
 from joey.engine.hooks import on_completion
 from joey.engine.words import show_words
 from joey.errors import ToolError

@@ -14,16 +14,20 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from joey.core.chunks import TextChunk, UsageChunk
-from joey.core.context.kept import Allotment, Kept, commands_in, summary_content
-from joey.core.context.tokens import CHARACTERS_PER_TOKEN, blocks_tokens, text_tokens
-from joey.core.context.transcript import transcript
-from joey.core.context.window import Window
-from joey.core.events import RequestEnded, RowOpened, Said, UsageChanged
-from joey.core.messages import Message, TextBlock, Usage, UserBlock, plain_text
+from joey.core.context import condense as prompts
+from joey.core.context.condense import Allotment, Kept, commands_in, summary_content, transcript
+from joey.core.context.window import CHARACTERS_PER_TOKEN, Window, blocks_tokens, text_tokens
+from joey.core.events import ContextCondensed, RequestEnded, RowOpened, Said, UsageChanged
+from joey.core.messages import (
+    Message,
+    TextBlock,
+    TextChunk,
+    Usage,
+    UsageChunk,
+    UserBlock,
+    plain_text,
+)
 from joey.core.models import ModelRequest
-from joey.core.prompts import condense as prompts
-from joey.core.revisions import ContextCondensed
 from joey.engine.patience import Budget, count_down
 from joey.engine.room import Room
 from joey.errors import CondenseError, ProviderError, ToolError, Trouble

@@ -10,14 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from joey.core.context.kept import is_brought, words_in
-from joey.core.context.tokens import blocks_tokens
-from joey.core.context.truncation import LONGEST, SHORTEST, plan_truncation
-from joey.core.context.window import threshold_of
-from joey.core.events import MessageUnqueued, Said
-from joey.core.history.effective import cut_text
+from joey.core.context.condense import is_brought, words_in
+from joey.core.context.window import LONGEST, SHORTEST, blocks_tokens, plan_truncation, threshold_of
+from joey.core.events import ContextTruncated, MessageUnqueued, Said
+from joey.core.history.visible import cut_text
 from joey.core.messages import TextBlock, UserBlock
-from joey.core.revisions import ContextTruncated
 from joey.engine.condensing import condense
 from joey.engine.endings import Stop
 from joey.engine.room import Room

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from joey.core.asks import Answer
 from joey.core.events import ChildSpawned, ModeSwitched, Said, TodosChanged
 from joey.core.history.api import COMPLETION
 from joey.core.history.ui import Row
 from joey.core.messages import ToolCall
 from joey.core.prompts import replies
+from joey.core.task import Answer
 from joey.engine import results
 from joey.engine.calls import PlacedCall, Ready, Rejected
 from joey.engine.checkpoints import Keeper

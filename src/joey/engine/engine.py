@@ -20,15 +20,15 @@ from joey.core.events import (
     TodosChanged,
     UserSaid,
 )
-from joey.core.history.facts import TaskFacts
-from joey.core.history.path import live_path
-from joey.core.json_schema_document import Schema
+from joey.core.history.branch import live_path
+from joey.core.history.state import TaskFacts
 from joey.core.messages import well_formed
+from joey.core.models import ToolProtocol, choose_protocol
 from joey.core.modes import usual_mode
-from joey.core.places import FileScope
-from joey.core.protocol import ToolProtocol, choose_protocol
+from joey.core.paths import FileScope
 from joey.core.settings import Limits, Profile, Route, Settings, TaskSecrets
-from joey.core.state import TaskState
+from joey.core.structured_output import Schema
+from joey.core.task import TaskState
 from joey.engine.asks import AnswerPolicy
 from joey.engine.forks import plant_fork
 from joey.engine.granted import Granted

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 from joey.core.events import (
     AskAnswered,
     AskOpened,
+    CheckpointSaved,
+    FilesRestored,
     Record,
     ReplyReceived,
+    TaskRewound,
     ToolAnnounced,
     ToolFinished,
 )
-from joey.core.file_changes import FileChange
-from joey.core.revisions import CheckpointSaved, FilesRestored, TaskRewound
+from joey.core.file_state import FileChange
 from joey.errors import ToolError
 from joey.ports import Checkpoints
 

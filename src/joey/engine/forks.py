@@ -15,19 +15,21 @@ from msgspec import structs
 from joey.core.events import (
     ChildSpawned,
     Durable,
+    FilesRestored,
     MessageQueued,
     MessageUnqueued,
     Record,
     TaskAdopted,
     TaskConfigured,
     TaskCreated,
+    TaskForked,
     TaskPaused,
+    TaskRewound,
     TaskUnpaused,
 )
-from joey.core.history.facts import TaskFacts
+from joey.core.history.branch import find_cut, live_path
 from joey.core.history.ledger import Ledger
-from joey.core.history.path import find_cut, live_path
-from joey.core.revisions import FilesRestored, TaskForked, TaskRewound
+from joey.core.history.state import TaskFacts
 from joey.engine.identity import new_task_id
 from joey.errors import StoreError, TaskStateError, UserError
 from joey.ports import Clock, Store

@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from joey.core.asks import Answer
 from joey.core.events import AskAnswered, Record, Said
-from joey.core.permissions.agreement import SecondReading
-from joey.core.permissions.claims import Claim
-from joey.core.permissions.standing import (
+from joey.core.permissions.policy import (
     EDITS,
+    Claim,
+    SecondReading,
     StandingRule,
     TaskRule,
     standing_rule,
@@ -19,6 +18,7 @@ from joey.core.permissions.standing import (
     with_rule,
 )
 from joey.core.settings import Settings
+from joey.core.task import Answer
 from joey.errors import ConfigError
 
 if TYPE_CHECKING:

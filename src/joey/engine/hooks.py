@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from joey.core.asks import APPROVALS, Answer, Response
 from joey.core.events import AskOpened, Said
 from joey.core.history.api import COMPLETION
 from joey.core.hooks import HookCall, HookReport, Moment, shortened
 from joey.core.messages import ToolCall
 from joey.core.prompts import replies
+from joey.core.task import APPROVALS, Answer, Response
 from joey.engine.calls import PlacedCall, Ready
 from joey.errors import RefusedError, ToolError, WordedError
 from joey.tools.base import Complete, Delegate, Outcome

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from joey.core.events import AskAnswered, AskOpened, ToolAnnounced, ToolFinished
 from joey.core.modes import Group
-from joey.core.rewinding import RewindPreview
+from joey.core.rewind import RewindPreview
 from joey.engine.checkpoints import checkpoints_of
 from joey.errors import CheckpointError, ToolError, UserError
 

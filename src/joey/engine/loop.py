@@ -21,13 +21,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from joey.core.asks import AskKind, Response
 from joey.core.events import Placed, RequestStarted, UserSaid
-from joey.core.history.facts import TaskFacts
+from joey.core.history.state import TaskFacts
 from joey.core.messages import CallPart, TextBlock, UserBlock, image_block
 from joey.core.models import ModelRequest
 from joey.core.prompts import replies
-from joey.core.state import TaskState
+from joey.core.task import AskKind, Response, TaskState
 from joey.engine.allowance import Allowance, check_spending
 from joey.engine.calls import PlacedCall
 from joey.engine.context import make_room

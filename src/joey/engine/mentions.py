@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from joey.core.customs import SlashCommand
+from joey.core.diagnostics import problems_text
 from joey.core.events import ModeSwitched, Said
 from joey.core.history.ui import Row
 from joey.core.mentions import (
@@ -23,12 +23,10 @@ from joey.core.mentions import (
     replace_spans,
 )
 from joey.core.messages import TextBlock, UserBlock, image_block
-from joey.core.modes import find_mode, may_do_more
-from joey.core.permissions.claims import Access, Claim
-from joey.core.permissions.policy import Allow, decide
+from joey.core.models import ToolProtocol
+from joey.core.modes import SlashCommand, find_mode, may_do_more
+from joey.core.permissions.policy import Access, Allow, Claim, decide
 from joey.core.prompts import replies
-from joey.core.prompts.problems import problems_text
-from joey.core.protocol import ToolProtocol
 from joey.engine.tool_context import tool_context
 from joey.errors import ToolError
 from joey.ports import Place, Repository, ToolContext

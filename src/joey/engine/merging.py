@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from joey.core.events import ChildSpawned, Said, WorktreeMerged
-from joey.core.merges import Merge, merge_report, merge_warning
-from joey.core.permissions.decisions import Beyond
+from joey.core.file_state import Merge
+from joey.core.permissions.policy import Beyond
 from joey.core.prompts import replies
+from joey.core.prompts.replies import merge_report, merge_warning
 from joey.engine.returns import Returned
 from joey.errors import ToolError
 from joey.ports import Worktrees

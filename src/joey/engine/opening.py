@@ -6,11 +6,11 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from joey.core.asks import AskKind, Response
 from joey.core.events import ToolFinished, UserSaid
 from joey.core.history.api import COMPLETION
 from joey.core.messages import TextBlock, UserBlock, image_block
 from joey.core.prompts import replies
+from joey.core.task import AskKind, Response
 from joey.engine.endings import Stop
 from joey.engine.mentions import tell
 from joey.engine.words import show_words, told_words

@@ -6,14 +6,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from joey.core.asks import Answer, AskKind, Response, first_suggestion
 from joey.core.events import ToolAnnounced
-from joey.core.permissions.claims import Access, Confinement
-from joey.core.permissions.policy import Allow, Ask, Deny, decide, missing_reach
-from joey.core.permissions.standing import StandingRule, TaskRule
+from joey.core.permissions.policy import (
+    Access,
+    Allow,
+    Ask,
+    Confinement,
+    Deny,
+    StandingRule,
+    TaskRule,
+    decide,
+    missing_reach,
+)
 from joey.core.prompts import replies
 from joey.core.repetition import Verdict
 from joey.core.settings import Settings
+from joey.core.task import Answer, AskKind, Response, first_suggestion
 from joey.engine.asks import Lapse
 from joey.engine.calls import AnyTool, PlacedCall, Ready, Rejected, RepeatedError
 from joey.engine.endings import Stop

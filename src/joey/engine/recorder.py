@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from joey.core.events import PASSING, ChildSpawned, Durable, Record
+from joey.core.events import PASSING, ChildSpawned, Durable, Record, TaskRewound
 from joey.core.history.api import ApiHistory
-from joey.core.history.facts import TaskFacts
-from joey.core.history.path import live_path
+from joey.core.history.branch import live_path
+from joey.core.history.state import TaskFacts
 from joey.core.history.ui import UiHistory
-from joey.core.revisions import TaskRewound
 from joey.engine.bus import Heard
 from joey.engine.records import Records
 from joey.errors import StoreError

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import structs
 
-from joey.core.events import Said
-from joey.core.file_changes import FileChange
-from joey.core.revisions import CheckpointSaved, FilesRestored
-from joey.core.rewinding import RewindPreview, compare
+from joey.core.events import CheckpointSaved, FilesRestored, Said
+from joey.core.file_state import FileChange
+from joey.core.rewind import RewindPreview, compare
 from joey.engine.checkpoints import checkpoints_of
 from joey.engine.foreign_changes import changed_by_others
 from joey.engine.left_files import with_left_files

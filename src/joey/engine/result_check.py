@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from joey.core.json_schema import expressions_asked, problems_of
-from joey.core.json_schema_document import Schema
 from joey.core.prompts import replies
-from joey.core.structured import instructions, read_structured
+from joey.core.structured_output import Schema, instructions, read_structured
 from joey.engine.endings import Stop
 from joey.errors import ToolError
 from joey.tools.pattern_match import match_patterns

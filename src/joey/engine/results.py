@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from joey.core.asks import Answer
-from joey.core.event_base import Spent, TokenUsage
-from joey.core.events import Said, ToolFailed, ToolFinished
+from joey.core.events import Said, Spent, TokenUsage, ToolFailed, ToolFinished
 from joey.core.messages import ToolCall
+from joey.core.models import ToolProtocol
 from joey.core.prompts import replies
-from joey.core.protocol import ToolProtocol
+from joey.core.task import Answer
 from joey.engine.calls import PlacedCall, Rejected, RepeatedError
 from joey.errors import ArgumentError, HiddenError, RefusedError, ToolError, WordedError
 from joey.tools.base import Outcome

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from joey.core.asks import AskKind
 from joey.core.events import Placed, RequestStarted, Said
 from joey.core.messages import UserBlock
 from joey.core.models import ModelRequest
+from joey.core.task import AskKind
 from joey.engine.allowance import check_spending
 from joey.engine.context import MOST_RECOVERIES, recover
 from joey.engine.endings import Stop

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from joey.core.event_base import TokenUsage
+from joey.core.events import TokenUsage
 from joey.core.prompts import replies
 from joey.engine.endings import Completed, Failed
 from joey.errors import JoeyError, ToolError

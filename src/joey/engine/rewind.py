@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
-from joey.core.events import Record, UserSaid
-from joey.core.history.path import checkpoint_at, find_cut, live_path
+from joey.core.events import CheckpointSaved, FilesRestored, Record, TaskRewound, UserSaid
+from joey.core.history.branch import checkpoint_at, find_cut, live_path
 from joey.core.messages import well_formed
-from joey.core.revisions import CheckpointSaved, FilesRestored, TaskRewound
-from joey.core.rewinding import RewindPreview, compare, ts_of, user_row
+from joey.core.rewind import RewindPreview, compare, ts_of, user_row
 from joey.engine.checkpoints import checkpoints_of
 from joey.engine.foreign_changes import Stopped
 from joey.engine.left_files import with_left_files

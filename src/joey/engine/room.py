@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from joey.core.context.tokens import CHARACTERS_PER_TOKEN, blocks_tokens, text_tokens
-from joey.core.context.window import Window
+from joey.core.context.window import CHARACTERS_PER_TOKEN, Window, blocks_tokens, text_tokens
 from joey.core.messages import Message, UserBlock
-from joey.core.models import ToolSpec
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol, ToolSpec
 
 if TYPE_CHECKING:
     from joey.engine.task import Task

@@ -25,7 +25,6 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from joey.core.event_base import TokenUsage
 from joey.core.events import (
     ChildSpawned,
     MessageQueued,
@@ -33,11 +32,12 @@ from joey.core.events import (
     TaskFinished,
     TaskPaused,
     TaskUnpaused,
+    TokenUsage,
     ToolFinished,
 )
-from joey.core.history.facts import TaskFacts
+from joey.core.history.state import TaskFacts
 from joey.core.prompts import replies
-from joey.core.state import TaskState
+from joey.core.task import TaskState
 from joey.engine.calls import PlacedCall
 from joey.engine.endings import Stop
 from joey.engine.identity import new_task_id

@@ -10,10 +10,10 @@ from typing import Any
 
 from msgspec import structs
 
-from joey.core.asks import Answer, AskKind, Response
 from joey.core.context.window import Gauge
 from joey.core.events import (
     AskOpened,
+    ContextCondensed,
     Event,
     MessageQueued,
     Record,
@@ -23,10 +23,9 @@ from joey.core.events import (
     TaskStarted,
 )
 from joey.core.messages import well_formed
-from joey.core.revisions import ContextCondensed
-from joey.core.rewinding import RewindPreview
+from joey.core.rewind import RewindPreview
 from joey.core.settings import Limits
-from joey.core.state import AT_REST, TaskState
+from joey.core.task import AT_REST, Answer, AskKind, Response, TaskState
 from joey.engine import loop
 from joey.engine import rewind as rewinding
 from joey.engine.allowance import Allowance

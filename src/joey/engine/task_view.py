@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from joey.core.event_base import TokenUsage
 from joey.core.events import (
     AskOpened,
     Event,
@@ -13,12 +12,13 @@ from joey.core.events import (
     TaskFailed,
     TaskFinished,
     TaskStarted,
+    TokenUsage,
 )
 from joey.core.history.ui import Row
 from joey.core.messages import Message
 from joey.core.modes import Mode, find_mode, usual_mode
 from joey.core.settings import Settings
-from joey.core.state import AT_REST, TaskState
+from joey.core.task import AT_REST, TaskState
 from joey.engine import loop
 from joey.engine.bus import Bus, Subscription
 from joey.engine.endings import Ending

@@ -18,9 +18,8 @@ from joey.core.events import (
     UsageChanged,
 )
 from joey.core.messages import CallPart, ReasoningPart, Reply, TextPart
-from joey.core.models import ModelRequest
+from joey.core.models import ModelRequest, ToolProtocol
 from joey.core.parsing.assembler import Assembler, PartEnded, PartEvent, PartGrew, PartStarted
-from joey.core.protocol import ToolProtocol
 from joey.errors import ProviderError, ToolError, Trouble
 from joey.ports import Provider
 

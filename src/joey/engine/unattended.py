@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from joey.core.asks import Answer, AskKind, Response, first_suggestion
 from joey.core.events import AskOpened
 from joey.core.history.api import COMPLETION
+from joey.core.task import Answer, AskKind, Response, first_suggestion
 
 NOBODY = "Nobody is there to answer. Use your best judgement and go on."
 

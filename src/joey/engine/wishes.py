@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from joey.core.events import Said
-from joey.core.revisions import ContextCondensed
-from joey.core.state import AT_REST
+from joey.core.events import ContextCondensed, Said
+from joey.core.task import AT_REST
 from joey.engine.condensing import ERROR_ROW, STOPPED, check_enough, condense
 from joey.errors import CondenseError, StoreError
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from joey.core.asks import Answer
 from joey.core.events import UserSaid
 from joey.core.messages import TextBlock, UserBlock, image_block
 from joey.core.prompts import replies
+from joey.core.task import Answer
 
 if TYPE_CHECKING:
     from joey.engine.task import Task

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from joey.core.customs import Instructions
-from joey.core.file_memory import FileMemory
+from joey.core.file_state import FileMemory
 from joey.core.mcp import McpServer
-from joey.core.models import ToolSpec
-from joey.core.modes import BUILT_IN, Group, Mode
-from joey.core.places import FileScope
+from joey.core.models import ToolProtocol, ToolSpec
+from joey.core.modes import BUILT_IN, Group, Instructions, Mode
+from joey.core.paths import FileScope
 from joey.core.prompts.system import ToolDoc, system_prompt
-from joey.core.protocol import ToolProtocol
 from joey.core.settings import Limits, Route, Settings
 from joey.engine.mode_providers import ModeProviders
 from joey.ports import Clock, Environment, Extras, Files, Provider, Search, Terminal

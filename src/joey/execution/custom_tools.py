@@ -25,7 +25,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from joey.core.regex import regex
+from joey.core.text import regex
 from joey.errors import ToolError
 from joey.ports import CustomToolInfo, CustomTools
 from joey.ports.extensions import Wanted

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
 
-from joey.core.regex import regex
-from joey.core.secrets import may_hold_secret
+from joey.core.redaction import may_hold_secret
+from joey.core.text import regex
 from joey.errors import ToolError
 from joey.execution.command import LocalCommand
 from joey.execution.processes import MARK, end_processes, find_processes

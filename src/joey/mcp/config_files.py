@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from joey.core.mcp import OWN_FOLDER, config_paths
 from joey.errors import ConfigError
 from joey.mcp.config import GROUP, ServerConfig, Servers, parse_servers, set_aside
-from joey.mcp.paths import OWN_FOLDER, config_paths
 from joey.system.files import make_folder
 
 LARGEST = 1024 * 1024

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from joey.core.mcp import McpAnswer, McpServer
+from joey.core.mcp import McpAnswer, McpServer, config_paths
 from joey.errors import ToolError
-from joey.mcp.paths import config_paths
 from joey.ports import Mcp
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from mcp.types import (
 )
 from msgspec import Struct
 
-from joey.core.parsing.json_scanner import JsonScanner
+from joey.core.parsing.json_stream import JsonScanner
 
 Streams: TypeAlias = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from joey.core.mcp import McpServer
+from joey.core.mcp import PROJECT_FILE, USER_FILES, McpServer
 from joey.errors import ConfigError, UserError
 from joey.mcp import connection
 from joey.mcp.config import GROUP, ServerConfig, parse_server
@@ -18,7 +18,6 @@ from joey.mcp.config_files import PRIVATE, ConfigFiles, read_servers, replace_js
 from joey.mcp.hub import Hub
 from joey.mcp.leases import Surroundings
 from joey.mcp.login import Credentials, listening
-from joey.mcp.paths import PROJECT_FILE, USER_FILES
 from joey.mcp.process import Circumstances, LastWords, first_cause, in_words
 from joey.mcp.trust import wanted_of
 from joey.ports.extensions import Wanted

@@ -4,10 +4,10 @@ Each port is small. A static line in its adapter proves that the adapter fits
 (``_fits: type[Files] = LocalFiles``).
 """
 
-from joey.core.file_changes import FileChange, FileDiff, LeftFile
+from joey.core.diagnostics import Problem
+from joey.core.file_state import FileChange, FileDiff, LeftFile
 from joey.core.mcp import McpAnswer, McpResource, McpServer, McpTool
-from joey.core.places import Place
-from joey.core.problems import Problem
+from joey.core.paths import Place
 from joey.ports.content import (
     Browser,
     BrowserLook,

@@ -10,8 +10,8 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from joey.core.places import Place
-from joey.core.problems import Problem
+from joey.core.diagnostics import Problem
+from joey.core.paths import Place
 
 
 class Definition(Struct, frozen=True):

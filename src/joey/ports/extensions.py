@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
 
-from joey.core.customs import Instructions, Skill, SlashCommand
 from joey.core.hooks import Hook, HookCall, HookReport
 from joey.core.mcp import McpAnswer, McpServer
-from joey.core.modes import Mode
+from joey.core.modes import Instructions, Mode, Skill, SlashCommand
 from joey.ports.workspace import Files
 
 if TYPE_CHECKING:
-    from joey.core.permissions.standing import StandingRule
+    from joey.core.permissions.policy import StandingRule
 
 
 class Customs(Protocol):

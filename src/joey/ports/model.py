@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
-from joey.core.chunks import Chunk
+from joey.core.messages import Chunk
 from joey.core.models import ModelInfo, ModelRequest
 
 

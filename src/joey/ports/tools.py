@@ -8,12 +8,11 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from joey.core.file_memory import FileMemory
-from joey.core.models import ModelInfo
+from joey.core.file_state import FileMemory
+from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import Mode
-from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
-from joey.core.todos import Todo
+from joey.core.task import Todo
 from joey.ports.content import Browser, CodeIndex, Documents, Outlines, Pages, Problems
 from joey.ports.execution import ShellGrammar, Terminal
 from joey.ports.extensions import Customs, CustomTools, Hooks, Mcp, Rulebook

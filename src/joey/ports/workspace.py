@@ -8,10 +8,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from joey.core.file_changes import FileChange, FileDiff, LeftFile
-from joey.core.file_memory import Stamp
-from joey.core.merges import Merge
-from joey.core.places import Place, Reach
+from joey.core.file_state import FileChange, FileDiff, LeftFile, Merge, Stamp
+from joey.core.paths import Place, Reach
 
 
 class Boundary(Protocol):

@@ -17,23 +17,21 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from joey.core.chunks import (
+from joey.core.messages import (
+    Block,
     CallChunk,
     CallEndChunk,
     Chunk,
-    ReasoningChunk,
-    StopChunk,
-    TextChunk,
-    UsageChunk,
-)
-from joey.core.messages import (
-    Block,
     ImageBlock,
     Message,
     ReasoningBlock,
+    ReasoningChunk,
+    StopChunk,
     TextBlock,
+    TextChunk,
     ToolResultBlock,
     Usage,
+    UsageChunk,
 )
 from joey.core.models import ModelInfo, ModelRequest, ToolSpec
 from joey.core.settings import Profile, Route

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
-from joey.core.regex import regex
+from joey.core.text import regex
 from joey.errors import UNREACHABLE, ConfigError, ProviderError, Trouble
 from joey.providers.http_reader import End, Head, ProtocolError, ResponseReader
 

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from joey.core.regex import regex
-from joey.core.secrets import blotted, without_secrets
+from joey.core.redaction import blotted, without_secrets
 from joey.core.settings import Profile, Route
+from joey.core.text import regex
 from joey.errors import ProviderError, Trouble
 from joey.providers.connection import parse_url
 from joey.providers.registry import find_kind

@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 from msgspec import Struct
 
-from joey.core.regex import regex
+from joey.core.text import regex
 
 MAX_HEAD = 64 * 1024
 MAX_SIZE_LINE = 1024

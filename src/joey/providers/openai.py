@@ -14,23 +14,21 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from joey.core.chunks import (
+from joey.core.messages import (
     CallChunk,
     CallEndChunk,
     Chunk,
-    ReasoningChunk,
-    StopChunk,
-    TextChunk,
-    UsageChunk,
-)
-from joey.core.messages import (
     ImageBlock,
     Message,
     ReasoningBlock,
+    ReasoningChunk,
+    StopChunk,
     TextBlock,
+    TextChunk,
     ToolResultBlock,
     ToolUseBlock,
     Usage,
+    UsageChunk,
 )
 from joey.core.models import ModelInfo, ModelRequest, ToolSpec
 from joey.core.settings import Profile, Route

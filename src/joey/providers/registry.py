@@ -26,7 +26,7 @@ from enum import StrEnum
 from msgspec import Struct, structs
 
 from joey.core.models import ModelInfo, Prices
-from joey.core.regex import regex
+from joey.core.text import regex
 from joey.errors import ConfigError
 
 

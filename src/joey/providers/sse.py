@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from joey.core.regex import regex
+from joey.core.text import regex
 
 _BOM = b"\xef\xbb\xbf"
 _LINE_END = regex(rb"\r\n|\r|\n")

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from joey.core.chunks import Chunk, joined
+from joey.core.messages import Chunk, joined
 from joey.errors import ProviderError
 from joey.providers import errors
 from joey.providers.errors import Service

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from joey.core.wire import ErrorCode
+from joey.core.wire.frames import ErrorCode
 from joey.server.outbox import Source
 
 

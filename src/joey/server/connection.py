@@ -11,7 +11,8 @@ from starlette.responses import PlainTextResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from joey import __version__
-from joey.core.wire import (
+from joey.core.wire.commands import COMMANDS, Done, Welcome
+from joey.core.wire.frames import (
     PROTOCOL,
     AuthFrame,
     Command,
@@ -22,7 +23,6 @@ from joey.core.wire import (
     parse_frame,
     success,
 )
-from joey.core.wire_commands import COMMANDS, Done, Welcome
 from joey.server.auth import SUBPROTOCOL, Token, offered_token
 from joey.server.hub import Hub
 from joey.server.limits import Limits, Rate

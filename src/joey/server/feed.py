@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 
 from joey.core.events import PASSING, Countdown
 from joey.core.history.ui import Change
-from joey.core.narration import Narrator, row_ts
-from joey.core.wire import EventFrame
-from joey.core.wire_events import MessagePayload
+from joey.core.wire.encoder import Narrator, row_ts
+from joey.core.wire.events import MessagePayload
+from joey.core.wire.frames import EventFrame
 from joey.engine.bus import Heard
 from joey.engine.task import Task
 from joey.server.tidings import Tidings

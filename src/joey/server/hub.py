@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from joey.core.narration import created_payload, narrate
-from joey.core.state import AT_REST
-from joey.core.wire import Command, ErrorCode, EventFrame, Response, failure, success
-from joey.core.wire_commands import COMMANDS
+from joey.core.task import AT_REST
+from joey.core.wire.commands import COMMANDS
+from joey.core.wire.encoder import created_payload, narrate
+from joey.core.wire.frames import Command, ErrorCode, EventFrame, Response, failure, success
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
 from joey.errors import JoeyError, TaskNotFoundError

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from joey.core.wire import TaskId
+from joey.core.wire.frames import TaskId
 
 FORM_FEED = b"\x0c"
 LARGEST_FRAME = 32 * 1024 * 1024

@@ -13,7 +13,7 @@ from typing import TextIO
 
 import msgspec
 
-from joey.core.secrets import blotted, blotted_line
+from joey.core.redaction import blotted, blotted_line
 
 FIELDS = ("client", "command", "task", "request", "ms", "code", "reason", "path", "address")
 LONGEST = 10_000

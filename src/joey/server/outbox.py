@@ -14,9 +14,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from joey.core.narration import Replay, row_ts
-from joey.core.wire import EventFrame, Response, encode_frame
-from joey.core.wire_events import ResyncPayload
+from joey.core.wire.encoder import Replay, row_ts
+from joey.core.wire.events import ResyncPayload
+from joey.core.wire.frames import EventFrame, Response, encode_frame
 from joey.server.tidings import Tidings, text_packet
 
 MAX_BYTES = 4 * 1024 * 1024

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from joey import __version__
-from joey.core.wire_schema import wire_schema
+from joey.core.wire.schema import wire_schema
 from joey.server.auth import offered_token
 from joey.server.connection import Connections
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import uvicorn
 from msgspec import Struct
 
-from joey.core.wire import MAX_FRAME
+from joey.core.wire.frames import MAX_FRAME
 from joey.errors import ConfigError
 from joey.server.application import make_application
 from joey.server.auth import Token, doorkeeper

@@ -6,9 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
-from joey.core.customs import SlashCommand
 from joey.core.models import ModelInfo
-from joey.core.modes import Mode
+from joey.core.modes import Mode, SlashCommand
 from joey.core.settings import Limits, Profile, TaskSecrets
 from joey.engine.engine import TaskOptions
 from joey.ports import TaskMetadata

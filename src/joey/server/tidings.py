@@ -6,7 +6,7 @@ from functools import cached_property
 
 from websockets.frames import Frame, Opcode
 
-from joey.core.wire import EventFrame, encode_frame
+from joey.core.wire.frames import EventFrame, encode_frame
 
 
 class Tidings:

@@ -33,7 +33,7 @@ from joey.core.messages import (
     plain_text,
 )
 from joey.core.prompts.environment import strip_environment
-from joey.core.regex import regex
+from joey.core.text import regex
 from joey.storage.roo_files import Row, whole_number
 
 _log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from joey.core.regex import regex
+from joey.core.text import regex
 from joey.storage.task_folder import HISTORY_ITEM
 from joey.system.files import read_regular
 

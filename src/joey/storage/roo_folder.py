@@ -22,14 +22,14 @@ from msgspec import Struct
 
 from joey.core.events import Record, TaskAdopted, TaskCreated
 from joey.core.history.api import ApiHistory
-from joey.core.history.path import live_path
-from joey.core.history.row_usage import usage_of_rows
+from joey.core.history.branch import live_path
+from joey.core.history.ledger import usage_of_rows
 from joey.core.history.ui import UiHistory
 from joey.core.messages import Message
+from joey.core.models import ToolProtocol, detect_protocol
 from joey.core.modes import DEFAULT_MODE
-from joey.core.protocol import ToolProtocol, detect_protocol
-from joey.core.regex import regex
-from joey.core.secrets import blotted, without_secrets
+from joey.core.redaction import blotted, without_secrets
+from joey.core.text import regex
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
 from joey.storage.journal import Journal, encode_record

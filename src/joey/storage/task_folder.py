@@ -31,7 +31,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from joey.core.regex import regex
+from joey.core.text import regex
 from joey.errors import TaskLockedError
 from joey.system.files import FILE_MODE, storage_error, write_fully
 

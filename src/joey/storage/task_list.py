@@ -18,9 +18,9 @@ import msgspec
 from msgspec import Struct, structs
 
 from joey.core.events import Record, TaskAdopted, TaskCreated, TaskStarted, UserSaid
-from joey.core.history.facts import title_of
+from joey.core.history.state import title_of
 from joey.core.settings import Route
-from joey.core.state import TaskState
+from joey.core.task import TaskState
 from joey.errors import StoreError
 from joey.ports import TaskMetadata
 from joey.storage.journal import decode_journal

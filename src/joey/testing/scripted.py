@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
-from joey.core.chunks import (
+from joey.core.messages import (
     CallChunk,
     CallEndChunk,
     Chunk,
     ReasoningChunk,
     StopChunk,
     TextChunk,
+    Usage,
     UsageChunk,
 )
-from joey.core.messages import Usage
 from joey.core.models import ModelInfo, ModelRequest
 from joey.errors import ProviderError, Trouble
 from joey.ports import Provider

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from joey.core.prompts.condense import SYSTEM
+from joey.core.context.condense import SYSTEM
 from joey.testing.script import Turn, call, fail, say, usage
 from joey.testing.server import Request
 

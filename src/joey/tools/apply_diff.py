@@ -9,14 +9,13 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.asks import Answer
-from joey.core.edits.evidence import PartFailure
+from joey.core.edits.diff import DiffStats, Patch
 from joey.core.edits.search_replace import Applied, Failed, apply_blocks
-from joey.core.edits.unified import DiffStats, Patch
+from joey.core.edits.similar import PartFailure
 from joey.core.models import ModelInfo
 from joey.core.modes import Group
-from joey.core.regex import regex
-from joey.core.text import unescape_entities
+from joey.core.task import Answer
+from joey.core.text import regex, unescape_entities
 from joey.errors import ArgumentError, ToolError
 from joey.ports import Place, ToolContext
 from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool

@@ -7,10 +7,10 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.asks import Answer
-from joey.core.edits.patch_parse import BadPatch, parse_patch
-from joey.core.edits.unified import DiffStats, Patch
+from joey.core.edits.diff import DiffStats, Patch
+from joey.core.edits.patch_parser import BadPatch, parse_patch
 from joey.core.modes import Group
+from joey.core.task import Answer
 from joey.core.text import split_lines
 from joey.errors import ToolError
 from joey.ports import Place, ToolContext

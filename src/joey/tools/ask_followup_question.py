@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta, Struct
 
-from joey.core.asks import Answer, AskKind
+from joey.core.models import ToolProtocol
 from joey.core.modes import Group
-from joey.core.protocol import ToolProtocol
-from joey.core.regex import regex
+from joey.core.task import Answer, AskKind
+from joey.core.text import regex
 from joey.errors import ToolError
 from joey.ports import ToolContext
 from joey.tools.arguments import convert, decode_json, missing

@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.asks import Answer
 from joey.core.modes import Group
+from joey.core.task import Answer
 from joey.ports import ToolContext
 from joey.tools.arguments import convert, missing
 from joey.tools.base import Access, Claim, Complete, Outcome, Prepared, Tool

@@ -14,14 +14,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import fields
 
-from joey.core.asks import Answer, AskKind
-from joey.core.models import ModelInfo, ToolSpec
+from joey.core.models import ModelInfo, ToolProtocol, ToolSpec
 from joey.core.modes import Group
-from joey.core.permissions.claims import Access as Access  # noqa: PLC0414 (a name of this module too)
-from joey.core.permissions.claims import Claim as Claim  # noqa: PLC0414
-from joey.core.protocol import ToolProtocol
+from joey.core.permissions.policy import Access as Access  # noqa: PLC0414 (a name of this module too)
+from joey.core.permissions.policy import Claim as Claim  # noqa: PLC0414
 from joey.core.settings import Settings
-from joey.core.todos import Todo
+from joey.core.task import Answer, AskKind, Todo
 from joey.ports import Extras, Terminal, ToolContext
 from joey.tools.schema import native_schema
 

@@ -10,9 +10,9 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import msgspec
 from msgspec import Meta, Struct
 
-from joey.core.asks import Answer, AskKind
 from joey.core.modes import Group
-from joey.core.regex import regex
+from joey.core.task import Answer, AskKind
+from joey.core.text import regex
 from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import Browser, BrowserLook, BrowserStep, Place, ToolContext
 from joey.ports.content import Action

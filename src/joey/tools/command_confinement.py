@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from joey.core.regex import regex
 from joey.core.settings import Settings
+from joey.core.text import regex
 from joey.ports import Level, SandboxReport
 from joey.tools.base import Outcome
 

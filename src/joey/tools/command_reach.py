@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import structs
 
 from joey.core.permissions.commands import granted_words
-from joey.core.permissions.decisions import ANYTHING
+from joey.core.permissions.policy import ANYTHING
 from joey.core.permissions.programs import (
     MOVERS,
     only_reads,
@@ -26,7 +26,7 @@ from joey.core.permissions.programs import (
     value_words,
 )
 from joey.core.permissions.shell import Words, possible_commands, word_set
-from joey.core.regex import regex
+from joey.core.text import regex
 from joey.errors import ToolError
 from joey.ports import Files, Place
 from joey.tools.base import Access, Claim

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import Struct
 
-from joey.core.asks import Answer
 from joey.core.models import ToolSpec
 from joey.core.modes import Group
+from joey.core.task import Answer
 from joey.errors import ToolError
 from joey.ports import CustomToolInfo, ToolContext
 from joey.tools.arguments import decode_json, missing

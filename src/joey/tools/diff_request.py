@@ -12,8 +12,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from joey.core.parsing.xml_args import parse_args_xml
-from joey.core.regex import regex
+from joey.core.parsing.xml_arguments import parse_args_xml
+from joey.core.text import regex
 from joey.errors import ArgumentError
 from joey.tools.arguments import convert, missing
 

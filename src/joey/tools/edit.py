@@ -6,8 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.edits.flat_text import FlatText, Stretch
-from joey.core.edits.misses import explain_count
+from joey.core.edits.text_replace import FlatText, Stretch, explain_count
 from joey.errors import ToolError
 from joey.ports import Place, ToolContext
 from joey.tools.edit_request import EditRequest, Everywhere, OneText, SeveralTexts, parse_request

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.edits.flat_text import flatten
+from joey.core.edits.text_replace import flatten
 from joey.errors import ToolError
 from joey.ports import Place, ToolContext
 from joey.tools.arguments import convert, missing

@@ -9,11 +9,11 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.asks import Answer, AskKind
+from joey.core.models import ToolProtocol
 from joey.core.modes import Group
-from joey.core.permissions.claims import Confinement
-from joey.core.protocol import ToolProtocol
+from joey.core.permissions.policy import Confinement
 from joey.core.settings import Settings
+from joey.core.task import Answer, AskKind
 from joey.core.text import unescape_entities
 from joey.errors import ToolError
 from joey.ports import Place, Terminal, ToolContext

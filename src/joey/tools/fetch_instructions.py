@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
-from joey.core.asks import Answer
 from joey.core.modes import Group
+from joey.core.task import Answer
 from joey.ports import ToolContext
 from joey.tools.arguments import convert
 from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool

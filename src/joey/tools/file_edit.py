@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
+from joey.core.edits.diff import Patch, new_file_patch, unified_patch
 from joey.core.edits.encodings import UTF_8, encoding_of
-from joey.core.edits.unified import Patch, new_file_patch, unified_patch
-from joey.core.file_memory import Stamp
-from joey.core.protocol import ToolProtocol
-from joey.core.regex import regex
+from joey.core.file_state import Stamp
+from joey.core.models import ToolProtocol
+from joey.core.text import regex
 from joey.errors import HiddenError, ToolError
 from joey.ports import Place, ToolContext
 from joey.tools.new_problems import known_problems, told_problems

@@ -10,9 +10,9 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.asks import Answer
 from joey.core.modes import Group
-from joey.core.regex import regex
+from joey.core.task import Answer
+from joey.core.text import regex
 from joey.errors import HiddenError, ToolError
 from joey.ports import Place, ToolContext
 from joey.tools.arguments import convert

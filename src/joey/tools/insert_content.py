@@ -6,10 +6,10 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.asks import Answer
-from joey.core.edits.line_edits import LineEdit, TextLines
-from joey.core.edits.unified import DiffStats, Patch
+from joey.core.edits.diff import DiffStats, Patch
+from joey.core.edits.patch import LineEdit, TextLines
 from joey.core.modes import Group
+from joey.core.task import Answer
 from joey.errors import ToolError
 from joey.ports import Place, ToolContext
 from joey.tools.arguments import convert, missing

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.asks import Answer
 from joey.core.modes import Group
+from joey.core.task import Answer
 from joey.errors import AbsentError, HiddenError, ToolError
 from joey.ports import Outlines, Place, ToolContext
 from joey.tools.arguments import convert

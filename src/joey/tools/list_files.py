@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.asks import Answer
 from joey.core.modes import Group
+from joey.core.task import Answer
 from joey.errors import HiddenError, ToolError
 from joey.ports import Place, ToolContext
 from joey.tools.arguments import convert

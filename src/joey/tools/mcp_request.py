@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 
-from joey.core.asks import AskKind
-from joey.core.mcp import McpServer, McpTool
-from joey.core.mcp_names import alike, sanitised
-from joey.core.prompts import mcp_replies
+from joey.core.mcp import McpServer, McpTool, alike, sanitised
+from joey.core.prompts import replies
+from joey.core.task import AskKind
 from joey.errors import ToolError, WordedError
 from joey.ports import Mcp, ToolContext
 from joey.tools.arguments import decode_json
@@ -47,7 +46,7 @@ def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> Pr
     mcp = servers_of(ctx)
     given = _object(arguments)
     if given is None:
-        text = mcp_replies.bad_arguments(ctx.protocol, server, tool)
+        text = replies.bad_arguments(ctx.protocol, server, tool)
         raise WordedError(f"The arguments for {tool} of {server} are no JSON object.", text)
     found = find_server(server, mcp.servers, ctx)
     known = _find_tool(tool, found, ctx)
@@ -130,7 +129,7 @@ def find_server(name: str, servers: Sequence[McpServer], ctx: ToolContext) -> Mc
         if found := [server for server in servers if same(server.name, name)]:
             return found[0]
     known = [server.name for server in servers]
-    text = mcp_replies.unknown_server(ctx.protocol, name, known)
+    text = replies.unknown_server(ctx.protocol, name, known)
     raise WordedError(f"There is no MCP server {name!r}.", text)
 
 
@@ -146,7 +145,7 @@ def _find_tool(name: str, server: McpServer, ctx: ToolContext) -> McpTool:
             if same(tool.name, name):
                 return tool
     known = [tool.name for tool in server.offered]
-    text = mcp_replies.unknown_tool(ctx.protocol, server.name, name, known)
+    text = replies.unknown_tool(ctx.protocol, server.name, name, known)
     raise WordedError(f"The MCP server {server.name!r} has no tool {name!r}.", text)
 
 

@@ -7,13 +7,10 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
-from joey.core.asks import Answer
-from joey.core.mcp import McpServer, McpTool
-from joey.core.mcp_names import tool_name
-from joey.core.mcp_schema import normalised
-from joey.core.models import ToolSpec
+from joey.core.mcp import McpServer, McpTool, normalised, tool_name
+from joey.core.models import ToolProtocol, ToolSpec
 from joey.core.modes import Group
-from joey.core.protocol import ToolProtocol
+from joey.core.task import Answer
 from joey.ports import ToolContext
 from joey.tools.arguments import decode_json
 from joey.tools.base import Offer, Outcome, Tool

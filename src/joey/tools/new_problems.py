@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from joey.core.problems import Problem, new_errors
-from joey.core.prompts.problems import problems_text
+from joey.core.diagnostics import Problem, new_errors, problems_text
 from joey.ports import Place, ToolContext
 
 

@@ -8,10 +8,9 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta, Struct
 
-from joey.core.asks import Answer
 from joey.core.models import ToolSpec
 from joey.core.modes import Group, Mode, find_mode
-from joey.core.todos import Todo, parse_todos
+from joey.core.task import Answer, Todo, parse_todos
 from joey.errors import ToolError
 from joey.ports import ToolContext
 from joey.tools.arguments import convert, missing

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from joey.core.edits.patch import MOST_MISSES, Missed, apply_chunks
-from joey.core.edits.patch_parse import AddFile, Chunk, DeleteFile, Hunk, UpdateFile
+from joey.core.edits.patch_parser import AddFile, Chunk, DeleteFile, Hunk, UpdateFile
 from joey.core.text import unescape_entities
 from joey.errors import ToolError
 from joey.ports import Place, ToolContext

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from joey.core.edits.flat_text import MOST_PLACES, Stretch, countable
+from joey.core.edits.text_replace import MOST_PLACES, Stretch, countable
 from joey.errors import ToolError
 from joey.tools.file_edit import computed, printable
 from joey.tools.script_process import ask_script

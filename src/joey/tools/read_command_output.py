@@ -8,11 +8,10 @@ from typing import Annotated, Any, BinaryIO, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.asks import Answer
 from joey.core.modes import Group
-from joey.core.regex import regex
+from joey.core.task import Answer
 from joey.core.terminal_text import format_size, incomplete_end
-from joey.core.text import number_lines
+from joey.core.text import number_lines, regex
 from joey.errors import AbsentError, ToolError
 from joey.ports import ToolContext
 from joey.tools.arguments import convert

@@ -12,9 +12,9 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.asks import Answer
 from joey.core.modes import Group
 from joey.core.settings import Settings
+from joey.core.task import Answer
 from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import Place, ToolContext
 from joey.tools.base import Access, Claim, Outcome, Prepared, Tool

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from joey.core.protocol import ToolProtocol
+from joey.core.models import ToolProtocol
 from joey.core.text import number_lines
 
 _DEFINITIONS = "list_code_definition_names"

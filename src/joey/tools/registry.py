@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from joey.core.edits.patch_parse import named_paths
+from joey.core.edits.patch_parser import named_paths
 from joey.core.models import ToolSpec
 from joey.core.modes import Grant, Group, Mode
-from joey.core.parsing.xml_args import parse_args_xml
-from joey.core.permissions.claims import Access, Claim
+from joey.core.parsing.xml_arguments import parse_args_xml
+from joey.core.permissions.policy import Access, Claim
 from joey.core.settings import Settings
 from joey.errors import RefusedError, ToolError
 from joey.tools.access_mcp_resource import AccessMcpResource

@@ -14,14 +14,20 @@ from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct
 
-from joey.core.asks import Answer
-from joey.core.edits.evidence import PartFailure
-from joey.core.edits.flat_text import FlatText, flatten
-from joey.core.edits.misses import explain_count, explain_miss
-from joey.core.edits.replacement import Miscounted, Replaced, replace_text
-from joey.core.edits.unified import DiffStats, Patch
+from joey.core.edits.diff import DiffStats, Patch
+from joey.core.edits.similar import PartFailure
+from joey.core.edits.text_replace import (
+    FlatText,
+    Miscounted,
+    Replaced,
+    explain_count,
+    explain_miss,
+    flatten,
+    replace_text,
+)
 from joey.core.models import ModelInfo
 from joey.core.modes import Group
+from joey.core.task import Answer
 from joey.core.text import has_line_numbers, strip_line_numbers, unescape_entities
 from joey.errors import ArgumentError, ToolError
 from joey.ports import Place, ToolContext

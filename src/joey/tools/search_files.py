@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.asks import Answer
 from joey.core.modes import Group
+from joey.core.task import Answer
 from joey.errors import HiddenError
 from joey.ports import Place, SearchHit, SearchResult, ToolContext
 from joey.tools.arguments import convert, missing

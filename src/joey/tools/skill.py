@@ -6,9 +6,8 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.asks import Answer
-from joey.core.customs import Skill
-from joey.core.modes import Group
+from joey.core.modes import Group, Skill
+from joey.core.task import Answer
 from joey.errors import ToolError
 from joey.ports import ToolContext
 from joey.tools.arguments import convert

@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.asks import Answer
 from joey.core.modes import Group, Mode, find_mode
+from joey.core.task import Answer
 from joey.errors import ToolError
 from joey.ports import ToolContext
 from joey.tools.arguments import convert

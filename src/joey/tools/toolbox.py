@@ -6,8 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from joey.core.mcp import McpServer
-from joey.core.mcp_names import fold
+from joey.core.mcp import McpServer, fold
 from joey.errors import ToolError
 from joey.ports import CustomToolInfo
 from joey.tools.custom_tool import CustomTool

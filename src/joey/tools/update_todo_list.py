@@ -7,9 +7,8 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta, Struct
 
-from joey.core.asks import Answer
 from joey.core.modes import Group
-from joey.core.todos import Todo, parse_todos
+from joey.core.task import Answer, Todo, parse_todos
 from joey.errors import ArgumentError
 from joey.ports import ToolContext
 from joey.tools.arguments import convert, decode_json

@@ -6,9 +6,9 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.asks import Answer
+from joey.core.models import ToolProtocol
 from joey.core.modes import Group
-from joey.core.protocol import ToolProtocol
+from joey.core.task import Answer
 from joey.ports import ToolContext
 from joey.tools.arguments import convert, missing
 from joey.tools.base import Offer, Outcome, Tool

@@ -7,9 +7,9 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.asks import Answer
+from joey.core.models import ToolProtocol
 from joey.core.modes import Group
-from joey.core.protocol import ToolProtocol
+from joey.core.task import Answer
 from joey.core.text import has_line_numbers, strip_line_numbers, unescape_entities
 from joey.errors import ToolError
 from joey.ports import Place, ToolContext

@@ -16,9 +16,8 @@ from textual.actions import SkipAction
 from textual.app import App, ComposeResult
 
 from joey.client.session import Session
-from joey.core.asks import Answer, AskKind
-from joey.core.event_base import TokenUsage
-from joey.core.events import PASSING, Countdown, Event, UsageChanged
+from joey.core.events import PASSING, Countdown, Event, TokenUsage, UsageChanged
+from joey.core.task import Answer, AskKind
 from joey.display.answers import answer_of
 from joey.display.slash_commands import guess_at, parse
 from joey.errors import UserError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from joey.client.session import Session
-from joey.core.near_names import nearest
+from joey.core.suggest import nearest
 from joey.display.sanitise import one_line
 from joey.errors import UserError
 from joey.tui.host import Entry, Host

@@ -18,8 +18,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from joey.core.events import Event
-from joey.core.revisions import TaskRewound
+from joey.core.events import Event, TaskRewound
 from joey.tui.blocks.block import Block, Look
 from joey.tui.blocks.heights import Heights
 from joey.tui.blocks.palette import Palette

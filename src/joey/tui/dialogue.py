@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from joey.client.family import Told, family
 from joey.client.session import Session
-from joey.core.asks import Answer
 from joey.core.events import PASSING, AskAnswered, AskOpened, AskWithdrawn, Event
+from joey.core.task import Answer
 from joey.errors import UserError
 from joey.tui.host import Host
 

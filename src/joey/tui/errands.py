@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from joey.client.session import Session
-from joey.core.asks import Answer, AskKind, Response
-from joey.core.rewinding import RewindPreview
+from joey.core.rewind import RewindPreview
+from joey.core.task import Answer, AskKind, Response
 from joey.display.slash_commands import INIT_PROMPT, SlashCommand
 from joey.errors import UserError
 from joey.tui.command_words import named_mode, withdraw_edits

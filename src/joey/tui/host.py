@@ -12,10 +12,9 @@ from msgspec import Struct
 from rich.text import Text
 
 from joey.client.session import Session
-from joey.core.event_base import TokenUsage
-from joey.core.events import Event
-from joey.core.rewinding import RewindPreview
-from joey.core.todos import Todo
+from joey.core.events import Event, TokenUsage
+from joey.core.rewind import RewindPreview
+from joey.core.task import Todo
 from joey.tui.offers import Offers
 
 

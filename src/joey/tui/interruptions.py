@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from textual.actions import SkipAction
 
-from joey.core.asks import AskKind
+from joey.core.task import AskKind
 from joey.errors import UserError
 
 if TYPE_CHECKING:

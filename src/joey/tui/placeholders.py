@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from joey.core.asks import AskKind
+from joey.core.task import AskKind
 from joey.tui.dialogue import Dialogue
 
 _ANSWERS = {

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from joey.core.secrets import blotted, blotted_line
+from joey.core.redaction import blotted, blotted_line
 from joey.display.sanitise import sanitise
 from joey.system.files import make_folder
 from joey.tui.drafts import Draft

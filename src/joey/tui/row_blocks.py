@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from joey.core.history.rows import Row
-from joey.core.revisions import ContextCondensed, ContextTruncated
+from joey.core.events import ContextCondensed, ContextTruncated
+from joey.core.history.ui import Row
 from joey.display.answers import follow_up
 from joey.display.cards import row_facts
 from joey.display.sanitise import one_line

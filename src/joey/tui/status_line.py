@@ -11,7 +11,7 @@ from rich.text import Text
 from textual.timer import Timer
 from textual.widget import Widget
 
-from joey.core.event_base import TokenUsage
+from joey.core.events import TokenUsage
 from joey.display.sanitise import one_line
 from joey.tui.doings import RUNNING
 from joey.tui.host import Standing

@@ -31,7 +31,7 @@ from joey.core.events import (
     ToolFinished,
     UserSaid,
 )
-from joey.core.history.rows import Row, new_row, streamed
+from joey.core.history.ui import Row, new_row, streamed
 from joey.core.messages import CallPart, ReasoningPart
 from joey.display.sanitise import one_line
 from joey.display.sentences import trouble, waiting

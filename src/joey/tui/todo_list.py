@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 from textual.widget import Widget
 
-from joey.core.todos import Todo
+from joey.core.task import Todo
 from joey.display.sanitise import one_line
 
 MOST = 7

@@ -7,7 +7,7 @@ from itertools import islice
 
 from msgspec import structs
 
-from joey.core.history.rows import Approval, Row
+from joey.core.history.ui import Approval, Row
 from joey.tui.blocks.block import Block
 from joey.tui.blocks.calls import Call, ComingCall
 from joey.tui.blocks.words import ComingResult, Passing, Thinking

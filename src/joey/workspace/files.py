@@ -25,9 +25,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from joey.core.places import Reach
-from joey.core.protected import folded_name, is_protected
-from joey.core.regex import regex
+from joey.core.paths import DirectoryBoundary, path_below
+from joey.core.protected_paths import folded_name, is_protected
+from joey.core.text import regex
 from joey.errors import ToolError, WorkspaceError
 from joey.ports import Boundary, FileKind, Files, Place
 from joey.workspace.ignore import IgnoreRules
@@ -397,27 +397,6 @@ def _is_in_store(path: Path) -> bool:
 
 def _is_store(folder: Path) -> bool:
     return all(os.path.lexists(folder / name) for name in ("HEAD", "objects", "refs"))
-
-
-class DirectoryBoundary:
-    def __init__(self, roots: tuple[Path, ...]) -> None:
-        """`roots` are resolved."""
-        self.roots = roots
-
-    def reach(self, path: Path) -> Reach:
-        root = next((root for root in self.roots if path_below(path, root) is not None), None)
-        is_in = root is not None
-        return Reach(base=root, inside=is_in, readable=is_in, writable=is_in)
-
-
-def path_below(path: Path, folder: Path) -> str | None:
-    """A resolved path as seen from a directory; None when it is not in it."""
-    # By text, since this is asked often; a path in this form has no `//` and no `.` in it.
-    text, above = str(path), str(folder)
-    if text == above:
-        return "."
-    above = above if above.endswith("/") else f"{above}/"
-    return text.removeprefix(above) if text.startswith(above) else None
 
 
 _fits_boundary: type[Boundary] = DirectoryBoundary

@@ -31,7 +31,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.core.protected import folded_name
+from joey.core.protected_paths import folded_name
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from itertools import chain, groupby, islice
 from pathlib import Path
 from threading import Event
 
-from joey.core.regex import regex
+from joey.core.text import regex
 from joey.errors import AbsentError, ToolError
 from joey.ports import Listing, Place
 from joey.workspace.blocking_files import (

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from joey.core.places import Footing
+from joey.core.paths import Footing
 
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WALK = _FOLDER | getattr(os, "O_PATH", os.O_RDONLY)

@@ -34,7 +34,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from joey.core.regex import regex
+from joey.core.text import regex
 from joey.errors import AbsentError, ToolError
 from joey.ports import Listing, Place, Search, SearchHit, SearchResult
 from joey.workspace.blocking_files import ObstacleError, unobstructed

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.context.kept import (
+from joey.core.context.condense import (
     Allotment,
     Kept,
     commands_in,
@@ -13,7 +13,7 @@ from joey.core.context.kept import (
     words_in,
 )
 from joey.core.messages import Message, TextBlock, ToolResultBlock
-from joey.core.todos import Todo
+from joey.core.task import Todo
 
 AMPLE = Allotment.of(1_000_000)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.context.tokens import TokenCounts, block_tokens, text_tokens, tools_tokens
+from joey.core.context.window import TokenCounts, block_tokens, text_tokens, tools_tokens
 from joey.core.messages import (
     ImageBlock,
     ImageSource,

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.context.transcript import transcript
+from joey.core.context.condense import transcript
 from joey.core.messages import (
     ImageBlock,
     ImageSource,

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.context.tokens import TokenCounts
-from joey.core.context.truncation import SHORTEST, plan_truncation
+from joey.core.context.window import SHORTEST, TokenCounts, plan_truncation
 from joey.core.messages import Message
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.edits.blocks import Block, Malformed, parse_blocks
+from joey.core.edits.search_replace import Block, Malformed, parse_blocks
 
 S, M, R = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.edits.flat_text import FlatText, Stretch
+from joey.core.edits.text_replace import FlatText, Stretch
 from joey.errors import ToolError
 from tests.bounded import run_bounded
 
@@ -91,7 +91,7 @@ def test_what_is_outside_of_the_places_keeps_its_bytes(text: str, old: str, new:
 
 def test_many_places_in_one_line_do_not_take_for_ever() -> None:
     run_bounded(
-        "from joey.core.edits.flat_text import FlatText\n"
+        "from joey.core.edits.text_replace import FlatText\n"
         "text = FlatText('abcd,' * 400_000)\n"
         "assert text.replace(text.find(','), ';\\n') == 'abcd;\\n' * 400_000\n"
     )

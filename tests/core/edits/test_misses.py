@@ -4,10 +4,8 @@ import pytest
 from rapidfuzz.distance import Levenshtein
 
 from joey.core.edits.document import Document, Span
-from joey.core.edits.evidence import PartFailure
-from joey.core.edits.flat_text import FlatText
-from joey.core.edits.misses import explain_count, explain_miss
-from joey.core.edits.similar import most_similar
+from joey.core.edits.similar import PartFailure, most_similar
+from joey.core.edits.text_replace import FlatText, explain_count, explain_miss
 from tests.bounded import run_bounded
 
 
@@ -103,8 +101,8 @@ def test_a_long_search_is_compared_by_its_lines() -> None:
 def test_no_text_takes_for_ever_to_explain(text: str, wanted: str) -> None:
     run_bounded(
         "from rapidfuzz.distance import Levenshtein\n"
-        "from joey.core.edits.flat_text import FlatText\n"
-        "from joey.core.edits.misses import explain_miss\n"
+        "from joey.core.edits.text_replace import FlatText\n"
+        "from joey.core.edits.text_replace import explain_miss\n"
         f"text, wanted = {text}, {wanted}\n"
         "explain_miss(FlatText(text), wanted, 'x', Levenshtein.normalized_similarity)"
     )

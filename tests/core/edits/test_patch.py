@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joey.core.edits.patch import MOST_MISSES, Missed, apply_chunks
-from joey.core.edits.patch_parse import BadPatch, UpdateFile, parse_patch
+from joey.core.edits.patch_parser import BadPatch, UpdateFile, parse_patch
 
 
 def similarity(one: str, other: str) -> float:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.edits.patch_parse import (
+from joey.core.edits.patch_parser import (
     AddFile,
     BadPatch,
     Chunk,

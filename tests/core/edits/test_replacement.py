@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.edits.flat_text import FlatText
-from joey.core.edits.replacement import Miscounted, Replaced, replace_text
+from joey.core.edits.text_replace import FlatText, Miscounted, Replaced, replace_text
 
 
 @pytest.mark.parametrize(

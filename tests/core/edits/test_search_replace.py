@@ -5,8 +5,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
-from joey.core.edits.document import normalise
-from joey.core.edits.occurrences import occurrences
+from joey.core.edits.document import normalise, occurrences
 from joey.core.edits.search_replace import Applied, Failed, apply_blocks
 from tests.bounded import run_bounded
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.edits.tolerant import WordSearch
+from joey.core.edits.text_replace import WordSearch
 from joey.errors import ToolError
 from tests.bounded import run_bounded
 
@@ -77,7 +77,7 @@ def test_every_place_says_the_same_words(
 
 def test_many_equal_words_do_not_take_for_ever() -> None:
     run_bounded(
-        "from joey.core.edits.tolerant import WordSearch\n"
+        "from joey.core.edits.text_replace import WordSearch\n"
         "search = WordSearch('a  ' * 300_000 + 'b')\n"
         "assert len(search.find('a ' * 100_000 + 'b')) == 1\n"
         "assert search.find('a ' * 100_000 + 'c') == []"

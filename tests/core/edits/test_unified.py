@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.edits.unified import DiffStats, new_file_patch, unified_patch
+from joey.core.edits.diff import DiffStats, new_file_patch, unified_patch
 
 HUNK = re.compile(r"@@ -(\d+),(\d+) \+(\d+),(\d+) @@")
 

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.events import Placed, ReplyReceived, RequestStarted, TaskAdopted, ToolFinished
+from joey.core.events import (
+    ContextCondensed,
+    Placed,
+    ReplyReceived,
+    RequestStarted,
+    TaskAdopted,
+    ToolFinished,
+)
 from joey.core.history.api import CUT_OFF, ApiHistory
 from joey.core.messages import (
     CallPart,
@@ -24,9 +31,8 @@ from joey.core.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from joey.core.models import ToolProtocol
 from joey.core.prompts.replies import interrupted
-from joey.core.protocol import ToolProtocol
-from joey.core.revisions import ContextCondensed
 
 PIXEL = "data:image/png;base64,AAAA"
 

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import (
     AskAnswered,
     AskOpened,
+    CheckpointSaved,
+    ContextCondensed,
     Durable,
+    FilesRestored,
     ModeSwitched,
     Placed,
     Record,
@@ -22,6 +24,8 @@ from joey.core.events import (
     TaskAborted,
     TaskAdopted,
     TaskCreated,
+    TaskForked,
+    TaskRewound,
     TaskStarted,
     TodosChanged,
     ToolAnnounced,
@@ -29,8 +33,8 @@ from joey.core.events import (
     UserSaid,
 )
 from joey.core.history.api import ApiHistory
-from joey.core.history.facts import TaskFacts
-from joey.core.history.path import Path, checkpoint_at, find_cut, live_path
+from joey.core.history.branch import Path, checkpoint_at, find_cut, live_path
+from joey.core.history.state import TaskFacts
 from joey.core.history.ui import UiHistory
 from joey.core.messages import (
     CallPart,
@@ -43,17 +47,10 @@ from joey.core.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from joey.core.narration import Narrator, Replay
-from joey.core.protocol import ToolProtocol
-from joey.core.revisions import (
-    CheckpointSaved,
-    ContextCondensed,
-    FilesRestored,
-    TaskForked,
-    TaskRewound,
-)
-from joey.core.rewinding import compare, ts_of, user_row
-from joey.core.todos import Todo
+from joey.core.models import ToolProtocol
+from joey.core.rewind import compare, ts_of, user_row
+from joey.core.task import Answer, AskKind, Response, Todo
+from joey.core.wire.encoder import Narrator, Replay
 from joey.errors import TaskStateError
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.history.sealed import Sealed
-from joey.core.history.shelf import RowShelf
-from joey.core.history.ui import Row
+from joey.core.history.api import Sealed
+from joey.core.history.ui import Row, RowShelf
 from joey.core.messages import Message, TextBlock
 
 

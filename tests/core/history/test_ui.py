@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from joey.core.asks import Answer, AskKind, Response
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -31,6 +30,7 @@ from joey.core.events import (
 )
 from joey.core.history.ui import Change, UiHistory
 from joey.core.messages import TextPart, Usage
+from joey.core.task import Answer, AskKind, Response
 
 
 def folded(*events: Event) -> UiHistory:

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from joey.core.chunks import Chunk, TextChunk
-from joey.core.messages import CallPart, ReasoningPart, Reply, TextPart
+from joey.core.messages import CallPart, Chunk, ReasoningPart, Reply, TextChunk, TextPart
+from joey.core.models import ToolProtocol
 from joey.core.parsing.assembler import (
     Assembler,
     PartEnded,
@@ -18,7 +18,6 @@ from joey.core.parsing.assembler import (
     PartRecast,
     PartStarted,
 )
-from joey.core.protocol import ToolProtocol
 
 TOOLS: Mapping[str, frozenset[str]] = {
     "read_file": frozenset({"args", "file", "path", "line_range", "start_line", "end_line"}),

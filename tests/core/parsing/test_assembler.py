@@ -7,18 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.chunks import (
+from joey.core.messages import (
     CallChunk,
     CallEndChunk,
+    CallPart,
     Chunk,
     ReasoningChunk,
+    ReasoningPart,
     StopChunk,
     TextChunk,
+    TextPart,
+    ToolCall,
+    Usage,
     UsageChunk,
 )
-from joey.core.messages import CallPart, ReasoningPart, TextPart, ToolCall, Usage
+from joey.core.models import ToolProtocol
 from joey.core.parsing.assembler import PartEnded, PartGrew, PartStarted
-from joey.core.protocol import ToolProtocol
 from joey.errors import TaskStateError
 from tests.core.parsing.streams import (
     assemble,

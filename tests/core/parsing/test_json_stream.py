@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.parsing.json_scanner import MAX_DEPTH
-from joey.core.parsing.json_stream import JsonStream
+from joey.core.parsing.json_stream import MAX_DEPTH, JsonStream
 from tests.core.parsing.streams import cuts_of
 
 values = st.recursive(

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.chunks import TextChunk
-from joey.core.messages import TextPart
-from joey.core.protocol import ToolProtocol
+from joey.core.messages import TextChunk, TextPart
+from joey.core.models import ToolProtocol
 from tests.core.parsing.streams import assemble, cuts_of, xml
 
 

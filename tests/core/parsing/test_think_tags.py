@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.chunks import TextChunk
-from joey.core.messages import Part, ReasoningPart, TextPart
-from joey.core.parsing.think_tags import ThinkTags
-from joey.core.protocol import ToolProtocol
+from joey.core.messages import Part, ReasoningPart, TextChunk, TextPart
+from joey.core.models import ToolProtocol
+from joey.core.parsing.tags import ThinkTags
 from tests.core.parsing.streams import assemble, cuts_of, xml
 
 PIECES = ["<think>", "</think>", "<thinking>", "</thinking>", "<", "<th", "</", " ", "\n", "word"]

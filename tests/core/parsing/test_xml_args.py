@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.parsing.xml_args import decode_entities, parse_args_xml
+from joey.core.parsing.xml_arguments import decode_entities, parse_args_xml
 from tests.bounded import run_bounded
 from tests.core.parsing.streams import XML_PIECES
 
@@ -98,7 +98,9 @@ def test_entities_are_decoded_once(text: str, decoded: str) -> None:
     ],
 )
 def test_what_is_never_closed_is_read_in_no_time(raw: str) -> None:
-    run_bounded(f"from joey.core.parsing.xml_args import parse_args_xml\nparse_args_xml({raw})")
+    run_bounded(
+        f"from joey.core.parsing.xml_arguments import parse_args_xml\nparse_args_xml({raw})"
+    )
 
 
 def test_a_literal_element_may_hold_its_closing_tag_many_times() -> None:

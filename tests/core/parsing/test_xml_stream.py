@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.chunks import CallChunk, Chunk, StopChunk, TextChunk
-from joey.core.messages import CallPart, TextPart, ToolCall
+from joey.core.messages import CallChunk, CallPart, Chunk, StopChunk, TextChunk, TextPart, ToolCall
+from joey.core.models import ToolProtocol
 from joey.core.parsing.assembler import PartGrew
-from joey.core.protocol import ToolProtocol
 from tests.core.parsing.streams import (
     assemble,
     cuts_of,

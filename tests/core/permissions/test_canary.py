@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from joey.core.permissions.commands import judge_command
-from joey.core.permissions.decisions import Allow
+from joey.core.permissions.policy import Allow
 
 ALLOWED = ("cat", "cd", "echo", "find", "grep", "ls", "printf", "sed", "sort", "uniq", "wc", "tree")
 PROGRAMS = [*ALLOWED, "rm", "touch", "tee", "sh -c", "xargs", "eval"]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.permissions.commands import judge_command
-from joey.core.permissions.decisions import Allow, Ask, Deny
+from joey.core.permissions.policy import Allow, Ask, Deny
 
 ALLOWED = (
     "echo",

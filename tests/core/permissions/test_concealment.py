@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from joey.core.permissions.commands import judge_command
-from joey.core.permissions.decisions import Allow, Ask
+from joey.core.permissions.policy import Allow, Ask
 
 HIDING = r"""
 find . -exec $(printf 'gi\164') push ';'

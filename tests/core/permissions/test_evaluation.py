@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from joey.core.permissions.commands import judge_command
-from joey.core.permissions.decisions import Allow
-from joey.core.permissions.evaluation import Construct, find_evaluated
+from joey.core.permissions.hidden_code import Construct, find_evaluated
+from joey.core.permissions.policy import Allow
 
 HARMLESS = r"""
 for i in 1 2 3; do echo $((i * 2)); done

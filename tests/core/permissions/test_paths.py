@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.protected import PROTECTED, is_protected
+from joey.core.protected_paths import PROTECTED, is_protected
 
 CLASSES = {
     "roo": """

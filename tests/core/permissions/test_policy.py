@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from joey.core.permissions.claims import Access, Claim
-from joey.core.permissions.policy import Allow, Ask, Decision, Deny, decide
-from joey.core.places import Place
+from joey.core.paths import Place
+from joey.core.permissions.policy import Access, Allow, Ask, Claim, Decision, Deny, decide
 from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from joey.core.permissions.commands import judge_command
-from joey.core.permissions.decisions import Allow, Ask
+from joey.core.permissions.policy import Allow, Ask
 
 SETTERS = [
     *("printf -v PATH .", "printf -vPATH .", "printf x%n PATH", "printf '%-5ln' PATH"),

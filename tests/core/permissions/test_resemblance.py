@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from joey.core.permissions.commands import judge_command
-from joey.core.permissions.decisions import Allow, Ask, Deny
+from joey.core.permissions.policy import Allow, Ask, Deny
 
 DENIED = [
     *(("rm -rf", line) for line in ("rm -fr x", "rm -r -f x", "rm -vrf x", "rm x -Rf")),

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.permissions.commands import judge_command
-from joey.core.permissions.decisions import Ask
-from joey.core.permissions.strange_syntax import describe_syntax
+from joey.core.permissions.commands import describe_syntax, judge_command
+from joey.core.permissions.policy import Ask
 
 
 @pytest.mark.parametrize(

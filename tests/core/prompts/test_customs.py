@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from joey.core.customs import Instructions, RuleFile, Skill
-from joey.core.models import ToolSpec
-from joey.core.modes import BUILT_IN, Mode
+from joey.core.models import ToolProtocol, ToolSpec
+from joey.core.modes import BUILT_IN, Instructions, Mode, RuleFile, Skill
 from joey.core.prompts.system import ToolDoc, system_prompt
-from joey.core.protocol import ToolProtocol
 
 FACTS = {"os": "Linux 6.1", "shell": "bash", "home": "/home/ada", "workspace": "/home/ada/engine"}
 POET = Mode(slug="poet", name="Poet", role="You are Roo, a poet.", custom_instructions="Rhyme.")

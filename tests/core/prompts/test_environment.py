@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from joey.core.messages import Block, ImageBlock, ImageSource, TextBlock, ToolResultBlock
+from joey.core.models import ToolProtocol
 from joey.core.modes import BUILT_IN, Mode
 from joey.core.prompts.environment import (
     TerminalNote,
@@ -15,9 +16,8 @@ from joey.core.prompts.environment import (
     environment_details,
     strip_environment,
 )
-from joey.core.protocol import ToolProtocol
 from joey.core.settings import Settings
-from joey.core.todos import Todo, parse_todos
+from joey.core.task import Todo, parse_todos
 from tests.bounded import run_bounded
 
 CODE = BUILT_IN[1]

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from joey.core.models import ToolProtocol
 from joey.core.prompts import replies
-from joey.core.protocol import ToolProtocol
 
 NATIVE, XML = ToolProtocol.NATIVE, ToolProtocol.XML
 

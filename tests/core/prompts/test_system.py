@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.core.models import ToolSpec
+from joey.core.models import ToolProtocol, ToolSpec
 from joey.core.modes import BUILT_IN, Grant, Group, Mode, find_mode
 from joey.core.prompts.system import ToolDoc, system_prompt
-from joey.core.protocol import ToolProtocol
 
 FACTS = {"os": "Linux 6.1", "shell": "bash", "home": "/home/ada", "workspace": "/home/ada/engine"}
 LIST_FILES = ToolSpec(

@@ -1,1 +1,1 @@
-"""How full the model's window is, and what is told in place of what no longer fits."""
+"""The context window: what fits, and what is condensed."""

@@ -1,13 +1,36 @@
-"""The model's window: how much of it may be filled, and from where on the past is summed up."""
+"""The context window of a model: token estimates, limits, truncation.
+
+Tokens are estimated by characters, without a tokenizer, and rather too many than too few. Three
+characters of plain text count as a token; models see three to five. Characters beyond ASCII cost
+more with every byte of UTF-8 they need, as they do for the models. `Gauge` corrects the estimate
+by the counts of the service.
+
+Truncation hides half of the visible messages, again and again until the rest fits. The first
+message stays, and the messages after it begin with a reply of the model: a result never stands
+without its call. When the last turn alone is too long, texts are cut in their middle.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from weakref import WeakKeyDictionary
 
-from msgspec import Struct
+import msgspec
+from msgspec import UNSET, Struct
 
-from joey.core.context.tokens import TokenCounts, tools_tokens
-from joey.core.messages import Message
+from joey.core.history.visible import shortened
+from joey.core.messages import (
+    Block,
+    ImageBlock,
+    Message,
+    ReasoningBlock,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    blocks_of,
+)
 from joey.core.models import ModelInfo, ToolSpec
 
 _FILLED = 0.9
@@ -146,3 +169,146 @@ def threshold_of(percent: int, by_profile: Mapping[str, int], profile: str) -> T
         " 100, or -1 for the same as elsewhere."
     )
     return Threshold(percent, problem)
+
+
+CHARACTERS_PER_TOKEN = 3
+_PER_MESSAGE = 8
+_PER_BLOCK = 6
+_PER_IMAGE = 1_600
+_CHANGED = 3
+"""Messages at the end of a conversation that may be others than the last time."""
+_encode = msgspec.json.Encoder().encode
+
+
+def text_tokens(text: str) -> int:
+    size = len(text)
+    if not text.isascii():
+        size += (len(text.encode(errors="replace")) - size) * 3 // 2
+    return -(-size // CHARACTERS_PER_TOKEN)
+
+
+def block_tokens(block: Block) -> int:
+    match block:
+        case TextBlock(text=text):
+            tokens = text_tokens(text)
+        case ThinkingBlock(thinking=thinking, signature=signature):
+            tokens = text_tokens(thinking) + text_tokens(signature)
+        case RedactedThinkingBlock(data=data):
+            tokens = text_tokens(data)
+        case ReasoningBlock(text=text):
+            tokens = text_tokens(text)
+        case ToolUseBlock(name=name, input=arguments):
+            tokens = text_tokens(name) + text_tokens(_encode(arguments).decode()) + _PER_BLOCK
+        case ToolResultBlock(content=content):
+            parts = (TextBlock(content),) if isinstance(content, str) else content
+            tokens = blocks_tokens(parts)
+        case ImageBlock():
+            tokens = _PER_IMAGE
+    return tokens + _PER_BLOCK
+
+
+def blocks_tokens(blocks: Iterable[Block]) -> int:
+    return sum(block_tokens(block) for block in blocks)
+
+
+def tools_tokens(tools: Sequence[ToolSpec]) -> int:
+    return text_tokens(_encode(tools).decode()) if tools else 0
+
+
+class TokenCounts:
+    """Counts of messages, each made once for as long as the message lives."""
+
+    def __init__(self) -> None:
+        self._known: WeakKeyDictionary[Message, int] = WeakKeyDictionary()
+        self._last: Sequence[Message] = []
+        self._sums: list[int] = [0]
+
+    def of(self, message: Message) -> int:
+        count = self._known.get(message)
+        if count is None:
+            count = self._known[message] = _message_tokens(message)
+        return count
+
+    def of_all(self, messages: Iterable[Message]) -> int:
+        return sum(map(self.of, messages))
+
+    def sums(self, messages: Sequence[Message]) -> Sequence[int]:
+        """How much the first n of them are, for every n. A conversation grows at its end: what
+        was summed the last time is not looked at again."""
+        most = min(len(self._last), len(messages))
+        ends = range(most, max(0, most - _CHANGED), -1)
+        same = next((end for end in ends if self._last[:end] == messages[:end]), 0)
+        sums = self._sums[: same + 1]
+        for message in messages[same:]:
+            sums.append(sums[-1] + self.of(message))
+        self._last, self._sums = messages, sums
+        return sums
+
+
+def _message_tokens(message: Message) -> int:
+    tokens = blocks_tokens(blocks_of(message)) + _PER_MESSAGE
+    if message.reasoning_details is not UNSET:
+        tokens += text_tokens(_encode(message.reasoning_details).decode())
+    if isinstance(message.reasoning_content, str):
+        tokens += text_tokens(message.reasoning_content)
+    return tokens
+
+
+LONGEST = 32_768
+SHORTEST = 512
+
+
+class Truncation(Struct, frozen=True):
+    messages: int
+    longest: int | None
+    estimate: int
+    """Of what stays visible."""
+
+
+def plan_truncation(
+    visible: Sequence[Message],
+    open_results: Sequence[Message],
+    counts: TokenCounts,
+    fits: Callable[[int], bool],
+) -> Truncation | None:
+    """What to hide of the visible messages so that their estimate fits, or comes as near as can
+    be; None when nothing can be hidden."""
+    if not visible:
+        return None
+    first, *others = (message for message in visible if not message.is_truncation_marker)
+    places = [place for place, message in enumerate(others) if message.role == "assistant"]
+
+    def estimate(hidden: int) -> int:
+        return counts.of_all((first, *others[hidden:], *open_results))
+
+    hidden, total = 0, estimate(0)
+    while not fits(total) and (next_cut := _next_cut(places, hidden, len(others))):
+        hidden, total = next_cut, estimate(next_cut)
+    stays = (first, *others[hidden:], *open_results)
+    longest = None if fits(total) else _longest(stays, fits)
+    if longest is not None:
+        total = _cut_estimate(stays, longest)
+    if not hidden and longest is None:
+        return None
+    return Truncation(hidden, longest, total)
+
+
+def _next_cut(places: Sequence[int], hidden: int, count: int) -> int | None:
+    """About half of what still stands goes; at last, all but the latest reply."""
+    goal = hidden + (count - hidden) // 2
+    later = [place for place in places if place > hidden]
+    nearest = [place for place in later if place <= goal]
+    return nearest[-1] if nearest else later[0] if later else None
+
+
+def _longest(messages: Sequence[Message], fits: Callable[[int], bool]) -> int | None:
+    """How long texts may stay; None when cutting them would change nothing."""
+    longest = LONGEST
+    while longest > SHORTEST and not fits(_cut_estimate(messages, longest)):
+        longest //= 2
+    is_shorter = any(shortened(message, longest) is not message for message in messages)
+    return longest if is_shorter else None
+
+
+def _cut_estimate(messages: Sequence[Message], longest: int) -> int:
+    return TokenCounts().of_all(shortened(message, longest) for message in messages)

@@ -1,0 +1,1 @@
+"""Edits of text files, as models write them."""

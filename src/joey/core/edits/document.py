@@ -1,9 +1,11 @@
-"""A text that is being edited line by line, with two ways of finding lines in it.
+"""A text that is edited line by line, with exact and loose search for lines.
 
 *Exact* compares the lines as they are. *Loose* compares them with runs of white space counted as
-one space, typographic characters as plain ones and blank lines as nothing: what a model copies
-from memory differs from the file in these things first. Both are string searches over the joined
-lines, so their cost is that of reading the text a few times.
+one space, typographic characters as plain ones and blank lines as nothing: a model that copies
+from memory deviates from the file in these first. Both are string searches over the joined
+lines, so their cost is that of reading the text a few times. `str.find` is fast as long as matches
+do not overlap much; a repetitive text is searched in one pass from there on (Knuth, Morris,
+Pratt).
 
 Every line keeps its own line end, and whether the text ends with one stays as it was.
 """
@@ -11,13 +13,12 @@ Every line keeps its own line end, and whether the text ends with one stays as i
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, takewhile
 from operator import eq
 from typing import NamedTuple
 
-from joey.core.edits.occurrences import occurrences
-from joey.core.regex import regex
+from joey.core.text import regex
 
 _WORD = regex(r"\w+")
 _PLAIN = str.maketrans(
@@ -172,3 +173,70 @@ def blank_run(lines: list[str]) -> int:
         if line.strip():
             return count
     return len(lines)
+
+
+_TOLERATED = 8
+"""How often, on average, a character may be part of what was found."""
+
+
+def occurrences(text: str, wanted: str) -> Iterator[int]:
+    """Positions in order; an empty text is nowhere."""
+    if not wanted:
+        return
+    allowance = _TOLERATED * len(text)
+    position = text.find(wanted)
+    while position >= 0:
+        yield position
+        allowance -= len(wanted)
+        if allowance < 0:
+            yield from _overlapping(text, wanted, position + 1)
+            return
+        position = text.find(wanted, position + 1)
+
+
+def _overlapping(text: str, wanted: str, start: int) -> Iterator[int]:
+    borders = _borders(wanted)
+    matched = 0
+    for position in range(start, len(text)):
+        character = text[position]
+        while matched and (matched == len(wanted) or wanted[matched] != character):
+            matched = borders[matched - 1]
+        if wanted[matched] == character:
+            matched += 1
+        if matched == len(wanted):
+            yield position + 1 - matched
+
+
+def _borders(wanted: str) -> list[int]:
+    """For each beginning of a text, the longest part that it both starts and ends with."""
+    borders = [0] * len(wanted)
+    length = 0
+    for end in range(1, len(wanted)):
+        while length and wanted[end] != wanted[length]:
+            length = borders[length - 1]
+        if wanted[end] == wanted[length]:
+            length += 1
+        borders[end] = length
+    return borders
+
+
+def indent_of(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def shifted(line: str, indents: Mapping[str, str]) -> str:
+    """A line with the real indentation; `indents` gives, for some as written, those of the place.
+
+    One that is not known is taken relative to the nearest that is. Blank lines stay.
+    """
+    if not line.strip():
+        return line
+    indent = indent_of(line)
+    outer = max((known for known in indents if indent.startswith(known)), key=len, default=None)
+    if outer is not None:
+        return indents[outer] + line[len(outer) :]
+    inner = min((known for known in indents if known.startswith(indent)), key=len, default=None)
+    if inner is None:
+        return line
+    real = indents[inner]
+    return real[: max(0, len(real) - len(inner) + len(indent))] + line[len(indent) :]

@@ -1,7 +1,7 @@
-"""How the bytes of a text file are read, and written again so that what is not edited survives.
+"""Encodings of text files, lossless for everything that is not edited.
 
-UTF-8 is assumed; bytes that are none stand in the text as half surrogate pairs and become the same
-bytes again. UTF-16 is known by its mark. Everything that holds a NUL character is no text.
+UTF-8 is assumed; invalid bytes are represented as lone surrogates and become the same bytes again.
+UTF-16 is recognised by its byte order mark. A file with a NUL character is not text.
 """
 
 from __future__ import annotations

@@ -1,31 +1,46 @@
-"""Applying the chunks of a patch to a text.
+"""Application of the chunks of a patch to a text.
 
-Chunks are in the order of the file: each is looked for behind the one before it, behind the lines
+Chunks are in the order of the file: each is searched after the one before it, and after the lines
 that its `@@` names. Only lines that are removed or added are touched; a kept line keeps its bytes
-even where it was found by leaving white space or typography out of account, and then added lines
-take on the indentation of the place. One chunk that does not fit fails the patch; the first few
-that do not are told.
+even where it was found by ignoring white space or typography, and then added lines take on the
+indentation of the place. One chunk that does not fit fails the patch; the first few such chunks
+are explained. The summary of a failure quotes nothing from the file and the evidence does: a
+caller that may not see the file gets the summary only.
 
-Three slips have only one meaning and are understood: a chunk that repeats lines which the chunk
+Three mistakes have only one meaning and are accepted: a chunk that repeats lines which the chunk
 before has kept or its own `@@` has named, an `@@` that names a line which was passed already, and
 an empty line at the end of a chunk that the file does not have.
+
+Lines are found in four passes over the whole text, each more tolerant: exact; ignoring white space
+at line ends; also at line beginnings; also the difference between typographic and plain dashes,
+quotes and spaces. Each pass is a string search over the joined lines, so that no pattern, however
+repetitive, costs more than reading the text a few times.
+
+`TextLines` applies line edits, also those of `insert_content`. Every line keeps its own line end;
+a new line ends as the line does that it replaces, or else the one before it. Whether the text ends
+with a newline stays as it was, unless the patch says otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import islice
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, islice, zip_longest
+from operator import add
 
 from msgspec import Struct, structs
 
-from joey.core.edits.document import Span
-from joey.core.edits.evidence import PartFailure
-from joey.core.edits.indentation import indent_of, shifted
-from joey.core.edits.line_edits import LineEdit, TextLines
-from joey.core.edits.line_seek import LineSeeker
-from joey.core.edits.patch_miss import Misses
-from joey.core.edits.patch_parse import Chunk, PatchLine, Sign
-from joey.core.edits.similar import Similarity
+from joey.core.edits.document import Document, Span, indent_of, shifted
+from joey.core.edits.patch_parser import Chunk, PatchLine, Sign
+from joey.core.edits.similar import (
+    Likeness,
+    PartFailure,
+    Similarity,
+    cut,
+    most_similar,
+    numbered,
+    percent,
+)
 
 MOST_MISSES = 5
 """After so many chunks that do not fit no more are tried: looking for what is not there is dear."""
@@ -178,3 +193,219 @@ def _reindented(lines: Sequence[PatchLine], found: Sequence[str]) -> list[PatchL
         structs.replace(line, text=shifted(line.text, indents)) if line.sign is Sign.ADDED else line
         for line in lines
     ]
+
+
+class LineEdit(Struct, frozen=True):
+    """Lines `start` up to but not including `stop`, counted from 0, become these."""
+
+    start: int
+    stop: int
+    lines: tuple[str, ...]
+
+
+class TextLines:
+    """A text as its lines, without their ends."""
+
+    def __init__(self, text: str) -> None:
+        *self.lines, rest = text.split("\n")
+        self._ends = ["\n"] * len(self.lines)
+        if "\r\n" in text:
+            self._ends = ["\r\n" if line.endswith("\r") else "\n" for line in self.lines]
+            self.lines = [line.removesuffix("\r") for line in self.lines]
+        self._newline = "\r\n" if self._ends.count("\r\n") * 2 > len(self._ends) else "\n"
+        self._ends_with_newline = not rest
+        if rest:
+            self.lines.append(rest)
+            self._ends.append("")
+
+    def edited(self, edits: Sequence[LineEdit], *, final_newline: bool | None = None) -> str:
+        """The text after edits that are in the order of the lines and do not overlap."""
+        lines: list[str] = []
+        ends: list[str] = []
+        at = 0
+        for edit in edits:
+            lines += self.lines[at : edit.start]
+            ends += self._ends[at : edit.start]
+            lines += edit.lines
+            ends += [self._end_for(edit)] * len(edit.lines)
+            at = edit.stop
+        lines += self.lines[at:]
+        ends += self._ends[at:]
+        if not lines:
+            return ""
+        # What ended the text may stand before something else now, and the other way round.
+        last = len(self.lines) - 1
+        if self._ends and not self._ends[last]:
+            ends = [end or self._newline for end in ends]
+        keep = self._ends_with_newline if final_newline is None else final_newline
+        ends[-1] = (ends[-1] or self._newline) if keep else ""
+        return "".join(map(add, lines, ends))
+
+    def _end_for(self, edit: LineEdit) -> str:
+        neighbour = edit.start if edit.start < edit.stop else edit.start - 1
+        known = self._ends[neighbour] if 0 <= neighbour < len(self._ends) else ""
+        return known or self._newline
+
+
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
+_SINGLE_QUOTES = "\u2018\u2019\u201a\u201b"
+_DOUBLE_QUOTES = "\u201c\u201d\u201e\u201f"
+_SPACES = "\u00a0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+_PLAIN = {
+    ord(character): plain
+    for plain, characters in (
+        ("-", _DASHES),
+        ("'", _SINGLE_QUOTES),
+        ('"', _DOUBLE_QUOTES),
+        (" ", _SPACES),
+    )
+    for character in characters
+}
+
+
+def _as_it_is(line: str) -> str:
+    return line
+
+
+def _plain(line: str) -> str:
+    line = line.strip()
+    return line if line.isascii() else line.translate(_PLAIN)
+
+
+_PASSES: tuple[Callable[[str], str], ...] = (_as_it_is, str.rstrip, str.strip, _plain)
+
+
+class LineSeeker:
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+        self._joined: dict[int, tuple[str, list[int]]] = {}
+
+    def find(self, pattern: Sequence[str], start: int) -> int | None:
+        """The first line from `start` on where the pattern, which has lines, stands."""
+        if start + len(pattern) > len(self._lines):
+            return None
+        for number, simplify in enumerate(_PASSES):
+            text, offsets = self._text(number)
+            at = text.find(_join(map(simplify, pattern)), offsets[start])
+            if at >= 0:
+                return bisect_left(offsets, at)
+        return None
+
+    def find_at_end(self, pattern: Sequence[str], start: int) -> int | None:
+        """The line where the pattern stands as the last lines of the text."""
+        at = len(self._lines) - len(pattern)
+        if at < start:
+            return None
+        tail = self._lines[at:]
+        fits = any(list(map(key, tail)) == list(map(key, pattern)) for key in _PASSES)
+        return at if fits else None
+
+    def _text(self, number: int) -> tuple[str, list[int]]:
+        """The lines as a pass sees them, each between newlines, and where each begins."""
+        if number not in self._joined:
+            lines = list(map(_PASSES[number], self._lines))
+            offsets = list(accumulate((len(line) + 1 for line in lines), initial=0))
+            self._joined[number] = (_join(lines), offsets)
+        return self._joined[number]
+
+
+def _join(lines: Iterable[str]) -> str:
+    return "\n".join(["", *lines, ""])
+
+
+_AROUND = 3
+_SHOWN_OF_LINE = 200
+
+
+class Misses:
+    """Looks at a text only when something was not found in it."""
+
+    def __init__(self, text: str, lines: Sequence[str], similarity: Similarity) -> None:
+        self._text = text
+        self._lines = lines
+        self._similarity = similarity
+        self._document: Document | None = None
+
+    def context(self, chunk: Chunk, context: str, start: int) -> PartFailure:
+        """A line that `@@` names is not there."""
+        behind = f" behind line {start}" if start else ""
+        summary = (
+            f"Chunk at line {chunk.number} of the patch: there is no line `{_short(context)}`"
+            f"{behind}, which its `@@` names. `@@` takes a whole line of the file; leave it out if"
+            " the lines of the chunk are clear by themselves."
+        )
+        return PartFailure(summary, self._evidence([context], self._nearest([context], start)))
+
+    def lines(
+        self, chunk: Chunk, start: int, elsewhere: int | None, done: int | None
+    ) -> PartFailure:
+        """The kept and removed lines of a chunk stand nowhere where they may.
+
+        `elsewhere` is a line where they do stand, `done` one where the new lines stand already.
+        """
+        head = (
+            f"Chunk at line {chunk.number} of the patch: its kept and removed lines are not in the"
+            " file as they are written."
+        )
+        if elsewhere is not None:
+            return PartFailure(f"{head} {_out_of_place(chunk, start, elsewhere)}")
+        nearest = self._nearest(chunk.old, start)
+        why = self._difference(chunk.old, nearest)
+        if done is not None:
+            why += (
+                f" What they shall become is at line {done + 1} already: the change may have been"
+                " made before."
+            )
+        return PartFailure(f"{head} {why}", self._evidence(chunk.old, nearest))
+
+    def _nearest(self, search: list[str], start: int) -> Likeness | None:
+        if self._document is None:
+            self._document = Document(self._text)
+        everywhere = Span(0, len(self._lines))
+        nearest = most_similar(
+            self._document, search, everywhere, self._similarity, lambda at: abs(at - start)
+        )
+        return nearest if nearest is not None and nearest.score else None
+
+    def _difference(self, search: list[str], nearest: Likeness | None) -> str:
+        """How far the nearest lines are off, and from which line of the chunk on."""
+        if nearest is None:
+            return "No similar lines were found. Read the file again."
+        span = nearest.span
+        pairs = zip_longest(search, self._lines[span.start : span.stop])
+        wrong = next(
+            (at for at, (one, other) in enumerate(pairs) if one != other and not _same(one, other)),
+            0,
+        )
+        return (
+            f"The nearest lines begin at line {span.start + 1} of the file and are"
+            f" {percent(nearest.score)} the same; the first that differs is number {wrong + 1}"
+            f" of the chunk, `{_short(search[wrong]) if wrong < len(search) else ''}`."
+        )
+
+    def _evidence(self, search: list[str], nearest: Likeness | None) -> str:
+        parts = [f"Search Content:\n{cut(chr(10).join(search))}"]
+        if nearest is not None:
+            around = Span(nearest.span.start - _AROUND, nearest.span.stop + _AROUND)
+            parts.append(f"Best Match Found:\n{numbered(self._lines, around)}")
+        return "\n\n".join(parts)
+
+
+def _out_of_place(chunk: Chunk, start: int, elsewhere: int) -> str:
+    found = f"They are at line {elsewhere + 1}, "
+    if chunk.at_end:
+        return f"{found}which is not the end of the file as the patch says."
+    if chunk.contexts:
+        return f"{found}but its `@@` says that they are behind line {start}."
+    return (
+        f"{found}but the chunks before reach to line {start}: write chunks in the order of the"
+        " file, and what belongs together as one."
+    )
+
+
+def _same(one: str | None, other: str | None) -> bool:
+    return one is not None and other is not None and one.strip() == other.strip()
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= _SHOWN_OF_LINE else f"{line[:_SHOWN_OF_LINE]}…"

@@ -1,9 +1,9 @@
-"""The place in a text that is most like what was searched, when it stands nowhere as it is.
+"""The most similar place in a text for an edit that does not match, and its evidence.
 
-Comparing everything with everything is what makes fuzzy edits slow. Where there are few lines to
-look at, all windows are compared; elsewhere only those that share lines or words with the search,
-rare and long ones counting most. A search that is too long to compare character by character is
-compared by its lines.
+Comparing everything with everything makes fuzzy edits slow. Where there are few lines, all windows
+are compared; elsewhere only those that share lines or words with the search, rare and long ones
+counting most. A search that is too long to compare character by character is compared by its
+lines.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import nlargest
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from joey.core.edits.document import Document, Span, index_of, normalise, words_of
+from joey.core.text import number_lines
 
 Similarity = Callable[[str, str], float]
 """How alike two texts are, from 0 to 1."""
@@ -111,3 +114,45 @@ def _common(
         places = index.get(key, ())
         if key and places:
             yield found, places, len(key) / len(places)
+
+
+_SHOWN_LINES = 100
+_SHOWN_CHARACTERS = 8_000
+_SHOWN_PLACES = 10
+
+
+class PartFailure(Struct, frozen=True):
+    summary: str
+    """What is wrong, without anything from the text."""
+    evidence: str = ""
+    """Lines of the text that help to put it right."""
+
+
+def numbered(lines: Sequence[str], span: Span) -> str:
+    """Some of the lines, as read_file shows them."""
+    start = max(0, span.start)
+    shown = lines[start : min(span.stop, start + _SHOWN_LINES)]
+    return cut(number_lines("\n".join(shown) + "\n", start + 1)).rstrip("\n")
+
+
+def cut(text: str) -> str:
+    if len(text) <= _SHOWN_CHARACTERS:
+        return text
+    return f"{text[:_SHOWN_CHARACTERS]}\n[...{len(text) - _SHOWN_CHARACTERS} characters omitted...]"
+
+
+def percent(share: float) -> str:
+    """Rounded down: what is not quite equal must not read as 100%."""
+    return f"{int(share * 100)}%"
+
+
+def at_lines(numbers: Sequence[int]) -> str:
+    """`at line 3` or `at lines 3, 8, 12`, and how many more there are."""
+    listed = ", ".join(map(str, numbers[:_SHOWN_PLACES]))
+    more = len(numbers) - _SHOWN_PLACES
+    rest = f" and {more} more" if more > 0 else ""
+    return f"at line{'s' if len(numbers) > 1 else ''} {listed}{rest}"
+
+
+def times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -1,0 +1,1 @@
+"""Histories of a task, folded from its events."""

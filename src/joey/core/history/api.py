@@ -1,36 +1,42 @@
-"""The API history: what the model is shown, rendered from turns.
+"""The API history: the messages that the model is shown, rendered from turns.
 
 A turn is one reply of the model and, by call id, the outcomes of its calls. Outcomes may arrive in
 any order and at any time; the history is valid at every moment, because it is *rendered*: a reply
 is followed by one user message that holds exactly one result for each of its calls (a call
-without an outcome reads as interrupted), then whatever the next request adds.
+without an outcome reads as interrupted), then the content of the next request.
 
-One exception, after the seeds: a turn whose only open call is a completion ends the history with
-the assistant's message. Its result is written when the task is continued.
+There is one exception: a turn whose only open call is a completion ends the history with the
+assistant's message. Its result is written when the task is continued.
 
-Nothing is ever taken out: a summary or a marker hides what came before it (see `effective`).
+Nothing is ever removed: a summary or a marker hides earlier messages (see `visible`).
+
+A task of thousands of turns is read in its last few and saved as a whole. Messages before the
+latest summary cannot change any more, so they are held as compressed JSON (`Sealed`) until they are
+needed.
 """
 
 from __future__ import annotations
 
 import itertools
+import zlib
 from collections.abc import Iterator, Sequence
+from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from joey.core.events import (
+    ContextCondensed,
+    ContextTruncated,
     Durable,
     ReplyReceived,
     RequestStarted,
     TaskAdopted,
     ToolFinished,
 )
-from joey.core.history.adopted import beginning
-from joey.core.history.effective import cut_text, effective, show
-from joey.core.history.mending import mend
-from joey.core.history.sealed import Sealed
+from joey.core.history.imported import beginning, mend
+from joey.core.history.visible import cut_text, effective, show
 from joey.core.messages import (
     Block,
     CallPart,
@@ -49,15 +55,9 @@ from joey.core.messages import (
     image_block,
     wire_name,
 )
+from joey.core.models import ToolProtocol
 from joey.core.prompts.environment import strip_environment
-from joey.core.prompts.replies import (
-    empty_result,
-    interrupted,
-    messages_hidden,
-    result_header,
-)
-from joey.core.protocol import ToolProtocol
-from joey.core.revisions import ContextCondensed, ContextTruncated
+from joey.core.prompts.replies import empty_result, interrupted, messages_hidden, result_header
 
 COMPLETION = "attempt_completion"
 CUT_OFF = "[Response interrupted by the user]"
@@ -359,3 +359,30 @@ def _reasoning_blocks(part: ReasoningPart) -> Iterator[Block]:
 
 def _message(role: str, content: tuple[Block, ...], ts: int) -> Message:
     return Message(role="user" if role == "user" else "assistant", content=content, ts=ts)
+
+
+T = TypeVar("T")
+_LEVEL = 1
+
+
+class Sealed(Generic[T]):
+    """Elements of one type, in the order in which they were put in."""
+
+    def __init__(self, kind: type[T]) -> None:
+        self._decoder = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
+        self._chunks: list[bytes] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[T]:
+        """What is there now, whatever is added while it is read."""
+        chunks = tuple(self._chunks)
+        decode = self._decoder.decode
+        return (element for chunk in chunks for element in decode(zlib.decompress(chunk)))
+
+    def seal(self, elements: Sequence[T]) -> None:
+        if elements:
+            self._chunks.append(zlib.compress(msgspec.json.encode(elements), _LEVEL))
+            self._count += len(elements)

@@ -1,43 +1,48 @@
-"""What has happened for good: a rewind takes words back, not money, time or who was told what."""
+"""The usage ledger of a task: totals that a rewind does not take back.
+
+A rewind removes messages, not money, time, or the messages already sent to the model. The totals
+of an imported task are read from the rows of its requests.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Any
 
+import msgspec
 from msgspec import Struct, structs
 
-from joey.core.event_base import Spent, TokenUsage, ToolTally
 from joey.core.events import (
+    CheckpointSaved,
     ChildSpawned,
+    ContextCondensed,
     Durable,
+    FilesRestored,
     MessageQueued,
     MessageUnqueued,
     ReplyReceived,
     RequestEnded,
     RequestStarted,
+    Spent,
     TaskAborted,
     TaskAdopted,
     TaskConfigured,
     TaskCreated,
     TaskFailed,
     TaskFinished,
+    TaskForked,
     TaskPaused,
+    TaskRewound,
     TaskStarted,
+    TokenUsage,
     ToolAnnounced,
     ToolFailed,
     ToolFinished,
+    ToolTally,
 )
 from joey.core.history.api import COMPLETION
-from joey.core.history.row_usage import usage_of_rows
 from joey.core.messages import CallPart, Usage
-from joey.core.revisions import (
-    CheckpointSaved,
-    ContextCondensed,
-    FilesRestored,
-    TaskForked,
-    TaskRewound,
-)
 from joey.core.settings import Limits
 
 _WORK = (
@@ -188,3 +193,81 @@ class Ledger:
             if failed
             else structs.replace(tally, attempts=tally.attempts + 1)
         )
+
+
+_MAX_SAFE = 2**53
+_Row = dict[str, Any]
+
+
+class _Request(Struct, rename="camel"):
+    """The text of a request's row. Old ones also hold all that was sent, which is passed over."""
+
+    tokens_in: Any = 0
+    tokens_out: Any = 0
+    cache_writes: Any = 0
+    cache_reads: Any = 0
+    cost: Any = 0.0
+
+
+_decode = msgspec.json.Decoder(_Request).decode
+_NOTHING = _Request()
+
+
+def usage_of_rows(rows: Iterable[_Row]) -> TokenUsage:
+    """The totals of all requests and summaries."""
+    sent = received = written = read = 0
+    cost = 0.0
+    for row in rows:
+        match row.get("say"):
+            case "api_req_started":
+                request = _request(row)
+                sent += _count(request.tokens_in)
+                received += _count(request.tokens_out)
+                written += _count(request.cache_writes)
+                read += _count(request.cache_reads)
+                cost += _cost(request.cost)
+            case "condense_context":
+                cost += _cost(_condensed(row).get("cost"))
+    return TokenUsage(
+        total_tokens_in=sent,
+        total_tokens_out=received,
+        total_cache_writes=written,
+        total_cache_reads=read,
+        total_cost=cost,
+    )
+
+
+def context_of_rows(rows: Sequence[_Row]) -> int:
+    """How full the window was after the latest request or summary that tells."""
+    for row in reversed(rows):
+        tokens = 0
+        match row.get("say"):
+            case "api_req_started":
+                request = _request(row)
+                tokens = _count(request.tokens_in) + _count(request.tokens_out)
+            case "condense_context":
+                tokens = _count(_condensed(row).get("newContextTokens"))
+        if tokens:
+            return tokens
+    return 0
+
+
+def _request(row: _Row) -> _Request:
+    text = row.get("text")
+    try:
+        return _decode(text) if isinstance(text, str) else _NOTHING
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return _NOTHING  # rows of an interrupted save, or of a program that writes words there
+
+
+def _condensed(row: _Row) -> _Row:
+    told = row.get("contextCondense")
+    return told if isinstance(told, dict) else {}
+
+
+def _count(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) and 0 <= value < _MAX_SAFE else 0
+
+
+def _cost(cost: Any) -> float:
+    return float(cost) if isinstance(cost, int | float) and 0 <= cost < _MAX_SAFE else 0.0

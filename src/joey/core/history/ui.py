@@ -1,23 +1,29 @@
-"""The UI history: rows a person sees, in the shape of Roo's `ui_messages.json`, folded from events.
+"""The UI history: rows that a user sees, in the shape of Roo's `ui_messages.json`.
 
-A row is named by its `ts`, which never changes. While a reply streams, its rows are *open*: they
-grow by passing events and are shown with ``partial: true``. The durable event that closes a row
-carries its whole content, so the rows on disk never depend on anything that was not journalled.
+The rows are folded from events. A row is identified by its `ts`, which never changes. While a
+reply streams, its rows are *open*: they grow by passing events and are shown with
+``partial: true``. The durable event that closes a row carries its whole content, so the rows on
+disk never depend on anything that was not journalled.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from joey.core.events import (
     AskAnswered,
+    AskOpened,
     AskWithdrawn,
     CallGrew,
+    CheckpointSaved,
     CommandGrew,
+    ContextCondensed,
+    ContextTruncated,
     Countdown,
     Event,
     ReplyReceived,
@@ -25,26 +31,23 @@ from joey.core.events import (
     RequestStarted,
     RowGrew,
     RowOpened,
+    Said,
     TaskAborted,
     TaskAdopted,
     TaskFailed,
     TaskFinished,
+    TaskForked,
+    TaskRewound,
     TaskStarted,
+    ToolAnnounced,
     ToolFinished,
+    UserSaid,
 )
-from joey.core.history.rows import (
-    Approval,
-    RequestInfo,
-    Row,
-    as_json,
-    new_row,
-    revision_row,
-    streamed,
-)
-from joey.core.history.shelf import RowShelf
+from joey.core.history.api import Sealed
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.parsing.json_stream import JsonStream
-from joey.core.revisions import ContextCondensed, TaskForked, TaskRewound
+from joey.core.permissions.policy import Confinement
+from joey.core.task import APPROVALS
 
 __all__ = ["STREAMED", "Change", "RequestInfo", "Row", "UiHistory"]
 
@@ -238,3 +241,228 @@ class UiHistory:
         return tuple(
             change for ts in asked for change in self._update(ts, approval_state="rejected")
         )
+
+
+Approval = Literal["pending", "approved", "rejected"]
+
+GROWING = frozenset(
+    {"text", "reasoning", "completion_result", "command_output", "api_req_retry_delayed"}
+)
+"""Rows of the engine's own words that are shown while they grow."""
+
+
+class CondenseInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Of a `condense_context` row."""
+
+    cost: float
+    prev_context_tokens: int
+    new_context_tokens: int
+    summary: str
+    condense_id: str
+
+
+class TruncationInfo(Struct, frozen=True, rename="camel"):
+    """Of a `sliding_window_truncation` row."""
+
+    truncation_id: str
+    messages_removed: int
+    prev_context_tokens: int
+    new_context_tokens: int
+
+
+class CheckpointInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Of a `checkpoint_saved` row."""
+
+    to: str
+    from_: str | None = field(default=None, name="from")
+    suppress_message: bool = False
+
+
+class Row(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """A ClineMessage, with the fields that the seed adds for tools."""
+
+    ts: int
+    type: Literal["ask", "say"]
+    ask: str | None = None
+    say: str | None = None
+    text: str | None = None
+    images: tuple[str, ...] = ()
+    partial: bool | None = None
+    tool: str | None = None
+    path: str | None = None
+    diff: str | None = None
+    approval_state: Approval | None = None
+    result: str | None = None
+    is_answered: bool | None = None
+    is_protected: bool | None = None
+    always_rule: str | None = None
+    rule: str | None = None
+    """What allowed a call without anybody being asked."""
+    reason: str | None = None
+    """Why somebody is asked."""
+    sandbox: Confinement | None = None
+    """Of a command: how far the operating system holds it."""
+    context_condense: CondenseInfo | None = None
+    context_truncation: TruncationInfo | None = None
+    checkpoint: CheckpointInfo | None = None
+    task_id: str | None = None
+    """The subtask whose result this is."""
+
+
+class RequestInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """`text` of an `api_req_started` row."""
+
+    api_protocol: str | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cache_writes: int | None = None
+    cache_reads: int | None = None
+    cost: float | None = None
+    cancel_reason: str | None = None
+    streaming_failed_message: str | None = None
+
+
+def new_row(event: Event) -> Row | None:
+    """The row that an event makes by itself, if it makes one."""
+    match event:
+        case UserSaid():
+            return _say(
+                event.ts, "text" if event.first else "user_feedback", event.text, event.images
+            )
+        case RequestStarted():
+            return _say(event.ts, "api_req_started", as_json({"apiProtocol": event.api_protocol}))
+        case Said(say=say) if say in GROWING:
+            return streamed(event.ts, say, event.text)
+        case Said(task_id=str(child_id)):
+            row = _say(event.ts, event.say, event.text, event.images)
+            return structs.replace(row, task_id=child_id)
+        case Said():
+            return _say(event.ts, event.say, event.text, event.images)
+        case ContextCondensed() | ContextTruncated() | CheckpointSaved():
+            return revision_row(event)
+        case ToolAnnounced():
+            return Row(
+                ts=event.ts,
+                type="say",
+                say="tool",
+                text=event.text,
+                tool=event.tool,
+                path=event.path,
+                diff=event.diff,
+                approval_state="approved",
+                rule=event.rule,
+                sandbox=event.sandbox,
+                partial=False,
+            )
+        case AskOpened():
+            return Row(
+                ts=event.ts,
+                type="ask",
+                ask=event.ask,
+                text=event.text,
+                tool=event.tool,
+                path=event.path,
+                diff=event.diff,
+                approval_state="pending" if event.ask in APPROVALS else None,
+                is_protected=event.protected or None,
+                always_rule=event.always,
+                reason=event.reason,
+                sandbox=event.sandbox,
+                partial=False if event.tool is not None else None,
+            )
+        case _:
+            return None
+
+
+def revision_row(event: ContextCondensed | ContextTruncated | CheckpointSaved) -> Row:
+    match event:
+        case ContextCondensed():
+            condensed = CondenseInfo(
+                cost=event.cost or 0.0,
+                prev_context_tokens=event.tokens_before,
+                new_context_tokens=event.tokens_after,
+                summary=event.summary,
+                condense_id=event.condense_id,
+            )
+            return Row(ts=event.ts, type="say", say="condense_context", context_condense=condensed)
+        case ContextTruncated():
+            truncated = TruncationInfo(
+                truncation_id=event.truncation_id,
+                messages_removed=event.messages,
+                prev_context_tokens=event.tokens_before,
+                new_context_tokens=event.tokens_after,
+            )
+            say = "sliding_window_truncation"
+            return Row(ts=event.ts, type="say", say=say, context_truncation=truncated)
+        case CheckpointSaved():
+            saved = CheckpointInfo(to=event.id, from_=event.before, suppress_message=event.own)
+            say = "checkpoint_saved"
+            return Row(ts=event.ts, type="say", say=say, text=event.id, checkpoint=saved)
+
+
+def _say(ts: int, say: str, text: str, images: tuple[str, ...] = ()) -> Row:
+    return Row(ts=ts, type="say", say=say, text=text, images=images)
+
+
+def streamed(ts: int, say: str, text: str) -> Row:
+    """A row that people saw grow: it says that it is whole now."""
+    return Row(ts=ts, type="say", say=say, text=text, partial=False)
+
+
+def as_json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+R = TypeVar("R")
+
+
+class RowShelf(Generic[R]):
+    """Rows of one type, and plain objects that were taken over from somebody else's history.
+
+    What has been sealed is brought back as soon as one of its rows is asked for by name: that
+    happens when a person looks at something old, and when it does there is no hurry.
+    """
+
+    def __init__(self, kind: type[R]) -> None:
+        self._kind = kind
+        self._at_hand: dict[int, R | dict[str, Any]] = {}
+        self._sealed = Sealed(kind)
+        self._until = 0
+
+    def get(self, ts: int) -> R | dict[str, Any] | None:
+        self._reach(ts)
+        return self._at_hand.get(ts)
+
+    def put(self, ts: int, row: R | dict[str, Any]) -> bool:
+        """Whether there was one of this name before."""
+        self._reach(ts)
+        known = ts in self._at_hand
+        self._at_hand[ts] = row
+        return known
+
+    def __iter__(self) -> Iterator[R | dict[str, Any]]:
+        """All of them, in the order of their `ts`, as they are when it is begun."""
+        at_hand = [self._at_hand[ts] for ts in sorted(self._at_hand)]
+        if not len(self._sealed):
+            return iter(at_hand)
+        return heapq.merge(iter(self._sealed), at_hand, key=_ts)
+
+    def seal(self, before: int) -> None:
+        """Rows older than that are not expected to change."""
+        old = [ts for ts, row in self._at_hand.items() if ts < before and self._is_ours(row)]
+        self._sealed.seal([self._at_hand.pop(ts) for ts in sorted(old)])  # type: ignore[misc]
+        self._until = max(self._until, *old) if old else self._until
+
+    def _is_ours(self, row: R | dict[str, Any]) -> bool:
+        return isinstance(row, self._kind)
+
+    def _reach(self, ts: int) -> None:
+        if ts > self._until or ts in self._at_hand:
+            return
+        self._at_hand |= {_ts(row): row for row in self._sealed}
+        self._sealed = Sealed(self._kind)
+        self._until = 0
+
+
+def _ts(row: Any) -> int:
+    return int(row["ts"] if isinstance(row, dict) else row.ts)

@@ -1,0 +1,1 @@
+"""Parsers of streamed replies, without I/O."""

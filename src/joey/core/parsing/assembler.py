@@ -1,12 +1,27 @@
-"""One reply of the model, assembled from a provider's chunks while they stream in.
+"""The assembler of a model's reply: text, reasoning and native calls from a provider's chunks.
 
-Chunks go in, events about the parts of the reply come out; `close` settles what is open, and then
-`reply` is the whole. What each chunk costs depends on its own length, never on what came before.
+Chunks go in, events about the parts of the reply come out; `close` settles the open parts, and
+then `reply` is complete. The cost of a chunk depends on its own length, never on earlier ones.
 
 In the native protocol text is text and calls are structured. In the XML protocol calls are found
-in the text; structured calls that a server sends anyway are understood too. In both, a `<think>`
-section that opens the text is reasoning, and so is all text before a `</think>` that nothing
-opened (see `think_tags`); parts that were begun for it are recast.
+in the text; structured calls that a server sends anyway are accepted too. In both, a `<think>`
+section at the start of the text is reasoning, and so is all text before a `</think>` that nothing
+opened (see `tags`); parts that were begun for it are recast.
+
+A structured call is put together from deltas. A delta belongs to the call that is open at its
+`index`. Anything but the index may come late or never: a call becomes a part of the reply when its
+name is known, and earlier arguments follow at once. Servers differ in how they start the next
+call, so a delta also begins a new one at an index already in use when
+
+- its id differs and it names a tool, or the call before it is over (a bare id that changes with
+  every delta is a habit of some servers and means nothing);
+- it names a tool again, without an id, after complete arguments;
+- the call before it was ended and the delta brings something new.
+
+A call whose arguments parse when the provider ends it is final; all others are settled when the
+reply ends, because only then the reason for incomplete arguments is known. Call ids are legal for
+every provider and unique within the task (decision D16). A call that cannot be executed carries
+the message for the model (decision D14).
 """
 
 from __future__ import annotations
@@ -14,30 +29,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from joey.core.chunks import (
+from joey.core.messages import (
     CallChunk,
     CallEndChunk,
     Chunk,
     ReasoningChunk,
+    Reply,
     StopChunk,
     TextChunk,
+    ToolCall,
+    Usage,
     UsageChunk,
+    well_formed,
 )
-from joey.core.messages import Reply, ToolCall, Usage, well_formed
-from joey.core.parsing.call_ids import CallIds
-from joey.core.parsing.native_calls import NativeCalls
-from joey.core.parsing.parts import (
-    PartEnded,
-    PartEvent,
-    PartGrew,
-    PartRecast,
-    Parts,
-    PartStarted,
-)
-from joey.core.parsing.problems import ReplyEnd, quoted_end, thought_inside, unclosed_tag
-from joey.core.parsing.think_tags import ThinkTags, UnopenedClosings
+from joey.core.models import ToolProtocol
+from joey.core.parsing.json_stream import JsonStream
+from joey.core.parsing.parts import PartEnded, PartEvent, PartGrew, PartRecast, Parts, PartStarted
+from joey.core.parsing.tags import ThinkTags, UnopenedClosings
 from joey.core.parsing.xml_stream import (
     XmlCallEnded,
     XmlCallGrew,
@@ -48,7 +59,7 @@ from joey.core.parsing.xml_stream import (
     XmlText,
     XmlThoughtEnded,
 )
-from joey.core.protocol import ToolProtocol
+from joey.core.text import regex
 from joey.errors import TaskStateError
 
 __all__ = ["Assembler", "PartEnded", "PartEvent", "PartGrew", "PartRecast", "PartStarted"]
@@ -269,3 +280,219 @@ class _XmlCalls:
             first = names.index(tool)
             problems[first:count] = [quoted_end(tool, body)] * (count - first)
         return problems
+
+
+class _NativeCall:
+    def __init__(self) -> None:
+        self.arguments = JsonStream()
+        self.wire_id: str | None = None
+        self.name = ""
+        self.part: int | None = None
+        """Position in the reply; None until the name is known."""
+        self.id = ""
+        self.ended = False
+        """The provider said that no more arguments follow."""
+        self.settled = False
+
+    @property
+    def is_over(self) -> bool:
+        return self.ended or self.arguments.is_whole
+
+    def continued_by(self, chunk: CallChunk) -> bool:
+        if self.ended:
+            return self._repeated_by(chunk)
+        if chunk.id and self.wire_id and chunk.id != self.wire_id:
+            return not chunk.name and not self.is_over
+        if chunk.name and self.name and chunk.arguments and not chunk.id:
+            return not self.is_over
+        return True
+
+    def _repeated_by(self, chunk: CallChunk) -> bool:
+        """Whether a delta behind the end says nothing that is new."""
+        if not self.name:
+            return True
+        if chunk.id:
+            return chunk.id == self.wire_id and chunk.name in (None, "", self.name)
+        return not chunk.name and not (chunk.arguments and chunk.arguments.strip())
+
+
+class NativeCalls:
+    """The structured calls of one reply."""
+
+    def __init__(self, parts: Parts, ids: CallIds) -> None:
+        self._parts = parts
+        self._ids = ids
+        self._at: dict[int, _NativeCall] = {}
+        self._calls: list[_NativeCall] = []
+
+    def feed(self, chunk: CallChunk) -> None:
+        call = self._at.get(chunk.index)
+        if call is None or (
+            (chunk.id or chunk.name or call.ended) and not call.continued_by(chunk)
+        ):
+            call = self._at[chunk.index] = _NativeCall()
+            self._calls.append(call)
+        if call.settled:
+            return
+        if chunk.arguments:
+            arguments = well_formed(chunk.arguments)
+            call.arguments.feed(arguments)
+            if call.part is not None:
+                self._parts.grow(call.part, arguments)
+        if chunk.id and not call.wire_id:
+            call.wire_id = chunk.id
+        if chunk.name and not call.name:
+            call.name = well_formed(chunk.name)
+            self._start(call)
+
+    def end(self, index: int) -> None:
+        """The provider ends the call at `index`."""
+        call = self._at.get(index)
+        if call is None or call.ended:
+            return
+        call.ended = True
+        if call.part is None or call.arguments.is_blank:
+            return
+        try:
+            arguments = call.arguments.close()
+        except ValueError:
+            return
+        self._settle(call, call.part, arguments)
+
+    def close(self, end: ReplyEnd) -> None:
+        """Settle what is left, in the order in which it began."""
+        for call in self._calls:
+            if call.settled:
+                continue
+            if call.part is None:
+                if not call.wire_id and call.arguments.is_blank:
+                    continue
+                self._start(call)
+            assert call.part is not None
+            arguments, problem = self._outcome(call, end)
+            self._settle(call, call.part, arguments, problem)
+
+    def partial(self, part: int) -> dict[str, Any] | None:
+        """The arguments so far of the open call at this position, if there is one."""
+        for call in self._calls:
+            if call.part == part and not call.settled:
+                return call.arguments.partial()
+        return None
+
+    def _start(self, call: _NativeCall) -> None:
+        call.id = self._ids.claim(call.wire_id)
+        call.part = self._parts.start_call(call.id, call.name)
+        if arguments := call.arguments.text:
+            self._parts.grow(call.part, arguments)
+
+    def _outcome(self, call: _NativeCall, end: ReplyEnd) -> tuple[dict[str, Any], str | None]:
+        """The arguments, or none and why."""
+        never_began = call.arguments.is_blank and call.part == len(self._parts) - 1
+        if end.cut_off and (not call.ended or never_began):
+            return {}, end.cut_off
+        if not call.name:
+            return {}, NO_NAME
+        try:
+            return call.arguments.close(), None
+        except ValueError as error:
+            return {}, end.cut_off or malformed_arguments(call.name, error)
+
+    def _settle(
+        self,
+        call: _NativeCall,
+        part: int,
+        arguments: dict[str, Any],
+        problem: str | None = None,
+    ) -> None:
+        call.settled = True
+        self._parts.end_call(part, ToolCall(call.id, call.name, arguments, problem))
+
+
+_LEGAL = regex(r"[A-Za-z0-9_-]{1,64}")
+_ILLEGAL = regex(r"[^A-Za-z0-9_-]")
+
+
+class CallIds:
+    def __init__(self, taken: Callable[[str], bool], make_id: Callable[[], str]) -> None:
+        self._taken = taken
+        self._make_id = make_id
+        self._given: set[str] = set()
+
+    def claim(self, wanted: str | None) -> str:
+        """`wanted` if nothing speaks against it, else a new id."""
+        if wanted is None or not _LEGAL.fullmatch(wanted) or self._is_taken(wanted):
+            wanted = self._fresh()
+        self._given.add(wanted)
+        return wanted
+
+    def _fresh(self) -> str:
+        base = _ILLEGAL.sub("_", self._make_id())[:48] or "call"
+        call_id, number = base, 1
+        while self._is_taken(call_id):
+            number += 1
+            call_id = f"{base}_{number}"
+        return call_id
+
+    def _is_taken(self, call_id: str) -> bool:
+        return call_id in self._given or self._taken(call_id)
+
+
+_LIMITS = frozenset(
+    {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
+)
+
+NO_NAME = (
+    "The call does not name a tool, so it was not executed. Call again, with the tool's name and "
+    "its arguments."
+)
+
+
+class ReplyEnd(Struct, frozen=True):
+    complete: bool
+    """False when the stream broke or was cancelled."""
+    stop_reason: str | None = None
+
+    @property
+    def cut_off(self) -> str | None:
+        """What is wrong with a call that the end of the reply left open; None if nothing is."""
+        if not self.complete:
+            return (
+                "The reply was interrupted before this call was complete, so it was not executed."
+            )
+        if self.stop_reason is None or self.stop_reason.lower() not in _LIMITS:
+            return None
+        return (
+            f"The reply was cut off by the output limit (stop reason `{self.stop_reason}`) before "
+            "this call was complete, so it was not executed. Call again with shorter arguments, "
+            "or split the work into several smaller calls."
+        )
+
+
+def malformed_arguments(name: str, error: ValueError) -> str:
+    return (
+        f"The arguments of {name} are not valid JSON: {error}. The call was not executed. "
+        "Call again with complete, well-formed arguments."
+    )
+
+
+def unclosed_tag(tool: str, tag: str) -> str:
+    return (
+        f"The call of {tool} was not executed: its <{tag}> was never closed with </{tag}>. "
+        "Write the whole call again, with all its closing tags."
+    )
+
+
+def thought_inside(tool: str, parameter: str) -> str:
+    return (
+        f"The call of {tool} was not executed: its <{parameter}> closes a section of reasoning and "
+        f"then opens <{parameter}> again, so it seems to have been begun in the reasoning and "
+        "given up there. Write the whole call again, after the reasoning."
+    )
+
+
+def quoted_end(tool: str, body: str) -> str:
+    return (
+        f"The call of {tool} was not executed: the text behind it closes </{body}> and </{tool}> "
+        f"once more, so its <{body}> seems to quote these two tags itself and to be cut short. "
+        "Write it again without quoting them, and put what is missing in with another tool."
+    )

@@ -1,17 +1,26 @@
-"""The arguments of a call while they stream in: JSON text, piece by piece.
+"""A parser for the JSON arguments of a call while they stream in.
 
-Pieces are only collected. Whoever wants to see the arguments early asks for `partial()`, and the
-scanner then reads what came since it was last asked, never what came before; the final word is
-the strict parse of `close()`. So a call that nobody watches costs an append per chunk.
+Pieces are only collected. `partial()` scans the pieces that came since the last call of it, never
+earlier ones; `close()` parses the whole strictly. So a call that nobody observes costs one append
+per chunk.
+
+The scanner has one method per expectation, each of which consumes text and sets the next
+expectation. It accepts exactly the same JSON as the strict parser, and stops for good at the first
+character that cannot be JSON or at the end of the object.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from joey.core.parsing.json_scanner import MAX_DEPTH, JsonScanner
+from joey.core.text import regex
+
+MAX_DEPTH = 128
+"""Deeper arguments are refused: nothing sane nests so, and serialisers recurse."""
+
 
 _TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 
@@ -86,3 +95,218 @@ def _describe(error: ValueError, text: str) -> str:
     if "truncated" in reason:
         return f"the JSON ends before it is complete (after {len(text)} characters)"
     return reason
+
+
+_SPACE = regex(r"[ \t\n\r]*+")
+_TOKEN = regex(r"[^ \t\n\r,:\[\]{}\"]*+")
+_HEX = "[0-9a-fA-F]"
+_CHARACTERS = regex(
+    r'[^"\\\x00-\x1f\ud800-\udfff]*+(?:\\(?:["\\/bfnrt]'
+    rf"|u(?![dD][89a-fA-F]){_HEX}{{4}}"
+    rf"|u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}})"
+    r'[^"\\\x00-\x1f\ud800-\udfff]*+)*+'
+)
+"""A run of whole characters of a string; an escape or surrogate pair is never cut."""
+_BEGUN_ESCAPE = regex(
+    rf"\\(?:u(?:[dD][89abAB]{_HEX}{{2}}(?:\\(?:u(?:[dD](?:[c-fC-F]{_HEX}?)?)?)?)?"
+    rf"|{_HEX}{{0,3}})?)?"
+)
+
+_NOTHING = object()
+
+
+class JsonScanner:
+    """One JSON object, from its first character on."""
+
+    def __init__(self) -> None:
+        self.whole = False
+        self.stopped_at: int | None = None
+        self._offset = 0
+        """Characters before the text that is being scanned."""
+        self._held = ""
+        """An escape that the last text ended in."""
+        self._expect: Callable[[str, int], int] = self._object
+        self._stack: list[dict[str, Any] | list[Any]] = []
+        self._keys: list[str] = []
+        """For each container, the key that its next value gets (unused for arrays)."""
+        self._run: list[str] = []
+        """Decoded pieces of the open string, or the characters of the open token."""
+        self._root: dict[str, Any] = {}
+
+    def feed(self, text: str) -> None:
+        text = self._held + text
+        self._held = ""
+        pos = 0
+        while pos < len(text) and self.stopped_at is None:
+            pos = self._expect(text, pos)
+        self._offset += len(text) - len(self._held)
+
+    def snapshot(self) -> dict[str, Any]:
+        """A copy of the containers that are still open, with what they hold so far."""
+        if not self._stack:
+            return dict(self._root)
+        value: Any = "".join(self._run) if self._expect == self._string else _NOTHING
+        for container, key in zip(reversed(self._stack), reversed(self._keys), strict=True):
+            copy: Any = container.copy()
+            if value is _NOTHING:
+                pass
+            elif isinstance(copy, dict):
+                copy[key] = value
+            else:
+                copy.append(value)
+            value = copy
+        return value  # type: ignore[no-any-return]
+
+    # Each expectation takes text from `pos` and returns where the next one goes on.
+
+    def _object(self, text: str, pos: int) -> int:
+        pos = _skip_space(text, pos)
+        if pos == len(text):
+            return pos
+        if text[pos] != "{":
+            return self._stop(pos)
+        return self._open({}, pos)
+
+    def _value(self, text: str, pos: int) -> int:
+        pos = _skip_space(text, pos)
+        if pos == len(text):
+            return pos
+        match text[pos]:
+            case '"':
+                self._expect = self._string
+                return pos + 1
+            case "{":
+                return self._open({}, pos)
+            case "[":
+                return self._open([], pos)
+            case "," | ":" | "}" | "]":
+                return self._stop(pos)
+            case _:
+                self._expect = self._token
+                return pos
+
+    def _first_item(self, text: str, pos: int) -> int:
+        pos = _skip_space(text, pos)
+        if pos < len(text) and text[pos] == "]":
+            return self._close_container(pos)
+        return self._value(text, pos)
+
+    def _first_key(self, text: str, pos: int) -> int:
+        pos = _skip_space(text, pos)
+        if pos < len(text) and text[pos] == "}":
+            return self._close_container(pos)
+        return self._next_key(text, pos)
+
+    def _next_key(self, text: str, pos: int) -> int:
+        pos = _skip_space(text, pos)
+        if pos == len(text):
+            return pos
+        if text[pos] != '"':
+            return self._stop(pos)
+        self._expect = self._key
+        return pos + 1
+
+    def _key(self, text: str, pos: int) -> int:
+        pos, ended = self._read_characters(text, pos)
+        if ended:
+            self._keys[-1] = self._take_run()
+            self._expect = self._colon
+        return pos
+
+    def _colon(self, text: str, pos: int) -> int:
+        pos = _skip_space(text, pos)
+        if pos == len(text):
+            return pos
+        if text[pos] != ":":
+            return self._stop(pos)
+        self._expect = self._value
+        return pos + 1
+
+    def _string(self, text: str, pos: int) -> int:
+        pos, ended = self._read_characters(text, pos)
+        if ended:
+            self._put(self._take_run())
+        return pos
+
+    def _token(self, text: str, pos: int) -> int:
+        """A number, `true`, `false` or `null`: known only when something else follows."""
+        match = _TOKEN.match(text, pos)
+        end = match.end() if match else pos
+        self._run.append(text[pos:end])
+        if end == len(text):
+            return end
+        try:
+            self._put(msgspec.json.decode(self._take_run()))
+        except ValueError:
+            return self._stop(end)
+        return end
+
+    def _next(self, text: str, pos: int) -> int:
+        """After a value: a comma, or the end of the container."""
+        pos = _skip_space(text, pos)
+        if pos == len(text):
+            return pos
+        in_object = isinstance(self._stack[-1], dict)
+        if text[pos] == ",":
+            self._expect = self._next_key if in_object else self._value
+            return pos + 1
+        if text[pos] == ("}" if in_object else "]"):
+            return self._close_container(pos)
+        return self._stop(pos)
+
+    def _read_characters(self, text: str, pos: int) -> tuple[int, bool]:
+        """Take characters of a string; True when its closing quote was among them."""
+        match = _CHARACTERS.match(text, pos)
+        end = match.end() if match else pos
+        run = text[pos:end]
+        self._run.append(msgspec.json.decode(f'"{run}"') if "\\" in run else run)
+        if end == len(text):
+            return end, False
+        if text[end] == '"':
+            return end + 1, True
+        begun = _BEGUN_ESCAPE.match(text, end)
+        if begun is None or begun.end() < len(text):
+            return self._stop(begun.end() if begun else end), False
+        self._held = text[end:]
+        return len(text), False
+
+    def _open(self, container: dict[str, Any] | list[Any], pos: int) -> int:
+        if len(self._stack) == MAX_DEPTH:
+            return self._stop(pos)
+        self._stack.append(container)
+        self._keys.append("")
+        self._expect = self._first_key if isinstance(container, dict) else self._first_item
+        return pos + 1
+
+    def _close_container(self, pos: int) -> int:
+        container = self._stack.pop()
+        self._keys.pop()
+        if self._stack:
+            self._put(container)
+            return pos + 1
+        assert isinstance(container, dict)
+        self._root = container
+        self.whole = True
+        return self._stop(pos + 1)
+
+    def _put(self, value: Any) -> None:
+        container = self._stack[-1]
+        if isinstance(container, dict):
+            container[self._keys[-1]] = value
+        else:
+            container.append(value)
+        self._expect = self._next
+
+    def _take_run(self) -> str:
+        run = "".join(self._run)
+        self._run.clear()
+        return run
+
+    def _stop(self, pos: int) -> int:
+        self.stopped_at = self._offset + pos
+        return pos
+
+
+def _skip_space(text: str, pos: int) -> int:
+    match = _SPACE.match(text, pos)
+    return match.end() if match else pos

@@ -1,4 +1,4 @@
-"""The parts of a reply in the order in which they began, and the events that tell of them."""
+"""Parts of a streaming reply, in the order in which they began, and their events."""
 
 from __future__ import annotations
 

@@ -1,50 +1,54 @@
-"""Calls written as XML in the model's text, found while the text streams in.
+"""A parser for XML tool calls (and JSON ones) in the model's text while it streams in.
 
 A call is `<tool>`, its parameters as `<name>value</name>`, and `</tool>`; only tools and
 parameters that are known count, and only when the tag is written exactly so. Everything else is
-text, or inside a call nothing. What decides where things end:
+text, or inside a call nothing. These rules decide where values and calls end:
 
 - a value ends at its closing tag. Until then every other tag is part of it, `</tool>` too;
 - a *body* (file content, a diff, a command, a result…) may contain its own closing tag: it
   reaches to the last one before the next parameter or the end of the call. So once a body has
   been closed for the first time, `</tool>` ends the call; a text that quotes a body's closing tag
-  *and* the end of the call cannot be told from the end of the call. The text that is left over
-  behind it can: then the call is doubted;
-- a parameter given twice keeps its first value, and the second is nothing, except where a tool
+  *and* the end of the call cannot be told from the end of the call. The remaining text can: it
+  closes a body and a call that it has not opened. Then the call is doubted (`Leftovers`);
+- a parameter given twice keeps its first value, and the second is ignored, except where a tool
   takes several;
-- a tool's tag right behind a backtick is a mention of the tool, not a call;
+- a tool's tag right after a backtick is a mention of the tool, not a call;
 - in a section of reasoning nothing is a call, and everything before a closing tag of such a section
   that nothing opened was reasoning: calls in it, and one whose parameters are still to come, are
   taken back. In a value the tag is content, unless the value then opens its own parameter again:
-  then the call was given up in reasoning, and is doubted;
-- a call that the text ends in is reported as unclosed, and is never a complete one.
+  then the call was abandoned in reasoning, and is doubted;
+- a call that is open when the text ends is reported as unclosed, and is never a complete one.
 
-How values are trimmed is in `xml_call`; `args` is handed on raw, for `xml_args` to read. Text
-between calls is trimmed, and `<thinking>` tags are taken out of it. Whatever may be the beginning
-of a tag is held back until the next chunk decides.
+Text between calls is trimmed, and `<thinking>` tags are removed from it. Text that may be the
+beginning of a tag is held back until the next chunk decides.
+
+Some models write calls as JSON into the text of an XML task (decision D9), in two forms: a fenced
+block marked `tool_code`, with `tool` and `parameters` (some put a family of tools in `tool` and
+the tool itself in `action`), and `<tool_call>` tags around `name` and `arguments`. Such a block is
+a call when its JSON is complete and names a known tool; otherwise it stays text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from joey.core.parsing.leftovers import Leftovers
-from joey.core.parsing.tags import tags_of
-from joey.core.parsing.text_calls import BLOCKS, TextCallBlock
-from joey.core.parsing.think_tags import (
+from joey.core.parsing.json_stream import JsonStream
+from joey.core.parsing.tags import (
     CLOSINGS,
     SECTIONS,
     THINK_TAGS,
     InlineCode,
     ThinkTag,
     last_closing,
+    tags_of,
 )
-from joey.core.parsing.xml_call import BODIES, Trimmed, XmlCall
-from joey.core.regex import regex
+from joey.core.parsing.xml_arguments import BODIES, Trimmed, XmlCall
+from joey.core.text import regex
 
 _UNSHOWN = frozenset({"<thinking>", "</thinking>"})
 """Tags of sections that are taken out of the text."""
@@ -365,3 +369,109 @@ class XmlStream:
             unclosed = call.value.name
         self._events.append(XmlCallEnded(call.partial(), unclosed, self._fed))
         self._call = None
+
+
+class Leftovers:
+    """What is closed in the text behind calls that ended with a body."""
+
+    def __init__(self) -> None:
+        self.tags: frozenset[str] = frozenset()
+        """What to look for; behind a backtick a tag is only mentioned."""
+        self._tools: defaultdict[str, set[str]] = defaultdict(set)
+        """Tools by the bodies that calls of them ended with."""
+        self._opened: Counter[str] = Counter()
+        self._closed: set[str] = set()
+
+    def add_call(self, tool: str, body: str) -> None:
+        self._tools[body].add(tool)
+        tags = {f"<{body}>", f"</{body}>", f"</{tool}>"}
+        self.tags |= tags | {f"`{tag}" for tag in tags}
+        self._begin_anew()
+
+    def meet(self, tag: str) -> tuple[str, str] | None:
+        """The tool and the body that were closed once too often, when this tag completes that."""
+        name = tag.strip("</>")
+        if tag.startswith("`"):
+            return None
+        if not tag.startswith("</"):
+            self._opened[name] += 1
+        elif name not in self._tools:
+            return self._close_call(name)
+        elif self._opened[name]:
+            self._opened[name] -= 1
+        else:
+            self._closed.add(name)
+        return None
+
+    def _close_call(self, tool: str) -> tuple[str, str] | None:
+        for body in sorted(self._closed):
+            if tool in self._tools[body]:
+                self._begin_anew()
+                return tool, body
+        return None
+
+    def _begin_anew(self) -> None:
+        self._opened.clear()
+        self._closed.clear()
+
+
+BLOCKS: Mapping[str, str] = {"```tool_code": "```", "<tool_call>": "</tool_call>"}
+"""What ends each kind of block, by what opens it."""
+
+_NAME_KEYS = ("action", "tool", "name")
+_ARGUMENT_KEYS = ("parameters", "arguments")
+
+
+class TextCall(Struct, frozen=True):
+    name: str
+    arguments: dict[str, Any]
+
+
+def read_text_call(block: dict[str, Any], tools: Container[str]) -> TextCall | None:
+    """The call that a JSON object plainly means, if it means one."""
+    named = (block.get(key) for key in _NAME_KEYS)
+    name = next((name for name in named if isinstance(name, str) and name in tools), None)
+    if name is None:
+        return None
+    arguments: Any = next((block[key] for key in _ARGUMENT_KEYS if key in block), {})
+    if isinstance(arguments, str):
+        arguments = _decoded(arguments)
+    return TextCall(name, arguments) if isinstance(arguments, dict) else None
+
+
+def _decoded(text: str) -> Any:
+    """Arguments that were encoded twice, as some models do."""
+    try:
+        return msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+class TextCallBlock:
+    """A block from its opening on, held until it is known to be a call or to be text."""
+
+    def __init__(self, opening: str, tools: Container[str]) -> None:
+        self.closing = BLOCKS[opening]
+        self.call: TextCall | None = None
+        self._opening = opening
+        self._tools = tools
+        self._json = JsonStream()
+        self._length = 0
+
+    def feed(self, text: str) -> int | None:
+        """None while undecided; else how much of `text` belongs to the block."""
+        self._json.feed(text)
+        before = self._length
+        self._length += len(text)
+        stopped_at = self._json.stopped_at
+        if stopped_at is None:
+            return None
+        if self._json.is_whole:
+            self.call = read_text_call(self._json.partial(), self._tools)
+        self._length = stopped_at
+        return stopped_at - before
+
+    @property
+    def text(self) -> str:
+        """The block as it was written, opening included."""
+        return self._opening + self._json.text[: self._length]

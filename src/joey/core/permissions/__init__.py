@@ -1,0 +1,1 @@
+"""Permissions: whether a tool call runs, is asked about, or is refused."""

@@ -1,7 +1,7 @@
-"""What a journal says about permissions: each call, what was decided about it, and by whom.
+"""The permission audit of a journal: each call with its decision and outcome.
 
-Everything that ever happened counts, also what was rewound later: the files it changed were
-changed. Calls that touch nothing but their task are left out.
+Everything that ever happened counts, also calls that were rewound later: the files they changed
+were changed. Calls that touch nothing but their task are left out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from joey.core.asks import APPROVALS
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -30,7 +29,8 @@ from joey.core.events import (
 )
 from joey.core.history.api import COMPLETION
 from joey.core.messages import CallPart, ToolCall
-from joey.core.permissions.claims import Confinement
+from joey.core.permissions.policy import Confinement
+from joey.core.task import APPROVALS
 
 Outcome = Literal["ran", "failed", "rejected", "refused", "unfinished"]
 

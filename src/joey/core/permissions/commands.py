@@ -1,4 +1,4 @@
-"""May this command line run without a person looking at it?
+"""The decision whether a command line may run without approval.
 
 Rules are words: `git status` allows `git status` and `git status --short`, not `gitx` and not
 `git statusx`. A line is allowed when it is plain (see `shell`), each of its commands fits an
@@ -6,25 +6,22 @@ allow rule, and the arguments beyond the rule raise no concern (see `programs`).
 allows any line. Deny rules win unless a longer allow rule fits the same command; they look
 through quotes, paths, wrappers and case, and where they cannot be sure they ask.
 
-What is allowed here is allowed by one reading of the line; `agreement` asks for a second one.
+A line that is allowed here is allowed by one parser; `policy` asks for a second one.
+
+Loaded only when a command is judged, because the tables of programs take long to load.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from joey.core.permissions.decisions import ANYTHING, Allow, Ask, Decision
-from joey.core.permissions.denials import Denials
-from joey.core.permissions.programs import carries_out_input, concern
-from joey.core.permissions.rules import (
-    Rules,
-    allowing_rules,
-    longest,
-    rank,
-    refusing_rules,
-)
-from joey.core.permissions.shell import Chain, Words, plain_chain, plain_commands
-from joey.core.permissions.strange_syntax import describe_syntax
+from joey.core.permissions.deny_rules import Denials
+from joey.core.permissions.policy import ANYTHING, Allow, Ask, Decision
+from joey.core.permissions.programs import RUNNERS, SHELL_STATE, carries_out_input, concern
+from joey.core.permissions.rules import Rules, allowing_rules, longest, rank, refusing_rules
+from joey.core.permissions.shell import RESERVED, Chain, Words, plain_chain, plain_commands
+from joey.core.text import regex
 
 LONGEST = 16_384
 """Characters that are judged; longer lines are for a person."""
@@ -77,3 +74,97 @@ def _approval(chain: Chain, allowing: Rules) -> Decision:
             return Ask(f"`{' '.join(words)}` may carry out what it is given by the pipe")
         used[rule.text] = None
     return Allow(", ".join(used))
+
+
+_PLAIN_WORD = regex(r"[\w\-./:,+@%=^]+")
+_STATEFUL = RUNNERS | SHELL_STATE
+
+
+def narrowest_rule(command: str) -> str | None:
+    """The rule whose words are exactly those of the command; None when no rule can say it.
+
+    A line that is not one plain command has none: see `narrowest_rules` for chains. Neither has a
+    command that runs others: a rule for it would say nothing about what it runs later.
+    """
+    rules = narrowest_rules(command)
+    return rules[0] if rules is not None and len(rules) == 1 else None
+
+
+def narrowest_rules(command: str) -> tuple[str, ...] | None:
+    """The same for each command of a plain line; None when a rule is missing for any of them."""
+    commands = plain_commands(command)
+    if not commands or any(words[0] in _STATEFUL for words in commands):
+        return None
+    rules = tuple(dict.fromkeys(quoted(words) for words in commands))
+    return rules if isinstance(judge_command(command, rules, ()), Allow) else None
+
+
+def quoted(words: Words) -> str:
+    """The words as a line that holds just them."""
+    return " ".join(map(_quote, words))
+
+
+def _quote(word: str) -> str:
+    if _PLAIN_WORD.fullmatch(word):
+        return word
+    return "'" + word.replace("'", "'\"'\"'") + "'"
+
+
+_PIECES = regex(
+    r"""
+      '[^']*'
+    | (?<=[ \t])[12]?>(?:&[12]|[ ]?/dev/null)(?=[ \t\n;|]|\Z)
+    | "(?:[^"\\$`]|\\[^$`\n]|\$(?=["\ |)]))*"
+    | (?P<substitution>"[^"]*(?:`|\$\()|`|\$\(|[<>]\()
+    | (?P<variable>"[^"]*\$|\$)
+    | (?P<redirection>\|&|(?:(?<!\S)\d+|&)?[<>]+)
+    | (?P<job>(?<!&)&(?!&))
+    | (?P<pattern>[*?\[{])
+    | (?P<home>(?<![\w.^])~)
+    | (?P<group>(?<!\\)[()])
+    | (?P<comment>(?<!\S)\#)
+    | (?P<assignment>(?:(?<=[;|&\n(])|\A)\s*[A-Za-z_]\w*\+?=)
+    | (?P<escape>(?<!\S)\\(?![()!]\s)|(?<=\S)\\)
+    | (?P<quote>['"])
+    """,
+    re.VERBOSE,
+)
+_NAMES = {
+    "substitution": "a substitution",
+    "variable": "a variable",
+    "redirection": "a redirection",
+    "job": "a job in the background",
+    "pattern": "a pattern",
+    "home": "`~` for a home folder",
+    "group": "a group",
+    "comment": "a comment",
+    "assignment": "an assignment",
+    "escape": "a backslash",
+    "quote": "a quote that is not closed",
+}
+_FIRST_WORDS = regex(r"(?:\A|[;|&\n])\s*([^\s;|&]+)")
+_BEHIND = regex(r"[<>]+\s+[^\s;]+|[^\s;\"]+")
+_LONGEST = 40
+
+
+def describe_syntax(line: str) -> str:
+    """`it has a pattern (`*.py`), and rules judge plain words only`."""
+    return f"it has {_found(line)}, and rules judge plain words only"
+
+
+def _found(line: str) -> str:
+    for first in _FIRST_WORDS.findall(line):
+        if first in RESERVED or first == "[":
+            return f"a keyword of the shell (`{first}`)"
+    for piece in _PIECES.finditer(line):
+        if piece.lastgroup is not None:
+            return f"{_NAMES[piece.lastgroup]} (`{_around(line, piece.end() - 1)}`)"
+    return "signs that are none of a word"
+
+
+def _around(line: str, at: int) -> str:
+    """The word that a sign stands in; where to, for one that stands alone."""
+    start = max(line.rfind(each, 0, at) for each in ' \t\n;"') + 1
+    found = _BEHIND.match(line, start)
+    shown = found[0] if found else line[at]
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"

@@ -1,21 +1,106 @@
-"""May this call run? Every claim is judged by the settings, and the strictest answer counts.
+"""The permission policy: claims of tool calls, decisions about them, rules of "always" answers.
 
-What no rule covers is asked. Paths that `.rooignore` hides and commands that a deny rule names
-are refused whatever else is allowed. A rule that fails to judge has not allowed anything: its fault
-is a reason to ask.
+Every claim of a call is judged by the settings, and the strictest decision counts. A claim that no
+rule covers is asked. Paths hidden by `.rooignore` and commands named by a deny rule are refused
+whatever else is allowed. A rule that fails with an error has not allowed anything: the error is a
+reason to ask.
+
+A command line that the rules would allow is parsed once more by a full grammar of the shell, from
+another author. Where the two parsers differ in a single word, or the second one sees anything but
+plain words, fails, or is not available, the user decides: no bug in one parser is enough to allow
+a command.
+
+The rule that an "always" answer adds is made from the claims of the call, never from any message;
+it is the narrowest possible, and it is offered only where adding it allows that call and nothing
+else. For files it is the permission to edit those of the workspace, and it ends with the task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+from typing import Literal
 
-from msgspec import structs
+from msgspec import Struct, structs
 
-from joey.core.permissions.agreement import SecondReading, confirmed
-from joey.core.permissions.claims import Access, Claim
-from joey.core.permissions.decisions import ANYTHING, Allow, Ask, Beyond, Decision, Deny
-from joey.core.places import Place
+from joey.core.paths import Place
+from joey.core.permissions.shell import Chain, plain_chain
 from joey.core.settings import Settings
+
+Confinement = Literal["full", "landlock", "none", "off"]
+"""How far the operating system holds a command: a level of the sandbox, `none` where no sandbox
+works, `off` where the person has switched it off."""
+
+
+class Access(StrEnum):
+    NONE = "none"
+    """Touches nothing but the task itself; never asks."""
+    READ = "read"
+    WRITE = "write"
+    EXECUTE = "execute"
+    SWITCH_MODE = "switch_mode"
+    DELEGATE = "delegate"
+    """Starts a subtask, or ends one."""
+    MCP = "mcp"
+    """Calls a tool or reads a resource of an MCP server."""
+    BROWSER = "browser"
+    """Opens a page."""
+    CUSTOM_TOOL = "custom_tool"
+    """Runs code that the user or the project brought along as a tool."""
+    GUIDANCE = "guidance"
+    """Fetches instructions that the user has put there for it."""
+    QUESTION = "question"
+    """The tool *is* a question: a person always answers."""
+
+
+class Claim(Struct, frozen=True):
+    """One thing that a call is going to do, stated before it does it."""
+
+    access: Access
+    place: Place | None = None
+    command: str | None = None
+    subject: str = ""
+    """What it is about, in words for a person: `weather/forecast`, an address."""
+    listed: bool = False
+    """The user has listed exactly this as always allowed (an MCP server's `alwaysAllow`)."""
+    changed: bool = False
+    """It is described otherwise than when it was last used, so that earlier leave says little."""
+    sandbox: Confinement | None = None
+    """Of a command: what would hold it."""
+
+
+SecondReading = Callable[[str], Chain | None]
+"""The commands of a line that is plain by the full grammar; None for any other."""
+
+
+ANYTHING = "*"
+"""Among the rules that allow: whatever it is."""
+
+
+class Beyond(StrEnum):
+    """What lies beyond the boundary of a run, by the setting that allows it everywhere."""
+
+    READ_OUTSIDE = "alwaysAllowReadOnlyOutsideWorkspace"
+    WRITE_OUTSIDE = "alwaysAllowWriteOutsideWorkspace"
+    WRITE_PROTECTED = "alwaysAllowWriteProtected"
+
+
+class Allow(Struct, frozen=True):
+    rule: str
+    """The setting or command rule that allows it, as the user wrote it."""
+
+
+class Ask(Struct, frozen=True):
+    reason: str
+    """Why a person has to look, naming the setting and the path or command."""
+
+
+class Deny(Struct, frozen=True):
+    rule: str
+    reason: str
+
+
+Decision = Allow | Ask | Deny
 
 __all__ = ["Allow", "Ask", "Decision", "Deny", "decide"]
 
@@ -211,3 +296,87 @@ def _by_switches(switches: dict[str, bool], action: str, settings: Settings) -> 
 
 def _hidden(place: Place) -> Deny:
     return Deny(".rooignore", place.because or f"{place.shown} is hidden by .rooignore")
+
+
+class StandingRule(Struct, frozen=True):
+    setting: Literal["allowedCommands", "allowedMcpTools"]
+    text: str
+
+
+class TaskRule(Struct, frozen=True):
+    """It counts for a task and its subtasks, and is written down nowhere."""
+
+    text: str
+
+
+EDITS = TaskRule(EDITS_HERE)
+
+
+def task_rule(claims: Sequence[Claim], settings: Settings) -> TaskRule | None:
+    """The leave to offer with a question about these claims; None unless they are edits, and all
+    of them are covered by it."""
+    kinds = {claim.access for claim in claims}
+    if Access.WRITE not in kinds or not kinds <= {Access.READ, Access.WRITE}:
+        return None
+    return EDITS if isinstance(decide(claims, settings, edits_granted=True), Allow) else None
+
+
+def standing_rule(
+    claims: Sequence[Claim], settings: Settings, read: SecondReading | None
+) -> StandingRule | None:
+    """The rule to offer with a question about these claims; None when there is none."""
+    rule = _rule_for(claims, settings.denied_commands)
+    if rule is None or not adds_nothing_else(rule, settings):
+        return None
+    spared = isinstance(decide(claims, with_rule(settings, rule), read), Allow)
+    return rule if spared else None
+
+
+def adds_nothing_else(rule: StandingRule, settings: Settings) -> bool:
+    """A rule needs its switch on, which must not wake up others that slept."""
+    if not settings.auto_approval_enabled:
+        return False
+    if rule.setting == "allowedCommands":
+        return settings.always_allow_execute or not settings.allowed_commands
+    return settings.always_allow_mcp or not settings.allowed_mcp_tools
+
+
+def with_rule(settings: Settings, rule: StandingRule) -> Settings:
+    if rule.setting == "allowedCommands":
+        rules = tuple(dict.fromkeys((*settings.allowed_commands, rule.text)))
+        return structs.replace(settings, always_allow_execute=True, allowed_commands=rules)
+    tools = tuple(dict.fromkeys((*settings.allowed_mcp_tools, rule.text)))
+    return structs.replace(settings, always_allow_mcp=True, allowed_mcp_tools=tools)
+
+
+def _rule_for(claims: Sequence[Claim], denied: Sequence[str]) -> StandingRule | None:
+    match claims:
+        case [Claim(access=Access.MCP, listed=False, changed=False, subject=subject)]:
+            # A server may give its tools any name, also one that would stand for others.
+            return None if ANYTHING in subject else StandingRule("allowedMcpTools", subject)
+    commands = {claim.command for claim in claims if claim.access is Access.EXECUTE}
+    if len(commands) != 1 or (command := commands.pop()) is None:
+        return None
+    # As in `policy`: loaded when there is a command to judge.
+    from joey.core.permissions.commands import judge_command, narrowest_rule
+
+    if not isinstance(judge_command(command, (ANYTHING,), denied), Allow):
+        return None  # a longer rule must not get around one that refuses
+    text = narrowest_rule(command)
+    return None if text is None else StandingRule("allowedCommands", text)
+
+
+MOST_COMMANDS = 256
+"""In one line; both readers stay fast, and nobody writes more by hand."""
+
+
+def confirmed(line: str, verdict: Allow, read: SecondReading | None) -> Allow | Ask:
+    """The verdict, if the second reading bears it out."""
+    if read is None:
+        return Ask("there is no grammar of the shell to check it against")
+    chain = plain_chain(line)
+    if chain is None or len(chain) > MOST_COMMANDS:
+        return Ask("it is more than the rules can judge")
+    if read(line) != chain:
+        return Ask("its words can be understood in more than one way")
+    return verdict

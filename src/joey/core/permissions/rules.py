@@ -1,14 +1,21 @@
-"""Rules as words, and which of them fit a command."""
+"""Command rules, and how they match the words of a command.
+
+Allow rules match word by word. Deny rules match a command however it is spelled: options may stand
+anywhere, be bundled or taken apart, and have a long name besides a short one; programs may carry
+their version, or their first argument in their name. A certain match is refused, a possible one is
+asked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from functools import lru_cache
 
 from msgspec import Struct
 
-from joey.core.permissions.decisions import ANYTHING
-from joey.core.permissions.programs import program_name
+from joey.core.permissions.policy import ANYTHING
+from joey.core.permissions.programs import VERSION, program_name
 from joey.core.permissions.shell import Words, parts, plain_commands
 
 
@@ -84,3 +91,118 @@ def _allowed_words(rule: str) -> Words:
 def _denied_words(rule: str) -> Words:
     """However the rule is written; none for `*`, which fits everything."""
     return named(_allowed_words(rule) or tuple(word for word in rule.split() if word != ANYTHING))
+
+
+def _other_names(text: str) -> dict[str, str]:
+    """From lines of a name and those that mean the same."""
+    rows = (line.split() for line in text.strip().splitlines())
+    return {other: name for name, *others in rows for other in others}
+
+
+_NPM = _other_names("""
+    install add i in ins inst insta instal isnt isnta isntal isntall
+    uninstall unlink remove rm r un
+    update up upgrade udpate
+    run run-script rum urn
+    test t tst
+    exec x
+    ci clean-install ic install-clean isntall-clean
+    install-test it
+    link ln
+    config c set
+    view info show v
+""")
+_OTHER_NAMES: dict[str, dict[str, str]] = {
+    "npm": _NPM,
+    "pnpm": _NPM,
+    "bun": _NPM,
+    "brew": _other_names("uninstall remove rm\nupgrade up"),
+    "dnf": _other_names("remove erase\nupgrade update"),
+    "git": _other_names("add stage"),
+    "yum": _other_names("remove erase\nupgrade update"),
+}
+"""By program, what its subcommands are called too."""
+
+
+class Meant(Enum):
+    NO = 0
+    PERHAPS = 1
+    SURELY = 2
+
+
+def meant(words: Words, denied: Words) -> Meant:
+    """Both as `named` gives them."""
+    if not denied or words[: len(denied)] == denied:
+        return Meant.SURELY
+    words = _taken_apart(words, denied)
+    if not words or words[0] != denied[0]:
+        return Meant.NO
+    others = _OTHER_NAMES.get(denied[0], {})
+    words = tuple(others.get(word, word) for word in words)
+    denied = tuple(others.get(word, word) for word in denied)
+    named = tuple(word for word in denied[1:] if not word.startswith("-"))
+    options = tuple(word for word in denied[1:] if word.startswith("-"))
+    if _is_forced(words, denied):
+        return _names(words, named)
+    return min((_names(words, named), _given(words, options)), key=lambda each: each.value)
+
+
+def _is_forced(words: Words, denied: Words) -> bool:
+    """To git, `+main` is `main` with force."""
+    forbids = denied in (("git", "push", "--force"), ("git", "push", "-f"))
+    return forbids and any(word.startswith("+") for word in words)
+
+
+def _taken_apart(words: Words, denied: Words) -> Words:
+    """`pip3.11` as `pip`, and `git-push` as `git push`."""
+    if not words:
+        return ()
+    name, wanted = words[0], denied[0]
+    if name != wanted and name.rstrip(VERSION) == wanted:
+        return (wanted, *words[1:])
+    rest = name.removeprefix(f"{wanted}-")
+    if rest != name and len(denied) > 1 and denied[1] in (rest, rest.partition("-")[0]):
+        return (wanted, *rest.split("-"), *words[1:])
+    return words
+
+
+def _names(words: Words, wanted: Words) -> Meant:
+    """Whether the words follow each other; options may stand between them, with values."""
+    found = Meant.SURELY
+    at = 1
+    for name in wanted:
+        while at < len(words) and words[at] != name:
+            is_option = words[at].startswith("-")
+            if not is_option and not words[at - 1].startswith("-"):
+                break
+            at += 1
+        if at == len(words):
+            return Meant.NO
+        if words[at] != name:
+            # Some programs understand the beginning of a word.
+            if not name.startswith(words[at]):
+                return Meant.NO
+            found = Meant.PERHAPS
+        at += 1
+    return found
+
+
+def _given(words: Words, wanted: Words) -> Meant:
+    options = [word.partition("=")[0] for word in words[1:] if word.startswith("-")]
+    ways = [_is_given(option, options) for option in wanted]
+    return min(ways, key=lambda each: each.value, default=Meant.SURELY)
+
+
+def _is_given(wanted: str, options: list[str]) -> Meant:
+    if wanted in options:
+        return Meant.SURELY
+    short = {letter for word in options if word[:2] != "--" for letter in word[1:]}
+    long = [word for word in options if word[:2] == "--" and len(word) > len("--")]
+    initials = short | {word[2] for word in long}
+    if wanted.startswith("--"):
+        begun = any(wanted.startswith(word) for word in long)
+        is_near = wanted[2:3] in short or any(word.startswith(wanted) for word in long)
+        return Meant.SURELY if begun else Meant.PERHAPS if is_near else Meant.NO
+    if short.issuperset(wanted[1:]):
+        return Meant.SURELY
+    return Meant.PERHAPS if initials.issuperset(wanted[1:]) else Meant.NO

@@ -1,10 +1,10 @@
-"""The part of the shell's grammar that can be judged by reading it.
+"""Plain shell command lines: the part of the grammar that can be judged by reading it.
 
 A line is *plain* when it is a chain of simple commands, each made of literal words, joined by
-``&&``, ``||``, ``;``, ``|`` or line breaks; what they say may be joined (``2>&1``) or dropped
+``&&``, ``||``, ``;``, ``|`` or line breaks; their output may be joined (``2>&1``) or discarded
 (``>/dev/null``). Everything else (expansion, substitution, other redirection, assignment, control
-flow, background jobs, patterns, comments, and whatever nobody thought of) is not: unquoted words
-may hold the listed characters only, so unknown syntax can never pass as a word.
+flow, background jobs, patterns, comments, and any unknown syntax) is not plain: unquoted words may
+hold the listed characters only, so unknown syntax can never pass as a word.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from joey.core.regex import regex
+from joey.core.text import regex
 
 Words = tuple[str, ...]
 Chain = tuple[tuple[str, Words], ...]

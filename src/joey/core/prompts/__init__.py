@@ -1,0 +1,1 @@
+"""Texts that the model reads: the system prompt, environment details, tool results."""

@@ -1,7 +1,7 @@
-"""The last block of every request: what the model should know about this moment.
+"""The environment details: the last block of every request.
 
-Everything that changes from turn to turn is here and not in the system prompt, which can then
-be cached. Names and output come from outside, so they are kept from closing the block early.
+Everything that changes from turn to turn is here and not in the system prompt, which can then be
+cached. Names and output come from outside, so they are kept from closing the block early.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import TypeVar
 from msgspec import Struct
 
 from joey.core.messages import Block, TextBlock
+from joey.core.models import ToolProtocol
 from joey.core.modes import Mode
-from joey.core.protocol import ToolProtocol
-from joey.core.regex import regex
 from joey.core.settings import Settings
-from joey.core.todos import Todo
+from joey.core.task import Todo
+from joey.core.text import regex
 
 OPENING = "<environment_details>"
 CLOSING = "</environment_details>"

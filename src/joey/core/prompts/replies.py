@@ -1,18 +1,20 @@
-"""What the model reads back when something other than a plain result has to be said.
+"""Messages that the model reads instead of, or along with, a plain tool result.
 
 Each text exists in two forms: native tasks get a small JSON envelope with a `status`, XML tasks
-get a sentence, with the person's words or the error in tags. Texts without a protocol argument
+get a sentence, with the user's message or the error in tags. Texts without a protocol argument
 read the same in both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
-from joey.core.permissions.decisions import Beyond
-from joey.core.protocol import ToolProtocol
+from joey.core.file_state import ChangedFile, Merge
+from joey.core.models import ToolProtocol
+from joey.core.permissions.policy import Beyond
 
 NO_TOOL_HEADER = (
     "[ERROR] You did not use a tool in your previous response! Please retry with a tool use."
@@ -343,3 +345,104 @@ def messages_hidden(count: int) -> str:
         f"[{count} earlier messages of this conversation are hidden, because it is longer than"
         " your context window. Read files again rather than rely on what you no longer see.]"
     )
+
+
+_RETRY = "Make the call again with arguments that are one JSON object."
+
+
+def bad_arguments(protocol: ToolProtocol, server: str, tool: str) -> str:
+    message = (
+        f"The arguments for the tool '{tool}' of the MCP server '{server}' are no JSON object."
+    )
+    if protocol is ToolProtocol.XML:
+        return f"{message} {_RETRY}"
+    return _mcp_envelope(
+        type="invalid_argument", message=message, server=server, tool=tool, suggestion=_RETRY
+    )
+
+
+def unknown_tool(protocol: ToolProtocol, server: str, tool: str, known: Sequence[str]) -> str:
+    message = f"The MCP server '{server}' has no tool '{tool}'."
+    listed = ", ".join(known)
+    suggestion = "Use one of the available tools." if known else "This server offers no tools."
+    if protocol is ToolProtocol.XML:
+        return f"{message} {f'Available tools: {listed}.' if known else suggestion}"
+    return _mcp_envelope(
+        type="unknown_tool",
+        message=message,
+        server=server,
+        tool=tool,
+        available_tools=list(known),
+        suggestion=suggestion,
+    )
+
+
+def unknown_server(protocol: ToolProtocol, server: str, known: Sequence[str]) -> str:
+    message = f"There is no MCP server '{server}'."
+    if protocol is ToolProtocol.XML:
+        listed = f"Available servers: {', '.join(known)}." if known else "No server is configured."
+        return f"{message} {listed}"
+    return _mcp_envelope(
+        type="unknown_server", message=message, server=server, available_servers=list(known)
+    )
+
+
+def _mcp_envelope(**fields: Any) -> str:
+    return msgspec.json.encode({"status": "error", **fields}).decode()
+
+
+_MOST_NAMED = 50
+_MOST_WARNED = 5
+
+
+def merge_report(merge: Merge) -> str:
+    """For the model and for people."""
+    return "\n".join(_lines(merge))
+
+
+def merge_warning(merge: Merge) -> str:
+    """One line for people: where the changes are, and why they are not in the workspace."""
+    where = f"Changes of a subtask are left on the branch {merge.branch}, in {merge.folder}:"
+    if not merge.conflicts:
+        return f"{where} {merge.problem}."
+    names = list(merge.conflicts[:_MOST_WARNED])
+    more = len(merge.conflicts) - len(names)
+    listed = ", ".join([*names, f"{more} more"] if more > 0 else names)
+    return f"{where} they do not fit in {listed}."
+
+
+def _lines(merge: Merge) -> Iterator[str]:
+    if not merge.files and merge.is_clean:
+        yield "Worktree: no file was changed."
+        return
+    yield "Worktree: these files were changed:" if merge.files else "Worktree:"
+    yield from _listed([_file(file) for file in merge.files])
+    if merge.is_clean:
+        yield "All of it is in your workspace now, as changes that are not committed."
+        return
+    if merge.conflicts:
+        yield "It does not fit to what is in your workspace now, in:"
+        yield from _listed([f"- {path}" for path in merge.conflicts])
+    if merge.problem:
+        yield f"It could not be brought into your workspace: {merge.problem}."
+    yield (
+        "Some of your files may have the changes already."
+        if merge.is_partly_done
+        else "Your files are as they were."
+    )
+    yield (
+        "The changes are committed on the branch"
+        f" {merge.branch}, checked out in {merge.folder}; look at them there, or with"
+        f" `git show {merge.branch}:PATH`, and bring over what is needed."
+    )
+
+
+def _file(file: ChangedFile) -> str:
+    if file.added is None or file.removed is None:
+        return f"- {file.path} (binary)"
+    return f"- {file.path} (+{file.added} -{file.removed})"
+
+
+def _listed(lines: list[str]) -> list[str]:
+    more = len(lines) - _MOST_NAMED
+    return [*lines[:_MOST_NAMED], f"- and {more} more"] if more > 0 else lines

@@ -24,7 +24,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from joey.core.network_hosts import (
+from joey.core.permissions.hosts import (
     WEB_PORTS,
     Host,
     is_local_name,

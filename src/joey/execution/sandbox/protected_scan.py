@@ -21,7 +21,7 @@ import os
 import stat
 import time
 
-from joey.core.protected import is_protected
+from joey.core.protected_paths import is_protected
 
 HEAVY = frozenset(
     """

@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from joey.core.places import Reach
-from joey.core.protected import is_protected
+from joey.core.paths import Reach
+from joey.core.protected_paths import is_protected
 from joey.core.settings import Settings
 from joey.errors import ToolError
 from joey.ports import Boundary

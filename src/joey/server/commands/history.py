@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from joey.core.narration import Narrator, Replay, narrate, waiting
-from joey.core.state import AT_REST, TaskState
-from joey.core.wire_commands import (
+from joey.core.task import AT_REST, TaskState
+from joey.core.wire.commands import (
     Events,
     FoundTasks,
     GetEvents,
@@ -29,7 +28,8 @@ from joey.core.wire_commands import (
     Todos,
     UsageData,
 )
-from joey.core.wire_events import FailedPayload, totals
+from joey.core.wire.encoder import Narrator, Replay, narrate, waiting
+from joey.core.wire.events import FailedPayload, totals
 from joey.engine.task import Task
 from joey.errors import ConfigError, TaskNotFoundError
 from joey.ports import TaskMetadata

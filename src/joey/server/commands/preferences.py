@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from joey.core.customs import SlashCommand
-from joey.core.modes import Mode
-from joey.core.secrets import without_secrets
-from joey.core.wire_commands import (
+from joey.core.modes import Mode, SlashCommand
+from joey.core.redaction import without_secrets
+from joey.core.wire.commands import (
     ActiveProfile,
     Commands,
     Configuration,
@@ -24,7 +23,7 @@ from joey.core.wire_commands import (
     ProfileNames,
     SetConfiguration,
 )
-from joey.core.wire_events import ModePayload, ProfilePayload
+from joey.core.wire.events import ModePayload, ProfilePayload
 from joey.errors import ConfigError
 from joey.server.calls import Call, invalid
 

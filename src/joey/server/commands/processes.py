@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from joey.core.wire_commands import Done, KillProcess, Processes, ProcessInfo
+from joey.core.wire.commands import Done, KillProcess, Processes, ProcessInfo
 from joey.ports import RunningCommand
 from joey.server.calls import Call, failed, not_found
 

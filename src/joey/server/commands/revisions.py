@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from joey.core.history.path import live_path
-from joey.core.revisions import CheckpointSaved
-from joey.core.wire_revisions import (
+from joey.core.events import CheckpointSaved
+from joey.core.history.branch import live_path
+from joey.core.wire.commands import (
     CheckpointData,
     CheckpointList,
     DiffCheckpoint,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from joey.core.asks import Answer, Response
 from joey.core.events import MessageQueued, MessageUnqueued, ModeSwitched
 from joey.core.messages import well_formed
 from joey.core.modes import Mode
-from joey.core.wire_commands import (
+from joey.core.task import Answer, Response
+from joey.core.wire.commands import (
     Accepted,
     CondenseTask,
     Done,
@@ -18,7 +18,7 @@ from joey.core.wire_commands import (
     SendMessage,
     SwitchMode,
 )
-from joey.core.wire_events import ModePayload
+from joey.core.wire.events import ModePayload
 from joey.engine.task import Task
 from joey.server.calls import Call, failed, invalid, not_found
 from joey.server.commands.tasks import is_known

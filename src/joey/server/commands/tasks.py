@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from joey.core.settings import Limits
-from joey.core.wire_commands import (
+from joey.core.wire.commands import (
     Done,
     Pong,
     Ready,
@@ -19,7 +19,7 @@ from joey.core.wire_commands import (
     TaskStack,
     TaskStartedData,
 )
-from joey.core.wire_events import Empty
+from joey.core.wire.events import Empty
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError, TaskNotFoundError, WorkspaceError
 from joey.server.calls import Call, failed, invalid, not_found

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from joey.core.events import ToolFinished
-from joey.core.history.rows import Row
+from joey.core.history.ui import Row
 from joey.core.parsing.json_stream import JsonStream
 from joey.core.text import split_lines
 from joey.display.cards import (

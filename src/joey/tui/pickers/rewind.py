@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from joey.core.file_changes import FileChange
+from joey.core.file_state import FileChange
 from joey.core.history.ui import Row
-from joey.core.rewinding import USER_FEEDBACK, RewindPreview, say_of, ts_of
+from joey.core.rewind import USER_FEEDBACK, RewindPreview, say_of, ts_of
 from joey.display.file_fates import FATES
 from joey.display.sanitise import one_line
 from joey.tui.host import Entry

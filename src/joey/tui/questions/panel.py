@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from joey.core.asks import Answer, AskKind, Response
+from joey.core.task import Answer, AskKind, Response
 from joey.tui.choice_list import ChoiceList, Line
 from joey.tui.dialogue import Asked
 from joey.tui.questions.answer_list import AnswerList

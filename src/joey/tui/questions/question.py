@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 from rich.text import Text
 
-from joey.core.asks import APPROVALS, Answer, AskKind, Response
 from joey.core.events import AskOpened
+from joey.core.task import APPROVALS, Answer, AskKind, Response
 from joey.display.answers import follow_up, question_of
 from joey.display.cards import asked_change, card, changes_nothing
 from joey.display.sanitise import one_line, sanitise

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from joey.core.regex import regex
+from joey.core.text import regex
 from joey.errors import ToolError
 from joey.ports import Repository
 from joey.workspace.files import LocalFiles, printable_name

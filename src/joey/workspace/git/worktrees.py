@@ -21,7 +21,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.core.merges import ChangedFile, Merge
+from joey.core.file_state import ChangedFile, Merge
 from joey.errors import ToolError
 from joey.ports import Worktrees
 from joey.system.files import make_folder

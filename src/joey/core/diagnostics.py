@@ -1,0 +1,90 @@
+"""Diagnostics of compilers and linters: parsing, comparison, text for the model."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from joey.core.text import regex
+
+_COLONS = regex(r"(?P<path>[^\s:][^:\n]*):(?P<line>\d{1,9})(?::\d+)?: *(?P<rest>\S.*)")
+_BRACKETS = regex(r"(?P<path>[^\s(][^(\n]*)\((?P<line>\d{1,9}),\d+\): *(?P<rest>\S.*)")
+_SEVERITY = regex(r"(?P<severity>fatal error|error|warning|note|info)\b[: ]*", re.IGNORECASE)
+_CODE_IN_FRONT = regex(r"(?P<code>[A-Z]{1,6}\d{2,6}):? +")
+_CODE_AT_END = regex(r"(?<! ) +\[(?P<code>[\w/-]+)\]$")
+_LONGEST_MESSAGE = 500
+
+
+class Problem(Struct, frozen=True):
+    path: str
+    """Relative to the workspace."""
+    line: int
+    source: str
+    """The checker: `mypy`, `tsc`, `python`."""
+    message: str
+    code: str = ""
+    is_error: bool = True
+
+
+def parse_report(report: str, source: str) -> tuple[Problem, ...]:
+    """What a checker printed, where it prints as compilers do: `path:line:column: error: words`
+    or `path(line,column): error TS2304: words`. Other lines are passed over."""
+    return tuple(problem for line in report.splitlines() if (problem := _parse_line(line, source)))
+
+
+def _parse_line(line: str, source: str) -> Problem | None:
+    found = _COLONS.match(line) or _BRACKETS.match(line)
+    if found is None:
+        return None
+    rest, code, is_error = found["rest"].strip(), "", True
+    if severity := _SEVERITY.match(rest):
+        rest = rest[severity.end() :]
+        is_error = "error" in severity["severity"].lower()
+        if severity["severity"].lower() in ("note", "info"):
+            return None
+    if in_front := _CODE_IN_FRONT.match(rest):
+        code, rest = in_front["code"], rest[in_front.end() :]
+    elif at_end := _CODE_AT_END.search(rest):
+        code, rest = at_end["code"], rest[: at_end.start()]
+    if not rest:
+        return None
+    if len(rest) > _LONGEST_MESSAGE:
+        rest = f"{rest[:_LONGEST_MESSAGE]}..."
+    return Problem(found["path"], int(found["line"]), source, rest, code, is_error)
+
+
+def new_errors(before: Iterable[Problem], after: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Errors that were not there before; the line may have moved, the words have not."""
+    known = Counter(map(_identity, before))
+    new: list[Problem] = []
+    for problem in after:
+        if not problem.is_error:
+            continue
+        if known[_identity(problem)] > 0:
+            known[_identity(problem)] -= 1
+        else:
+            new.append(problem)
+    return tuple(new)
+
+
+def _identity(problem: Problem) -> tuple[str, str, str, str]:
+    return problem.path, problem.source, problem.code, problem.message
+
+
+def problems_text(problems: Iterable[Problem]) -> str:
+    """Empty when there are none."""
+    by_path: dict[str, list[Problem]] = {}
+    for problem in problems:
+        by_path.setdefault(problem.path, []).append(problem)
+    return "\n\n".join(
+        "\n".join([path, *(_line(problem) for problem in found)]) for path, found in by_path.items()
+    )
+
+
+def _line(problem: Problem) -> str:
+    severity = "Error" if problem.is_error else "Warning"
+    code = f"{problem.code} : " if problem.code else ""
+    return f"- [{problem.source} {severity}] {problem.line} | {code}{problem.message}"

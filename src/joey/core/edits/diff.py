@@ -1,0 +1,212 @@
+"""Unified diffs of two texts.
+
+Lines that both texts have exactly once are anchors, and only the lines between two anchors are
+compared one by one. That keeps the cost near the length of the texts, where a plain comparison
+would grow with its square on files full of repeated lines.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+from msgspec import Struct
+
+_CONTEXT = 3
+_COMPARISONS = 100_000
+"""Pairs of lines that may be compared in one diff; what is left over is shown as replaced."""
+
+
+class DiffStats(Struct, frozen=True):
+    added: int
+    removed: int
+
+
+class Patch(Struct, frozen=True):
+    text: str
+    """Hunks, each with its `@@` line; empty when nothing changed."""
+    stats: DiffStats
+
+
+class _Change(NamedTuple):
+    """Lines [old_start, old_stop) of the old text became [new_start, new_stop) of the new."""
+
+    old_start: int
+    old_stop: int
+    new_start: int
+    new_stop: int
+
+
+def unified_patch(old: str, new: str) -> Patch:
+    """Hunks with three lines of context; another line end is told for all lines together."""
+    old_lines, new_lines = _split(old), _split(new)
+    changes = list(_changes(old_lines, new_lines))
+    hunks = [_hunk(group, old_lines, new_lines) for group in _groups(changes)]
+    if "\r\n" in old or "\r\n" in new:
+        hunks += _changed_ends(old, new, _kept(old_lines, new_lines, changes))
+    stats = DiffStats(
+        added=sum(change.new_stop - change.new_start for change in changes),
+        removed=sum(change.old_stop - change.old_start for change in changes),
+    )
+    return Patch("".join(hunks), stats)
+
+
+def common_lines(old: list[str], new: list[str]) -> Iterator[tuple[int, int]]:
+    """The numbers, in one and the other, of lines that the change from one to the other leaves."""
+    yield from _kept(old, new, _changes(old, new))
+
+
+def new_file_patch(path: str, text: str) -> Patch:
+    """A file that was not there before, as a patch against `/dev/null`."""
+    header = f"--- /dev/null\n+++ {path}\n"
+    if not text:
+        return Patch(header, DiffStats(added=0, removed=0))
+    lines = text.replace("\r\n", "\n").removesuffix("\n").replace("\n", "\n+")
+    count = lines.count("\n") + 1
+    hunk = f"@@ -0,0 +1,{count} @@\n+{lines}\n"
+    return Patch(header + hunk, DiffStats(added=count, removed=0))
+
+
+def _kept(old: list[str], new: list[str], changes: Iterable[_Change]) -> Iterator[tuple[int, int]]:
+    """The numbers of the lines between changes."""
+    old_at = new_at = 0
+    for change in [*changes, _Change(len(old), len(old), len(new), len(new))]:
+        old_numbers = range(old_at, change.old_start)
+        yield from zip(old_numbers, range(new_at, change.new_start), strict=True)
+        old_at, new_at = change.old_stop, change.new_stop
+
+
+def _changed_ends(old: str, new: str, kept: Iterable[tuple[int, int]]) -> Iterator[str]:
+    """Lines that stay but for their ends."""
+    old_ends = [line.endswith("\r") for line in old.split("\n")]
+    new_ends = [line.endswith("\r") for line in new.split("\n")]
+    changed = Counter((old_ends[one], new_ends[other]) for one, other in kept)
+    if count := changed[False, True]:
+        yield f"\\ Lines that will end with CRLF instead of LF: {count}.\n"
+    if count := changed[True, False]:
+        yield f"\\ Lines that will end with LF instead of CRLF: {count}.\n"
+
+
+def _split(text: str) -> list[str]:
+    """Lines with their ends, so that a missing last one is a difference; `\\r\\n` as `\\n`."""
+    *lines, rest = text.replace("\r\n", "\n").split("\n")
+    return [f"{line}\n" for line in lines] + ([rest] if rest else [])
+
+
+def _ended(line: str) -> str:
+    return line if line.endswith("\n") else f"{line}\n"
+
+
+def _changes(old: list[str], new: list[str]) -> Iterator[_Change]:
+    budget = _COMPARISONS
+    old_start = new_start = 0
+    for old_stop, new_stop in [*_anchors(old, new), (len(old), len(new))]:
+        size = (old_stop - old_start) * (new_stop - new_start)
+        if size and size <= budget:
+            budget -= size
+            yield from _compare(old, new, _Change(old_start, old_stop, new_start, new_stop))
+        elif old_start < old_stop or new_start < new_stop:
+            yield _Change(old_start, old_stop, new_start, new_stop)
+        old_start, new_start = old_stop + 1, new_stop + 1
+
+
+def _compare(old: list[str], new: list[str], part: _Change) -> Iterator[_Change]:
+    matcher = SequenceMatcher(
+        None,
+        old[part.old_start : part.old_stop],
+        new[part.new_start : part.new_stop],
+        autojunk=False,
+    )
+    for tag, old_start, old_stop, new_start, new_stop in matcher.get_opcodes():
+        if tag != "equal":
+            yield _Change(
+                part.old_start + old_start,
+                part.old_start + old_stop,
+                part.new_start + new_start,
+                part.new_start + new_stop,
+            )
+
+
+def _anchors(old: list[str], new: list[str]) -> list[tuple[int, int]]:
+    """Pairs of equal lines that no pair crosses: the ends, then unique lines in between."""
+    head = 0
+    shorter = min(len(old), len(new))
+    while head < shorter and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < shorter - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    middle = _unique_anchors(old, new, head, tail)
+    ends = [(len(old) - back, len(new) - back) for back in range(tail, 0, -1)]
+    return [(line, line) for line in range(head)] + middle + ends
+
+
+def _unique_anchors(old: list[str], new: list[str], head: int, tail: int) -> list[tuple[int, int]]:
+    """The longest rising run of lines that are unique in both middles (patience sorting)."""
+    old_middle, new_middle = old[head : len(old) - tail], new[head : len(new) - tail]
+    new_counts = Counter(new_middle)
+    new_at = {line: at for at, line in enumerate(new_middle, head)}
+    pairs = [
+        (at, new_at[line])
+        for line, (at, count) in _first_and_count(old_middle, head).items()
+        if count == 1 and new_counts[line] == 1
+    ]
+    tops: list[int] = []
+    piles: list[int] = []
+    before: list[int | None] = []
+    for index, (_, new_line) in enumerate(pairs):
+        pile = bisect_left(tops, new_line)
+        before.append(piles[pile - 1] if pile else None)
+        tops[pile : pile + 1] = [new_line]
+        piles[pile : pile + 1] = [index]
+    run: list[tuple[int, int]] = []
+    last = piles[-1] if piles else None
+    while last is not None:
+        run.append(pairs[last])
+        last = before[last]
+    return run[::-1]
+
+
+def _first_and_count(lines: list[str], start: int) -> dict[str, tuple[int, int]]:
+    seen: dict[str, tuple[int, int]] = {}
+    for at, line in enumerate(lines, start):
+        first, count = seen.get(line, (at, 0))
+        seen[line] = (first, count + 1)
+    return seen
+
+
+def _groups(changes: list[_Change]) -> Iterator[list[_Change]]:
+    """Changes whose contexts touch, which share a hunk."""
+    group: list[_Change] = []
+    for change in changes:
+        if group and change.old_start - group[-1].old_stop > 2 * _CONTEXT:
+            yield group
+            group = []
+        group.append(change)
+    if group:
+        yield group
+
+
+def _hunk(group: list[_Change], old: list[str], new: list[str]) -> str:
+    first, last = group[0], group[-1]
+    lead = min(_CONTEXT, first.old_start)
+    trail = min(_CONTEXT, len(old) - last.old_stop)
+    old_start, old_stop = first.old_start - lead, last.old_stop + trail
+    new_start, new_stop = first.new_start - lead, last.new_stop + trail
+    old_range, new_range = _range(old_start, old_stop), _range(new_start, new_stop)
+    parts = [f"@@ -{old_range} +{new_range} @@\n"]
+    at = old_start
+    for change in group:
+        parts += [f" {_ended(line)}" for line in old[at : change.old_start]]
+        parts += [f"-{_ended(line)}" for line in old[change.old_start : change.old_stop]]
+        parts += [f"+{_ended(line)}" for line in new[change.new_start : change.new_stop]]
+        at = change.old_stop
+    parts += [f" {_ended(line)}" for line in old[at:old_stop]]
+    return "".join(parts)
+
+
+def _range(start: int, stop: int) -> str:
+    return f"{start + 1 if stop > start else start},{stop - start}"

@@ -1,0 +1,263 @@
+"""The parser for patches as the model writes them.
+
+    *** Begin Patch
+    *** Update File: src/app.py
+    *** Move to: src/main.py
+    @@ def main():
+     kept line
+    -removed line
+    +added line
+    *** Add File: notes.md
+    +its first line
+    *** Delete File: old.py
+    *** End Patch
+
+A shell here-document or a code fence may enclose all of it. The lines are read in one pass; a line
+that is not understood fails the whole patch and is reported by its number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from msgspec import Struct
+
+from joey.core.text import regex
+
+_BEGIN, _END = "*** Begin Patch", "*** End Patch"
+_ADD, _DELETE, _UPDATE = "*** Add File:", "*** Delete File:", "*** Update File:"
+_MOVE, _END_OF_FILE = "*** Move to:", "*** End of File"
+_NO_NEWLINE = "\\ No newline at end of file"
+_HEREDOC = regex(r"""(?:apply_?patch\s+)?<<-?\s*(?P<quote>['"]?)EOF(?P=quote)""")
+_LINE_NUMBERS = regex(r"-\d+(?:,\d+)? \+\d+(?:,\d+)? @@.*")
+_SHOWN_CHARACTERS = 200
+
+
+class Sign(StrEnum):
+    KEPT = " "
+    ADDED = "+"
+    REMOVED = "-"
+
+
+class PatchLine(Struct, frozen=True):
+    sign: Sign
+    text: str
+
+
+class Chunk(Struct, frozen=True):
+    number: int
+    """The line of the patch where it begins, counted from 1."""
+    lines: tuple[PatchLine, ...]
+    contexts: tuple[str, ...] = ()
+    """Lines of the file, in their order, that come before the place."""
+    at_end: bool = False
+    """Its lines are the last ones of the file."""
+    final_newline: bool | None = None
+    """Whether the file shall end with a newline, if the patch says so."""
+
+    @property
+    def old(self) -> list[str]:
+        return [line.text for line in self.lines if line.sign is not Sign.ADDED]
+
+    @property
+    def new(self) -> list[str]:
+        return [line.text for line in self.lines if line.sign is not Sign.REMOVED]
+
+
+class AddFile(Struct, frozen=True):
+    path: str
+    content: str
+
+
+class DeleteFile(Struct, frozen=True):
+    path: str
+
+
+class UpdateFile(Struct, frozen=True):
+    path: str
+    chunks: tuple[Chunk, ...]
+    move_to: str | None = None
+
+
+Hunk = AddFile | DeleteFile | UpdateFile
+
+
+class BadPatch(Struct, frozen=True):
+    """The text is no patch; nothing of it may be applied."""
+
+    message: str
+
+
+def parse_patch(text: str) -> tuple[Hunk, ...] | BadPatch:
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    try:
+        return tuple(_Reader(lines, *_body(lines)).hunks())
+    except _UnreadableError as error:
+        return BadPatch(f"Line {error.number}: {error}")
+
+
+def named_paths(text: str) -> Iterator[str]:
+    """Every path that a header of the text names, whether or not the text is a whole patch."""
+    for line in text.split("\n"):
+        for marker in (_ADD, _DELETE, _UPDATE, _MOVE):
+            if line.startswith(marker):
+                yield line[len(marker) :].strip()
+
+
+class _UnreadableError(Exception):
+    def __init__(self, number: int, message: str) -> None:
+        super().__init__(message)
+        self.number = number
+
+
+def _body(lines: list[str]) -> tuple[int, int]:
+    """The lines between the first and the last marker, as indices from 0."""
+    first, last = _trimmed(lines, 0, len(lines) - 1)
+    is_wrapped = _HEREDOC.fullmatch(lines[first].strip()) and lines[last].strip().endswith("EOF")
+    is_fenced = lines[first].strip().startswith("```") and lines[last].strip() == "```"
+    if last - first >= 3 and (is_wrapped or is_fenced):
+        first, last = _trimmed(lines, first + 1, last - 1)
+    if lines[first].strip() != _BEGIN:
+        raise _UnreadableError(first + 1, f"a patch must begin with the line `{_BEGIN}`.")
+    if last == first or lines[last].strip() != _END:
+        raise _UnreadableError(last + 1, f"a patch must end with the line `{_END}`.")
+    return first + 1, last
+
+
+def _trimmed(lines: list[str], first: int, last: int) -> tuple[int, int]:
+    while first < last and not lines[first].strip():
+        first += 1
+    while first < last and not lines[last].strip():
+        last -= 1
+    return first, last
+
+
+class _Reader:
+    def __init__(self, lines: list[str], start: int, stop: int) -> None:
+        self._lines = lines
+        self._at = start
+        self._stop = stop
+
+    def hunks(self) -> Iterator[Hunk]:
+        while self._skip_blank():
+            header = self._lines[self._at]
+            if (path := self._header(_ADD)) is not None:
+                yield AddFile(path, self._content())
+            elif (path := self._header(_DELETE)) is not None:
+                yield DeleteFile(path)
+            elif (path := self._header(_UPDATE)) is not None:
+                yield self._update(path)
+            else:
+                raise self._unreadable(
+                    f"`{_cut(header)}` is not a valid hunk header. Valid ones are"
+                    f" `{_ADD} <path>`, `{_DELETE} <path>` and `{_UPDATE} <path>`."
+                )
+
+    def _skip_blank(self) -> bool:
+        """Go to the next line that says something, if there is one."""
+        while self._at < self._stop and not self._lines[self._at].strip():
+            self._at += 1
+        return self._at < self._stop
+
+    def _header(self, marker: str) -> str | None:
+        path = _after(marker, self._lines[self._at])
+        if path is None:
+            return None
+        if not path:
+            raise self._unreadable(f"`{marker}` names no file.")
+        self._at += 1
+        return path
+
+    def _content(self) -> str:
+        """Added lines. A blank one without its sign counts if more of them follow."""
+        lines: list[str] = []
+        blank = 0
+        for index in range(self._at, self._stop):
+            line = self._lines[index]
+            if line.startswith("+"):
+                lines += [*[""] * blank, line[1:]]
+                blank = 0
+                self._at = index + 1
+            elif line.strip():
+                break
+            else:
+                blank += 1
+        return "".join(f"{line}\n" for line in lines)
+
+    def _update(self, path: str) -> UpdateFile:
+        number = self._at
+        move_to = self._header(_MOVE) if self._at < self._stop else None
+        chunks: list[Chunk] = []
+        while self._skip_blank() and not self._lines[self._at].startswith("***"):
+            chunks.append(self._chunk(is_first=not chunks))
+        if not chunks and move_to is None:
+            raise _UnreadableError(number, f"the update of {path} is empty: it has no chunk.")
+        return UpdateFile(path, tuple(chunks), move_to)
+
+    def _chunk(self, *, is_first: bool) -> Chunk:
+        number = self._at + 1
+        contexts = self._contexts()
+        if contexts is None and not is_first:
+            raise self._unreadable(
+                f"a chunk must begin with `@@`, but this is `{_cut(self._lines[self._at])}`."
+            )
+        lines: list[PatchLine] = []
+        at_end = False
+        final_newline: bool | None = None
+        while self._at < self._stop:
+            line = self._lines[self._at]
+            if lines and line.strip() == _END_OF_FILE:
+                at_end = True
+                self._at += 1
+                break
+            if lines and line.strip() == _NO_NEWLINE:
+                at_end = True
+                final_newline = lines[-1].sign is Sign.REMOVED
+            elif (read := _patch_line(line)) is not None:
+                lines.append(read)
+            else:
+                break
+            self._at += 1
+        if not lines:
+            raise self._not_a_line()
+        return Chunk(number, tuple(lines), contexts or (), at_end, final_newline)
+
+    def _contexts(self) -> tuple[str, ...] | None:
+        """What `@@` lines name; None when there is none, and nothing for a bare one."""
+        begin = self._at
+        named: list[str] = []
+        while self._at < self._stop and (line := self._lines[self._at].rstrip()).startswith("@@"):
+            context = line[2:].removeprefix(" ")
+            if context and not _LINE_NUMBERS.fullmatch(context):
+                named.append(context)
+            self._at += 1
+        return tuple(named) if self._at > begin else None
+
+    def _not_a_line(self) -> _UnreadableError:
+        if self._at >= self._stop:
+            return self._unreadable("the patch ends where a chunk should have lines.")
+        return self._unreadable(
+            f"`{_cut(self._lines[self._at])}` is no line of a chunk: each begins with a space"
+            " (kept), `-` (removed) or `+` (added)."
+        )
+
+    def _unreadable(self, message: str) -> _UnreadableError:
+        return _UnreadableError(self._at + 1, message)
+
+
+def _patch_line(line: str) -> PatchLine | None:
+    if not line.strip():
+        return PatchLine(Sign.KEPT, line[1:])
+    if line[0] in " +-":
+        return PatchLine(Sign(line[0]), line[1:])
+    return None
+
+
+def _after(marker: str, line: str) -> str | None:
+    stripped = line.strip()
+    return stripped[len(marker) :].strip() if stripped.startswith(marker) else None
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

@@ -1,0 +1,139 @@
+"""States of files as values: versions the model has seen, changes, merges.
+
+The versions keep the model from overwriting a change blindly. A version is identified by its bytes
+where they were available, else by size and time. Telling the model that a file has changed does not
+mean that it has seen the change: until it reads the file again, the version that it knows stays the
+old one.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from msgspec import Struct, structs
+
+from joey.core.paths import Place
+
+_MOST = 2_000
+"""Files that are remembered; the ones seen longest ago are forgotten first."""
+
+
+class Stamp(NamedTuple):
+    """How a version of a file is known without reading it."""
+
+    size: int
+    mtime_ns: int
+
+
+class _Seen(Struct, frozen=True):
+    place: Place
+    stamp: Stamp
+    digest: bytes | None
+    told: Stamp | None = None
+    """The version of which the model was told that it is another one."""
+
+
+class FileMemory:
+    """Belongs to one task."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Path, _Seen] = {}
+
+    def note(self, place: Place, stamp: Stamp, data: bytes | None = None) -> None:
+        """The model has read or written this version, which has exactly these bytes."""
+        digest = None if data is None else _digest(data)
+        self._seen.pop(place.path, None)
+        self._seen[place.path] = _Seen(place, stamp, digest)
+        if len(self._seen) > _MOST:
+            del self._seen[next(iter(self._seen))]
+
+    def note_told(self, place: Place, stamp: Stamp) -> None:
+        """The model knows that there is another version, but not what is in it."""
+        if seen := self._seen.get(place.path):
+            self._seen[place.path] = structs.replace(seen, told=stamp)
+
+    def forget(self, place: Place) -> None:
+        self._seen.pop(place.path, None)
+
+    def clear(self) -> None:
+        """The model has seen nothing, as far as it remembers."""
+        self._seen.clear()
+
+    def is_stale(self, place: Place, stamp: Stamp, data: bytes) -> bool:
+        """Whether the model has seen this file, and it is another one by now."""
+        seen = self._seen.get(place.path)
+        if seen is None:
+            return False
+        return stamp != seen.stamp if seen.digest is None else _digest(data) != seen.digest
+
+    def newest(self, most: int) -> tuple[Place, ...]:
+        """The files that the model has seen last, the latest first."""
+        places = (seen.place for seen in reversed(self._seen.values()))
+        return tuple(place for place, _ in zip(places, range(most), strict=False))
+
+    def needs_look(self, place: Place, stamp: Stamp) -> bool:
+        """Whether the file may be another one than the model has seen or was told of."""
+        seen = self._seen.get(place.path)
+        return seen is not None and stamp not in (seen.stamp, seen.told)
+
+    def may_be_same(self, place: Place, stamp: Stamp) -> bool:
+        """Whether only the bytes can tell if the file is another one: somebody wrote it anew."""
+        seen = self._seen.get(place.path)
+        return seen is not None and seen.digest is not None and seen.stamp.size == stamp.size
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()
+
+
+class FileChange(Struct, frozen=True):
+    """How one file differs between two moments."""
+
+    path: str
+    """Relative to the workspace, with `/`."""
+    kind: Literal["added", "changed", "removed"]
+
+
+class LeftFile(Struct, frozen=True):
+    """A file that a task has changed, and that is in no checkpoint: it stays as it is."""
+
+    path: str
+    """Relative to the workspace, with `/`; absolute when it is outside."""
+    why: Literal["ignored", "outside", "large"]
+    """`large`: or not to be read."""
+
+
+class FileDiff(Struct, frozen=True, rename="camel"):
+    """A changed file with both of its texts; None where there was no file, or no text to show."""
+
+    path: str
+    kind: Literal["added", "changed", "removed"]
+    before: str | None
+    after: str | None
+
+
+class ChangedFile(Struct, frozen=True):
+    path: str
+    """As seen from the workspace."""
+    added: int | None
+    """Lines; None for what has none."""
+    removed: int | None
+
+
+class Merge(Struct, frozen=True, kw_only=True):
+    files: tuple[ChangedFile, ...]
+    """What the subtask changed."""
+    folder: str
+    branch: str
+    conflicts: tuple[str, ...] = ()
+    """Files that were changed on both sides in ways that do not fit together."""
+    problem: str = ""
+    """Why it was not brought over, where that is not a conflict."""
+    is_partly_done: bool = False
+    """Some files were written before it turned out that not all can be."""
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.conflicts and not self.problem

@@ -1,0 +1,195 @@
+"""The branch of the journal that makes up the history.
+
+A journal is append-only, so a rewind is a record too: it names the record that the history
+continues from. Seen from the last record, each has one before it (a rewind has the one it names),
+and this chain is the *path*: records on it are the history, all others are hidden. Undoing a
+rewind is a rewind to the record before it.
+
+A reply and an imported history make several rows with one record; where a rewind goes between
+them, that record counts without the later rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct, structs
+
+from joey.core.events import (
+    AskAnswered,
+    CheckpointSaved,
+    ChildSpawned,
+    Durable,
+    FilesRestored,
+    Record,
+    ReplyReceived,
+    TaskAdopted,
+    TaskRewound,
+    TaskStarted,
+    UserSaid,
+)
+from joey.core.history.api import as_xml
+from joey.core.history.imported import cut_adopted
+from joey.core.history.ui import UiHistory
+from joey.core.messages import CallPart, Part, ReasoningPart, TextPart
+from joey.core.task import Answer
+from joey.errors import TaskStateError
+
+_OF_FILES = (CheckpointSaved, FilesRestored, TaskRewound)
+
+
+class Path:
+    """The records of a task as they come in."""
+
+    def __init__(self) -> None:
+        self._records: list[Record] = []
+
+    def add(self, record: Record) -> Sequence[Record] | None:
+        """Take in the next record; if it does not simply go on, the whole path from the start."""
+        self._records.append(record)
+        return live_path(self._records) if isinstance(record.event, TaskRewound) else None
+
+
+def live_path(records: Sequence[Record]) -> Sequence[Record]:
+    """The records on the path that ends with the last one."""
+    if not any(isinstance(record.event, TaskRewound) for record in records):
+        return records
+    first = records[0].seq
+    path: list[Record] = []
+    at, shown = len(records) - 1, None
+    while at >= 0:
+        record = records[at]
+        path.append(record if shown is None else _until(record, shown))
+        at -= 1
+        if isinstance(record.event, TaskRewound):
+            at = min(at, record.event.to - first)  # a damaged journal may name a later one
+            last = record.event.row_ts
+            if last is not None:
+                shown = last if shown is None else min(shown, last)
+    path.reverse()
+    return path
+
+
+class Cut(Struct, frozen=True):
+    """Where a history is cut: the last record and the last row that stay."""
+
+    to: int
+    row_ts: int
+
+
+def find_cut(path: Sequence[Record], row_ts: int, *, keep: bool = True) -> Cut:
+    """Where to go back to so that a row is the last one, or (`keep` false) the first one gone.
+
+    A checkpoint belongs to what it was saved before or after: it goes with it. Where the task
+    rested after the row, it is found at rest: the next run is not part of it.
+
+    Raises:
+        TaskStateError: there is no such row, or nothing would be left.
+    """
+    made = _rows_made(path)
+    maker = {ts: seq for seq, ts, _ in made}
+    if row_ts not in maker:
+        raise TaskStateError(f"there is no message {row_ts} in this task")
+    if keep:
+        return _cut_after(path, made, row_ts)
+    # A row may have been shown late, with a number that it got before.
+    earlier = [ts for ts in maker if ts < row_ts and maker[ts] <= maker[row_ts]]
+    if not earlier:
+        raise TaskStateError("the first message of a task cannot be taken back")
+    last = max(earlier)
+    if maker[last] == maker[row_ts]:
+        return _cut_after(path, made, last)
+    return Cut(_on_path(path, maker[row_ts] - 1), last)
+
+
+def _cut_after(path: Sequence[Record], made: Sequence[tuple[int, int, bool]], last: int) -> Cut:
+    maker = next(seq for seq, ts, _ in made if ts == last)
+    beyond = [seq for seq, ts, saved in made if ts > last and seq > maker and not saved]
+    beyond += (r.seq for r in path if r.seq > maker and isinstance(r.event, TaskStarted))
+    to = min(beyond, default=path[-1].seq + 1) - 1
+    return Cut(_on_path(path, to), last)
+
+
+def checkpoint_at(path: Sequence[Record], seq: int, journal: Sequence[Record]) -> str | None:
+    """The files as they were when the history had come to a record of the path.
+
+    What was saved before the next change also has what people changed meanwhile. Else nothing
+    was changed since the last one until then: one is saved after each change. But subtasks that
+    were at work then are taken up as they are now, so what they have done is there too.
+    """
+    until = [r for r in path if r.seq <= seq]
+    before = next((r for r in reversed(until) if isinstance(r.event, _OF_FILES)), None)
+    since = 0 if before is None else before.seq
+    spawned = any(isinstance(r.event, ChildSpawned) and r.seq > since for r in until)
+    later = (r.event for r in path if r.seq > seq)
+    match next((e for e in later if isinstance(e, _OF_FILES)), None):
+        case CheckpointSaved(own=own, id=saved) if spawned or not own:
+            return saved
+    match before:
+        case Record(seq=rewound, event=TaskRewound()):
+            # They stayed as they were, whatever the history had come to.
+            return files_known([r for r in journal if r.seq < rewound])
+        case _:
+            return files_known(until)
+
+
+def files_known(records: Sequence[Record]) -> str | None:
+    """The files as the last of these records knew them."""
+    for record in reversed(records):
+        match record.event:
+            case CheckpointSaved(id=checkpoint) | FilesRestored(checkpoint=checkpoint):
+                return checkpoint
+    return None
+
+
+def _rows_made(path: Sequence[Record]) -> list[tuple[int, int, bool]]:
+    """Each row with the number of the record that made it, and whether it tells of a checkpoint."""
+    ui = UiHistory()
+    made: list[tuple[int, int, bool]] = []
+    answered: tuple[int, Answer] | None = None
+    for record in path:
+        maker = record.seq
+        match record.event:
+            case AskAnswered(answer=answer) if answer.has_words:
+                answered = record.seq, answer
+            case UserSaid() as said if answered is not None and said.shows(answered[1]):
+                # The words of an answer came with it, and go with it.
+                maker, answered = answered[0], None
+        saved = isinstance(record.event, CheckpointSaved)
+        changes = ui.apply(record.event)
+        made += ((maker, change.ts, saved) for change in changes if change.action == "created")
+    return made
+
+
+def _on_path(path: Sequence[Record], seq: int) -> int:
+    """The last record of the path that is not later; the path may leave some out."""
+    return max(record.seq for record in path if record.seq <= seq)
+
+
+def _until(record: Record, row_ts: int) -> Record:
+    event: Durable = record.event
+    match event:
+        case ReplyReceived() if any(placed.ts > row_ts for placed in event.parts):
+            kept = tuple(placed for placed in event.parts if placed.ts <= row_ts)
+            raw = None if event.raw is None else _raw(placed.part for placed in kept)
+            # No service takes a reply that ends with its thoughts.
+            cut = bool(kept) and isinstance(kept[-1].part, ReasoningPart)
+            interrupted = event.interrupted or cut
+            event = structs.replace(event, parts=kept, raw=raw, interrupted=interrupted)
+        case TaskAdopted():
+            event = cut_adopted(event, row_ts)
+        case _:
+            return record
+    return structs.replace(record, event=event)
+
+
+def _raw(parts: Iterable[Part]) -> str:
+    """XML protocol: what is left of the text, with the calls in it written out."""
+    texts = []
+    for part in parts:
+        match part:
+            case TextPart(text=text):
+                texts.append(text)
+            case CallPart(call=call):
+                texts.append(as_xml(call))
+    return "\n".join(texts)

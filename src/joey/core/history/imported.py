@@ -1,0 +1,359 @@
+"""Imported API histories: repaired for the services, or cut at one of their rows.
+
+A service rejects a history that begins with a reply, in which a call has no result right after
+it, a result has no call, or two calls share an id. Roo's files may hold all of these (a kill
+between two saves, models that count their ids from one in each reply), and Roo repairs them when
+it sends them. So does joey: the visible messages depend on the summaries and markers that are
+there, and a rewind may remove some. Hidden messages stay as they were written.
+
+Rows and messages of an imported history have independent timestamps, in this order: the row of a
+request, the message that the request carries, rows of the reply while it streams, the reply, rows
+of its calls. So a cut that removes the rows of a reply removes the reply, one that removes a
+request keeps the message it carried, and one that removes a user's message in the rows removes the
+API message that contains it. Messages hidden by a summary or a marker are visible again when its
+row is removed, because it is removed too.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, structs
+
+from joey.core.events import TaskAdopted
+from joey.core.history.visible import joined, visible_places
+from joey.core.messages import (
+    Block,
+    ImageBlock,
+    Message,
+    ReasoningBlock,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    blocks_of,
+    plain_text,
+    wire_name,
+)
+from joey.core.models import ToolProtocol
+from joey.core.prompts.replies import interrupted, result_header
+from joey.core.text import regex
+
+NO_ANSWER = "[The model gave no answer.]"
+_TAKEN_BY_ALL = regex(r"[A-Za-z0-9_-]{1,64}")
+_ODD = regex(r"[^A-Za-z0-9_-]")
+_LONGEST_STEM = 56
+"""With a number behind it, it must still fit where ids end at 64 characters."""
+_encode = msgspec.json.Encoder().encode
+
+
+class Mended(Struct, frozen=True):
+    messages: list[Message]
+    visible: list[int]
+    """Places of those that nothing hides; the last message is always one of them."""
+
+
+def mend(messages: Sequence[Message], protocol: ToolProtocol, beginning: Message) -> Mended:
+    """The history with the visible messages mended. `beginning` is put before a first reply."""
+    visible = visible_places(messages)
+    seen = _runs(messages, visible)
+    fixed = _paired(seen.values()) if protocol is ToolProtocol.NATIVE else _as_texts(seen.values())
+    shown = dict(zip(seen, map(_with_words, fixed), strict=True))
+    mended = Mended([], [])
+
+    def show(message: Message) -> None:
+        mended.visible.append(len(mended.messages))
+        mended.messages.append(message)
+
+    if next((message.role for message in shown.values()), "user") == "assistant":
+        show(beginning)
+    joined_to_later = set(visible).difference(shown)
+    for place, message in enumerate(messages):
+        if place in shown:
+            show(shown[place])
+        elif place not in joined_to_later:
+            mended.messages.append(message)
+    return mended
+
+
+def _runs(messages: Sequence[Message], visible: Sequence[int]) -> dict[int, Message]:
+    """The visible messages by their places; those that cannot be told apart, as one at the later
+    place.
+
+    Replies in a row are one, and so are messages of the person when a later one has the results.
+    Summaries and markers stay by themselves: they may go alone.
+    """
+    runs: dict[int, Message] = {}
+    before: int | None = None
+    for place in visible:
+        message = messages[place]
+        if before is not None and _belong_together(last := runs[before], message):
+            del runs[before]
+            message = joined(last, message)
+        runs[place] = message
+        before = place
+    return runs
+
+
+def _belong_together(first: Message, second: Message) -> bool:
+    if first.role != second.role or any(
+        message.is_summary or message.is_truncation_marker or isinstance(message.shown_length, int)
+        for message in (first, second)
+    ):
+        return False
+    return first.role == "assistant" or any(
+        isinstance(block, ToolResultBlock) for block in blocks_of(second)
+    )
+
+
+def _with_words(message: Message) -> Message:
+    """No service takes a reply that is nothing but thoughts, or ends with them."""
+    if message.role == "user" or isinstance(message.content, str):
+        return message
+    sent = [block for block in message.content if not isinstance(block, ReasoningBlock)]
+    if sent and not isinstance(sent[-1], ThinkingBlock | RedactedThinkingBlock):
+        return message
+    return structs.replace(message, content=(*message.content, TextBlock(NO_ANSWER)))
+
+
+# Structured calls
+
+
+def _paired(messages: Iterable[Message]) -> Iterator[Message]:
+    """Each call with its one result right after it; the last reply may stay unanswered."""
+    known: set[str] = set()
+    waiting: dict[str, str] = {}
+    for message, after in itertools.pairwise((*messages, None)):
+        assert message is not None
+        if message.role == "assistant":
+            answered = after is None or after.role == "user"
+            waiting = _unique_ids(message, known) if answered else {}
+            fits = _fits_calls(message, waiting)
+            blocks = None if fits else _rename(message, waiting)
+        else:
+            fits = _fits_results(message, waiting)
+            blocks = None if fits else _answer(message, waiting)
+            waiting = {}
+        yield message if blocks is None else structs.replace(message, content=tuple(blocks))
+
+
+def _fits_calls(message: Message, ids: dict[str, str]) -> bool:
+    """Whether a reply can stay as it is."""
+    calls = 0
+    for block in blocks_of(message):
+        if isinstance(block, ToolUseBlock):
+            calls += 1
+            if not _TAKEN_BY_ALL.fullmatch(block.name):
+                return False
+        elif isinstance(block, ToolResultBlock):
+            return False
+    return calls == len(ids) and all(stored == kept for stored, kept in ids.items())
+
+
+def _fits_results(message: Message, waiting: dict[str, str]) -> bool:
+    """Whether a message holds just the results that are waited for, in order, before all else."""
+    blocks = blocks_of(message)
+    results = [block.tool_use_id for block in blocks if isinstance(block, ToolResultBlock)]
+    if results != list(waiting) or any(stored != kept for stored, kept in waiting.items()):
+        return False
+    if any(isinstance(block, ToolUseBlock) for block in blocks):
+        return False
+    return all(isinstance(block, ToolResultBlock) for block in blocks[: len(results)])
+
+
+def _unique_ids(message: Message, known: set[str]) -> dict[str, str]:
+    """The ids of a reply's calls, each with the one it gets: its own unless that was taken, or is
+    one that not every provider takes."""
+    ids: dict[str, str] = {}
+    for block in blocks_of(message):
+        if isinstance(block, ToolUseBlock) and block.id not in ids:
+            ids[block.id] = _free_id(block.id, known)
+            known.add(ids[block.id])
+    return ids
+
+
+def _free_id(stored: str, known: set[str]) -> str:
+    if stored and stored not in known and _TAKEN_BY_ALL.fullmatch(stored):
+        return stored
+    stem = _ODD.sub("_", stored)[:_LONGEST_STEM] or "call"
+    numbered = (f"{stem}_{number}" for number in itertools.count(2))
+    return next(name for name in itertools.chain((stem,), numbered) if name not in known)
+
+
+def _rename(message: Message, ids: dict[str, str]) -> Iterator[Block]:
+    left = dict(ids)
+    for block in blocks_of(message):
+        match block:
+            case ToolUseBlock() if block.id in left:
+                yield structs.replace(block, id=left.pop(block.id), name=wire_name(block.name))
+            case ToolUseBlock() | ToolResultBlock():
+                yield _as_text(block, {})
+            case _:
+                yield block
+
+
+def _answer(message: Message, waiting: dict[str, str]) -> Iterator[Block]:
+    """The results first, in the order of the calls; then whatever else the message says."""
+    results: dict[str, ToolResultBlock] = {}
+    rest: list[Block] = []
+    for block in blocks_of(message):
+        match block:
+            case ToolResultBlock() if block.tool_use_id in waiting.keys() - results.keys():
+                results[block.tool_use_id] = block
+            case _:
+                rest += _told(block, {})
+    for stored, kept in waiting.items():
+        result = results.get(stored) or ToolResultBlock(stored, interrupted())
+        yield structs.replace(result, tool_use_id=kept)
+    yield from rest
+
+
+# Calls in the text
+
+
+def _as_texts(messages: Iterable[Message]) -> Iterator[Message]:
+    """The same history for a task that speaks XML: calls and results inside the text."""
+    names: dict[str, str] = {}
+    for message in messages:
+        if isinstance(message.content, str):
+            yield message
+            continue
+        if message.role == "assistant":
+            told = tuple(_as_text(block, names) for block in message.content)
+        else:
+            told = tuple(part for block in message.content for part in _told(block, names))
+        same = len(told) == len(message.content) and all(
+            new is old for new, old in zip(told, message.content, strict=True)
+        )
+        yield message if same else structs.replace(message, content=told)
+
+
+def _told(block: Block, names: dict[str, str]) -> Iterator[Block]:
+    """The block as text, and the images that a result has brought."""
+    yield _as_text(block, names)
+    if isinstance(block, ToolResultBlock) and not isinstance(block.content, str):
+        yield from (part for part in block.content if isinstance(part, ImageBlock))
+
+
+def _as_text(block: Block, names: dict[str, str]) -> Block:
+    match block:
+        case ToolUseBlock():
+            names[block.id] = block.name
+            return TextBlock(_call_text(block))
+        case ToolResultBlock():
+            return TextBlock(_result_text(block, names))
+        case _:
+            return block
+
+
+def _call_text(call: ToolUseBlock) -> str:
+    parameters = (f"<{name}>{_shown(value)}</{name}>" for name, value in call.input.items())
+    return "\n".join((f"<{call.name}>", *parameters, f"</{call.name}>"))
+
+
+def _result_text(result: ToolResultBlock, names: dict[str, str]) -> str:
+    content = result.content
+    text = content if isinstance(content, str) else plain_text(content)
+    tool = names.get(result.tool_use_id, "tool")
+    return f"{result_header(f'[{tool}]')}\n{text}"
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else _encode(value).decode()
+
+
+_NO_BEGINNING = "[The beginning of this conversation is lost.]"
+_REQUEST = "api_req_started"
+_PERSONS = ("user_feedback", "user_feedback_diff")
+
+_Row = dict[str, Any]
+
+
+def beginning(event: TaskAdopted) -> Message:
+    """What the person must have said before a history that begins with a reply."""
+    first = event.rows[0] if event.rows else {}
+    text = str(first.get("text") or "").strip() or _NO_BEGINNING
+    return Message(role="user", content=(TextBlock(text),), ts=first.get("ts", UNSET))
+
+
+def cut_adopted(event: TaskAdopted, row_ts: int) -> TaskAdopted:
+    """The event as if the history had ended with this row."""
+    rows = [row for row in event.rows if row["ts"] <= row_ts]
+    gone = event.rows[len(rows) :]
+    if not gone:
+        return event
+    if not rows:
+        return structs.replace(event, rows=(), messages=())
+    telling = [row for row in gone if "contextCondense" in row or "contextTruncation" in row]
+    messages = [message for message in event.messages if not _is_undone(message, telling)]
+    end = _end(messages, rows, gone[0])
+    kept = messages[:end]
+    if gone[0].get("say") != _REQUEST:
+        kept += _words_of_reply(messages[end:], rows)
+    return structs.replace(event, rows=tuple(rows), messages=tuple(kept))
+
+
+def _end(messages: Sequence[Message], rows: Sequence[_Row], first_gone: _Row) -> int:
+    """The place of the first message that goes."""
+    ts = first_gone["ts"]
+    later = [place for place, message in enumerate(messages) if (message.ts or 0) >= ts]
+    if not later:
+        return len(messages)
+    if first_gone.get("say") in _PERSONS:
+        # The reply that they are an answer to may have been stamped after them.
+        exact = (place for place in later if messages[place].ts == ts)
+        person = (place for place in later if _is_persons(messages[place]))
+        return next(exact, next(person, later[0]))
+    end = later[0]
+    requests = [row["ts"] for row in (*rows, first_gone) if row.get("say") == _REQUEST]
+    before = (messages[end - 1].ts or 0) if end else 0
+    if _is_persons(messages[end]) and requests and requests[-1] > before:
+        return end + 1
+    return end
+
+
+def _is_persons(message: Message) -> bool:
+    return message.role == "user" and not message.is_summary and not message.is_truncation_marker
+
+
+def _words_of_reply(going: Sequence[Message], rows: Sequence[_Row]) -> Sequence[Message]:
+    """What stays of the first message that goes: words of it that rows still show."""
+    if not going or going[0].role == "user" or going[0].is_summary:
+        return ()
+    reply = going[0]
+    text = plain_text(blocks_of(reply))
+    said: list[str] = []
+    for row in reversed(rows[1:]):
+        if row.get("say") == _REQUEST:
+            break
+        words = str(row.get("text") or "").strip()
+        if row.get("say") == "text" and words and words in text:
+            said.insert(0, words)
+    if not said:
+        return ()
+    return (structs.replace(reply, content=tuple(map(TextBlock, said)), id=UNSET),)
+
+
+def _is_undone(message: Message, telling: Sequence[_Row]) -> bool:
+    """Whether it is a summary or a marker that one of these rows tells of."""
+    if not message.is_summary and not message.is_truncation_marker:
+        return False
+    text = plain_text(blocks_of(message))
+    for row in telling:
+        match row:
+            case {"contextCondense": {"condenseId": str(name)}}:
+                undone = name == message.condense_id
+            case {"contextTruncation": {"truncationId": str(name)}}:
+                undone = name == message.truncation_id
+            case {"contextCondense": {"summary": str(summary)}}:
+                # Roo does not name the summaries that it was forced to write.
+                undone = message.is_summary and bool(summary.strip()) and summary.strip() in text
+            case _:
+                undone = False
+        if undone:
+            return True
+    return False

@@ -1,0 +1,309 @@
+"""Facts of a task, folded from its events: state, mode, tool protocol, model, usage, asks.
+
+    created ──▶ running ◀──▶ waiting
+                 │  │ │         │
+                 │  │ └─────────┼──▶ completed     the user accepted the result
+                 │  └───────────┼──▶ failed        it cannot continue by itself (provider, limit…)
+                 └──────────────┴──▶ aborted       it was cancelled
+
+A task at rest (completed, failed, aborted, or created and never run) may be resumed, which makes
+it running again. A running task becomes `delegated` while it waits for its subtasks, and is
+running again when they return.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, structs
+
+from joey.core.events import (
+    AskAnswered,
+    AskOpened,
+    AskWithdrawn,
+    CheckpointSaved,
+    ChildSpawned,
+    ContextCondensed,
+    ContextTruncated,
+    Durable,
+    FilesRestored,
+    MessageQueued,
+    ModeSwitched,
+    RequestEnded,
+    RequestStarted,
+    TaskAborted,
+    TaskAdopted,
+    TaskCompleted,
+    TaskCreated,
+    TaskFailed,
+    TaskFinished,
+    TaskForked,
+    TaskPaused,
+    TaskRewound,
+    TaskStarted,
+    TaskUnpaused,
+    TodosChanged,
+    TokenUsage,
+    ToolAnnounced,
+    ToolFinished,
+    UserSaid,
+    WorktreeMerged,
+)
+from joey.core.history.api import COMPLETION
+from joey.core.history.ledger import Ledger, context_of_rows
+from joey.core.messages import Usage
+from joey.core.models import ToolProtocol
+from joey.core.settings import Route
+from joey.core.task import APPROVALS, AT_REST, Answer, AskKind, TaskState, Todo, check_transition
+from joey.errors import TaskStateError
+
+STATE_AFTER: dict[type[object], TaskState] = {
+    TaskStarted: TaskState.RUNNING,
+    AskOpened: TaskState.WAITING,
+    AskAnswered: TaskState.RUNNING,
+    AskWithdrawn: TaskState.RUNNING,
+    TaskPaused: TaskState.DELEGATED,
+    TaskUnpaused: TaskState.RUNNING,
+    TaskFinished: TaskState.COMPLETED,
+    TaskAborted: TaskState.ABORTED,
+    TaskFailed: TaskState.FAILED,
+}
+
+
+MOST_SAID = 50
+
+
+class Unheard(Struct, frozen=True):
+    """Words that came with an answer, and that the model has not heard yet."""
+
+    ts: int
+    about: str | None
+    """The call that was asked about."""
+    answer: Answer
+
+
+class TaskFacts:
+    """Who the task is, where it stands, and (`ledger`) what it has used."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget all but the ledger: another path is about to be followed."""
+        self.task_id = ""
+        self.prompt: UserSaid | None = None
+        self.workspace = ""
+        self.mode = ""
+        self.protocol = ToolProtocol.NATIVE
+        self.route = Route()
+        self.parent_id: str | None = None
+        self.root_id: str | None = None
+        self.depth = 0
+        self.children: dict[str, ChildSpawned] = {}
+        """Its subtasks, by their ids."""
+        self.earlier_children: tuple[str, ...] = ()
+        """Subtasks from before it was adopted."""
+        self.waits_for: tuple[str, ...] = ()
+        """Those that it waits for."""
+        self.merged: dict[str, WorktreeMerged] = {}
+        """What became of the worktrees of its subtasks, by their ids."""
+        self.created = 0
+        self.state = TaskState.CREATED
+        self.pending: AskOpened | None = None
+        self.unheard: tuple[Unheard, ...] = ()
+        """Answers with words that no result and no request has carried to the model yet, each
+        with the call it is about."""
+        self.untold: tuple[UserSaid, ...] = ()
+        """Words that are shown, but that no request has carried to the model: where a history
+        ends with them, it goes on with them."""
+        self.accepted = False
+        """The latest result was accepted, and nothing was asked of the model since."""
+        self.presented = False
+        """The latest result was shown, and whoever should have judged it went away."""
+        self.result: str | None = None
+        self.answered = False
+        """The latest result is an answer in plain text."""
+        self.failure: TaskFailed | None = None
+        self.todos: tuple[Todo, ...] = ()
+        self.said: tuple[UserSaid, ...] = ()
+        """The latest words of the person after the first."""
+        self.context_tokens = 0
+        """How full the model's window is, by its own count or, after a change, by ours."""
+        self.prompt_tokens: int | None = None
+        """What the model counted in the latest request that it answered; None when it did not
+        say, or is shown something else since."""
+        self.checkpoints: tuple[CheckpointSaved, ...] = ()
+        self.restoring: TaskRewound | None = None
+        """The files are yet to be brought back."""
+        self.refused: tuple[str, ...] = ()
+        """What a policy refused in this run because nobody was there to allow it."""
+        self.requests = 0
+
+    def apply(self, event: Durable) -> None:
+        """Take in the next record of a journal."""
+        self.ledger.apply(event)
+        self.follow(event)
+
+    def follow(self, event: Durable) -> None:
+        """Take in a record of the path."""
+        match event:
+            case TaskCreated() | TaskAdopted():
+                self._identify(event)
+            case UserSaid():
+                self._hear(event)
+            case TodosChanged():
+                self.todos = event.todos
+            case ModeSwitched():
+                self.mode = event.mode
+            case RequestStarted():
+                self.requests += 1
+                self.unheard, self.untold = (), ()
+                self.accepted = self.presented = False
+                self.result, self.failure = None, None
+            case RequestEnded():
+                self._count(event)
+            case ContextCondensed() | ContextTruncated():
+                self.context_tokens, self.prompt_tokens = event.tokens_after, None
+            case ToolFinished():
+                self.unheard = tuple(u for u in self.unheard if u.about != event.call_id)
+            case CheckpointSaved():
+                self.checkpoints += (event,)
+            case TaskRewound() | FilesRestored() | TaskForked():
+                self._revise(event)
+            case _:
+                self._move(event)
+
+    def _count(self, event: RequestEnded) -> None:
+        if event.error is not None:
+            return  # what was shown before is shown again
+        usage = event.usage or Usage()
+        self.context_tokens = (usage.input + usage.output) or self.context_tokens
+        self.prompt_tokens = (usage.input or None) if event.cancel_reason is None else None
+
+    def _identify(self, event: TaskCreated | TaskAdopted) -> None:
+        self.task_id, self.workspace = event.task_id, event.workspace
+        self.mode, self.protocol = event.mode, event.protocol
+        self.created = event.ts
+        match event:
+            case TaskCreated():
+                self.route = Route(profile=event.profile, model=event.model)
+                self.parent_id, self.root_id = event.parent_id, event.root_id
+                self.depth = event.depth
+            case TaskAdopted(rows=rows):
+                text = str(rows[0].get("text") or "") if rows else ""
+                self.prompt = UserSaid(ts=event.ts, text=text, first=True)
+                later = [row for row in rows if row.get("say") == "user_feedback"][-MOST_SAID:]
+                self.said = tuple(
+                    UserSaid(ts=event.ts, text=str(row.get("text") or "")) for row in later
+                )
+                self.parent_id, self.earlier_children = event.parent_id, event.child_ids
+                self.context_tokens = context_of_rows(rows)
+                self.accepted = bool(rows) and rows[-1].get("ask") == AskKind.COMPLETION_RESULT
+                self.state = TaskState.COMPLETED if self.accepted else TaskState.ABORTED
+
+    def _hear(self, event: UserSaid) -> None:
+        if event.first:
+            self.prompt = event
+            return
+        self.said = (*self.said[1 - MOST_SAID :], event)
+        if not any(event.shows(said.answer) for said in self.unheard):
+            self.untold += (event,)
+
+    def _revise(self, event: TaskRewound | FilesRestored | TaskForked) -> None:
+        """Whatever was going on at that moment is not going on now."""
+        match event:
+            case TaskRewound():
+                self.restoring = event if event.files is not None else None
+            case FilesRestored():
+                self.restoring = None
+                return
+            case TaskForked():
+                self.children, self.earlier_children, self.restoring = {}, (), None
+                self.route = event.route or self.route
+        self.state = TaskState.ABORTED
+        self.pending, self.failure, self.waits_for = None, None, ()
+
+    @property
+    def usage(self) -> TokenUsage:
+        return structs.replace(self.ledger.usage, context_tokens=self.context_tokens)
+
+    @property
+    def child_ids(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.earlier_children, *self.children)))
+
+    @property
+    def queue(self) -> dict[str, MessageQueued]:
+        return self.ledger.queue
+
+    @property
+    def updated(self) -> int:
+        return self.ledger.updated
+
+    @property
+    def title(self) -> str:
+        return title_of(self.prompt.text) if self.prompt is not None else ""
+
+    @property
+    def status(self) -> TaskState:
+        """The state, for people: a task that has shown a result which nobody sent back stays
+        completed until the model is asked again, unless it lacked what only a person could have
+        allowed."""
+        if self.accepted and self.refused and self.state in AT_REST and self.parent_id is None:
+            return TaskState.FAILED
+        if self.accepted and self.state in AT_REST:
+            return TaskState.COMPLETED
+        left = self.presented and self.state is TaskState.ABORTED
+        return TaskState.COMPLETED if left else self.state
+
+    def check(self, event: Durable) -> None:
+        """Raise unless the task's state allows this event now."""
+        if isinstance(event, TaskRewound) and self.state not in AT_REST:
+            raise TaskStateError("a task has to rest before it is rewound")
+        if (state := STATE_AFTER.get(type(event))) is not None:
+            check_transition(self.state, state)
+
+    def _move(self, event: Durable) -> None:
+        self.state = STATE_AFTER.get(type(event), self.state)
+        match event:
+            case TaskStarted():
+                self.route = event.route or self.route
+                self.refused = ()
+                # What is worked on now must not be overwritten by what was due before.
+                self.restoring = None
+            case AskOpened():
+                self.pending = event
+            case AskAnswered():
+                self._answer(event)
+            case AskWithdrawn():
+                asked, self.pending = self.pending, None
+                self.presented = asked is not None and asked.ask is AskKind.COMPLETION_RESULT
+            case ChildSpawned():
+                self.children[event.child_id] = event
+            case WorktreeMerged():
+                self.merged[event.child_id] = event
+            case TaskPaused():
+                self.waits_for = event.child_ids
+            case TaskUnpaused():
+                self.waits_for = ()
+            case ToolAnnounced(tool=tool) if tool == COMPLETION:
+                # The rules let a subtask hand over its result.
+                self.accepted = True
+            case TaskCompleted():
+                self.result, self.answered = event.result, event.answered
+            case TaskFailed():
+                self.failure = event
+
+    def _answer(self, event: AskAnswered) -> None:
+        asked, self.pending = self.pending, None
+        if asked is None:
+            return
+        if event.answer.by != "person" and asked.ask in APPROVALS and not event.answer.approves:
+            self.refused += (asked.path or asked.text or asked.tool or asked.ask,)
+        if event.answer.has_words:
+            self.unheard += (Unheard(event.ts, asked.call_id, event.answer),)
+        if asked.ask is AskKind.COMPLETION_RESULT or asked.tool == COMPLETION:
+            self.accepted = event.answer.approves
+
+
+def title_of(prompt: str) -> str:
+    """Its first paragraph: what follows are details, or what was piped in."""
+    return prompt.strip().replace("\r\n", "\n").partition("\n\n")[0].rstrip()

@@ -1,0 +1,87 @@
+"""Resolved paths, and the directories that a task may reach.
+
+A path that the model names is resolved once (`Place`); every reader and writer goes through one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+
+
+class Footing(Struct, frozen=True):
+    """The folder in which a file is, or the nearest one above it that exists: known again by what
+    it is, not by its name."""
+
+    depth: int
+    """How many parts of the path lead to it."""
+    device: int
+    inode: int
+
+
+class FileScope(Struct, frozen=True):
+    """Which directories, besides the workspace, the file tools of a run reach without asking."""
+
+    added: tuple[Path, ...] = ()
+    """Directories that count as part of the workspace (`--add-dir`), resolved."""
+    as_sandboxed: bool = False
+    """The tools reach what sandboxed commands can, and no more (`-y`)."""
+
+
+class Reach(Struct, frozen=True):
+    """What a run may do with a resolved path before a setting has to allow it."""
+
+    base: Path | None = None
+    """The directory of the run that contains the path, from which protected names count; None:
+    they count from the root of the file system."""
+    inside: bool = False
+    readable: bool = False
+    writable: bool = False
+
+
+class Place(Struct, frozen=True):
+    """A path that a model named, resolved once; every reader and writer goes through one."""
+
+    given: str
+    """As the model wrote it."""
+    path: Path
+    """Absolute, links resolved."""
+    shown: str
+    """For people and results: relative to the workspace with `/`, absolute when outside."""
+    inside: bool
+    """In the workspace or an added directory, and not hidden there from sandboxed commands (`-y`).
+    What is found out about any other place is not told before the call is allowed."""
+    readable: bool = False
+    """Outside, but sandboxed commands can read it, and the run reads what these can (`-y`)."""
+    writable: bool = False
+    """Outside, but within what the run writes without asking (`-y`)."""
+    ignored: bool = False
+    """Hidden from the model by `.rooignore`."""
+    protected: bool = False
+    """Configures the agent or its host: writes always need a person."""
+    because: str = ""
+    """Why it is hidden, when no rule says so but the rules cannot be used."""
+    footing: Footing | None = None
+    """What is written goes there and nowhere else; None: as far as can be told."""
+
+
+class DirectoryBoundary:
+    def __init__(self, roots: tuple[Path, ...]) -> None:
+        """`roots` are resolved."""
+        self.roots = roots
+
+    def reach(self, path: Path) -> Reach:
+        root = next((root for root in self.roots if path_below(path, root) is not None), None)
+        is_in = root is not None
+        return Reach(base=root, inside=is_in, readable=is_in, writable=is_in)
+
+
+def path_below(path: Path, folder: Path) -> str | None:
+    """A resolved path as seen from a directory; None when it is not in it."""
+    # By text, since this is asked often; a path in this form has no `//` and no `.` in it.
+    text, above = str(path), str(folder)
+    if text == above:
+        return "."
+    above = above if above.endswith("/") else f"{above}/"
+    return text.removeprefix(above) if text.startswith(above) else None

@@ -1,0 +1,245 @@
+"""Argument specifications of programs, and the parser that reads a command line by them.
+
+A specification lists the arguments known to be harmless; all others need approval. So an option
+that was forgotten, that is abbreviated, or that the next version adds, is asked about and not
+carried out. Options that follow links while walking through directories are left out too: the walk
+would leave the workspace.
+
+In a list of options `-k:` takes a value that may be a path, `-t=` takes a value that is mere text,
+`-a==` takes two such values, and `-n#` takes a number, if one follows: other programs, or other
+versions, may not take any, and then the next word is a word like others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+from functools import cache
+from typing import Literal
+
+from msgspec import Struct
+
+from joey.core.permissions.shell import Words
+from joey.core.text import regex
+
+_Takes = Literal[":", "=", "==", "#"]
+
+
+class Sheet(Struct, frozen=True):
+    options: str = ""
+    """Known to be harmless; any other is not."""
+    first: str | None = None
+    """What may stand first when a rule names the program alone (a subcommand); None: anything."""
+    operands: int | None = None
+    """How many are read; a further one would be changed, or would change something."""
+    operand: str = ""
+    """A pattern that each operand fits when it is harmless."""
+    refused: str = ""
+    """A pattern of words that are more than the name of something to read."""
+    text: Literal["", "first", "all"] = ""
+    """Operands that name no file: the first one (a pattern to look for) or all. Where all are text
+    and there are no options, whatever looks like one is text too."""
+    single: bool = False
+    """Words of options begin with one dash, and letters cannot be bundled (`-name`)."""
+    bundled: bool = False
+    """The first argument is a bundle of options, with or without a dash (tar)."""
+    targets: bool = False
+    """Operands are things to be done: a rule that names one of them says nothing about others."""
+    needs: str = ""
+    """Without one of these options the program changes files."""
+    ordered: bool = False
+    """Options stand before the first operand; whatever looks like one behind it is none."""
+
+
+class Kind(Enum):
+    OPTION = "option"
+    UNKNOWN = "unknown"
+    VALUE = "value"
+    OPERAND = "operand"
+
+
+class Argument(Struct, frozen=True):
+    at: int
+    """Which word of the command it is."""
+    word: str
+    kind: Kind
+    is_text: bool = False
+    """It names no file, whatever it looks like."""
+
+    @property
+    def is_value(self) -> bool:
+        """It is text for the only reason that it follows an option."""
+        return self.kind is Kind.VALUE and self.is_text
+
+
+class _Options(Struct, frozen=True):
+    flags: frozenset[str]
+    valued: dict[str, _Takes]
+
+
+_NUMBER = regex(r"-\d+")
+_AMOUNT = regex(r"[+-]?\d+(\.\d+)?[kKMGTbBw%]{0,3}")
+_PATTERN_GIVEN = regex(r"-(?!-)[^ef]*[ef]|--(regexp|file|files|type-list)\b")
+
+
+@cache
+def _options(text: str) -> _Options:
+    flags: set[str] = set()
+    valued: dict[str, _Takes] = {}
+    for word in text.split():
+        if word.endswith("=="):
+            valued[word[:-2]] = "=="
+            continue
+        match word[-1]:
+            case ":" | "=" | "#" as takes:
+                valued[word[:-1]] = takes
+            case _:
+                flags.add(word)
+    return _Options(frozenset(flags), valued)
+
+
+def read_arguments(words: Words, sheet: Sheet) -> list[Argument]:
+    """The words behind the program, as it would understand them."""
+    if sheet.text == "all" and not sheet.options:
+        return [Argument(at, word, Kind.OPERAND, True) for at, word in enumerate(words) if at]
+    arguments = list(_read(words, sheet))
+    if sheet.text == "all":
+        return [_as_text(argument) for argument in arguments]
+    if sheet.text == "first" and not any(map(_PATTERN_GIVEN.match, words[1:])):
+        for place, argument in enumerate(arguments):
+            if argument.kind is Kind.OPERAND:
+                arguments[place] = _as_text(argument)
+                break
+    return arguments
+
+
+def _as_text(argument: Argument) -> Argument:
+    if argument.kind is Kind.UNKNOWN:
+        return argument
+    return Argument(argument.at, argument.word, argument.kind, True)
+
+
+def _read(words: Words, sheet: Sheet) -> Iterator[Argument]:
+    known = _options(sheet.options)
+    takes: _Takes | None = None
+    settled = False
+    for at, word in enumerate(words[1:], start=1):
+        if settled:
+            # An operand, whatever it looks like; or an option of what is run by the program.
+            harmless = _is_operand(word) or _is_known(word, known, sheet)
+            yield Argument(at, word, Kind.OPERAND if harmless else Kind.UNKNOWN)
+            continue
+        if at == 1 and sheet.bundled and not word.startswith("--"):
+            yield Argument(at, word, _bundle_kind(word, known))
+            continue
+        if takes == "#" and not _AMOUNT.fullmatch(word):
+            takes = None
+        if takes is not None:
+            # Should the option take none after all, this would be the next one.
+            hidden = not _is_operand(word) and not _is_known(word, known, sheet)
+            kind = Kind.UNKNOWN if hidden and not _NUMBER.fullmatch(word) else Kind.VALUE
+            yield Argument(at, word, kind, takes in ("=", "=="))
+            takes = "=" if takes == "==" else None
+        elif word == "--":
+            settled = True
+            yield Argument(at, word, Kind.OPTION, is_text=True)
+        elif _is_operand(word):
+            settled = sheet.ordered
+            yield Argument(at, word, Kind.OPERAND)
+        elif not _is_known(word, known, sheet):
+            yield Argument(at, word, Kind.UNKNOWN)
+        else:
+            takes, is_text = _value_of(word, known, sheet)
+            yield Argument(at, word, Kind.OPTION, is_text)
+
+
+def _bundle_kind(word: str, known: _Options) -> Kind:
+    """Letters with or without a dash; the values of all of them are the next words."""
+    letters = [f"-{letter}" for letter in word.removeprefix("-")]
+    fine = all(letter in known.flags or letter in known.valued for letter in letters)
+    return Kind.OPTION if fine else Kind.UNKNOWN
+
+
+def _value_of(word: str, known: _Options, sheet: Sheet) -> tuple[_Takes | None, bool]:
+    """What a known option takes as the next word, and whether this word itself names no file."""
+    name, separator, _ = word.partition("=")
+    if word.startswith("--") or sheet.single:
+        takes = known.valued.get(_single(name) if sheet.single else name)
+        return (None, takes != ":") if separator else (takes, True)
+    for place, letter in enumerate(word[1:], start=1):
+        if f"-{letter}" in known.valued:
+            takes = known.valued[f"-{letter}"]
+            return (takes, True) if place == len(word) - 1 else (None, takes != ":")
+    return None, True
+
+
+def _is_known(word: str, known: _Options, sheet: Sheet) -> bool:
+    if _NUMBER.fullmatch(word):
+        return True
+    name = word.partition("=")[0]
+    if sheet.single:
+        return _single(name) in known.flags or _single(name) in known.valued
+    if word.startswith("--"):
+        return name in known.flags or name in known.valued
+    if word in known.flags:
+        return True
+    for at, letter in enumerate(word[1:], start=2):
+        takes, rest = known.valued.get(f"-{letter}"), word[at:]
+        if takes is not None:
+            return takes != "#" or not rest or _AMOUNT.fullmatch(rest) is not None
+        if f"-{letter}" not in known.flags and not letter.isdigit():
+            return False
+    return True
+
+
+def _single(name: str) -> str:
+    return name[1:] if name.startswith("--") else name
+
+
+def _is_operand(word: str) -> bool:
+    return word == "-" or not word.startswith("-")
+
+
+def sheet_concern(name: str, words: Words, granted: int, sheet: Sheet) -> str | None:
+    """Why a person should see what follows the first `granted` words, or None."""
+    arguments = read_arguments(words, sheet)
+    for argument in arguments:
+        if argument.at < granted:
+            continue
+        if argument.kind is Kind.UNKNOWN:
+            return f"option `{argument.word}` of {name} is not known to be harmless"
+        strange = argument.kind is Kind.OPERAND and not re.match(sheet.operand, argument.word)
+        if (
+            strange
+            or _names_arguments(name, argument)
+            or (sheet.refused and re.search(sheet.refused, argument.word))
+        ):
+            return f"`{argument.word}` is not known to be harmless for {name}"
+    operands = [argument for argument in arguments if argument.kind is Kind.OPERAND]
+    chosen = operands[0] if operands and operands[0].at >= granted else None
+    if sheet.first is not None and chosen and chosen.word not in sheet.first.split():
+        return f"`{name} {chosen.word}` is not known to be harmless"
+    if sheet.targets and granted > 1 and operands and operands[-1].at >= granted:
+        return f"the rule does not name what {name} is to do with `{operands[-1].word}`"
+    if sheet.operands is not None and len(operands) > sheet.operands:
+        return f"the last argument of {name} would be changed, not read"
+    if sheet.needs and not any(_is_given(option, arguments) for option in sheet.needs.split()):
+        return f"{name} without {' or '.join(sheet.needs.split())} does more than look"
+    return None
+
+
+def _names_arguments(name: str, argument: Argument) -> bool:
+    """Many programs take `@file` for the arguments in that file; to git it is a revision, and to
+    npm the beginning of a package."""
+    is_file = argument.kind is Kind.OPERAND and not argument.is_text
+    knows_none = name.startswith("git ") or name in ("bun", "npm", "pnpm", "yarn")
+    return is_file and argument.word.startswith("@") and not knows_none
+
+
+def _is_given(option: str, arguments: list[Argument]) -> bool:
+    """Also in a bundle of letters."""
+    given = [argument.word for argument in arguments if argument.kind is Kind.OPTION]
+    if option in given or len(option) != len("-x"):
+        return option in given
+    return any(option[1] in word for word in given if not word.startswith("--"))

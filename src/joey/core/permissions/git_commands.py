@@ -1,0 +1,278 @@
+"""Git commands: the part of git that a rule covers.
+
+A rule that names git alone covers reading: history, differences, names. Commands that change the
+repository, the working tree or other machines need a rule that names the subcommand. Beyond that
+the options must be known: many of git's run a program or write a file.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Literal
+
+from joey.core.permissions.arguments import Argument, Sheet, read_arguments, sheet_concern
+from joey.core.permissions.shell import Words, word_set
+
+_BEFORE = word_set("--no-pager -P --no-optional-locks --literal-pathspecs --version --help")
+LOOKING = word_set(
+    "annotate blame cat-file check-attr check-ignore cherry count-objects describe diff diff-files"
+    " diff-index diff-tree for-each-ref grep log ls-files ls-tree merge-base name-rev rev-list"
+    " rev-parse shortlog show show-branch show-ref status version whatchanged"
+)
+_OPTIONS = (
+    "-1 -A# -B# -C# -M -P -U# -a -b -c -h -i -l -m -n# -p -q -r -s -t -u -v -w -z"
+    " --abbrev --abbrev-commit --abbrev-ref --after= --all --author= --before= --branch --branches"
+    " --cached --check --color --committer= --compact-summary --contains --count --date="
+    " --decorate --diff-filter= --dirstat --dry-run --exclude= --exclude-standard --first-parent"
+    " --fixed-strings --follow --format= --full-history --full-name --graph --grep= --heads"
+    " --histogram --ignore-all-space --ignore-case --ignore-space-change --is-inside-work-tree"
+    " --left-right --line-number --long --max-count# --max-depth# --merged --merges --minimal"
+    " --name-only --name-status --no-color --no-commit-id --no-decorate --no-ext-diff --no-merged"
+    " --no-merges --no-pager --no-patch --no-renames --no-textconv --not --numstat --oneline"
+    " --others --patch --patience --pickaxe-regex --points-at --porcelain --pretty --quiet --raw"
+    " --relative --reverse --short --shortstat --show-current --show-toplevel --show-prefix"
+    " --since= --skip# --sort= --staged --stat --summary --tags --unified# --until="
+    " --untracked-files --verbose --verify --word-diff --words --always --exact-match --ignored"
+    " --show-stash --topo-order --is-ancestor --git-dir --merge-base --index --deleted --modified"
+    " --stage --unmerged --name-rev --symbolic-full-name --ignore-submodules --find-renames"
+    " --ignore-blank-lines --show-function -W --function-context --heading --break --and --or"
+    " --invert-match --files-with-matches --word-regexp --extended-regexp --perl-regexp -E -F -I"
+    " -w -H"
+)
+_LOOKING_MORE = (
+    " --author-date-order --binary --boundary --cherry-mark --cherry-pick --children --color-words"
+    " --cumulative --date-order --dirty --exit-code --full-index --ignore-cr-at-eol"
+    " --ignore-space-at-eol --indent-heuristic --no-abbrev --no-abbrev-commit --no-indent-heuristic"
+    " --no-prefix --no-standard-notes --no-walk --parents --remotes --right-only --left-only"
+    " --show-notes --simplify-by-decoration --source --stat-count# --stat-width# --submodule"
+    " --text --walk-reflogs -R -g -uno -uall -unormal -G= -L= -S="
+)
+"""Of those that only look."""
+_MORE: dict[str, str] = {
+    "add": "-A -N -e -f -p -u --update --intent-to-add",
+    "annotate": "-e",
+    "blame": "-e",
+    "branch": "--list --show-current --track --set-upstream-to= -vv",
+    "cat-file": "-e",
+    "checkout": "-b= --detach --track --ours --theirs",
+    "cherry-pick": "-x --no-commit --abort --continue --quit",
+    "clone": "-b= --branch= --depth= --single-branch --no-tags",
+    "commit": "-S -a -e -am= -m= -s --amend --message= --no-edit --allow-empty --signoff --fixup=",
+    "config": "-l -z --get= --get-all= --get-regexp= --list --show-origin --show-scope --local",
+    "grep": "-e=",
+    "fetch": "--prune --depth= --no-tags --force",
+    "merge": "-m= --no-ff --ff-only --no-edit --abort --squash --continue",
+    "mv": "-f -k",
+    "pull": "--prune --rebase --no-rebase --ff-only --no-edit --autostash",
+    "push": "--set-upstream --delete --follow-tags",
+    "rebase": "--abort --continue --skip --onto= --autostash",
+    "reset": "--soft --mixed",
+    "restore": "-S -W -s= --source= --worktree",
+    "rm": "-f --cached",
+    "shortlog": "-e",
+    "stash": "-m= --include-untracked --message= --keep-index",
+    "switch": "-c= --create= --detach --track",
+    "tag": "--list -m= --message= --annotate",
+}
+_FLAGS = {
+    "annotate": ("-C", "-n"),
+    "blame": ("-C", "-n"),
+    "grep": ("-G", "-L", "-n"),
+    "shortlog": ("-n",),
+}
+"""Options that take a value elsewhere, and none here."""
+_OTHERWISE = {
+    "annotate": ("-S=",),
+    "blame": ("-S=",),
+    "cherry-pick": ("-s",),
+    "clone": ("-c", "-u"),
+    "merge": ("-s",),
+    "pull": ("-s",),
+    "rebase": ("-s",),
+    "revert": ("-s",),
+}
+"""Options that mean something else here: a setting, a file, a program to run."""
+_LISTS = word_set("-l --list --contains --no-contains --merged --no-merged --points-at")
+_WHILE_LISTING: dict[str, frozenset[str]] = {
+    "branch": _LISTS
+    | word_set(
+        "-a -r -v -vv -q -i --all --remotes --show-current --verbose --sort --format --color"
+    )
+    | word_set("--no-color --abbrev --no-abbrev --ignore-case --column --no-column"),
+    "tag": _LISTS
+    | word_set("-n -i --sort --format --color --no-color --ignore-case --column --no-column"),
+    "remote": word_set("-v --verbose --all --push"),
+    "submodule": word_set("--cached --quiet"),
+    "worktree": word_set("-v -z --verbose --porcelain"),
+}
+"""Their other options may do something, and what such an option takes may look like a pattern."""
+_LISTING: dict[str, frozenset[str]] = {
+    "branch": frozenset(),
+    "config": word_set("get list"),
+    "reflog": word_set("show"),
+    "remote": word_set("get-url"),
+    "stash": word_set("list show"),
+    "submodule": word_set("status"),
+    "tag": frozenset(),
+    "worktree": word_set("list"),
+}
+"""Subcommands that look when they are not told to do something; and what they may be told."""
+_GETS = word_set("--get --get-all --get-regexp --list -l")
+_RUNNING = {
+    "bisect": "^(run|view|visualize)$",
+    "hook": "^run$",
+    "maintenance": "^(start|register)$",
+    "submodule": "^foreach$",
+}
+"""What a rule for the subcommand does not say: which program is run."""
+_TRANSPORTING = word_set("clone fetch pull push remote submodule")
+_HELPED = r"[\w.+-]+::|(?!(?:file|git|https?|ssh)://)[\w.+-]+://"
+"""An address for which git runs a program, as named before the colons."""
+_RUN_BY_TRANSPORT = rf"(?:^|=)(?:{_HELPED})|^--(?:upl|rec|exe)"
+_RUNNING_OPTIONS = {
+    "clone": rf"{_RUN_BY_TRANSPORT}|^-(?!-)\w*[uc]|^--conf",
+    "difftool": "^-(?!-)\\w*x|^--ext",
+    "filter-branch": "-filter$",
+    "grep": "(?-i:^-(?!-)[a-zA-Z]*O)|^--op",
+    "rebase": "^(?:-x|--exec=).",
+    "send-email": "^--(?:smtp-s|sendm|to-c|cc-c)",
+}
+"""By subcommand, options that name a program, or a setting that does."""
+_CODE_SETTING = re.compile(
+    rf"[$`\\*?\[\]{{}}'\"();&|<>!\0]|(?:^|\s|=)protocol\.(?!version)|{_HELPED}", re.IGNORECASE
+)
+"""A setting whose value is more than words, or that opens further kinds of address."""
+_TAKING_NEXT = word_set("-c -C --config-env --git-dir --namespace --work-tree")
+_ADDRESS = r"^(?!https://)[^/]*:|^[./]"
+_PUSHED_ELSEWHERE = r":|^[./+]"
+"""Other places; and a `+` overwrites what is there."""
+_HARMLESS_SETTING = re.compile(
+    r"(user|color|advice)\.|(commit\.gpgsign|core\.(autocrlf|eol|filemode|ignorecase|quotepath)"
+    r"|fetch\.prune|init\.defaultbranch|merge\.(conflictstyle|ff)|pull\.(ff|rebase)"
+    r"|push\.(autosetupremote|default)|rebase\.(autosquash|autostash)|rerere\.enabled)$",
+    re.IGNORECASE,
+)
+_SETTING = word_set("set unset")
+_SIGNATURE = "%(G|[(]signature)"
+"""To check one, git runs the program that its settings name."""
+
+
+def program_given(words: Words) -> str | None:
+    """The word of a git command that makes it run a program of the caller's choice, or None."""
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        takes_next = words[at] in _TAKING_NEXT
+        setting = words[at + 1] if takes_next and at + 1 < len(words) else words[at]
+        if words[at].startswith(("-c", "--config-env")) and _CODE_SETTING.search(setting):
+            return setting
+        if words[at].startswith("--exec-path="):
+            return words[at]
+        at += 2 if takes_next else 1
+    name, rest = "".join(words[at : at + 1]), words[at + 1 :]
+    if name == "config" and _CODE_SETTING.search("=".join(rest)):
+        return " ".join(words[at:])
+    running = _RUNNING_OPTIONS.get(name, r"(?!)" if name in LOOKING else _RUN_BY_TRANSPORT)
+    return next((word for word in rest if re.search(running, word, re.IGNORECASE)), None)
+
+
+def git_concern(words: Words, granted: int) -> str | None:
+    """Why a person should see the words of a git command beyond its rule, or None."""
+    at = _subcommand(words)
+    for word in words[granted:at]:
+        if word not in _BEFORE:
+            return f"option `{word}` of git is not known to be harmless"
+    if at >= len(words):
+        return None
+    name, rest = words[at], words[at:]
+    if at >= granted and (reason := _looking_concern(name, rest[1:])):
+        return reason
+    if name == "config" and (reason := _setting_concern(rest, granted - at)):
+        return reason
+    return sheet_concern(f"git {name}", rest, max(granted - at, 0), git_sheet(name))
+
+
+def _setting_concern(words: Words, granted: int) -> str | None:
+    """Settings may name programs that git runs, and a rule for `git config` names none of them."""
+    if _looking_concern("config", words[1:]) is None:
+        return None
+    operands = [at for at, word in enumerate(words) if at and not word.startswith("-")]
+    at = next((at for at in operands if words[at] not in _SETTING), None)
+    if at is None or at < granted or _HARMLESS_SETTING.match(words[at]):
+        return None
+    return f"the setting `{words[at]}` may decide what git runs"
+
+
+def git_paths(words: Words, granted: int) -> Words:
+    """The words beyond the rule that may name a file."""
+    at = _subcommand(words)
+    if at >= len(words):
+        return words[granted:]
+    arguments: list[Argument] = read_arguments(words[at:], git_sheet(words[at]))
+    return (
+        *words[granted:at],
+        *(item.word for item in arguments if item.at + at >= granted and not item.is_text),
+    )
+
+
+def git_values(words: Words, granted: int) -> Words:
+    """The words beyond the rule that are text because of the option before them."""
+    at = _subcommand(words)
+    if at >= len(words):
+        return ()
+    arguments = read_arguments(words[at:], git_sheet(words[at]))
+    return tuple(item.word for item in arguments if item.at + at >= granted and item.is_value)
+
+
+def _subcommand(words: Words) -> int:
+    """Where the subcommand stands; behind all words when there is none."""
+    places = (at for at in range(1, len(words)) if not words[at].startswith("-"))
+    return next(places, len(words))
+
+
+def only_looks(words: Words) -> bool:
+    """Whether a git command leaves everything as it is."""
+    rest = tuple(word for word in words[1:] if word not in _BEFORE)
+    return bool(rest) and _looking_concern(rest[0], rest[1:]) is None
+
+
+def _looking_concern(name: str, rest: Words) -> str | None:
+    if name in LOOKING:
+        return None
+    unsure = f"`git {name}` may change something; a rule that names it allows it"
+    told = _LISTING.get(name)
+    if told is None:
+        return unsure
+    operands = [word for word in rest if not word.startswith("-")]
+    options = {word.partition("=")[0] for word in rest if word.startswith("-")}
+    if name == "config":
+        reads_one = len(operands) == 1 and not options and "." in operands[0]
+        gets = options & _GETS or operands[:1] in (["get"], ["list"])
+        return None if gets or reads_one else unsure
+    if not options <= _WHILE_LISTING.get(name, options):
+        return unsure
+    if not operands:
+        return unsure if name == "stash" else None
+    listed = operands[0] in told or (name in ("branch", "tag") and options & _LISTS)
+    return None if listed else unsure
+
+
+@cache
+def git_sheet(name: str) -> Sheet:
+    refused = _RUNNING.get(name, "")
+    if name in _TRANSPORTING:
+        transport = _ADDRESS if name == "clone" else _PUSHED_ELSEWHERE
+        refused = f"{transport}|{refused}" if refused else transport
+    options = f"{_OPTIONS} {_MORE.get(name, '')}"
+    if name in LOOKING:
+        options += _LOOKING_MORE
+    if name in LOOKING or name in _LISTING:
+        refused = f"{refused}|{_SIGNATURE}" if refused else _SIGNATURE
+    if name == "config":
+        options = _MORE[name]
+    for flag in _FLAGS.get(name, ()):
+        options = re.sub(rf"(?<!\S){flag}[=#](?!\S)", flag, options)
+    options = " ".join(word for word in options.split() if word not in _OTHERWISE.get(name, ()))
+    operand = "" if name in LOOKING else f"(?!{_HELPED})"
+    text: Literal["", "first"] = "first" if name == "grep" else ""
+    return Sheet(options, operand=operand, refused=refused, text=text)

@@ -1,0 +1,338 @@
+"""Code that a command line brings along or computes, hidden from deny rules.
+
+The effect of the project's own programs is not examined (`npm test`, `./build`). But code,
+settings, files and names that the line itself brings along are a way around the rules, and reading
+the line does not tell their effect.
+
+The shell evaluates data in more places than `eval`: `${x@P}` expands a value like a prompt, and
+arithmetic runs the commands in a subscript, wherever the value comes from. Programs that are named
+by a value, variables by which programs choose the programs they run, and code that is passed to
+another shell are found too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from itertools import pairwise
+
+from msgspec import Struct
+
+from joey.core.permissions.git_commands import program_given
+from joey.core.permissions.programs import (
+    RUNNERS,
+    STARTERS,
+    VERSION,
+    bare_name,
+    carries_out_input,
+    program_name,
+    started_at,
+)
+from joey.core.permissions.script_programs import is_harmless_awk, is_harmless_sed, script_words
+from joey.core.permissions.shell import Words, plain_chain, word_set
+from joey.core.permissions.shell_parser import parse_script
+from joey.core.permissions.shell_values import Values, assigned_by, condition_evaluates, evaluates
+from joey.core.permissions.shell_words import EXPANDED, Command, Script, UnreadableError, Word
+from joey.core.text import regex
+
+_DEEPEST = 8
+"""Shells in shells; nobody writes more by hand."""
+_MOST = 100
+"""Lines for other shells."""
+_LONGEST = 60
+_LOADING = regex(
+    r"PATH|CDPATH|BASH_.*|ENV|IFS|PS[0-4]|SHELL|SHELLOPTS|BASHOPTS|BROWSER|VISUAL|LESS|FCEDIT"
+    r"|RUBYOPT|RUBYLIB|MAKEFLAGS|GOFLAGS|ZDOTDIR|INPUTRC|VIMINIT|EXINIT|LUA_INIT\w*|PHPRC"
+    r"|PHP_INI_SCAN_DIR|RSYNC_RSH|CVS_RSH|SVN_SSH|OPENSSL_CONF|DOTNET_STARTUP_HOOKS|RUSTC\w*"
+    r"|PYTEST_(ADDOPTS|PLUGINS)|(npm|NPM)_(config|CONFIG)_(script_shell|SCRIPT_SHELL)"
+    r"|\w*(PAGER|EDITOR|_COMMAND|_OPTIONS|OPEN|CLOSE|ASKPASS|_WRAPPER)"
+    r"|(LD|GIT|DYLD|PYTHON|PERL5?)_?\w*"
+)
+"""Variables by which programs choose what else to run."""
+_INTEGERS = word_set("BASHPID EPOCHSECONDS HISTCMD LINENO OPTIND RANDOM SECONDS SRANDOM")
+"""Variables whose new value bash evaluates."""
+_SHELLS = word_set(
+    ". ash bash busybox concurrently dash entr eval flock git hyperfine parallel script sh source"
+    " ssh su tmux watch xargs"
+)
+"""Take code of this shell, as an argument or from their input."""
+_OTHER_SHELLS = word_set("csh elvish fish ksh lksh mksh nu posh rc tcsh xonsh yash zsh")
+_SPLITTING = regex(r"-[A-Za-z0-9]*S.*|--sp?l?i?t?-?s?t?r?i?n?g?(=.*)?")
+
+
+class Construct(Enum):
+    """What evaluates, as the reason of a question."""
+
+    ARITHMETIC = "evaluates a value as arithmetic"
+    BUILTIN = "evaluates its arguments"
+    EXPANSION = "evaluates a value"
+    GIT = "makes git run a program"
+    INPUT = "is code for another shell"
+    PROCESS = "runs commands in a process substitution"
+    PROGRAM = "computes what program it runs"
+    SYNTAX = "is more than can be read"
+    VARIABLE = "decides what else is run"
+
+
+class Evaluated(Struct, frozen=True):
+    by: Construct
+    shown: str
+    """The piece of the line."""
+
+
+def find_evaluated(line: str) -> Evaluated | None:
+    """The first piece of a line that may evaluate data as code."""
+    return next(_evaluated(line, None, 0), None)
+
+
+def _evaluated(line: str, around: Values | None, depth: int) -> Iterator[Evaluated]:
+    try:
+        script = parse_script(line)
+    except UnreadableError:
+        yield _found(Construct.SYNTAX, line)
+        return
+    values = Values(script, around)
+    for command in script.commands:
+        for name, value in assigned_by(command.words) if command.words else ():
+            values.assignments.setdefault(name, []).append(value)
+    values.settle()
+    yield from _expansions(script, values)
+    yield from _variables(script, values)
+    for command in script.commands:
+        if command.words:
+            yield from _commands(command.words, values)
+    yield from _handed_over(script, values, depth)
+
+
+def _expansions(script: Script, values: Values) -> Iterator[Evaluated]:
+    for raw in script.processes:
+        yield _found(Construct.PROCESS, raw)
+    for parameter in script.parameters:
+        if parameter.is_indirect or parameter.transformation in ("P", "E"):
+            yield _found(Construct.EXPANSION, parameter.raw)
+    for expression in script.arithmetic:
+        if not values.only_computes(expression):
+            yield _found(Construct.ARITHMETIC, expression.raw)
+    for words in script.conditions:
+        if condition_evaluates(words, values):
+            yield _found(Construct.ARITHMETIC, _shown(words))
+
+
+def _variables(script: Script, values: Values) -> Iterator[Evaluated]:
+    for name, given in values.assignments.items():
+        if name in _INTEGERS:
+            if not all(value is not None and values.is_numeric(value) for value in given):
+                yield _found(Construct.ARITHMETIC, name)
+        elif _LOADING.fullmatch(name) and not (name == "IFS" and _splits_input(script, given)):
+            yield _found(Construct.VARIABLE, f"{name}=")
+
+
+def _splits_input(script: Script, given: list[Word | None]) -> bool:
+    """Whether `IFS` is set for `read`, and for nothing else."""
+    setting = [command for command in script.commands if "IFS" in command.assigned]
+    return len(given) == len(setting) and all(_program(command) == "read" for command in setting)
+
+
+def _commands(words: tuple[Word, ...], values: Values) -> Iterator[Evaluated]:
+    first, name = words[0], program_name(words[0].text)
+    starters = STARTERS.get(name, frozenset())
+    named = [after for word, after in pairwise(words) if word.text in starters]
+    runs = RUNNERS.intersection((name, *(program_name(word.text) for word in named)))
+    if first.raw != "[":
+        named.append(first)
+    if not all(word.is_literal for word in (words if runs else named)):
+        yield _found(Construct.PROGRAM, _shown(words))
+    if name == "git" and (given := program_given(tuple(word.text for word in words))):
+        yield _found(Construct.GIT, given.replace(EXPANDED, "$"))
+    if evaluates(words, values):
+        yield _found(Construct.BUILTIN, _shown(words))
+    if name in RUNNERS:
+        for word in words[1:]:
+            variable, sign, _ = word.text.partition("=")
+            if sign and _LOADING.fullmatch(variable):
+                yield _found(Construct.VARIABLE, f"{variable}=")
+        if name == "env" and any(_SPLITTING.fullmatch(word.text) for word in words[1:]):
+            yield _found(Construct.INPUT, _shown(words))
+
+
+def _handed_over(script: Script, values: Values, depth: int) -> Iterator[Evaluated]:
+    """In what is given to other shells, as an argument or as input."""
+    given: dict[str, frozenset[str]] = {}
+    for command in script.commands:
+        lines = _lines(command)
+        shells = _shells([command]) if lines else frozenset()
+        for text in lines:
+            given[text] = given.get(text, frozenset()) | shells
+    for command in filter(_is_fed, script.commands):
+        takers = [command] if _has_own_input(command, script) else script.commands
+        shells = _shells(takers)
+        for word in command.fed:
+            if word.expansions and (shells or any(map(_is_interpreter, takers))):
+                yield _found(Construct.INPUT, word.raw)
+            elif shells:
+                given[word.text] = shells
+    if depth >= _DEEPEST or len(given) > _MOST:
+        yield from (_found(Construct.INPUT, text) for text in given)
+        return
+    for text, shells in given.items():
+        yield from _in_other_shell(text, shells, values, depth)
+
+
+def _is_fed(command: Command) -> bool:
+    return bool(command.fed)
+
+
+def _has_own_input(command: Command, script: Script) -> bool:
+    """Whether its here-documents go to the command itself, and not to others."""
+    name = _program(command)
+    return bool(name) and name != "exec" and name not in script.functions
+
+
+def _is_interpreter(command: Command) -> bool:
+    name = _program(command)
+    return name not in RUNNERS and bool(name) and carries_out_input((name,))
+
+
+def _lines(command: Command) -> list[str]:
+    """The arguments that another shell reads as a line."""
+    words = tuple(word.text for word in command.words)
+    if _program(command) == "git" and STARTERS["git"].intersection(words):
+        return [*words[1:]]
+    return inner_lines(words) if words else []
+
+
+def _in_other_shell(
+    text: str, shells: frozenset[str], values: Values, depth: int
+) -> Iterator[Evaluated]:
+    if shells & _OTHER_SHELLS and plain_chain(text) is None:
+        yield _found(Construct.INPUT, text)
+    for found in _evaluated(text, values, depth + 1):
+        # To a program that is no shell it may be a pattern or a sentence.
+        if found.by is not Construct.SYNTAX or shells:
+            yield found
+
+
+def _program(command: Command) -> str:
+    return program_name(command.words[0].text) if command.words else ""
+
+
+def _shells(commands: list[Command]) -> frozenset[str]:
+    """The shells that the commands name."""
+    named = (program_name(word.text) for command in commands for word in command.words)
+    return (_SHELLS | _OTHER_SHELLS).intersection(named)
+
+
+def _shown(words: tuple[Word, ...]) -> str:
+    return " ".join(word.raw for word in words)
+
+
+def _found(by: Construct, text: str) -> Evaluated:
+    shown = " ".join(text.split())
+    return Evaluated(by, shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…")
+
+
+_CODE = regex(r"[^\w\-./:,+@%=^~]")
+_SYNTAX = regex(r"[^\w\-./:,+@%=^]")
+_SEDS = word_set("sed gsed")
+_AWKS = word_set("awk gawk mawk nawk original-awk goawk")
+_FOREIGN_SHELLS = word_set("cmd powershell pwsh")
+"""Their quoting is another than bash's, and they take code in disguise."""
+_SED_RUNS = regex(r"(?<![A-Za-z0-9])[gpiImM0-9]*e[gpiImM0-9]*(?:\s|$|[;}])")
+_AWK_RUNS = regex(r"system|[|@]")
+_WRITTEN = regex(r">\|?\s*([^\s;&|()<>]+)")
+_FED = regex(r"(?<!<)<\s*[^\s;&|()<>]")
+_COMPUTED = regex(r"[$]\(|`")
+_MAKERS = word_set("base64 cp curl dd hash install ln mv openssl rsync tee wget xxd")
+_GIT_SETTINGS = regex(
+    r"(user|color|advice)\.|(core\.(quotepath|autocrlf)|commit\.gpgsign|init\.defaultbranch)=",
+    re.IGNORECASE,
+)
+_GIT_COMMANDS = word_set(
+    "add am annotate apply archive bisect blame branch bundle cat-file check-attr check-ignore"
+    " checkout cherry cherry-pick clean clone commit commit-tree config count-objects describe diff"
+    " diff-files diff-index diff-tree difftool fetch filter-branch for-each-ref format-patch fsck"
+    " gc grep hash-object help init log ls-files ls-remote ls-tree maintenance merge merge-base"
+    " merge-file merge-tree mergetool mv name-rev notes prune pull push range-diff read-tree rebase"
+    " reflog remote repack replace rerere reset restore rev-list rev-parse revert rm shortlog show"
+    " show-branch show-ref sparse-checkout stash status submodule switch symbolic-ref tag"
+    " update-index update-ref var verify-commit verify-tag version whatchanged worktree write-tree"
+)
+"""Nothing in anybody's settings takes their place."""
+
+
+def inner_lines(words: Words) -> list[str]:
+    """Arguments that another shell may read as a line of its own."""
+    starters = STARTERS.get(program_name(words[0]), frozenset())
+    started = {program_name(words[at + 1]) for at in range(len(words) - 1) if words[at] in starters}
+    if not RUNNERS.intersection((program_name(words[0]), *started)):
+        return []
+    return [text for text in words[1:] if _SYNTAX.search(text)]
+
+
+def code_doubt(words: Words) -> str | None:
+    """About code that the command has among its arguments."""
+    name = program_name(words[0])
+    if name in _SEDS | _AWKS:
+        runs, is_harmless = (
+            (_SED_RUNS, is_harmless_sed) if name in _SEDS else (_AWK_RUNS, is_harmless_awk)
+        )
+        scripts = [words[at] for at in script_words(words) if at < len(words)]
+        hidden = any(runs.search(text) and not is_harmless(text) for text in scripts)
+    elif name in _FOREIGN_SHELLS:
+        hidden = len(words) > 1 and words[1] not in ("--version", "-version")
+    else:
+        at = started_at(name, words)
+        is_language = at is not None and (name.rstrip(VERSION) or name) == bare_name(name)
+        hidden = (
+            at is not None and is_language and any(_CODE.search(word) for word in words[1 : at + 1])
+        )
+    return f"what the code for {name} does is known only when it runs" if hidden else None
+
+
+def git_doubt(words: Words) -> str | None:
+    """About a git command of which settings say what it does: an alias, or one given with it."""
+    if program_name(words[0]) != "git":
+        return None
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        option, _, value = words[at].partition("=")
+        if option == "-c":
+            value = words[at + 1] if at + 1 < len(words) else ""
+        if option in ("--config-env", "--exec-path") and value:
+            return f"`{words[at]}` decides what git does"
+        if option.startswith("-c") and not _GIT_SETTINGS.match(value or option[2:]):
+            return f"the setting `{value or option[2:]}` decides what git does"
+        at += 2 if words[at] in ("-c", "-C", "--git-dir", "--work-tree", "--namespace") else 1
+    if at < len(words) and words[at] not in _GIT_COMMANDS:
+        return f"`git {words[at]}` may be an alias for something else"
+    return None
+
+
+def made_and_run(line: str, commands: Sequence[Words]) -> str | None:
+    """What the line seems to make, or is fed from a file, and runs; `commands` are without what
+    goes to files or comes from them."""
+    made = {_base(target) for target in _WRITTEN.findall(line)}
+    makers = [words for words in commands if program_name(words[0]) in _MAKERS]
+    made.update(_base(word) for words in makers for word in words[1:])
+    if makers and _COMPUTED.search(line):
+        # The words behind what is computed stand alone.
+        made.update(words[0] for words in commands if len(words) == 1)
+    for words in commands:
+        name = program_name(words[0])
+        carries_out = name in RUNNERS or carries_out_input(words)
+        ran = words if carries_out else words[:1]
+        if carries_out and len(words) == _options(words) + 1 and _FED.search(line):
+            return name
+        found = next((word for word in ran if _base(word) in made), None)
+        if found is not None and (carries_out or found != _base(found) or len(words) > 1):
+            return found
+    return None
+
+
+def _options(words: Words) -> int:
+    return sum(word.startswith("-") for word in words[1:])
+
+
+def _base(word: str) -> str:
+    return word.rpartition("/")[2]

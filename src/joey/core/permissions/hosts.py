@@ -1,0 +1,175 @@
+"""The hosts that a sandboxed command may reach.
+
+`packages.example` is that host alone, `*.mirror.example` all below that name and not the name
+itself, and `localhost:8080` one port of it; without a port 80 and 443 are meant. Addresses are
+reached only if they are listed as such. Ambiguous entries are rejected, in the list as in a
+request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from joey.core.text import regex
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv6Address
+
+    Address = IPv4Address | IPv6Address
+
+WEB_PORTS = (80, 443)
+_LABEL = regex(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
+_LIKE_A_NUMBER = regex(r"\d+|0x[0-9a-f]*")
+_AMBIGUOUS = regex("[ßẞς\u200c\u200d]")
+"""What the two standards of names in other scripts make different hosts of."""
+_LOCAL_NAMES = ("localhost",)
+
+
+class Host(Struct, frozen=True):
+    """One entry of the list."""
+
+    name: str
+    port: int | None = None
+    is_wild: bool = False
+    """All hosts below the name, and not the name itself."""
+
+    def allows(self, name: str, port: int) -> bool:
+        """`name` is one that `plain_host` has given."""
+        return self.names(name) and port in (WEB_PORTS if self.port is None else (self.port,))
+
+    def names(self, name: str) -> bool:
+        """Whatever the port."""
+        return name.endswith(f".{self.name}") if self.is_wild else name == self.name
+
+    @property
+    def is_local(self) -> bool:
+        """The person means this machine, or an address, and not a name that leads wherever its
+        owner wants."""
+        return not self.is_wild and (is_local_name(self.name) or as_address(self.name) is not None)
+
+    def covers(self, other: Host) -> bool:
+        """Whether all that another entry allows is allowed by this one."""
+        if self.port is not None and self.port != other.port:
+            return False
+        if self.port is None and other.port not in (None, *WEB_PORTS):
+            return False
+        if self.is_wild:
+            return other.name.endswith(f".{self.name}") or (
+                other.is_wild and other.name == self.name
+            )
+        return not other.is_wild and other.name == self.name
+
+
+def read_host(entry: str) -> Host:
+    """An entry of `sandboxNetwork`.
+
+    Raises:
+        ValueError: with what is wrong about it.
+    """
+    shown = f"`{entry[:80]}` in `sandboxNetwork`"
+    if "/" in entry or "@" in entry:
+        raise ValueError(
+            f"{shown} has to be a host, such as `packages.example`, without scheme and path"
+        )
+    name, port = split_port(entry)
+    is_wild = name.startswith("*.")
+    plain = plain_host(name.removeprefix("*."))
+    if plain is None or (is_wild and as_address(plain) is not None):
+        raise ValueError(
+            f"{shown} is not a host: write `packages.example`, `*.mirror.example`,"
+            " `localhost:8080`, `10.0.0.1` or `[::1]:8080`; names that standards disagree about as"
+            " `xn--…`"
+        )
+    if is_wild and "." not in plain:
+        raise ValueError(f"{shown} would allow everybody; `all` opens the whole network")
+    if port is not None and not 0 < port < 65536:
+        raise ValueError(f"{shown} has a port that cannot be")
+    return Host(plain, port, is_wild)
+
+
+def narrowed(own: str | tuple[str, ...], wish: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    """What both allow; either may also be `off` or `all`."""
+    if own == "off" or wish == "off":
+        return "off"
+    if isinstance(own, str):
+        return wish or "off"
+    if isinstance(wish, str):
+        return own
+    mine = [(entry, read_host(entry)) for entry in own]
+    theirs = [(entry, read_host(entry)) for entry in wish]
+    kept = [entry for entry, host in mine if any(each.covers(host) for _, each in theirs)]
+    kept += [entry for entry, host in theirs if any(each.covers(host) for _, each in mine)]
+    return tuple(dict.fromkeys(kept)) or "off"
+
+
+def split_port(text: str) -> tuple[str, int | None]:
+    """A host and its port; a port that is none stays with the host, which then is none either."""
+    name, colon, port = text.rpartition(":")
+    if not colon or (":" in name and not name.endswith("]")):
+        return text, None
+    if not port.isascii() or not port.isdigit() or len(port) > 5:
+        return text, None
+    return name, int(port)
+
+
+def plain_host(text: str) -> str | None:
+    """The one spelling of a host; None when it is none, or could be taken for another."""
+    if text.startswith("[") and text.endswith("]"):
+        found = as_address(text[1:-1])
+        return str(found) if found is not None and found.version == 6 else None
+    if ":" in text:
+        found = as_address(text)
+        return str(found) if found is not None else None
+    name = text.lower().removesuffix(".")
+    if not name.isascii():
+        if _AMBIGUOUS.search(name):
+            return None
+        try:
+            name = name.encode("idna").decode("ascii").lower()
+        except UnicodeError:
+            return None
+    labels = name.split(".")
+    if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
+        return None
+    if _LIKE_A_NUMBER.fullmatch(labels[-1]):
+        # Resolvers also take `127.1` and `0x7f000001` for addresses.
+        found = as_address(name)
+        return str(found) if found is not None and found.version == 4 else None
+    return name
+
+
+def as_address(text: str) -> Address | None:
+    from ipaddress import ip_address  # whoever starts joey need not wait for it
+
+    try:
+        found = ip_address(text)
+    except ValueError:
+        return None
+    if found.version == 6 and (found.scope_id or found.ipv4_mapped):
+        return None
+    return found
+
+
+def is_local_name(name: str) -> bool:
+    return name in _LOCAL_NAMES or name.endswith(".localhost")
+
+
+def is_public(address: Address) -> bool:
+    """Neither this machine nor a net of somebody's own, nor where clouds tell their secrets."""
+    if address.version == 6:
+        inner = address.ipv4_mapped or address.sixtofour or _translated(address)
+        if inner is not None:
+            return is_public(inner)
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def _translated(address: IPv6Address) -> IPv4Address | None:
+    """The address within one that networks without the older protocol make of it."""
+    from ipaddress import IPv4Address
+
+    return IPv4Address(address.packed[-4:]) if address.packed[:12] == _NAT64 else None
+
+
+_NAT64 = bytes.fromhex("0064ff9b") + bytes(8)

@@ -1,0 +1,510 @@
+"""The tables of known programs and their harmless arguments.
+
+`READING`: programs that only read, unless an option tells them otherwise. `CHANGING`: programs
+that change files, use the network, or execute their input; listed is the part that a rule with
+the program's name alone covers. `BUILDING`: programs that build, check, test and install; they run
+code of the project by design. Which code, the rule says (`npm test`, `cargo build`); a rule that
+names the program alone covers queries. Options that choose another program, configuration, plugin
+or output are not in these tables, whatever the rule.
+"""
+
+from __future__ import annotations
+
+from joey.core.permissions.arguments import Sheet
+
+_REMOTE = ":"
+_SEARCH = (
+    "-A# -B# -C# -E -F -G -H -I -P -S -U -a -c -e= -f: -h -i -l -m# -n -o -q -r -s -u -v -w -x -z"
+    " --after-context# --before-context# --color --colour --context# --count --exclude="
+    " --exclude-dir= --extended-regexp --files --files-with-matches --files-without-match"
+    " --fixed-strings --glob= --heading --hidden --ignore-case --include= --invert-match"
+    " --line-number --max-count# --no-filename --no-heading --no-ignore --no-messages"
+    " --only-matching --perl-regexp --quiet --silent --recursive --regexp= --smart-case --sort="
+    " --type= --type-not= --with-filename --word-regexp --line-regexp --basic-regexp --text"
+    " --null --count-matches --trim --max-depth# --iglob= --column --stats --json --type-list"
+    " --no-line-number --pretty --vimgrep --multiline --case-sensitive --file:"
+)
+_RIPGREP = (
+    _SEARCH.replace(" -E ", " -E= ")
+    .replace(" -r ", " -r= ")
+    .replace(" -h ", " ")
+    .replace(" -z ", " ")
+    .replace(" --color ", " --color= ")
+    + " -g= -t= -T= --replace= --encoding="
+)
+_COUNTED = "-n# -c# -q -v -z --lines# --bytes# --quiet --silent --verbose --zero-terminated"
+_SUMS = "-b -t -z -w --binary --text --tag --zero --quiet --status"
+_CHANGING_METHOD = (
+    r"^(-\w*X|--request=)(?!(GET|HEAD|OPTIONS)$)\w"
+    r"|^(?!(GET|HEAD|OPTIONS|localhost)$)[A-Za-z][\w-]*$"
+)
+"""Attached, or a word of its own: any name that a server may know as a method."""
+_FLOW = "-4 -6 -n -u -v -w= -z"
+
+READING: dict[str, Sheet] = {
+    "base64": Sheet("-d -D -w= --decode --wrap= --ignore-garbage"),
+    "ack": Sheet(
+        "-1 -A# -B# -C# -H -Q -c -h -i -l -m# -n -o -v -w --ignore-case --literal --nocolor"
+        " --nogroup --smart-case --word-regexp --count --files-with-matches",
+        text="first",
+    ),
+    "ag": Sheet(
+        "-A# -B# -C# -G= -H -Q -S -a -c -i -l -m# -n -o -s -v -w --count --files-with-matches"
+        " --hidden --ignore-case --literal --nocolor --nogroup --smart-case --word-regexp",
+        text="first",
+    ),
+    "basename": Sheet("-a -s= -z --multiple --suffix= --zero", text="all"),
+    "bat": Sheet(
+        "-A -H= -d -l= -n -p -r= --color= --decorations= --highlight-line= --language="
+        " --line-range= --list-languages --list-themes --number --paging= --plain --show-all"
+        " --style= --tabs= --terminal-width= --theme= --wrap="
+    ),
+    "cksum": Sheet("-a= --algorithm= --untagged --tag --raw --base64 --length="),
+    "column": Sheet("-c= -s= -t -x --table --separator= --columns= --output-separator= -o="),
+    "cpio": Sheet("-t -v --list --verbose", refused=_REMOTE),
+    "curl": Sheet(
+        "-4 -6 -A= -G -H= -I -L -S -X= -f -i -k -m= -s -v --compressed --connect-timeout= --fail"
+        " --get --head --header= --http1.1 --http2 --include --insecure --location --max-time="
+        " --request= --retry= --show-error --silent --user-agent= --verbose",
+        refused=rf"^(-\w*|--\w+=)?@|[{{}}\[\]]|^(?!(?i:https?)://)[\w+.-]+://|{_CHANGING_METHOD}",
+    ),
+    "cut": Sheet(
+        "-b= -c= -d= -f= -n -s -z --bytes= --characters= --delimiter= --fields= --complement"
+        " --only-delimited --output-delimiter= --zero-terminated"
+    ),
+    "date": Sheet(
+        "-I -Idate -Ihours -Iminutes -Is -Iseconds -Ins -R -d= -r: -u --date= --iso-8601"
+        " --reference: --rfc-3339= --rfc-email --utc",
+        operand=r"\+",
+    ),
+    "df": Sheet("-a -h -H -i -k -l -m -P -T -t= --total --human-readable --inodes --type="),
+    "diff": Sheet(
+        "-B -E -N -U= -Z -a -b -c -e -i -q -s -t -u -w -y --brief --color --context"
+        " --ignore-all-space --ignore-blank-lines --ignore-case --ignore-space-change"
+        " --minimal --new-file --side-by-side --suppress-common-lines --text --unified --width="
+        " --report-identical-files --no-dereference --exclude= -x="
+    ),
+    "dirname": Sheet("-z --zero", text="all"),
+    "du": Sheet(
+        "-0 -a -b -c -d= -h -k -m -s -S -x -t= --all --apparent-size --bytes --total --max-depth="
+        " --human-readable --summarize --separate-dirs --one-file-system --exclude= --si --time"
+    ),
+    "echo": Sheet(text="all"),
+    "expr": Sheet(text="all"),
+    "fd": Sheet(
+        "-H -I -a -d= -e= -g -i -p -s -t= -E= --absolute-path --color= --extension= --full-path"
+        " --glob --hidden --ignore-case --max-depth= --no-ignore --type= --exclude=",
+        text="first",
+    ),
+    "file": Sheet("-L -b -i --brief --mime --mime-encoding --mime-type"),
+    "find": Sheet(
+        "-H -P -a -amin= -and -anewer: -atime= -cmin= -cnewer: -ctime= -daystart -depth -empty"
+        " -executable -false -group= -iname= -inum= -ipath= -iregex= -links= -lname= -ls"
+        " -maxdepth= -mindepth= -mmin= -mount -mtime= -name= -newer: -not -o -or -path= -perm="
+        " -print -print0 -printf= -prune -quit -readable -regex= -regextype= -samefile: -size="
+        " -true -type= -user= -wholename= -writable -xdev",
+        single=True,
+    ),
+    "fzf": Sheet("-e -f= -i --exact --filter= --no-sort"),
+    "grep": Sheet(_SEARCH.replace(" -S ", " ") + " -L", text="first"),
+    "head": Sheet(_COUNTED),
+    "hexdump": Sheet("-C -b -c -d -n= -o -s= -v -x"),
+    "hg": Sheet(
+        "-l# -p -q -r= -v --graph --limit= --patch --rev= --stat",
+        first="annotate diff heads id log manifest root status summary tip",
+        refused="://",
+    ),
+    "hostname": Sheet("-I -d -f -i -s", operands=0),
+    "iconv": Sheet("-c -f= -l -s -t= --from-code= --list --to-code="),
+    "jobs": Sheet("-l -n -p -r -s"),
+    "journalctl": Sheet("-u= -n= -b -k -p= -x -e -r -o= --since= --until= --no-pager --unit="),
+    "jq": Sheet(
+        "-r -c -e -s -S -M -C -n -R -j -a --raw-output --compact-output --exit-status --slurp"
+        " --sort-keys --monochrome-output --color-output --null-input --raw-input --join-output"
+        " --ascii-output --tab --indent= --arg== --argjson== --version",
+        text="first",
+        refused=r"\b(import|include|modulemeta)\b",
+    ),
+    "less": Sheet("-E -F -M -N -R -S -X -e -g -i -m -n -r -s", refused=r"^\+"),
+    "lsof": Sheet("-P -a -i= -l -n -p= -t -u="),
+    "ls": Sheet(
+        "-1 -A -B -C -F -G -I= -N -Q -R -S -T= -U -X -Z -a -b -c -d -f -g -h -i -k -l -m -n -o"
+        " -p -q -r -s -t -u -v -w= -x --all --almost-all --author --block-size= --classify"
+        " --color --directory --file-type --format= --full-time --group-directories-first"
+        " --hide= --human-readable --ignore= --indicator-style= --inode --literal --no-group"
+        " --numeric-uid-gid --quote-name --quoting-style= --recursive --reverse --si --size"
+        " --sort= --time= --time-style= --width= --zero"
+    ),
+    # A page of one's own may take in any file.
+    "man": Sheet("-a -f -k -s= -w --all --apropos --sections= --whatis --where", refused="/"),
+    "md5sum": Sheet(_SUMS),
+    "more": Sheet("-d -f -l -c -s -u -n#", refused=r"^\+"),
+    "netstat": Sheet("-4 -6 -a -e -i -l -n -o -p -r -s -t -u -x", operands=0),
+    "nc": Sheet(_FLOW, needs="-z"),
+    "nm": Sheet("-A -C -D -S -a -g -n -p -r -u", refused="^@"),
+    "pgrep": Sheet("-a -c -d= -f -i -l -n -o -u= -x", text="all"),
+    "ping": Sheet("-4 -6 -W= -c= -n -q -w=", text="all"),
+    "printf": Sheet(text="all"),
+    "ps": Sheet(
+        "-A -a -d -e -f -F -H -L -l -o= -p= -u= -U= -w -x --forest --no-headers --sort=", text="all"
+    ),
+    "rg": Sheet(_RIPGREP, text="first"),
+    "seq": Sheet("-f= -s= -w --format= --separator= --equal-width", text="all"),
+    "shuf": Sheet("-e -i= -n= -r -z"),
+    "sleep": Sheet(text="all"),
+    "sort": Sheet(
+        "-M -V -b -c -d -f -g -h -i -k= -n -r -s -t= -u -z --field-separator= --ignore-case --check"
+        " --key= --numeric-sort --reverse --stable --unique --version-sort --human-numeric-sort"
+        " --general-numeric-sort --month-sort --ignore-leading-blanks --dictionary-order"
+    ),
+    "ss": Sheet("-4 -6 -a -e -i -l -m -n -o -p -r -s -t -u -x", text="all"),
+    "ssh-keygen": Sheet("-l -v", first=""),
+    "strings": Sheet("-a -f -n= -t= -e= --all --bytes= --radix=", refused="^@"),
+    "stat": Sheet("-c= -f -t --format= --printf= --terse --file-system"),
+    "svn": Sheet(
+        "-c= -l= -q -r= -u -v --limit= --revision= --summarize --verbose --xml",
+        first="blame cat diff info list log ls status",
+        refused="://",
+    ),
+    "systemctl": Sheet(
+        "-l -n= -a -q --no-pager --all --failed --type= --state=",
+        first="status list-units list-unit-files is-active is-enabled show cat",
+    ),
+    "tail": Sheet(_COUNTED),
+    "test": Sheet(
+        "-a -b -c -d -e -ef -eq -f -ge -gt -h -k -L -le -lt -n -ne -nt -o -ot -p -r -s -t -u"
+        " -w -x -z",
+        single=True,
+    ),
+    "top": Sheet("-1 -H -b -c -i -n= -o= -p= -u=", text="all"),
+    "tr": Sheet("-c -C -d -s -t --complement --delete --squeeze-repeats", text="all"),
+    "tree": Sheet("-C -D -F -I= -L= -P= -a -d -f -h -i -n -p -s -J --dirsfirst --gitignore"),
+    "uniq": Sheet("-c -d -f= -i -s= -u -w= -z --count --repeated --unique", operands=1),
+    "wait": Sheet("-f -n"),
+    "wc": Sheet("-c -m -l -L -w --bytes --chars --lines --max-line-length --words"),
+    "wget": Sheet(
+        "-4 -6 -S -T= -nc -nv -q -t= --no-verbose --quiet --server-response --spider",
+        needs="--spider",
+    ),
+    "xmllint": Sheet("--format --nonet --noout --xpath=", refused="://"),
+    # Of an option without a value it reads the first letter: `-ps`, `-pl` and `-p` are one.
+    "xxd": Sheet("-c= -g= -l= -p -s= -u", operands=1, refused="^-[pu].", ordered=True),
+    "zcat": Sheet("-f -q -v"),
+    "yq": Sheet(
+        "-C -M -P -r -o= --output-format= --unwrapScalar -e -N",
+        refused=r"\b(load\w*|strload|system|env\w*|strenv|input_filename|import|include)\b"
+        r"|\beval *\(",
+    ),
+}
+for _name in ("bzcat", "xzcat", "zstdcat"):
+    READING[_name] = READING["zcat"]
+for _name in ("sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum"):
+    READING[_name] = READING["md5sum"]
+
+PLAIN = (
+    "base32 basenc cal cat cmp comm expand factor false fmt fold free groups id"
+    " join lscpu lsblk nl nproc numfmt od paste pr printenv pwd readlink realpath rev tac true tty"
+    " type uname unexpand uptime which who whoami whereis sum tsort look cd pushd popd dirs"
+)
+"""Nothing but readers: no option of theirs changes or runs anything."""
+
+
+NOTHING = Sheet(first="")
+"""Whatever it is told needs a rule of its own."""
+
+_MOVING = "-f -i -n -u -v -t: --force --interactive --no-clobber --update --verbose"
+_ZIPPING = (
+    "-1 -9 -c -f -k -l -q -t -v --stdout --keep --list --quiet --test --verbose --best --fast"
+)
+_MODES = "-c -f -v --changes --silent --quiet --verbose"
+
+CHANGING: dict[str, Sheet] = {
+    "bzip2": Sheet(_ZIPPING),
+    "bunzip2": Sheet("-c -k -t -q -v --stdout --test", needs="-c -t --stdout --test"),
+    "chgrp": Sheet(_MODES),
+    "chmod": Sheet(_MODES + " --reference:"),
+    "chown": Sheet(_MODES),
+    "cp": Sheet(_MOVING + " -p --preserve --target-directory:"),
+    "dd": Sheet(refused="^(?!(if|of|bs|ibs|obs|count|skip|seek|conv|status)=)"),
+    "gunzip": Sheet("-c -l -k -t -q -v --stdout --list --test", needs="-c -l -t --stdout --test"),
+    "gzip": Sheet(_ZIPPING),
+    "install": Sheet("-C -D -d -m= -p -v -t: --directory --mode= --verbose"),
+    "kill": Sheet("-l -s= -n= -0 -1 -2 -9 -15", text="all"),
+    "ln": Sheet("-s -f -n -r -v -i --symbolic --force --relative --verbose"),
+    "mkdir": Sheet("-p -v -m= --parents --verbose --mode="),
+    "mv": Sheet(_MOVING + " --target-directory:"),
+    "rm": Sheet("-f -i -I -v --force --verbose --interactive"),
+    "rmdir": Sheet("-p -v --parents --verbose"),
+    "rsync": Sheet(
+        "-a -h -n -r -t -v -z --archive --dry-run --exclude= --progress --stats --verbose",
+        refused=_REMOTE,
+    ),
+    "scp": Sheet("-C -p -q", refused=_REMOTE),
+    "tar": Sheet(
+        "-J -f: -j -t -v -z --exclude= --list --verbose --file: --gzip",
+        refused=":|^@",
+        bundled=True,
+    ),
+    "tcpdump": Sheet("-A -X -c= -e -i= -n -q -v"),
+    "tee": Sheet("-a -i -p --append --ignore-interrupts"),
+    "touch": Sheet("-a -c -d= -h -m -r: -t= --no-create --date= --reference:"),
+    "truncate": Sheet("-c -o -r: -s= --no-create --size= --reference:"),
+    "unxz": Sheet("-c -l -k -t -q -v --stdout --list --test", needs="-c -l -t --stdout --test"),
+    "unzip": Sheet("-l -p -q -t -v -Z", needs="-l -p -t -v -Z", ordered=True),
+    "unzstd": Sheet("-c -l -k -t -q -v --stdout --list --test", needs="-c -l -t --stdout --test"),
+    "xz": Sheet(_ZIPPING),
+    "zip": Sheet("-0 -9 -j -q -v -x= -y"),
+    "zstd": Sheet(_ZIPPING),
+}
+
+LANGUAGES = (
+    "7z 7za 7zr ab abcl acr alpine animate ansible ansible-console ansible-galaxy"
+    " ansible-playbook ansible-pull ansible-test apache2 apache2ctl apport-cli ar aria2c arj arp"
+    " as ascii-xfr aspell asterisk at atobm autoconf autoheader automake autoreconf aws az batch"
+    " bazel bb bconsole bmake boot bpftrace bridge bundler busctl byebug c++ c89 c99 cabal cancel"
+    " casperjs cc cdist certbot chattr chez clang clang++ clickhouse clickhouse-client"
+    " clickhouse-local clisp clj cobc cockroach code codex compare composite convert cpan cpp"
+    " crash crontab cscript csi csplit csvtool ctr cupsfilter d8 daphne dart2native dc debugfs"
+    " dhclient dialog display distcc dmsetup dnsmasq dos2unix dosbox dotnet-script dpkg-deb"
+    " dpkg-reconfigure duckdb dvips easy_install easyrsa eb ecl ed efax electron emacs emacsclient"
+    " enscript eqn escript esno espeak ex exiftool expect fail2ban-client fennel ffmpeg"
+    " file-rename flower forge ftp g++ gcc gcloud gcore gdb genisoimage gforth ghc ghci gimp ginsh"
+    " gnuplot gosh gpg gpg2 gprolog graalpy groff groovysh gsi gtester gunicorn hhvm highlight"
+    " hping3 http httpie https hy hypercorn idle import influx ip iptables ipy ispell iverilog"
+    " janet jar javac jbang jimsh jjs joe jruby jrunscript jsc jshell jtag jupyter just k6 knife"
+    " kotlin kotlinc kscript ksshell latex latexmk ld ldconfig ldd lean lftp libreoffice links"
+    " litecli lldb localc locust loginctl logrotate lp lpr lualatex luatex lwp-download"
+    " lwp-request lxc lxd lynx m4 mage magick mail mailx mariadb micropython minicom mit-scheme"
+    " mkfs mkswap mmv mogrify mono montage moon mosquitto mosquitto_sub mount mruby msfconsole"
+    " msgfilter msmtp mutt mycli mysql nail nano nasm ncdu ncftp needrestart newgrp newlisp nft"
+    " nginx nmap node-gyp nroff ntpdate nvim nvimdiff nw opencode openssl openvpn opkg osascript"
+    " pandoc papermill passwd patch pax pdb pdflatex pdftex perf perl-rename perl6 perlbug pforth"
+    " pgcli phantomjs pic pico picolisp pip-compile pkg plymouth pmake pre-commit premake5 prename"
+    " procmail protoc pry psftp psql ptipython ptpython puppet py pydoc pyinstaller pyston"
+    " qemu-system-x86_64 qjs qmake qpdf quarto ranger rbx rc rclone red redcarpet rename restic"
+    " rhino rpm rpmdb rpmquery rpmverify rsyslogd rtorrent run-mailcap runhaskell runscript rustc"
+    " rustdoc rustup rview rvim s-nail sage scanmem scheme sclang scrot sendmail service setcap"
+    " setfacl sftp shar shred slsh smbclient socat socket soelim soffice split sponge sqlcmd"
+    " sqlite3 sqlmap ssh-copy-id sshfs streamlit strip swaks swapoff swapon swipl sysctl"
+    " systemd-resolve tailscale task tasksh tbl tclsh tdbtool telnet tex texi2dvi texlua tftp tic"
+    " timedatectl troff truffleruby ug umount unrar unsquashfs update-alternatives urlget usql"
+    " uudecode uuencode uvicorn v vagrant vi vidir view vigr vim vimdiff vipw virsh volatility vvp"
+    " w3m wall wasmedge wasmer wasmtime whiptail wish wscript xdg-open xdotool xelatex xetex xh"
+    " xmodmap xpad xsltproc yap yelp yt-dlp zathura zic zsoelim zx zypper"
+)
+"""What they are told is a program of its own, or names files nobody sees in the command line."""
+UNFAMILIAR = Sheet(
+    "--check --color --colour --dry-run --help --json --no-color --no-colour --quiet --silent"
+    " --verbose --version"
+)
+"""Of a program that nobody has looked through: what these mean everywhere."""
+
+COMMANDED = (
+    "act adduser airflow alembic amplify ansible-vault ant aptitude argocd artisan asdf azcopy"
+    " bazelisk blkdiscard bq buck buck2 buildah buildctl bzr caddy cake capacitor cargo-binstall"
+    " carthage cdk cdktf celery chage chezmoi chfn choco chpasswd chsh cloudflared colima conan"
+    " consul cordova corepack cpanm crane createdb createuser crictl cryptsetup crystal dagger"
+    " darcs dart dbt defaults deluser direnv diskutil django-admin dlv docker-compose"
+    " docker-machine doctl doit dpkg dropdb dropuser drush dune dvc earthly eas eksctl emerge"
+    " etcdctl expo fab fastlane fdisk firebase firewall-cmd flask flatpak flutter fly flyctl fnm"
+    " foreman forever fossil fuser gatsby git-lfs glab gpasswd groupadd groupdel groupmod grunt"
+    " gsutil guix gulp halt hatch hcloud helmfile heroku honcho hostnamectl hub hugo ibazel"
+    " ibmcloud ifconfig incus init insmod inv invoke ionic istioctl jekyll jenv jj k3d k3s killall"
+    " kind kops kubeadm kubectx kubens kustomize lab launchctl lein lerna lima limactl linode-cli"
+    " localectl losetup luarocks makepkg mamba mc meson micromamba mill minikube mise mix mkfifo"
+    " mknod mlflow modprobe mongoimport mongorestore multipass mvnd mysqladmin mysqldump nerdctl"
+    " netlify netplan networksetup ng nim nix nix-build nix-env nix-shell nomad nuget nvm nx oc"
+    " oci opam open oras overmind packer pacman pants parted paru pdm pear pecl pg_ctl pg_restore"
+    " pipenv pkill plz pm2 pod podman-compose poe port poweroff prefect prisma pulumi pyenv"
+    " rabbitmqctl rails rbenv rebar3 reboot redis-cli renice repo rmmod route rush rye s3cmd salt"
+    " salt-call sam sbt scons scoop scrapy scutil sdk serverless setfattr sfdisk shutdown skaffold"
+    " skill skopeo sl sls softwareupdate sops stack start stow supabase supervisorctl svnadmin"
+    " tccutil tea telinit terragrunt tilt tofu turbo twine ufw useradd userdel usermod vault"
+    " vboxmanage velero vercel visudo volta vue waf wasm-pack winget wipefs wp wrangler wsk xattr"
+    " xbps-install xcodebuild xmake yay zig"
+)
+"""Do what their first word says: run, deploy, delete, install, or act on the machine."""
+TOLD = Sheet(UNFAMILIAR.options, first="")
+
+
+_LINKED = r"://|^git[+@]|^file:|^@"
+_PACKAGE = r"://|^git[+@]|^file:|^@(?![\w.-]+/[\w.-]+(@[\w.^~-]+)?$)"
+"""To npm and its like, `@types/node` is a package."""
+_NPM = (
+    "-s -w: -q --silent --quiet --if-present --workspace: --workspaces --json --depth= --all"
+    " --long --version -v -D --save-dev --no-audit --no-fund --dry-run --watch --coverage --ci"
+    " --runInBand --verbose -t= --run --frozen-lockfile --immutable --prefer-offline"
+)
+_PYTEST = (
+    "-q -v -vv -vvv -x -s -l -k= -m= -n= -r= --tb= --maxfail= --lf --ff --last-failed"
+    " --failed-first --durations= --co --collect-only --no-header --no-summary --color= --cov:"
+    " --cov-report: -h --exitfirst --quiet --verbose --capture= --strict-markers --markers"
+    " --fixtures --sw --stepwise --version --disable-warnings --showlocals --full-trace --timeout="
+    " --no-cov --nf --new-first"
+)
+_RUBY = "-f= -e= --format= --fail-fast --color --no-color --tag= -t= --seed= --only-failures"
+
+BUILDING: dict[str, Sheet] = {
+    "bandit": Sheet("-r -q -v -ll -lll -f= --recursive --quiet --format="),
+    "black": Sheet("-q -v -l= -t= -S --check --diff --quiet --line-length= --version --fast"),
+    "brew": Sheet("-q -v --json", first="info list outdated search deps leaves"),
+    "bun": Sheet(_NPM, first="", refused=_PACKAGE),
+    "bundle": Sheet("-q --quiet", first=""),
+    "cargo": Sheet(
+        "-p= -q -v -vv -j= -D= -W= -A= -F= --package= --lib --bins --bin= --tests --test= --release"
+        " --workspace --all --all-features --features= --no-default-features --no-run"
+        " --no-fail-fast --offline --locked --frozen --doc --example= --examples --exact"
+        " --nocapture --color= --message-format= --all-targets --check --test-threads= --profile="
+        " --ignored --quiet --verbose --depth= --edges= -i= --invert= --version --no-deps"
+        " --format-version= --benches --bench= --jobs= --keep-going",
+        first="search version --version help pkgid",
+        refused=r"^\+|" + _LINKED,
+    ),
+    "composer": Sheet("-q -v --no-interaction", first=""),
+    "cmake": Sheet(
+        "-j# --build: --target= --config= --parallel# --version --verbose",
+        first="",
+        refused="^--build",
+    ),
+    "conda": Sheet("-q -n= --json", first="list info search"),
+    "coverage": Sheet("-m -i --skip-covered --format= --precision=", first="report"),
+    "ctest": Sheet(
+        "-R= -E= -V -VV -j= -L= --output-on-failure --verbose --rerun-failed -N --test-dir:"
+    ),
+    "deno": Sheet("-q --quiet --json --check", first="info doc types --version"),
+    "docker": Sheet(
+        "-a -q -n= -l -s -t --all --filter= --format= --no-trunc --tail= --since= --timestamps"
+        " --digests --quiet --size --no-stream",
+        first="ps images version info logs inspect top port stats history diff",
+    ),
+    "dotnet": Sheet(
+        "-c= -v= -f= --no-build --no-restore --configuration= --filter= --verbosity= --nologo"
+        " --framework= --list-tests --version --info --list-sdks --list-runtimes",
+        first="--version --info",
+    ),
+    "eslint": Sheet(
+        "--ext= --quiet --max-warnings= --no-color --color --cache --version -v"
+        " --no-eslintrc --report-unused-disable-directives --no-warn-ignored"
+    ),
+    "flake8": Sheet(
+        "--max-line-length= --select= --ignore= --extend-ignore= --count -q -v --statistics"
+        " --show-source --exclude= --max-complexity= --version"
+    ),
+    "gem": Sheet("-q -l", first="list search which outdated"),
+    "gh": Sheet(
+        "-L= -s= -a= -l= -S= --limit= --state= --author= --label= --search= --json= --jq= -q="
+        " --comments --patch --name-only --log --log-failed --branch= -b=",
+        first="",
+        refused=r"://",
+    ),
+    "go": Sheet(
+        "-v -run= -count= -race -cover -short -timeout= -bench= -benchmem -failfast -json -p="
+        " -parallel= -tags= -m -x -a -n -all -src -skip= -list= -shuffle= -vet=",
+        first="version env list doc help",
+        single=True,
+        refused=_LINKED,
+    ),
+    "gofmt": Sheet("-l -d -s -e"),
+    "golangci-lint": Sheet("-v --fast --timeout= --new", first="run linters version"),
+    "gradle": Sheet(
+        "-q -i -s -x= --info --stacktrace --no-daemon --offline --tests= --console= --parallel"
+        " --continue --quiet --rerun-tasks --dry-run -m --warning-mode= --version",
+        first="",
+        targets=True,
+    ),
+    "helm": Sheet("-n= -A --namespace= -a", first="list version status history"),
+    "isort": Sheet("-c -q -v --check --check-only --diff --quiet --profile= -l= --version"),
+    "jest": Sheet(
+        "-t= -i --coverage --ci --runInBand --silent --verbose --testNamePattern= --bail"
+        " --testPathPattern= --passWithNoTests --maxWorkers= --watchAll= --no-cache --listTests"
+        " --colors --no-coverage --detectOpenHandles --forceExit --version"
+    ),
+    "kubectl": Sheet(
+        "-n= -A -l= -o= -w= -c= --namespace= --all-namespaces --selector= --output= --tail="
+        " --since= --no-headers --show-labels --previous -p --short --client --context= --sort-by=",
+        first="get describe logs version top api-resources explain",
+        refused=r"-file\b|^(go-template|jsonpath|custom-columns)-file",
+    ),
+    "make": Sheet(
+        "-j# -k -s -n -B -q -w -i --jobs# --keep-going --silent --quiet --dry-run --just-print"
+        " --always-make --no-print-directory --version --question",
+        refused="=",
+        targets=True,
+    ),
+    "mocha": Sheet(
+        "-g= -f= -b -t= --grep= --bail --timeout= --recursive --exit --dry-run --version"
+    ),
+    "mvn": Sheet(
+        "-q -o -B -e -X -pl= -am -U -DskipTests -Dmaven.test.skip=true -v --version --quiet"
+        " --offline --batch-mode --errors --no-transfer-progress -ntp --fail-at-end -fae -T="
+        " -Dtest=",
+        first="",
+        single=True,
+        refused=":",
+        targets=True,
+    ),
+    "mypy": Sheet(
+        "-p= -m= --strict --ignore-missing-imports --pretty --show-error-codes --no-incremental"
+        " --no-error-summary --follow-imports= --no-color-output --show-column-numbers --version"
+        " --exclude= --python-version= --warn-unused-ignores --check-untyped-defs -v"
+    ),
+    "ninja": Sheet("-j# -k# -v -n --quiet --verbose --version", targets=True),
+    "nox": Sheet("-l -s= -k= -r -R -v --list --sessions= --reuse-existing-virtualenvs"),
+    "npm": Sheet(
+        _NPM,
+        first="ls list view info show outdated explain why ping search --version -v",
+        refused=_PACKAGE,
+    ),
+    "phpunit": Sheet("--filter= --testsuite= --group= --testdox --colors --stop-on-failure -v"),
+    "pip": Sheet(
+        "-q -v -U -r: -e: --upgrade --user --no-deps --dry-run --format= --outdated --quiet"
+        " --no-cache-dir --version --requirement: --editable: --disable-pip-version-check",
+        first="list show freeze check --version index debug",
+        refused=_LINKED,
+    ),
+    "poetry": Sheet("-q -v --no-interaction --tree --latest -n", first="show check about"),
+    "prettier": Sheet("-c -l --check --list-different --ignore-unknown -u --version --no-color"),
+    "pylint": Sheet(
+        "-E -j= --errors-only --disable= --enable= --jobs= --reports= --score= --recursive="
+        " --version"
+    ),
+    "pyright": Sheet("--outputjson --stats --warnings --verbose --version -v"),
+    "pytest": Sheet(_PYTEST),
+    "rake": Sheet("-T -P -n -q -s -t= --tasks --dry-run --quiet", refused="=", targets=True),
+    "rspec": Sheet(_RUBY),
+    "rubocop": Sheet("--format= -f= --only= --parallel --display-cop-names -D -V --version"),
+    "ruff": Sheet(
+        "-q -v --select= --ignore= --output-format= --statistics --diff --no-cache --show-files"
+        " --check --line-length= --extend-select= --quiet --exit-zero --version --preview"
+        " --no-fix --target-version=",
+        first="check rule version --version linter",
+    ),
+    "shellcheck": Sheet("-s= -S= -f= -e= -i= --shell= --severity= --format= --exclude= --version"),
+    "stylelint": Sheet("--quiet --max-warnings= --color"),
+    "swift": Sheet("-v -c= --filter= --parallel --list-tests", first="--version"),
+    "terraform": Sheet(
+        "-no-color -json -check -diff -recursive -detailed-exitcode -input=",
+        first="version",
+        single=True,
+    ),
+    "tox": Sheet("-l -e= -q -v -r -p= --list --recreate"),
+    "tsc": Sheet(
+        "-p: -b --project: --build --noEmit --pretty --skipLibCheck --strict --listFiles --version"
+        " -v --showConfig --noErrorTruncation --incremental",
+        refused="^@",
+    ),
+    "uv": Sheet(
+        "-q -v --quiet --format= --outdated --depth= --locked --frozen --no-sync --offline",
+        first="--version",
+        refused=_LINKED,
+    ),
+    "vitest": Sheet(
+        "-t= --run --coverage --testNamePattern= --silent --bail= --passWithNoTests"
+        " --no-color --version",
+    ),
+    "yarn": Sheet(_NPM, first="list why info outdated --version versions", refused=_PACKAGE),
+}
+_PACKAGES = Sheet("-q -a --installed --upgradable", first="list show search info policy")
+BUILDING |= dict.fromkeys(("apt", "apt-get", "apt-cache", "dnf", "yum", "apk", "snap"), _PACKAGES)
+BUILDING["pnpm"] = BUILDING["npm"]
+BUILDING["gmake"] = BUILDING["make"]

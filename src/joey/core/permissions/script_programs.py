@@ -1,0 +1,186 @@
+"""Scripts of sed and awk: the part of these languages that only computes and prints.
+
+sed and awk can write files, read others and run commands. A script that is recognised here word
+by word can do none of that; any other script needs approval.
+"""
+
+from __future__ import annotations
+
+import re
+
+from joey.core.permissions.shell import Words, word_set
+from joey.core.text import regex
+
+_PIECE = r"(?:[^{d}\\\n]|\\[^\n])*+"
+_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/" + _PIECE.format(d="/") + r"/I?)"
+_SUBSTITUTIONS = "|".join(
+    f"s{mark}{_PIECE.format(d=mark)}{mark}{_PIECE.format(d=mark)}{mark}[gpiI0-9]*"
+    for mark in ("/", "[|]", "#", ",", "@")
+).replace("[^[|]", "[^|")
+_SED_COMMAND = (
+    rf"(?>(?:{_ADDRESS}(?: *, *(?:{_ADDRESS}|\+\d+))?(?: *! *| *))?"
+    rf"(?:[pdqPDGHhgxnN=]|{_SUBSTITUTIONS}))"
+)
+_SED_GAP = r"[ \t]*[;\n][ \t;\n]*"
+_SED_SCRIPT = rf"[ \t\n]*{_SED_COMMAND}(?:{_SED_GAP}{_SED_COMMAND})*+[ \t;\n]*"
+"""Compiled when the first script comes: that takes longer than the rest of this module."""
+_SED_FLAGS = regex(r"-[nErsuz]*e?|--(quiet|silent|regexp-extended|null-data|separate)")
+_SED_EXPRESSION = regex(r"--expression(=.*)?", re.DOTALL)
+_BRACKETS = regex(
+    r"\\.|(?P<set>\[\^?\]?(?:[^\[\]\\]|\[(?![:.=])|\[:[a-z]+:\]|\\[^\[\]\\])*\])|(?P<open>\[)",
+    re.DOTALL,
+)
+"""A set of characters of which every sed knows the end, or one of which some may not."""
+_SED_MARKS = regex(r"s([/|#,@])")
+
+_AWK_TOKEN = regex(
+    r"""
+      (?P<space>[ \t]+)
+    | (?P<end>[\n;,])
+    | (?P<text>"(?:[^"\\\n]|\\[^\n])*")
+    | (?P<name>[A-Za-z_]\w*)(?P<call>\()?
+    | (?P<number>[0-9]+\.?[0-9]*(?:[eE][0-9]+)?(?![\w.]))
+    | (?P<brace>[{}])
+    | (?P<more>>=?)
+    | (?P<mark>[()!~$\[\]+*%^?:-]|&&|\|\||<=?|==?)
+    """,
+    re.VERBOSE,
+)
+_AWK_POWER = regex(r"[>|@]|system|getline|extension|ARGV|ENVIRON|PROCINFO|SYMTAB")
+"""A script without these computes and prints, however it is read."""
+_AWK_PATTERN = regex(r"[ \t\n]*/[^/\\\n\[\]]+/")
+"""At the beginning of a script, where no awk divides."""
+_PRINTING = word_set("print printf")
+_AWK_NAMES = word_set(
+    "BEGIN END NR NF FNR FS OFS RS ORS SUBSEP RSTART RLENGTH FILENAME CONVFMT OFMT"
+)
+_AWK_CALLS = word_set(
+    "length substr index split sub gsub gensub match sprintf sin cos atan2 exp log sqrt int rand"
+    " srand tolower toupper strftime systime asort asorti and or xor lshift rshift compl"
+    " if for while print printf return in"
+)
+_AWK_FORBIDDEN = word_set(
+    "system getline close fflush function func include load namespace nextfile"
+)
+_AWK_OPTIONS = regex(r"-F.*|-v", re.DOTALL)
+_LONGEST = 2_000
+"""Characters of a script; longer ones are for a person."""
+
+
+def sed_concern(words: Words, granted: int) -> str | None:
+    """Why a person should see a sed command, beyond its first `granted` words."""
+    scripts, problem = _sed_scripts(words, granted)
+    if problem is not None:
+        return problem
+    for at in scripts:
+        script = words[at].partition("=")[2] if words[at].startswith("--") else words[at]
+        if at >= granted and not is_harmless_sed(script):
+            return "the script of sed can do more than print"
+    return None
+
+
+def script_words(words: Words) -> frozenset[int]:
+    """Which words are scripts, and so name no file, whatever they look like."""
+    if words[0].endswith("sed"):
+        return frozenset(_sed_scripts(words, 0)[0])
+    place = _awk_script(words)
+    return frozenset({place, *(at for at, word in enumerate(words) if word.startswith("-F"))})
+
+
+def _sed_scripts(words: Words, granted: int) -> tuple[list[int], str | None]:
+    """Where the scripts stand, and the first option that is not harmless."""
+    scripts: list[int] = []
+    operands: list[int] = []
+    problem: str | None = None
+    is_script = False
+    for at, word in enumerate(words[1:], start=1):
+        if is_script:
+            scripts.append(at)
+            is_script = False
+        elif _SED_EXPRESSION.fullmatch(word):
+            is_script = "=" not in word
+            scripts += [] if is_script else [at]
+        elif word.startswith("-") and word != "-":
+            is_script = word.endswith("e") and not word.startswith("--")
+            if at >= granted and word != "--" and not _SED_FLAGS.fullmatch(word):
+                problem = problem or f"option `{word}` of sed is not known to be harmless"
+        else:
+            operands.append(at)
+    if not scripts and operands:
+        scripts = operands[:1]
+    return scripts, problem
+
+
+def is_harmless_sed(script: str) -> bool:
+    if len(script) > _LONGEST:
+        return False
+    # Not every sed takes a mark for the end of a pattern when it stands in brackets.
+    marks = {"/", *_SED_MARKS.findall(script)}
+    for found in _BRACKETS.finditer(script):
+        if found["open"] or marks.intersection(found["set"] or ""):
+            return False
+    return re.fullmatch(_SED_SCRIPT, script) is not None
+
+
+def awk_concern(words: Words, granted: int) -> str | None:
+    """Why a person should see an awk command, beyond its first `granted` words."""
+    place = _awk_script(words)
+    for at, word in enumerate(words[1:], start=1):
+        is_option = word.startswith("-") and word != "-" and at != place
+        if at >= granted and is_option and not _AWK_OPTIONS.fullmatch(word):
+            return f"option `{word}` of awk is not known to be harmless"
+    if place >= granted and place < len(words) and not is_harmless_awk(words[place]):
+        return "the script of awk can do more than print"
+    return None
+
+
+def _awk_script(words: Words) -> int:
+    """Where the script stands; behind all words when there is none."""
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        takes_next = words[at] in ("-F", "-v")
+        at += 2 if takes_next else 1
+    return at
+
+
+def is_harmless_awk(script: str) -> bool:
+    """Whether the script can only compute and print: it names no file and no command.
+
+    A slash begins a pattern or divides, and the awks do not agree on which. What one of them takes
+    for a text or a pattern is a command to another. So there is none, but for a first pattern,
+    where there is anything that could do harm.
+    """
+    if len(script) > _LONGEST:
+        return False
+    if _AWK_POWER.search(script) is None:
+        return True
+    first = _AWK_PATTERN.match(script)
+    at = first.end() if first else 0
+    depth = parens = 0
+    while at < len(script):
+        token = _AWK_TOKEN.match(script, at)
+        if token is None or not _is_harmless_token(token, depth > 0 and parens == 0):
+            return False
+        if parens and token["name"] in _PRINTING:
+            return False  # `for (…; …; print > "x")`
+        depth += {"{": 1, "}": -1}.get(token["brace"] or "", 0)
+        parens += {"(": 1, ")": -1}.get(token[0][-1] if not token["text"] else "", 0)
+        if parens < 0 or (parens and token["brace"]):
+            return False
+        at = token.end()
+    return depth == parens == 0
+
+
+def _is_harmless_token(token: re.Match[str], may_write: bool) -> bool:
+    # Within braces, and not in parentheses, "more than" may send what is printed to a file.
+    if token["more"] and may_write:
+        return False
+    return not token["name"] or _is_harmless_name(token["name"], bool(token["call"]))
+
+
+def _is_harmless_name(name: str, is_call: bool) -> bool:
+    if name in _AWK_FORBIDDEN:
+        return False
+    if is_call:
+        return name in _AWK_CALLS
+    return name in _AWK_NAMES or not name.isupper()

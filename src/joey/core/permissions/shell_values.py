@@ -1,0 +1,289 @@
+"""Values in a shell script, and the builtins that evaluate them.
+
+Where the shell computes, a value may be code: `x='a[$(date)]'; echo $((x))` runs `date`. A variable
+is known to hold a number, or a word without syntax, when the script assigns nothing else to it. The
+environment that a script starts with is the user's, and is trusted.
+
+A variable name that a builtin is given may carry a subscript, and a subscript may run a command:
+`printf -v 'a[$(date)]' x` does. Only names that are written out are known to be names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import takewhile
+
+from msgspec import structs
+
+from joey.core.permissions.programs import RUNNERS, program_name
+from joey.core.permissions.shell import word_set
+from joey.core.permissions.shell_words import EXPANDED, Expansion, Kind, Script, Word
+from joey.core.text import regex
+
+_NUMBER = regex(rf"[-+]?[0-9{EXPANDED}]+")
+_RANGE = regex(r"\{-?\d+\.\.-?\d+(\.\.-?\d+)?\}")
+_SIMPLE = regex(r"([\w./:,+@=^][\w./:,+@=^-]*)?")
+"""No blank that would split it, no syntax, and not an option."""
+_COUNTING = regex(
+    r"seq( +-?\d+)+|date \+%s|nproc|wc -[lwcm] *(< *)?[\w./-]+|echo +-?\d+|(?P<last>wc -[lwcm])"
+)
+_JOINED = regex(r"[;&\n()`<>]")
+_VARIABLE_NAME = regex(r"(?<![\w#])[A-Za-z_]\w*")
+_COMPUTED_NAME = regex(rf"(?<!\w)[A-Za-z_]\w*+{EXPANDED}|{EXPANDED}[A-Za-z_]")
+_OPERATORS = regex(rf"[\w\s{EXPANDED}+\-*/%<>=!&|^~?:;,()#]*")
+_COUNTS = word_set("# ? $ ! EUID UID PPID SHLVL LINENO SECONDS RANDOM EPOCHSECONDS BASHPID OPTIND")
+"""Parameters that are numbers, unless they are set."""
+_UNKNOWN = regex(r"\d+|[@*_]|BASH_\w+|COMP_\w+|READLINE_\w+")
+_SET_BY_SHELL = word_set("COPROC DIRSTACK FUNCNAME MAPFILE OLDPWD OPTARG PWD REPLY")
+_MOST = 200
+"""Variables; nobody writes more by hand."""
+
+
+class Values:
+    """What the variables of a script may hold, with those of the script `around` it."""
+
+    def __init__(self, script: Script, around: Values | None) -> None:
+        inherited = around.assignments if around else {}
+        names = {*script.assignments, *inherited}
+        self.assignments: dict[str, list[Word | None]] = {
+            name: [*inherited.get(name, ()), *script.assignments.get(name, ())] for name in names
+        }
+        self._has_functions: bool = bool(script.functions or (around and around._has_functions))
+        self._numbers: set[str] = set()
+
+    def settle(self) -> None:
+        """Find the variables that hold nothing but numbers, once all assignments are known."""
+        self._numbers = set(self.assignments) if len(self.assignments) <= _MOST else set()
+        while dropped := {name for name in self._numbers if not self._is_counted(name)}:
+            self._numbers -= dropped
+
+    def _is_counted(self, name: str) -> bool:
+        return all(
+            value is not None and (self.is_numeric(value) or _RANGE.fullmatch(value.text))
+            for value in self.assignments[name]
+        )
+
+    def is_number(self, expansion: Expansion) -> bool:
+        match expansion.kind:
+            case Kind.NUMBER:
+                return True
+            case Kind.PARAMETER:
+                return self._is_number(expansion.name)
+            case Kind.ELEMENT:
+                return expansion.name == "PIPESTATUS" and "PIPESTATUS" not in self.assignments
+            case Kind.COMMAND:
+                return not self._has_functions and _counts(expansion.raw)
+        return False
+
+    def _is_number(self, name: str) -> bool:
+        if name in self.assignments:
+            return name in self._numbers
+        return name in _COUNTS or not _is_set_by_shell(name)
+
+    def is_numeric(self, word: Word) -> bool:
+        """Whether the word is a number, whatever its expansions give."""
+        is_made_of_digits = _NUMBER.fullmatch(word.text) is not None and not word.has_pattern
+        return is_made_of_digits and all(map(self.is_number, word.expansions))
+
+    def is_harmless(self, expansion: Expansion) -> bool:
+        """Whether it gives one word without syntax, or none."""
+        if self.is_number(expansion):
+            return True
+        if expansion.kind is not Kind.PARAMETER or _is_set_by_shell(expansion.name):
+            return False
+        given = self.assignments.get(expansion.name, ())
+        return all(
+            value is not None and not value.expansions and _SIMPLE.fullmatch(value.text)
+            for value in given
+        )
+
+    def only_computes(self, expression: Word) -> bool:
+        """Whether an arithmetic expression holds numbers, and variables that hold numbers."""
+        text = expression.text
+        if not _OPERATORS.fullmatch(text) or _COMPUTED_NAME.search(text):
+            return False
+        names = _VARIABLE_NAME.findall(text)
+        return all(map(self._is_number, names)) and all(map(self.is_number, expression.expansions))
+
+
+def _is_set_by_shell(name: str) -> bool:
+    return name in _SET_BY_SHELL or _UNKNOWN.fullmatch(name) is not None
+
+
+def _counts(substitution: str) -> bool:
+    """Whether commands print a number and nothing else: `$(ls | wc -l)`."""
+    inner = substitution[2:-1] if substitution.startswith("$(") else substitution[1:-1]
+    *before, last = (part.strip() for part in inner.split("|"))
+    found = _COUNTING.fullmatch(last)
+    if found is None or not all(before) or any(map(_JOINED.search, before)):
+        return False
+    return bool(before) or found["last"] is None
+
+
+Words = tuple[Word, ...]
+
+_IDENTIFIER = regex("[A-Za-z_][A-Za-z0-9_]*")
+_ASSIGNMENT = regex(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
+_DECLARING = word_set("declare export local readonly typeset")
+_COMPARISONS = word_set("= == != < > =~ -eq -ne -lt -le -gt -ge -nt -ot -ef")
+_ARITHMETIC_COMPARISONS = word_set("-eq -ne -lt -le -gt -ge")
+_VARIABLE_TESTS = word_set("-v -R")
+_HARMLESS_TRAPS = ("", "-", "-l", "-p")
+_LITERAL_END = regex(rf"[^\]{EXPANDED}]\Z")
+_NO_NAME = regex(rf"[^\w{EXPANDED}-]")
+
+
+def evaluates(words: Words, values: Values) -> bool:
+    """Whether a command, as the shell carries it out, may evaluate what it is given."""
+    name, arguments = program_name(words[0].text), words[1:]
+    match name:
+        case "command" | "builtin":
+            return _passes_on(arguments, values)
+        case "eval" | "let" | "alias" | "bind" | "compgen" | "complete" | "enable" | "fc":
+            return bool(arguments)
+        case "trap":
+            return bool(arguments) and not _is_one_of(arguments[0], _HARMLESS_TRAPS)
+        case "hash":
+            return _has_option(arguments, "p")
+        case "jobs":
+            return _has_option(arguments, "x")
+        case "set":
+            options = tuple(takewhile(lambda word: word.text != "--", arguments))
+            return _has_option(options, "k") or _has(options, ("keyword", "history"))
+        case "mapfile" | "readarray":
+            return _has_option(arguments, "C") or not all(word.is_literal for word in arguments)
+        case "getopts":
+            return not all(map(_has_no_subscript, arguments[:2]))
+        case "read":
+            return not all(map(_has_no_subscript, arguments))
+        case "wait":
+            return not all(_has_no_subscript(word) or values.is_numeric(word) for word in arguments)
+        case "unset":
+            return not all(_names_variable(word) for word in arguments)
+        case "printf":
+            return _stores(arguments, values)
+        case "test" | "[":
+            return _tests_variable(arguments, values)
+    return name in _DECLARING and _declares(words, values)
+
+
+def condition_evaluates(words: Words, values: Values) -> bool:
+    """Whether `[[ … ]]` with these words does arithmetic on unknown values, or reads a variable
+    that is named by one."""
+    for at, word in enumerate(words):
+        neighbours = (*words[max(at - 1, 0) : at], *words[at + 1 : at + 2])
+        if word.text in _ARITHMETIC_COMPARISONS and not all(map(values.is_numeric, neighbours)):
+            return True
+        if word.text in _VARIABLE_TESTS and not all(map(_names_variable, words[at + 1 : at + 2])):
+            return True
+    return False
+
+
+def assigned_by(words: Words) -> Iterator[tuple[str, Word | None]]:
+    """The variables that a command sets by its arguments, with the values that are written out."""
+    name = program_name(words[0].text)
+    if name in ("command", "builtin"):
+        rest = tuple(word for word in words[1:] if not word.text.startswith("-"))
+        yield from assigned_by(rest) if rest else ()
+    elif name in _DECLARING:
+        for word in words[1:]:
+            if found := _ASSIGNMENT.match(word.text):
+                yield found[1], structs.replace(word, text=word.text[found.end() :])
+    elif name in RUNNERS:
+        for word in words[1:]:
+            if found := _ASSIGNMENT.match(word.text):
+                yield found[1], None
+    elif name in ("read", "mapfile", "readarray", "getopts", "wait"):
+        for word in words[1:]:
+            if _IDENTIFIER.fullmatch(word.text):
+                yield word.text, None
+
+
+def _passes_on(arguments: Words, values: Values) -> bool:
+    at = 0
+    while at < len(arguments) and arguments[at].text.startswith("-"):
+        if arguments[at].text in ("-v", "-V"):
+            return False
+        at += 1
+    return at < len(arguments) and evaluates(arguments[at:], values)
+
+
+def _is_one_of(word: Word, texts: tuple[str, ...]) -> bool:
+    return word.is_literal and word.text in texts
+
+
+def _has(words: Words, texts: tuple[str, ...]) -> bool:
+    return any(_is_one_of(word, texts) for word in words)
+
+
+def _has_option(words: Words, letter: str) -> bool:
+    """Also where it cannot be told."""
+    return any(
+        not word.is_literal or (word.text.startswith("-") and letter in word.text) for word in words
+    )
+
+
+def _names_variable(word: Word) -> bool:
+    """Also an option of the command."""
+    is_option = word.text.startswith("-") and "[" not in word.text
+    return word.is_literal and (is_option or _IDENTIFIER.fullmatch(word.text) is not None)
+
+
+def _has_no_subscript(word: Word) -> bool:
+    return word.is_literal and "[" not in word.text
+
+
+def _declares(words: Words, values: Values) -> bool:
+    """Whether a declaration computes a name, or a value that it evaluates."""
+    name = program_name(words[0].text)
+    for word in words[1:]:
+        if word.text.startswith("-"):
+            evaluating = name in ("declare", "local", "typeset") and {"i", "n"} & set(word.text)
+            if evaluating or not word.is_literal:
+                return True
+        elif not _ASSIGNMENT.match(word.text):
+            if not _names_variable(word):
+                return True
+        elif words[0].raw != name and any(not each.quoted for each in word.expansions):
+            return True  # only where bash sees the builtin's name is a value not split
+    return False
+
+
+def _stores(arguments: Words, values: Values) -> bool:
+    """Whether printf has the option `-v`, or may have."""
+    if not arguments:
+        return False
+    first = arguments[0]
+    if first.is_literal:
+        return first.text.startswith("-") and first.text != "--"
+    if first.has_pattern:
+        return True
+    if first.text[0] not in (EXPANDED, "-") or all(map(values.is_harmless, first.expansions)):
+        return False
+    splits = any(not each.quoted for each in first.expansions)
+    is_format = _LITERAL_END.search(first.text) and _NO_NAME.search(first.text)
+    return splits or (len(arguments) > 1 and not is_format)
+
+
+def _tests_variable(arguments: Words, values: Values) -> bool:
+    """Whether `test` may be told by a value to look at a variable (`-v`)."""
+    words = tuple(word for word in arguments if word.raw != "]")
+    for word in words:
+        splits = (each for each in word.expansions if not each.quoted)
+        if word.has_pattern or not all(map(values.is_harmless, splits)):
+            return True
+    while words and _is_one_of(words[0], ("!",)):
+        words = words[1:]
+    for at, word in enumerate(words[:-1]):
+        if word.text in _VARIABLE_TESTS and not _names_variable(words[at + 1]):
+            return True
+    if all(word.is_literal or all(map(values.is_harmless, word.expansions)) for word in words):
+        return False
+    match len(words):
+        case 0 | 1:
+            return False
+        case 2:
+            return not (words[0].is_literal and words[0].text.startswith("-"))
+        case 3:
+            return not _is_one_of(words[1], tuple(_COMPARISONS))
+    return True

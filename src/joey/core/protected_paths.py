@@ -1,0 +1,150 @@
+"""Protected paths: files that are executed later, or that loosen restrictions that hold now.
+
+No write to them is made without approval. A name in the table protects every file or directory of
+that name, wherever it is, and everything below it; it need not exist yet. Names are compared as the
+most lenient file system would compare them. Code that a user runs deliberately (a Makefile,
+`package.json`, a test) is not in the table; configuration that a tool loads by itself is.
+
+The sandbox's fork server imports this module: the standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from fnmatch import translate
+from functools import cache, lru_cache
+
+from joey.core.text import regex
+
+_AGENTS = """
+    .roo* .joey* .cline* agents.md agents.*.md agent.md agent.*.md .agents* .agent .agentignore
+    .claude* claude.md claude.*.md claude-*.md claude_desktop_config.json .mcp* mcp.json mcp.*.json
+    mcp_*.json mcp-*.json .cursor* .windsurf* .codeium* .codex* codex.md .copilot* .gemini*
+    gemini.md gemini.*.md .aider* .continue* .kilo* .qwen* qwen.md .opencode* opencode.json*
+    opencode.md .kiro .junie* .amazonq .trae* .goose* .crush* crush.json crush.md .warp* warp.md
+    .augment* .tabnine* .sourcegraph .cody .openhands* .devin* .zencoder .factory .qodo
+    .pr_agent.toml .rules .iflow* iflow.md .codebuddy* .amp .ampcode jules.md .jules .grok grok.md
+    .ai .aiassistant .aiignore .aiexclude .airules .ruler .rulesync* .specify .bmad* .taskmaster
+    .serena .firebender* .rovodev* .sweep* sweep.yaml .coderabbit.y*ml .greptile* .mentat* .plandex*
+    .blackbox* .void* .pearai* .lingma .marscode .comate .bito* .supermaven* .refact* .letta
+    *copilot-instructions.md *.instructions.md *.chatmode.md *.prompt.md *.agent.md
+"""
+_VERSION_CONTROL = """
+    .git *.git git~[0-9] .gitmodules .gitattributes .gitconfig .git-credentials .lfsconfig
+    .gitreview .hg .hgrc .hgsub .hgsubstate .svn .subversion .jj .sl .bzr _darcs .pijul .fslckout
+    _fossil_ cvs .cvsrc .repo .arcconfig .arcrc .tigrc allowed_signers codeowners
+    .githooks .git-hooks .hooks .husky* husky.config.* .lintstagedrc* lint-staged.config.*
+    lefthook.* .lefthook* lefthook-local.* .pre-commit* prek.toml .overcommit* .simple-git-hooks.*
+    simple-git-hooks.* captainhook*.json grumphp.y*ml* hk.pkl .trunk
+    applypatch-msg pre-applypatch post-applypatch pre-commit pre-merge-commit prepare-commit-msg
+    commit-msg post-commit pre-rebase post-checkout post-merge post-rewrite pre-push pre-receive
+    post-receive post-update push-to-checkout proc-receive reference-transaction pre-auto-gc
+    fsmonitor-watchman sendemail-validate
+"""
+_EDITORS = """
+    .vscode* *.code-workspace *.code-snippets .idea *.iml *.ipr *.iws .fleet .run .vs .zed .nova
+    .theia .lapce .helix .editorconfig *.sublime-project *.sublime-workspace *.sublime-settings
+    *.sublime-build .project .classpath .cproject .settings .externaltoolbuilders *.launch nbproject
+    .devcontainer* .gitpod* .idx .replit* replit.nix devbox.json .devbox devenv.* .devenv* .flox
+    devfile.y*ml .devfile* .codesandbox .stackblitzrc .vim* .gvim* .nvim* _vimrc _gvimrc .lvimrc
+    .local.vimrc .exrc _exrc .ideavimrc .kakrc .neoconf.json .luarc.json* .ycm_extra_conf.py .clangd
+    .ccls .omnisharp omnisharp.json .nanorc .emacs* .spacemacs* .doom.d .dir-locals*.el
+"""
+_SERVICES = """
+    .github .gitlab .gitlab-ci* .gitea .forgejo .circleci circle.y*ml .travis* .buildkite
+    azure-pipelines* .azure-pipelines* .azuredevops .vsts-ci* *jenkinsfile* .jenkins*
+    bitbucket-pipelines.y*ml .drone.* .woodpecker* .appveyor* appveyor.y*ml .cirrus.* .semaphore*
+    .teamcity .tekton .harness .concourse .screwdriver* screwdriver.y*ml bamboo-specs bamboo.y*ml
+    cloudbuild*.y*ml buildspec*.y*ml .codebuild .builds .build.y*ml wercker.y*ml .wercker*
+    bitrise.y*ml .bitrise* codemagic.y*ml codefresh.y*ml .codefresh* .shippable* shippable.y*ml
+    .zuul* zuul.y*ml zuul.d .taskcluster.y*ml .packit.y*ml .onedev-buildspec.y*ml .cirun.y*ml
+    *.gocd.y*ml .dagger dagger.json action.y*ml .netlify netlify.toml .vercel vercel.json
+    heroku.y*ml .dependabot dependabot.y*ml .renovaterc* renovate.json* .mergify* .releaserc*
+    .goreleaser.y*ml
+"""
+_SHELLS = """
+    .bash* .profile* .zsh* .zprofile* .zlogin* .zlogout* .zimrc .antigenrc .oh-my-zsh .p10k.zsh
+    .login .logout .cshrc .tcshrc .kshrc .mkshrc .shrc .shinit .yashrc .yash_profile .fishrc
+    config.fish .elvish rc.elv .xonshrc config.nu env.nu *profile.ps1 .aliases .exports .functions
+    .envrc* .direnv* .autoenv* .ondirrc .inputrc .editrc .config .local .pam_environment .xprofile
+    .xinitrc .xsession* .xserverrc .xresources .xdefaults .tmux* .byobu .screenrc .wezterm.lua
+    .hammerspoon .alacritty.* .crontab .forward .mailcap .procmailrc .muttrc launchagents
+    launchdaemons autorun.inf
+"""
+_PACKAGES = """
+    .npmrc .npmrc.* .yarnrc* .yarn .pnp.* .pnpmfile.* .pnpmrc pnpm-workspace.y*ml .bunfig.toml
+    bunfig.toml .pypirc pip.conf pip.ini .pip .pydistutils.cfg uv.toml poetry.toml pdm.toml
+    .pdm.toml .condarc .mambarc .cargo .rustup rust-toolchain rust-toolchain.toml .gemrc .gem
+    .bundle .rvmrc .rbenv* .powrc .mvn .m2 .mavenrc maven-wrapper.* .gradle init.gradle*
+    gradle-wrapper.* .sdkmanrc .sbt .sbtopts .jvmopts .ivy2 .coursier .lein .clojure .cabal
+    .composer .cpan .cpanm .proverc .modulebuildrc .nuget nuget.config go.env .goenv .conan .conan2
+    .bazelrc *.bazelrc .bazeliskrc .bazelversion .buckconfig* .pants.rc .tool-versions .mise .mise.*
+    mise.toml mise.*.toml .rtx.toml .asdfrc .nvmrc .node-version .python-version .ruby-version
+    .java-version .go-version .nixpkgs .guix*
+"""
+_PROGRAMS = """
+    .curlrc _curlrc .wgetrc .ripgreprc .ackrc .ctags .ctags.d .lesskey .lessfilter .pythonrc*
+    .pythonstartup .ipython .jupyter .pdbrc* sitecustomize.py usercustomize.py *.pth pyvenv.cfg
+    .irbrc .pryrc .rdbgrc .byebugrc .rspec .perldb .psysh* php.ini .user.ini .htaccess .htpasswd
+    .rprofile* .renviron .juliarc.jl .julia startup.jl .octaverc .ghci .ocamlinit .utoprc .iex.exs
+    .erlang .gdbinit* .gdbearlyinit .lldbinit* .my.cnf .mylogin.cnf .psqlrc .sqliterc .duckdbrc
+    .mongorc.js .mongoshrc.js ansible.cfg .ansible* .chef .docker .dockercfg .sops.y*ml
+"""
+_KEYS = """
+    .ssh .gnupg .aws .azure .gcloud .oci .kube .boto .s3cfg .netrc _netrc .pgpass .pg_service.conf
+    .terraformrc .terraform.d .tofurc .pulumi .vault-token .password-store .rhosts .shosts
+    authorized_keys*
+"""
+
+PROTECTED: tuple[str, ...] = tuple(
+    " ".join(
+        (_AGENTS, _VERSION_CONTROL, _EDITORS, _SERVICES, _SHELLS, _PACKAGES, _PROGRAMS, _KEYS)
+    ).split()
+)
+"""In lower case; `*` stands for any characters of a name."""
+
+_WILD = regex(r"[*\[]")
+_NAMES = frozenset(name for name in PROTECTED if not _WILD.search(name))
+_BEGINNINGS = tuple(
+    name[:-1] for name in PROTECTED if name[-1] == "*" and not _WILD.search(name[:-1])
+)
+_ENDINGS = tuple(name[1:] for name in PROTECTED if name[0] == "*" and not _WILD.search(name[1:]))
+_IGNORABLE = regex(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""What file systems that fold case leave out of a name (Unicode: Default_Ignorable_Code_Point)."""
+
+
+def is_protected(path: str) -> bool:
+    """Whether a path (parts joined by `/`) configures the agent, its host or its tools."""
+    return any(map(_is_protected_name, path.split("/")))
+
+
+def folded_name(name: str) -> str:
+    """A name as a file system may see it that ignores case, composition, and dots or spaces at
+    the end, and for which a stream of a file (`name:stream`) is that file."""
+    if not name.isascii():
+        name = unicodedata.normalize("NFKC", _IGNORABLE.sub("", name))
+        name = unicodedata.normalize("NFKC", _IGNORABLE.sub("", name.casefold()))
+    name = name.lower()
+    return (name.partition(":")[0] or name).rstrip(" .")
+
+
+@lru_cache(2048)
+def _is_protected_name(name: str) -> bool:
+    name = folded_name(name)
+    if not name:
+        return False  # the folder itself
+    if name in _NAMES or name.startswith(_BEGINNINGS) or name.endswith(_ENDINGS):
+        return True
+    return _others().match(name) is not None
+
+
+@cache
+def _others() -> re.Pattern[str]:
+    """Those with wildcards inside or at both ends; to compile all the others too takes long."""
+    wild = (name for name in PROTECTED if _WILD.search(name[1:-1]) or name[0] == name[-1] == "*")
+    return re.compile("|".join(map(translate, wild)))

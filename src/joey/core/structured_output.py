@@ -1,0 +1,240 @@
+"""Structured output: the JSON Schema of a task's result, and the JSON of that result.
+
+A schema is read once, and every keyword in it that would not be checked is rejected by name: a
+constraint that is silently ignored is worse than none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from joey.core.text import regex
+from joey.errors import ConfigError
+
+MOST_PLACES = 2_000
+_TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
+_ANNOTATIONS = frozenset(
+    {"$schema", "$id", "$comment", "title", "description", "default", "examples", "format"}
+    | {"deprecated", "readOnly", "writeOnly"}
+)
+"""They say something about a value and demand nothing of it."""
+_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_SCHEMAS = ("items", "additionalProperties", "not")
+_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_NAMED = ("properties", "$defs", "definitions")
+_IN_PLACE = ("anyOf", "oneOf", "allOf")
+"""Lists of schemas for the same value, not for a part of it."""
+KEYWORDS = _ANNOTATIONS.union(
+    ("type", "enum", "const", "required", "pattern", "uniqueItems", "$ref"),
+    *(_COUNTS, _NUMBERS, _SCHEMAS, _LISTS, _NAMED),
+)
+
+
+class Schema(Struct, frozen=True):
+    """A document that was read by `read_schema`."""
+
+    document: dict[str, Any] | bool
+
+
+def read_schema(document: Any) -> Schema:
+    """Raises ConfigError: naming the place, and what is wrong or not supported there."""
+    found: dict[str, Any] = {}
+    for schema, place in _walk(document, "#"):
+        found[place] = schema
+        if len(found) > MOST_PLACES:
+            raise ConfigError(f"The JSON schema has more than {MOST_PLACES} parts.")
+        if not isinstance(schema, bool):
+            _check(schema, place, document)
+    known = {id(schema) for schema in found.values()}
+    for place, schema in found.items():
+        for part in _same_value(schema, document):
+            if id(part) not in known and not isinstance(part, bool):
+                raise ConfigError(
+                    f"The JSON schema is wrong at {place}/$ref: what it leads to is no schema."
+                )
+        _check_end(schema, place, document)
+    return Schema(document)
+
+
+def resolve(document: Any, reference: str) -> Any:
+    """What a reference within the document means.
+
+    Raises:
+        KeyError: nothing.
+    """
+    found = document
+    if reference == "#":
+        return found
+    if not reference.startswith("#/"):
+        raise KeyError(reference)
+    for step in reference[2:].split("/"):
+        name = _unescaped(step)
+        if isinstance(found, list) and name.isdecimal() and int(name) < len(found):
+            found = found[int(name)]
+        elif isinstance(found, dict) and name in found:
+            found = found[name]
+        else:
+            raise KeyError(reference)
+    return found
+
+
+def _unescaped(step: str) -> str:
+    plain = re.sub("%([0-9A-Fa-f]{2})", lambda code: chr(int(code[1], 16)), step)
+    return plain.replace("~1", "/").replace("~0", "~")
+
+
+def _walk(schema: Any, place: str) -> Iterator[tuple[Any, str]]:
+    """The schema and all below it, without following references."""
+    waiting = [(schema, place)]
+    while waiting:
+        schema, place = waiting.pop()
+        if not isinstance(schema, dict | bool):
+            raise ConfigError(f"The JSON schema is wrong at {place}: not a schema (an object).")
+        yield schema, place
+        if isinstance(schema, bool):
+            continue
+        for keyword in _SCHEMAS:
+            if keyword in schema:
+                waiting.append((schema[keyword], f"{place}/{keyword}"))
+        for keyword in _LISTS:
+            parts = schema.get(keyword, [])
+            waiting += ((part, f"{place}/{keyword}/{n}") for n, part in enumerate(parts))
+        for keyword in _NAMED:
+            members = schema.get(keyword, {})
+            waiting += ((part, f"{place}/{keyword}/{name}") for name, part in members.items())
+
+
+def _check(schema: dict[str, Any], place: str, document: Any) -> None:
+    for keyword, value in schema.items():
+        if keyword not in KEYWORDS:
+            raise ConfigError(
+                f"The JSON schema uses `{keyword}` at {place}, which joey does not check. Say it"
+                " with other keywords, or leave it out."
+            )
+        if reason := _fault(keyword, value, document):
+            raise ConfigError(f"The JSON schema is wrong at {place}/{keyword}: {reason}.")
+
+
+def _fault(keyword: str, value: Any, document: Any) -> str | None:
+    match keyword:
+        case "type":
+            kinds = value if isinstance(value, list) else [value]
+            fits = bool(kinds) and all(kind in _TYPES for kind in kinds)
+            return None if fits else f"{value!r} is not a type ({', '.join(_TYPES)})"
+        case "enum" | "anyOf" | "oneOf" | "allOf":
+            return None if isinstance(value, list) and value else "a list with items is needed"
+        case "prefixItems":
+            return None if isinstance(value, list) else "a list is needed"
+        case "required":
+            fits = isinstance(value, list) and all(isinstance(name, str) for name in value)
+            return None if fits else "a list of names is needed"
+        case "properties" | "$defs" | "definitions":
+            return None if isinstance(value, dict) else "an object is needed"
+        case "uniqueItems":
+            return None if isinstance(value, bool) else "true or false is needed"
+        case "pattern":
+            return _pattern_fault(value)
+        case "$ref":
+            return _reference_fault(value, document)
+        case "items" if isinstance(value, list):
+            return "a list is not supported here; `prefixItems` says the same"
+    return _number_fault(keyword, value)
+
+
+def _number_fault(keyword: str, value: Any) -> str | None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if keyword in _COUNTS:
+        return None if whole and value >= 0 else "a number of 0 or more is needed"
+    if keyword == "multipleOf":
+        fits = (whole or isinstance(value, float)) and value > 0
+        return None if fits else "a number above 0 is needed"
+    if keyword in _NUMBERS and not (whole or isinstance(value, float)):
+        return "a number is needed"
+    return None
+
+
+def _pattern_fault(value: Any) -> str | None:
+    if not isinstance(value, str):
+        return "an expression is needed"
+    try:
+        re.compile(value)
+    except (re.error, RecursionError, OverflowError) as error:
+        return f"{value!r} is not a regular expression: {error}"
+    return None
+
+
+def _reference_fault(value: Any, document: Any) -> str | None:
+    if not isinstance(value, str) or not value.startswith("#"):
+        return f"{value!r} leads out of the document; only `#/…` is supported"
+    try:
+        resolve(document, value)
+    except KeyError:
+        return f"{value!r} leads nowhere"
+    return None
+
+
+def _check_end(schema: Any, place: str, document: Any) -> None:
+    """A schema that asks for itself, of the same value, would be asked for ever."""
+    waiting: list[tuple[Any, tuple[int, ...]]] = [(schema, (id(schema),))]
+    seen: set[int] = set()
+    while waiting:
+        one, above = waiting.pop()
+        for part in _same_value(one, document):
+            if id(part) in above:
+                raise ConfigError(f"The JSON schema refers to itself without end at {place}.")
+            if id(part) not in seen and isinstance(part, dict):
+                seen.add(id(part))
+                waiting.append((part, (*above, id(part))))
+
+
+def _same_value(schema: Any, document: Any) -> Iterator[Any]:
+    if not isinstance(schema, dict):
+        return
+    if "$ref" in schema:
+        yield resolve(document, schema["$ref"])
+    if "not" in schema:
+        yield schema["not"]
+    for keyword in _IN_PLACE:
+        yield from schema.get(keyword, ())
+
+
+_FENCE = regex(r"\s*```[A-Za-z]*[ \t]*\n(?P<inside>.*)\n[ \t]*```\s*", re.DOTALL)
+
+
+class Structured(Struct, frozen=True):
+    text: str
+    """The JSON as it was written."""
+    value: Any
+
+
+def read_structured(result: str) -> Structured:
+    """The JSON of a result, also of one that stands in a code fence.
+
+    Raises:
+        ValueError: it is no JSON; the text says why.
+    """
+    fenced = _FENCE.fullmatch(result)
+    text = (fenced["inside"] if fenced else result).strip()
+    try:
+        return Structured(text, msgspec.json.decode(text))
+    except msgspec.DecodeError as error:
+        raise ValueError(str(error)) from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def instructions(schema: Schema) -> str:
+    """The section of the system prompt; the same bytes for the same schema."""
+    document = msgspec.json.encode(schema.document).decode()
+    return (
+        "FORM OF THE RESULT\n\nA program reads the result of this task. The `result` of"
+        " `attempt_completion` must be one JSON value and nothing else: no words around it, no code"
+        f" fence. It must be valid against this JSON Schema:\n\n{document}\n\nA result that is not"
+        " valid is refused, and you are told what is wrong with it."
+    )

@@ -1,0 +1,146 @@
+"""Values that describe a task: its state, the questions it asks, its todo list.
+
+The model writes the todo list as a Markdown checklist; clients read the parsed items.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from joey.core.text import regex
+from joey.errors import TaskStateError
+
+
+class TaskState(StrEnum):
+    CREATED = "created"
+    RUNNING = "running"
+    WAITING = "waiting"
+    DELEGATED = "delegated"
+    COMPLETED = "completed"
+    ABORTED = "aborted"
+    FAILED = "failed"
+
+
+TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
+    TaskState.CREATED: frozenset({TaskState.RUNNING, TaskState.ABORTED}),
+    TaskState.RUNNING: frozenset(
+        {
+            TaskState.WAITING,
+            TaskState.DELEGATED,
+            TaskState.COMPLETED,
+            TaskState.ABORTED,
+            TaskState.FAILED,
+        }
+    ),
+    TaskState.WAITING: frozenset(
+        {TaskState.RUNNING, TaskState.COMPLETED, TaskState.ABORTED, TaskState.FAILED}
+    ),
+    TaskState.DELEGATED: frozenset({TaskState.RUNNING, TaskState.ABORTED, TaskState.FAILED}),
+    TaskState.COMPLETED: frozenset({TaskState.RUNNING}),
+    TaskState.ABORTED: frozenset({TaskState.RUNNING}),
+    TaskState.FAILED: frozenset({TaskState.RUNNING, TaskState.ABORTED}),
+}
+
+AT_REST = frozenset({TaskState.CREATED, TaskState.COMPLETED, TaskState.ABORTED, TaskState.FAILED})
+
+
+def check_transition(old: TaskState, new: TaskState) -> None:
+    """Raise unless `new` may follow `old`; staying put is always allowed."""
+    if new is not old and new not in TRANSITIONS[old]:
+        raise TaskStateError(f"a task cannot go from {old} to {new}")
+
+
+Status = Literal["pending", "in_progress", "completed"]
+_LINE = regex(r"(?:[-*+]\s*+|\d{1,9}[.)]\s*+)?\[\s{0,9}([xX~-]?)\s{0,9}\]\s++(.+)")
+_STATUS: dict[str, Status] = {
+    "": "pending",
+    "x": "completed",
+    "X": "completed",
+    "-": "in_progress",
+    "~": "in_progress",
+}
+
+
+class Todo(Struct, frozen=True):
+    id: str
+    content: str
+    status: Status
+
+
+def parse_todos(markdown: str) -> tuple[Todo, ...]:
+    """The items of a checklist; lines that are not items are passed over."""
+    todos: list[Todo] = []
+    for line in markdown.splitlines():
+        if match := _LINE.match(line.strip()):
+            status = _STATUS[match[1]]
+            digest = hashlib.md5(f"{match[2]}{status}".encode(), usedforsecurity=False)
+            todos.append(Todo(id=digest.hexdigest(), content=match[2], status=status))
+    return tuple(todos)
+
+
+class AskKind(StrEnum):
+    FOLLOWUP = "followup"
+    COMMAND = "command"
+    TOOL = "tool"
+    USE_MCP_SERVER = "use_mcp_server"
+    BROWSER_ACTION_LAUNCH = "browser_action_launch"
+    COMPLETION_RESULT = "completion_result"
+    API_REQ_FAILED = "api_req_failed"
+    RESUME_TASK = "resume_task"
+    RESUME_COMPLETED_TASK = "resume_completed_task"
+    MISTAKE_LIMIT_REACHED = "mistake_limit_reached"
+    LIMIT_REACHED = "auto_approval_max_req_reached"
+
+
+class Response(StrEnum):
+    YES = "yesButtonClicked"
+    NO = "noButtonClicked"
+    MESSAGE = "messageResponse"
+
+
+class Answer(Struct, frozen=True, omit_defaults=True):
+    response: Response
+    text: str = ""
+    images: tuple[str, ...] = ()
+    """Data URIs."""
+    by: str = "person"
+    """Or the name of the policy that answered in their place."""
+    always: bool = False
+    """With a yes: add the rule that was offered with the question."""
+
+    @property
+    def approves(self) -> bool:
+        return self.response is Response.YES
+
+    @property
+    def has_words(self) -> bool:
+        return bool(self.text or self.images)
+
+
+class Suggestion(Struct, frozen=True, omit_defaults=True):
+    answer: str
+    mode: str | None = None
+
+
+class FollowUp(Struct, frozen=True):
+    """`text` of a `followup` ask."""
+
+    question: str = ""
+    suggest: tuple[Suggestion, ...] = ()
+
+
+def first_suggestion(text: str) -> str | None:
+    """What a follow-up question suggests first, if it suggests anything."""
+    suggestions = msgspec.json.decode(text, type=FollowUp).suggest
+    return suggestions[0].answer if suggestions else None
+
+
+APPROVALS = frozenset(
+    {AskKind.COMMAND, AskKind.TOOL, AskKind.USE_MCP_SERVER, AskKind.BROWSER_ACTION_LAUNCH}
+)
+"""Asks where anything but *yes* means: do not run it."""

@@ -1,0 +1,1 @@
+"""The WebSocket protocol, as both ends see it."""

@@ -1,0 +1,494 @@
+"""Commands of the WebSocket API: arguments, response data, whether a task is needed.
+
+The first twenty are those of the original API; old clients are not affected by the others.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from joey.core.file_state import FileDiff
+from joey.core.models import ModelInfo
+from joey.core.rewind import RewindPreview
+from joey.core.settings import Limits
+from joey.core.task import Response, Todo
+from joey.core.wire.events import FailedPayload, QueuedMessage, UsageTotals
+
+
+class _RevisionCommand(Struct, frozen=True, rename="camel", kw_only=True):
+    """Arguments; what is not known is passed over."""
+
+
+class _RevisionReply(Struct, frozen=True, rename="camel", kw_only=True):
+    """Data of a successful response."""
+
+
+_DataUri = Annotated[str, Meta(pattern=r"^data:image/[a-z0-9.+-]+;base64,[A-Za-z0-9+/]+=*$")]
+_Name = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class RewindTask(_RevisionCommand, frozen=True):
+    message_ts: int
+    keep: bool = True
+    """Whether the row itself stays."""
+    files: bool = False
+    force: bool = False
+    """Give up what others changed in the files; a checkpoint keeps it."""
+    preview: bool = False
+    """Only tell what would change."""
+
+
+class UndoRewind(_RevisionCommand, frozen=True):
+    force: bool = False
+    preview: bool = False
+
+
+class EditMessage(_RevisionCommand, frozen=True):
+    message_ts: int
+    text: str
+    images: tuple[_DataUri, ...] | None = None
+
+
+class ForkTask(_RevisionCommand, frozen=True):
+    message_ts: int | None = None
+    """The last row that the new task has; all of them, without it."""
+    keep: bool = True
+    text: str | None = None
+    """The new task goes on with it, else it rests."""
+    images: tuple[_DataUri, ...] | None = None
+    profile: _Name | None = None
+    """Another model than before."""
+
+
+class NoArguments(_RevisionCommand, frozen=True):
+    pass
+
+
+class DiffCheckpoint(_RevisionCommand, frozen=True):
+    checkpoint: _Name
+    to: _Name | None = None
+    """Another checkpoint; the files as they are now, without it."""
+
+
+class RestoreCheckpoint(_RevisionCommand, frozen=True):
+    checkpoint: _Name
+    force: bool = False
+    preview: bool = False
+
+
+class Revised(_RevisionReply, frozen=True):
+    done: bool
+    """False when it was only looked at."""
+    changes: RewindPreview
+
+
+class Forked(_RevisionReply, frozen=True):
+    task_id: str
+
+
+class CheckpointData(_RevisionReply, frozen=True):
+    id: str
+    ts: int
+    """Its row."""
+    own: bool
+    """What differs from the one before is the task's own work."""
+    before: str | None
+
+
+class CheckpointList(_RevisionReply, frozen=True):
+    checkpoints: list[CheckpointData]
+
+
+class FileDiffs(_RevisionReply, frozen=True):
+    files: list[FileDiff]
+
+
+REVISIONS: tuple[tuple[str, type[Struct], type[Struct]], ...] = (
+    ("rewindTask", RewindTask, Revised),
+    ("undoRewind", UndoRewind, Revised),
+    ("editMessage", EditMessage, Revised),
+    ("forkTask", ForkTask, Forked),
+    ("getCheckpoints", NoArguments, CheckpointList),
+    ("diffCheckpoint", DiffCheckpoint, FileDiffs),
+    ("restoreCheckpoint", RestoreCheckpoint, Revised),
+)
+"""Each is about the named task, else the current one."""
+
+
+class TaskNeed(StrEnum):
+    NONE = "none"
+    OPTIONAL = "optional"
+    """About one task when it is named, else about all."""
+    CURRENT = "current"
+    """The named task, else the current one."""
+    NAMED = "named"
+
+
+class CommandKind(Struct, frozen=True):
+    name: str
+    arguments: type[Struct]
+    data: type[Struct]
+    task: TaskNeed
+
+
+class _In(Struct, frozen=True, rename="camel", kw_only=True):
+    """Arguments; what is not known is passed over."""
+
+
+class _Out(Struct, frozen=True, rename="camel", kw_only=True):
+    """Data of a successful response."""
+
+
+_Count = Annotated[int, Meta(ge=0, le=2**53)]
+_Images = tuple[_DataUri, ...]
+_MessageRow = Annotated[Any, Meta(extra_json_schema={"$ref": "#/$defs/Row"})]
+_Event = Annotated[Any, Meta(extra_json_schema={"$ref": "#/$defs/event"})]
+
+
+# Arguments ------------------------------------------------------------------------------------
+
+
+class Nothing(_In, frozen=True):
+    pass
+
+
+class StartNewTask(_In, frozen=True):
+    configuration: dict[str, Any] | None = None
+    text: str | None = None
+    images: _Images | None = None
+    new_tab: bool | None = None
+    workspace: str | None = None
+    mode: _Name | None = None
+    profile: _Name | None = None
+    task_id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,128}$")] | UnsetType = UNSET
+    limits: Limits | None = None
+
+
+class ResumeTask(_In, frozen=True):
+    configuration: dict[str, Any] | None = None
+
+
+class ClearCurrentTask(_In, frozen=True):
+    last_message: str | None = None
+
+
+class SendMessage(_In, frozen=True):
+    message: str | None = None
+    images: _Images | None = None
+    queue: bool = False
+    """Wait for the model's next turn even while a question is open."""
+
+
+class Press(_In, frozen=True):
+    text: str | None = None
+
+
+class ProfileName(_In, frozen=True):
+    name: _Name
+
+
+class ProfileEntry(_In, frozen=True):
+    name: _Name
+    profile: dict[str, Any] | None = None
+    activate: bool = True
+
+
+class SetConfiguration(_In, frozen=True):
+    values: dict[str, Any]
+
+
+class Since(_In, frozen=True):
+    since: _Count = 0
+
+
+class GetEvents(_In, frozen=True):
+    since: _Count = 0
+    until: _Count | None = None
+    """The last record whose events are wanted; all of them, without it."""
+
+
+class ListTasks(_In, frozen=True):
+    workspace: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+    offset: _Count = 0
+
+
+class SearchTasks(_In, frozen=True):
+    query: str
+    workspace: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+class Respond(_In, frozen=True):
+    ask_ts: int
+    response: Response
+    text: str | None = None
+    images: _Images | None = None
+    always: bool = False
+    """With a yes: add the rule that was told with the question to the person's settings."""
+
+
+class CondenseTask(_In, frozen=True):
+    instructions: str | None = None
+    """What the summary shall mind in particular."""
+
+
+class SwitchMode(_In, frozen=True):
+    mode: _Name
+
+
+class GetModels(_In, frozen=True):
+    provider: str | None = None
+
+
+class EditQueue(_In, frozen=True):
+    id: str
+    text: str | None = None
+    remove: bool = False
+
+
+class KillProcess(_In, frozen=True):
+    pid: int
+
+
+# Data -----------------------------------------------------------------------------------------
+
+
+class Done(_Out, frozen=True):
+    result: Literal["success"] = "success"
+
+
+class TaskStartedData(_Out, frozen=True):
+    task_id: str
+
+
+class TaskStack(_Out, frozen=True):
+    task_stack: list[str]
+
+
+class InHistory(_Out, frozen=True):
+    in_history: bool
+
+
+class Configuration(_Out, frozen=True):
+    configuration: dict[str, Any]
+
+
+class ProfileId(_Out, frozen=True):
+    profile_id: str
+
+
+class ProfileNames(_Out, frozen=True):
+    profiles: list[str]
+
+
+class ActiveProfile(_Out, frozen=True):
+    active_profile: str | None
+
+
+class ProfileData(_Out, frozen=True):
+    profile: dict[str, Any]
+
+
+class Messages(_Out, frozen=True):
+    messages: list[_MessageRow]
+    seq: int
+
+
+class UsageData(_Out, frozen=True):
+    usage: UsageTotals
+
+
+class Ready(_Out, frozen=True):
+    ready: bool
+
+
+class Subscribed(_Out, frozen=True, omit_defaults=True):
+    task_id: str | None = None
+    seq: int | UnsetType = UNSET
+    tasks: dict[str, int] | UnsetType = UNSET
+
+
+class PendingAsk(_Out, frozen=True):
+    ts: int
+    ask: str
+
+
+class TaskInfo(_Out, frozen=True, omit_defaults=True):
+    id: str
+    title: str
+    workspace: str
+    mode: str
+    protocol: str
+    profile: str
+    model: str
+    status: str
+    created: int
+    updated: int
+    tokens_in: int
+    tokens_out: int
+    cache_writes: int
+    cache_reads: int
+    total_cost: float
+    live: bool
+    parent_id: str | None = None
+    context_tokens: int | None = None
+    context_window: int | None = None
+    ask: PendingAsk | None = None
+    queue: tuple[QueuedMessage, ...] = ()
+    """Words that the model has not heard yet. This and what follows is told of one task alone."""
+    failure: FailedPayload | None = None
+    waits_for: tuple[str, ...] = ()
+    """Subtasks; while they work its status is `delegated`."""
+
+
+class TaskList(_Out, frozen=True):
+    tasks: list[TaskInfo]
+    total: int
+
+
+class FoundTasks(_Out, frozen=True):
+    tasks: list[TaskInfo]
+
+
+class TaskData(_Out, frozen=True):
+    task: TaskInfo
+
+
+class Accepted(_Out, frozen=True):
+    accepted: bool
+
+
+class Events(_Out, frozen=True):
+    events: list[_Event]
+    seq: int
+
+
+class ModeInfo(_Out, frozen=True):
+    slug: str
+    name: str
+    description: str
+
+
+class Modes(_Out, frozen=True):
+    modes: list[ModeInfo]
+
+
+class Models(_Out, frozen=True):
+    models: dict[str, ModelInfo]
+
+
+class Commands(_Out, frozen=True):
+    commands: list[dict[str, Any]]
+
+
+class Todos(_Out, frozen=True):
+    todos: list[Todo]
+
+
+class ProcessInfo(_Out, frozen=True):
+    task_id: str
+    pid: int
+    command: str
+    cwd: str
+    running: bool
+
+
+class Processes(_Out, frozen=True):
+    processes: list[ProcessInfo]
+
+
+class Pong(_Out, frozen=True):
+    pong: int
+    """The server's clock, in milliseconds."""
+
+
+class Welcome(_Out, frozen=True):
+    version: str
+    protocol: int
+    capabilities: list[str]
+    sandbox: str
+    workspace: str
+    home: str
+
+
+# The table ------------------------------------------------------------------------------------
+
+_N, _O, _C, _T = TaskNeed.NONE, TaskNeed.OPTIONAL, TaskNeed.CURRENT, TaskNeed.NAMED
+
+_ORIGINAL: tuple[tuple[str, type[Struct], type[Struct], TaskNeed], ...] = (
+    ("startNewTask", StartNewTask, TaskStartedData, _N),
+    ("getCurrentTaskStack", Nothing, TaskStack, _N),
+    ("clearCurrentTask", ClearCurrentTask, Done, _C),
+    ("cancelCurrentTask", Nothing, Done, _C),
+    ("resumeTask", ResumeTask, Done, _T),
+    ("isTaskInHistory", Nothing, InHistory, _T),
+    ("cancelTask", Nothing, Done, _T),
+    ("getConfiguration", Nothing, Configuration, _N),
+    ("createProfile", ProfileEntry, ProfileId, _N),
+    ("getProfiles", Nothing, ProfileNames, _N),
+    ("setActiveProfile", ProfileName, ActiveProfile, _N),
+    ("getActiveProfile", Nothing, ActiveProfile, _N),
+    ("deleteProfile", ProfileName, Done, _N),
+    ("sendMessage", SendMessage, Done, _C),
+    ("pressPrimaryButton", Press, Done, _C),
+    ("pressSecondaryButton", Press, Done, _C),
+    ("setConfiguration", SetConfiguration, Done, _N),
+    ("getMessages", Nothing, Messages, _C),
+    ("getTokenUsage", Nothing, UsageData, _C),
+    ("isReady", Nothing, Ready, _N),
+)
+_ADDED: tuple[tuple[str, type[Struct], type[Struct], TaskNeed], ...] = (
+    ("subscribe", Since, Subscribed, _O),
+    ("listTasks", ListTasks, TaskList, _N),
+    ("searchTasks", SearchTasks, FoundTasks, _N),
+    ("getTask", Nothing, TaskData, _C),
+    ("respond", Respond, Accepted, _C),
+    ("getEvents", GetEvents, Events, _C),
+    ("switchMode", SwitchMode, Done, _O),
+    ("getModes", Nothing, Modes, _N),
+    ("getModels", GetModels, Models, _N),
+    ("getCommands", Nothing, Commands, _N),
+    ("editQueue", EditQueue, Done, _C),
+    ("condenseTask", CondenseTask, Done, _C),
+    ("getTodos", Nothing, Todos, _C),
+    ("getProfileEntry", ProfileName, ProfileData, _N),
+    ("updateProfile", ProfileEntry, ProfileId, _N),
+    ("upsertProfile", ProfileEntry, ProfileId, _N),
+    ("getProcesses", Nothing, Processes, _O),
+    ("killProcess", KillProcess, Done, _O),
+    ("deleteTask", Nothing, Done, _T),
+    ("ping", Nothing, Pong, _N),
+)
+
+_REVISIONS = tuple((name, arguments, data, _C) for name, arguments, data in REVISIONS)
+
+COMMANDS: dict[str, CommandKind] = {
+    name: CommandKind(name, arguments, data, task)
+    for name, arguments, data, task in (*_ORIGINAL, *_ADDED, *_REVISIONS)
+}
+ORIGINAL_COMMANDS = tuple(name for name, *_ in _ORIGINAL)
+
+
+def data_type(command_name: str) -> type[Struct]:
+    """What a successful response to this command carries."""
+    match command_name:
+        case "welcome":
+            return Welcome
+        case "auth":
+            return Done
+        case _:
+            return COMMANDS[command_name].data
+
+
+def decode_data(command_name: str, data: Any) -> Any:
+    """For clients: the data of a response, checked.
+
+    Raises:
+        msgspec.ValidationError
+    """
+    return msgspec.convert(data, data_type(command_name))

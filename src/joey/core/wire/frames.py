@@ -1,0 +1,247 @@
+"""Frames of the WebSocket API: JSON text to checked values and back.
+
+There are three kinds: a client's *command*, the server's *response* to it, and *events*. For any
+input `parse_frame` returns a value: a command with checked arguments, the token of an `auth`
+frame, or the error to send to the client. It never raises for input from the network.
+
+`seq` of an event says how far its reader has come: everything up to and including that record of
+the task's journal has been sent. Of the frames that one record gives rise to, only the last
+carries its number and the others the number before it. So a reader that is disconnected between
+them and asks for everything after the last `seq` it saw misses none.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from joey.core.wire.commands import COMMANDS, CommandKind, TaskNeed
+
+PROTOCOL = 1
+MAX_FRAME = 1024 * 1024
+"""Bytes of one incoming frame."""
+MAX_DEPTH = 64
+LONGEST_ID = 256
+
+
+class ErrorCode(StrEnum):
+    SERVER_ERROR = "SERVER_ERROR"
+    INVALID_COMMAND = "INVALID_COMMAND"
+    INVALID_PARAMETER = "INVALID_PARAMETER"
+    TASK_NOT_FOUND = "TASK_NOT_FOUND"
+    API_NOT_READY = "API_NOT_READY"
+    EXECUTION_ERROR = "EXECUTION_ERROR"
+    PERMISSION_DENIED = "PERMISSION_DENIED"
+
+
+# Frames ---------------------------------------------------------------------------------------
+
+
+class ErrorInfo(Struct, frozen=True):
+    code: ErrorCode
+    message: str
+
+
+class Response(
+    Struct, frozen=True, rename="camel", omit_defaults=True, tag="response", kw_only=True
+):
+    status: Literal["success", "error"]
+    request_id: str
+    command_name: str
+    data: Any = None
+    error: ErrorInfo | None = None
+
+
+class EventFrame(
+    Struct, frozen=True, rename="camel", omit_defaults=True, tag="event", kw_only=True
+):
+    event_name: str
+    task_id: str | None = None
+    payload: Any
+    seq: int
+
+
+_RequestId = Annotated[str, Meta(max_length=LONGEST_ID)]
+TaskId = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID)]
+"""Where the field may be left out, its type is `TaskId | UnsetType`: only an absent id means the
+current task, and `null` is refused like an empty id."""
+
+
+class CommandFrame(
+    Struct, frozen=True, rename="camel", omit_defaults=True, tag="command", kw_only=True
+):
+    command_name: str
+    request_id: _RequestId
+    task_id: TaskId | UnsetType = UNSET
+    arguments: dict[str, Any] | None = None
+
+
+class TaskArgument(Struct, frozen=True, rename="camel"):
+    """A task id given among the arguments instead of in the frame."""
+
+    task_id: TaskId | UnsetType = UNSET
+
+
+class AuthFrame(Struct, frozen=True, tag="auth"):
+    token: str
+
+
+# What a client's frame turns out to be --------------------------------------------------------
+
+
+class Command(Struct, frozen=True):
+    kind: CommandKind
+    request_id: str
+    task_id: str | None
+    """Bare, from the frame or its arguments, where the kind takes one; None means the current
+    task."""
+    arguments: Any
+    """Of the type that `kind.arguments` names."""
+
+
+class WireError(Struct, frozen=True):
+    """What is wrong with a frame, as the client is told."""
+
+    code: ErrorCode
+    message: str
+    request_id: str = ""
+    command_name: str = ""
+
+    @property
+    def response(self) -> Response:
+        return failure(self.request_id, self.command_name, self.code, self.message)
+
+
+def success(request_id: str, command_name: str, data: Any) -> Response:
+    return Response(status="success", request_id=request_id, command_name=command_name, data=data)
+
+
+def failure(request_id: str, command_name: str, code: ErrorCode, message: str) -> Response:
+    return Response(
+        status="error",
+        request_id=request_id,
+        command_name=command_name,
+        error=ErrorInfo(code, message),
+    )
+
+
+# Parsing --------------------------------------------------------------------------------------
+
+_FRAMES = CommandFrame | AuthFrame
+_PLACE = re.compile(r" - at `\$\.?(.*)`$")
+
+
+def parse_frame(data: str | bytes) -> Command | AuthFrame | WireError:
+    """What a client sent, or what is wrong with it."""
+    if len(data) > MAX_FRAME:
+        return WireError(ErrorCode.INVALID_PARAMETER, f"A frame holds {MAX_FRAME} bytes at most.")
+    try:
+        value = msgspec.json.decode(data)
+    except RecursionError:
+        return _too_deep()
+    except (msgspec.DecodeError, UnicodeError) as error:
+        return WireError(ErrorCode.INVALID_COMMAND, f"The frame is not JSON: {error}.")
+    if not isinstance(value, dict):
+        return WireError(ErrorCode.INVALID_COMMAND, "A frame is a JSON object with a `type`.")
+    if _deeper_than(value, MAX_DEPTH):
+        return _too_deep()
+    if value.get("type") not in ("command", "auth"):
+        return WireError(
+            ErrorCode.INVALID_COMMAND,
+            "Clients send frames whose `type` is `command` or `auth`.",
+            *_names(value),
+        )
+    return _parse_object(value)
+
+
+def _parse_object(value: dict[str, Any]) -> Command | AuthFrame | WireError:
+    request_id, name = _names(value)
+    try:
+        frame = msgspec.convert(value, _FRAMES)
+    except msgspec.ValidationError as error:
+        return WireError(ErrorCode.INVALID_PARAMETER, _problem(error), request_id, name)
+    if isinstance(frame, AuthFrame):
+        return frame
+    kind = COMMANDS.get(name)
+    if kind is None:
+        return WireError(
+            ErrorCode.INVALID_COMMAND, f"There is no command '{name[:100]}'.", request_id, name
+        )
+    return _check(frame, kind)
+
+
+def _check(frame: CommandFrame, kind: CommandKind) -> Command | WireError:
+    given = frame.arguments or {}
+    named = [frame.task_id]
+    try:
+        if kind.task is not TaskNeed.NONE:
+            named.append(msgspec.convert(given, TaskArgument).task_id)
+        arguments = msgspec.convert(given, kind.arguments)
+    except msgspec.ValidationError as error:
+        return _invalid(frame, _problem(error, "arguments."))
+    ids = {each.removeprefix("task_") for each in named if each is not UNSET}
+    if "" in ids:
+        return _invalid(frame, "`taskId` is only a prefix: an id must follow `task_`.")
+    if len(ids) > 1:
+        return _invalid(frame, "`taskId` and `arguments.taskId` name different tasks.")
+    if kind.task is TaskNeed.NAMED and not ids:
+        return _invalid(frame, "`taskId` is missing: this command is about one task.")
+    task_id = next(iter(ids), None) if kind.task is not TaskNeed.NONE else None
+    return Command(kind, frame.request_id, task_id, arguments)
+
+
+def _invalid(frame: CommandFrame, message: str) -> WireError:
+    return WireError(ErrorCode.INVALID_PARAMETER, message, frame.request_id, frame.command_name)
+
+
+def _problem(error: msgspec.ValidationError, within: str = "") -> str:
+    """msgspec's words with the place first: `arguments.text`: Expected `str`, got `int`."""
+    text = str(error)
+    place = _PLACE.search(text)
+    text = _PLACE.sub("", text)
+    if missing := re.search(r"missing required field `(.+?)`", text):
+        path = f"{place[1]}." if place and place[1] else ""
+        return f"`{within}{path}{missing[1]}` is missing."
+    return f"`{within}{place[1] if place else ''}`: {text}."
+
+
+def _names(value: dict[str, Any]) -> tuple[str, str]:
+    """The request's id and name where they can be told back, else nothing."""
+    found = (value.get("requestId"), value.get("commandName"))
+    request_id, name = (
+        text if isinstance(text, str) and len(text) <= LONGEST_ID else "" for text in found
+    )
+    return request_id, name
+
+
+def _too_deep() -> WireError:
+    return WireError(
+        ErrorCode.INVALID_PARAMETER, f"The frame is nested deeper than {MAX_DEPTH} levels."
+    )
+
+
+def _deeper_than(value: Any, limit: int) -> bool:
+    level = [value]
+    for _ in range(limit):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+# Writing --------------------------------------------------------------------------------------
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode_frame(frame: Response | EventFrame) -> bytes:
+    return _encoder.encode(frame)

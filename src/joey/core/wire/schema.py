@@ -1,0 +1,113 @@
+"""The JSON Schema of every frame, generated from the types that check them.
+
+`python -m joey.core.wire.schema` prints it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import msgspec
+
+from joey.core.history.ui import Row
+from joey.core.wire.commands import COMMANDS, Done, TaskNeed, Welcome
+from joey.core.wire.events import PAYLOADS
+from joey.core.wire.frames import LONGEST_ID, AuthFrame, ErrorCode
+
+Schema = dict[str, Any]
+_TEXT: Schema = {"type": "string"}
+_TASK_ID: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_ID}
+
+
+def wire_schema() -> Schema:
+    """One document: a frame is anything that `oneOf` lists; each shape has a name in `$defs`."""
+    kinds = list(COMMANDS.values())
+    types: list[Any] = [Row, AuthFrame, Welcome]
+    types += [*(kind.arguments for kind in kinds), *(kind.data for kind in kinds)]
+    types += PAYLOADS.values()
+    references, shapes = msgspec.json.schema_components(
+        list(dict.fromkeys(types)), ref_template="#/$defs/{name}"
+    )
+    of = dict(zip(dict.fromkeys(types), references, strict=True))
+    commands = [_command(kind.name, of[kind.arguments], kind.task) for kind in kinds]
+    responses = [_response(kind.name, of[kind.data]) for kind in kinds]
+    responses += [_response("welcome", of[Welcome]), _response("auth", of[Done])]
+    events = [_event(name, of[payload]) for name, payload in PAYLOADS.items()]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Frames of joey's WebSocket API",
+        "oneOf": [
+            {"$ref": "#/$defs/command"},
+            {"$ref": "#/$defs/AuthFrame"},
+            {"$ref": "#/$defs/response"},
+            {"$ref": "#/$defs/event"},
+        ],
+        "$defs": {
+            "command": {"oneOf": commands},
+            "response": {"oneOf": [*responses, _error()]},
+            "event": {"oneOf": events},
+            **dict(sorted(shapes.items())),
+        },
+    }
+
+
+def _object(required: list[str], **properties: Schema) -> Schema:
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _command(name: str, arguments: Schema, task: TaskNeed) -> Schema:
+    taken = COMMANDS[name].arguments.__struct_fields__
+    needed = any(field.required for field in msgspec.structs.fields(COMMANDS[name].arguments))
+    schema = _object(
+        ["type", "commandName", "requestId", *(["arguments"] if needed else [])],
+        type={"const": "command"},
+        commandName={"const": name},
+        requestId=_TEXT,
+        taskId=_TASK_ID,
+        arguments=arguments if taken else {"anyOf": [{"type": "object"}, {"type": "null"}]},
+    )
+    if task is TaskNeed.NAMED:
+        schema["required"].append("taskId")
+    return schema
+
+
+def _response(name: str, data: Schema) -> Schema:
+    return _object(
+        ["type", "status", "requestId", "commandName", "data"],
+        type={"const": "response"},
+        status={"const": "success"},
+        requestId=_TEXT,
+        commandName={"const": name},
+        data=data,
+    )
+
+
+def _error() -> Schema:
+    return _object(
+        ["type", "status", "requestId", "commandName", "error"],
+        type={"const": "response"},
+        status={"const": "error"},
+        requestId=_TEXT,
+        commandName=_TEXT,
+        error=_object(
+            ["code", "message"], code={"enum": [code.value for code in ErrorCode]}, message=_TEXT
+        ),
+    )
+
+
+def _event(name: str, payload: Schema) -> Schema:
+    return _object(
+        ["type", "eventName", "payload", "seq"],
+        type={"const": "event"},
+        eventName={"const": name},
+        taskId=_TEXT,
+        payload=payload,
+        seq={"type": "integer"},
+    )
+
+
+if __name__ == "__main__":
+    json.dump(wire_schema(), sys.stdout, indent=1, ensure_ascii=False)
+    sys.stdout.write("\n")
