@@ -16,8 +16,8 @@ from joey.core.edits import patch
 from joey.core.edits.patch_parser import UpdateFile, parse_patch
 from joey.core.edits.search_replace import Applied, apply_blocks
 from joey.core.models import ModelInfo
-from joey.tools.replacement import Found, Missed, find_and_replace
-from joey.tools.similarity import similarity
+from joey.tools.file_edit import similarity
+from joey.tools.text_edit import Found, Missed, find_and_replace
 
 LINES = 10_000
 ROUNDS = 5

@@ -17,7 +17,7 @@ from joey.execution.processes import end_marked
 from joey.mcp.config import Entry
 from joey.mcp.process import LastWords
 from joey.mcp.transports import stdio_streams
-from joey.tools.script_process import ask_script
+from joey.tools.regex_client import ask_script
 
 SLEEP = "import time\ntime.sleep(60)\n"
 

@@ -14,8 +14,7 @@ from joey.errors import ToolError
 from joey.execution.custom_tools import wanted_tools
 from joey.ports import CustomToolInfo
 from joey.tools.custom_tool import CustomTool
-from joey.tools.registry import Registry, default_tools
-from joey.tools.toolbox import Toolboxes
+from joey.tools.registry import Registry, Toolboxes, default_tools
 from tests.extensions.test_custom_tools import Place, is_gone
 
 HARMLESS = '"""Good."""\nimport _beside\ndef run(): return _beside.WORDS'

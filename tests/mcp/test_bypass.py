@@ -25,7 +25,7 @@ from joey.mcp.servers import Shelf
 from joey.mcp.transports import stdio_streams
 from joey.mcp.trust import wanted_of
 from joey.ports import Extras
-from joey.tools.mcp_request import prepare_call, run_call
+from joey.tools.mcp_tool import prepare_call, run_call
 from tests.mcp.house import PATIENCE, House, is_alive, server, settled, until
 from tests.mcp.rude import rude
 from tests.tools.shell_context import make_context

@@ -30,7 +30,7 @@ from joey.execution.terminal import LocalTerminal
 from joey.ports import Level, SandboxReport
 from joey.testing.script import Turn, call
 from joey.tools.base import Outcome
-from joey.tools.command_confinement import explained
+from joey.tools.execute_command import explained
 from tests.engine.workshop import Workshop, asked, finish
 
 

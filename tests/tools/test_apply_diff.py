@@ -9,9 +9,8 @@ import pytest
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import ToolContext
-from joey.tools.apply_diff import ApplyDiff, PreparedDiff
+from joey.tools.apply_diff import ApplyDiff, DiffRequest, FileDiff, PreparedDiff
 from joey.tools.base import Access, Claim, Outcome
-from joey.tools.diff_request import DiffRequest, FileDiff
 from tests.tools.editing import is_offered
 from tests.tools.shell_context import make_context
 from tests.tools.test_xml_calls import parsed

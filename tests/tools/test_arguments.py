@@ -6,8 +6,7 @@ import pytest
 from msgspec import Meta, Struct
 
 from joey.errors import ArgumentError
-from joey.tools.arguments import convert
-from joey.tools.base import Tool
+from joey.tools.base import Tool, convert
 from joey.tools.execute_command import ExecuteCommand
 from joey.tools.write_to_file import WriteToFile
 

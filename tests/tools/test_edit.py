@@ -10,9 +10,8 @@ from joey.core.models import ModelInfo, ToolProtocol
 from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import ToolContext
 from joey.tools.base import Access, Claim
-from joey.tools.edit import Edit
-from joey.tools.edit_request import Everywhere, OneText, Operation, SeveralTexts
-from joey.tools.pattern_search import find_pattern
+from joey.tools.edit import Edit, Everywhere, OneText, Operation, SeveralTexts
+from joey.tools.regex_client import find_pattern
 from tests.tools.editing import CODE, carry_out, is_offered, prepare, problem
 from tests.tools.shell_context import make_context
 from tests.tools.test_xml_calls import only_call, parsed

@@ -14,9 +14,8 @@ from joey.core.task import AskKind
 from joey.errors import ArgumentError, ToolError
 from joey.execution.terminal import LocalTerminal
 from joey.ports import ToolContext
-from joey.tools.base import Access, Outcome
+from joey.tools.base import Access, LiveOutput, Outcome
 from joey.tools.execute_command import ExecuteCommand, time_limit
-from joey.tools.live_output import LiveOutput
 from tests.terminals.processes import Listener, is_alive
 from tests.tools.shell_context import ROW_TS, make_context
 

@@ -17,8 +17,7 @@ from joey.errors import ToolError
 from joey.ports import Extras
 from joey.tools.base import Offer
 from joey.tools.mcp_tool import server_tools
-from joey.tools.registry import Registry, default_tools
-from joey.tools.toolbox import Toolbox, Toolboxes
+from joey.tools.registry import Registry, Toolbox, Toolboxes, default_tools
 from tests.tools.mcp_servers import WEATHER
 
 OFFERED = re.compile(r"mcp--[A-Za-z_][A-Za-z0-9_-]*")

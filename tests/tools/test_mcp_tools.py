@@ -20,8 +20,7 @@ from joey.ports import Extras, ToolContext
 from joey.tools.access_mcp_resource import AccessMcpResource
 from joey.tools.base import Offer
 from joey.tools.mcp_tool import McpServerTool
-from joey.tools.registry import Registry, default_tools
-from joey.tools.toolbox import Toolbox
+from joey.tools.registry import Registry, Toolbox, default_tools
 from joey.tools.use_mcp_tool import UseMcpTool
 from tests.tools.mcp_servers import WEATHER, StillServers
 from tests.tools.shell_context import make_context

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from joey.errors import ToolError
-from joey.tools.pattern_match import match_patterns
+from joey.tools.regex_client import match_patterns
 
 
 async def test_each_expression_is_looked_for_in_its_text() -> None:

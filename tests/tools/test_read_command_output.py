@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joey.errors import ToolError
-from joey.tools.artifact_search import search_lines
 from joey.tools.base import Access
 from joey.tools.read_command_output import PreparedReading, ReadCommandOutput
+from joey.tools.regex_client import search_lines
 from tests.tools.shell_context import make_context
 
 tool = ReadCommandOutput()

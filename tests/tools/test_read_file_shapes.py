@@ -13,9 +13,9 @@ from joey.core.models import ToolProtocol
 from joey.errors import ArgumentError
 from joey.ports import ToolContext
 from joey.tools.base import Outcome
-from joey.tools.line_block import Block, block_around
+from joey.tools.file_view import WantedFile
+from joey.tools.line_reader import Block, block_around
 from joey.tools.read_file import ReadFile
-from joey.tools.read_request import WantedFile
 from tests.tools.shell_context import make_context
 from tests.tools.test_xml_calls import parsed
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from msgspec import Meta, Struct
 
+from joey.tools.base import native_schema
 from joey.tools.registry import default_tools
-from joey.tools.schema import native_schema
 
 
 class Part(Struct, frozen=True):

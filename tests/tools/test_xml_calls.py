@@ -7,8 +7,8 @@ from typing import Any
 from joey.core.messages import CallPart, StopChunk, TextChunk, ToolCall
 from joey.core.models import ToolProtocol
 from joey.core.parsing.assembler import Assembler
-from joey.tools.diff_request import FileDiff
-from joey.tools.read_request import WantedFile
+from joey.tools.apply_diff import FileDiff
+from joey.tools.file_view import WantedFile
 from joey.tools.registry import Registry, default_tools
 
 registry = Registry(default_tools())

@@ -17,7 +17,7 @@ from joey.errors import ConfigError
 from joey.execution.terminal import command_environment
 from joey.mcp.leases import Hubs, Surroundings
 from joey.ports import Mcp
-from joey.tools.toolbox import Toolboxes
+from joey.tools.registry import Toolboxes
 
 
 class Servers:

@@ -32,7 +32,7 @@ from joey.engine.patience import Budget, count_down
 from joey.engine.room import Room
 from joey.errors import CondenseError, ProviderError, ToolError, Trouble
 from joey.ports import Provider
-from joey.tools.definition_list import definition_list, definitions_in
+from joey.tools.list_code_definition_names import definition_list, definitions_in
 
 if TYPE_CHECKING:
     from joey.engine.task import Task

@@ -30,9 +30,7 @@ from joey.core.prompts import replies
 from joey.engine.tool_context import tool_context
 from joey.errors import ToolError
 from joey.ports import Place, Repository, ToolContext
-from joey.tools.file_view import FileViewer
-from joey.tools.read_request import WantedFile
-from joey.tools.read_result import Entry, render
+from joey.tools.file_view import Entry, FileViewer, WantedFile, render
 
 if TYPE_CHECKING:
     from joey.engine.task import Task

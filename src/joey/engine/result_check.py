@@ -9,7 +9,7 @@ from joey.core.prompts import replies
 from joey.core.structured_output import Schema, instructions, read_structured
 from joey.engine.endings import Stop
 from joey.errors import ToolError
-from joey.tools.pattern_match import match_patterns
+from joey.tools.regex_client import match_patterns
 
 MOST_TRIES = 3
 

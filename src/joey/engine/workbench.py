@@ -19,8 +19,7 @@ from joey.core.settings import Limits, Route, Settings
 from joey.engine.mode_providers import ModeProviders
 from joey.ports import Clock, Environment, Extras, Files, Provider, Search, Terminal
 from joey.tools.base import Offer
-from joey.tools.registry import Registry
-from joey.tools.toolbox import Toolboxes
+from joey.tools.registry import Registry, Toolboxes
 
 if TYPE_CHECKING:
     from joey.engine.result_check import ResultCheck

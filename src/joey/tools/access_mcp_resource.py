@@ -1,4 +1,7 @@
-"""Read a resource that an MCP server offers."""
+"""The `access_mcp_resource` tool: reads a resource of an MCP server.
+
+A module of its own because every tool has one, named like the tool, with its `.md` next to it.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,8 @@ from msgspec import Meta, Struct
 from joey.core.modes import Group
 from joey.core.task import Answer, AskKind
 from joey.ports import ToolContext
-from joey.tools.arguments import convert, missing
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
-from joey.tools.mcp_request import find_server, servers_of
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert, missing
+from joey.tools.mcp_tool import find_server, servers_of
 
 
 class AccessMcpResourceParams(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Ask the person something that only they can tell."""
+"""The `ask_followup_question` tool: asks the user a question, with suggested answers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,17 @@ from joey.core.task import Answer, AskKind
 from joey.core.text import regex
 from joey.errors import ToolError
 from joey.ports import ToolContext
-from joey.tools.arguments import convert, decode_json, missing
-from joey.tools.base import Access, Claim, Outcome, Prepared, SwitchMode, Tool
+from joey.tools.base import (
+    Access,
+    Claim,
+    Outcome,
+    Prepared,
+    SwitchMode,
+    Tool,
+    convert,
+    decode_json,
+    missing,
+)
 
 _OPENING = regex(r"<suggest(\s[^<>]*+)?>")
 _CLOSING = "</suggest>"

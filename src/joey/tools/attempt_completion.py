@@ -1,4 +1,7 @@
-"""Present the result of the whole task."""
+"""The `attempt_completion` tool: presents the result of the whole task.
+
+A module of its own because every tool has one, named like the tool, with its `.md` next to it.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,7 @@ from msgspec import Meta, Struct
 from joey.core.modes import Group
 from joey.core.task import Answer
 from joey.ports import ToolContext
-from joey.tools.arguments import convert, missing
-from joey.tools.base import Access, Claim, Complete, Outcome, Prepared, Tool
+from joey.tools.base import Access, Claim, Complete, Outcome, Prepared, Tool, convert, missing
 
 
 class AttemptCompletionParams(Struct, frozen=True):

@@ -1,27 +1,42 @@
-"""What a tool is: parameters, then `prepare` (look, compute, claim), then `run` (act).
+"""The base class of tools: parameters, then `prepare` (look, compute, claim), then `run` (act).
 
-Between the two the policy judges the claims and, where it must, a person is asked. A tool never
-reaches the engine: what it wants of the task itself it returns as a directive.
+Between the two the policy judges the claims and, where necessary, the user is asked. A tool never
+reaches the engine: a request to the task itself is returned as a directive. The text that one call
+may return is limited by the model's context window (`text_budget`). Output of a running call is
+passed on at a limited rate (`LiveOutput`).
+
+The JSON schema of the parameters has the strict form that providers can enforce: every property is
+listed as required and nothing else is allowed; a parameter with a default may be null instead.
+Descriptions come from `msgspec.Meta`.
+
+Models send numbers as strings, lists as JSON in a string, a text in a list of its own, and the XML
+protocol sends nothing but strings. An unambiguous value is converted. An object is never a path or
+a command; where a whole text is asked for, its JSON may well be that text.
 """
 
 from __future__ import annotations
 
+import asyncio
+import types
+import typing
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
-from msgspec import Struct
-from msgspec.structs import fields
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import FieldInfo, fields
 
 from joey.core.models import ModelInfo, ToolProtocol, ToolSpec
 from joey.core.modes import Group
-from joey.core.permissions.policy import Access as Access  # noqa: PLC0414 (a name of this module too)
+from joey.core.permissions.policy import Access as Access  # noqa: PLC0414
 from joey.core.permissions.policy import Claim as Claim  # noqa: PLC0414
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Todo
+from joey.errors import ArgumentError
 from joey.ports import Extras, Terminal, ToolContext
-from joey.tools.schema import native_schema
 
 
 class Prepared(Struct, frozen=True, kw_only=True):
@@ -189,3 +204,228 @@ def _description(name: str) -> tuple[str, str | None]:
     text = Path(__file__).with_name(f"{name}.md").read_text(encoding="utf-8")
     description, marker, usage = text.partition("\n---xml---\n")
     return description.strip(), usage.strip() if marker else None
+
+
+_LEAST_BUDGET = 16 * 1024
+_MOST_BUDGET = 1024 * 1024
+_BYTES_PER_TOKEN = 3
+
+
+def text_budget(model: ModelInfo) -> int:
+    """Bytes of text that one call may return: three fifths of the window beside the answer."""
+    tokens = (model.context_window - model.max_output) * 3 // 5
+    return max(_LEAST_BUDGET, min(_MOST_BUDGET, tokens * _BYTES_PER_TOKEN))
+
+
+def within_budget(text: str, model: ModelInfo, note: str) -> str:
+    """As many lines of a text as one call may return, with a note if that is not all."""
+    data, budget = text.encode(errors="replace"), text_budget(model)
+    if len(data) <= budget:
+        return text
+    return data[: data.rfind(b"\n", 0, budget)].decode(errors="replace") + f"\n\n{note}"
+
+
+_INTERVAL = 0.1
+_MOST_CHARACTERS = 32 * 1024
+
+
+class LiveOutput:
+    """Passes output on at once, then at intervals; of a flood only the newest part."""
+
+    def __init__(self, sink: Callable[[str], None]) -> None:
+        self._sink = sink
+        self._pending = ""
+        self._dropped = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def feed(self, text: str) -> None:
+        if self._closed:
+            return
+        kept = (self._pending + text)[-_MOST_CHARACTERS:]
+        self._dropped += len(self._pending) + len(text) - len(kept)
+        self._pending = kept
+        if self._timer is None:
+            self._pass_on()
+
+    def close(self) -> None:
+        """Pass on the rest; what comes later is told with the next request."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._pending:
+            self._tell()
+
+    def _pass_on(self) -> None:
+        self._timer = None
+        if self._pending:
+            self._timer = asyncio.get_running_loop().call_later(_INTERVAL, self._pass_on)
+            self._tell()
+
+    def _tell(self) -> None:
+        note = f"\n[...{self._dropped} characters omitted...]\n" if self._dropped else ""
+        text, self._pending, self._dropped = note + self._pending, "", 0
+        self._sink(text)
+
+
+S = TypeVar("S", bound=Struct)
+
+_BODIES = frozenset({"content", "diff", "result"})
+"""Here JSON is a text like any other: some models send `package.json` as an object."""
+
+
+def convert(
+    arguments: Mapping[str, Any],
+    kind: type[S],
+    tool: str,
+    aliases: Mapping[str, str] | None = None,
+) -> S:
+    """The parameters of a call. `aliases` gives other names of parameters: `{old: real}`.
+
+    Unknown arguments are passed over; null stands for the default.
+
+    Raises:
+        ArgumentError: a value is missing (then it has the `parameter`), or cannot be understood.
+    """
+    given = {name: value for name, value in arguments.items() if value is not None}
+    for alias, name in (aliases or {}).items():
+        if alias in given and name not in given:
+            given[name] = given[alias]
+    values: dict[str, Any] = {}
+    for field in _fields(kind):
+        if field.encode_name in given:
+            _set(values, field, given[field.encode_name], tool)
+        elif field.required:
+            raise missing(tool, field.encode_name)
+    return kind(**values)
+
+
+def missing(tool: str, parameter: str) -> ArgumentError:
+    return ArgumentError(
+        f"Missing value for required parameter '{parameter}' of {tool}.", parameter
+    )
+
+
+@cache
+def _fields(kind: type[Struct]) -> tuple[FieldInfo, ...]:
+    return msgspec.structs.fields(kind)
+
+
+def _set(values: dict[str, Any], field: FieldInfo, value: Any, tool: str) -> None:
+    problem: msgspec.ValidationError | None = None
+    for reading in _readings(value, is_body=field.encode_name in _BODIES):
+        try:
+            values[field.name] = msgspec.convert(reading, field.type, strict=False)
+        except msgspec.ValidationError as error:
+            problem = problem or error
+        else:
+            return
+    if isinstance(value, str) and not value.strip() and not field.required:
+        return
+    raise ArgumentError(
+        f"The parameter '{field.encode_name}' of {tool} has a value of the wrong kind: {problem}."
+    ) from problem
+
+
+def _readings(value: Any, *, is_body: bool) -> Iterator[Any]:
+    """What a value may have been meant to be, the most literal first."""
+    yield value
+    match value:
+        case str():
+            stripped = value.strip()
+            yield stripped
+            if stripped.startswith(("[", "{")) and (decoded := decode_json(stripped)) is not None:
+                yield decoded
+        case [str(text)] if not is_body:
+            yield text
+        case list() | dict() if not is_body:
+            return
+        case _:
+            try:
+                yield msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+            except (UnicodeEncodeError, RecursionError):
+                return  # half a surrogate pair, or endless nesting: not text in any reading
+
+
+def decode_json(text: str) -> Any:
+    """What a string holds as JSON, or None."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+
+
+_SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+def native_schema(params: type[Struct]) -> dict[str, Any]:
+    """The schema of an object with the fields of `params`; the same every time."""
+    properties = {field.encode_name: _property(field) for field in fields(params)}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _property(field: FieldInfo) -> dict[str, Any]:
+    schema = _schema(field.type)
+    if not field.required:
+        _allow_null(schema)
+    return schema
+
+
+def _schema(kind: Any) -> dict[str, Any]:
+    parts = get_args(kind)
+    match get_origin(kind):
+        case None if kind in _SIMPLE:
+            return {"type": _SIMPLE[kind]}
+        case None if isinstance(kind, type) and issubclass(kind, Struct):
+            return native_schema(kind)
+        case typing.Annotated:
+            return _with_notes(*parts)
+        case typing.Literal:
+            return {"type": "string", "enum": sorted(parts)}
+        case types.UnionType | typing.Union:
+            return _nullable_union(kind, parts)
+        case array if array is list or array is tuple:
+            return _array(parts)
+    raise TypeError(f"no schema for a parameter of type {kind}")
+
+
+def _with_notes(kind: Any, *notes: Meta) -> dict[str, Any]:
+    schema = _schema(kind)
+    for note in notes:
+        if note.min_length and "items" in schema:
+            schema["minItems"] = note.min_length
+        if note.description:
+            schema["description"] = note.description
+        schema |= note.extra_json_schema or {}
+    return schema
+
+
+def _array(parts: tuple[Any, ...]) -> dict[str, Any]:
+    """Of any length, but for a tuple that names each of its parts."""
+    schema: dict[str, Any] = {"type": "array", "items": _schema(parts[0])}
+    if len(parts) > 1 and parts[1] is not ...:
+        schema |= {"minItems": len(parts), "maxItems": len(parts)}
+    return schema
+
+
+def _nullable_union(kind: Any, parts: tuple[Any, ...]) -> dict[str, Any]:
+    """`X | None`; other unions would need a schema that not every provider takes."""
+    others = [each for each in parts if each is not types.NoneType]
+    if len(others) != 1:
+        raise TypeError(f"no schema for a parameter of the types {kind}")
+    schema = _schema(others[0])
+    _allow_null(schema)
+    return schema
+
+
+def _allow_null(schema: dict[str, Any]) -> None:
+    if isinstance(schema["type"], list):
+        return
+    schema["type"] = [schema["type"], "null"]
+    if "enum" in schema:
+        schema["enum"] = [*schema["enum"], None]

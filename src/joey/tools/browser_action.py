@@ -1,4 +1,4 @@
-"""Look at a page in a browser, and use it: one step, then a picture of what it led to."""
+"""The `browser_action` tool: one step in a browser, answered with a screenshot."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from joey.core.text import regex
 from joey.errors import ArgumentError, HiddenError, ToolError
 from joey.ports import Browser, BrowserLook, BrowserStep, Place, ToolContext
 from joey.ports.content import Action
-from joey.tools.arguments import convert, missing
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert, missing
 
 _POINT = regex(r"\s*(-?\d{1,6})\s*,\s*(-?\d{1,6})\s*(?:@\s*(\d{1,5})\s*[x,]\s*(\d{1,5})\s*)?")
 _SIZE = regex(r"\s*(\d{2,5})\s*[x,]\s*(\d{2,5})\s*")

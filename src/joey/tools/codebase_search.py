@@ -1,4 +1,4 @@
-"""Search the whole workspace for code about something, by its index."""
+"""The `codebase_search` tool: searches the workspace's code index."""
 
 from __future__ import annotations
 
@@ -11,9 +11,17 @@ from joey.core.modes import Group
 from joey.core.task import Answer
 from joey.errors import AbsentError, HiddenError, ToolError
 from joey.ports import CodeAnswer, CodeHit, Place, ToolContext
-from joey.tools.arguments import convert, missing
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
-from joey.tools.text_view import text_budget
+from joey.tools.base import (
+    Access,
+    Claim,
+    Offer,
+    Outcome,
+    Prepared,
+    Tool,
+    convert,
+    missing,
+    text_budget,
+)
 
 LIMIT = 12
 SAID = "codebase_search_result"

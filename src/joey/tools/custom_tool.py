@@ -1,4 +1,4 @@
-"""A tool that the user or the project brought along, as one of ours."""
+"""A custom tool of the user or the project, wrapped as a tool."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from joey.core.modes import Group
 from joey.core.task import Answer
 from joey.errors import ToolError
 from joey.ports import CustomToolInfo, ToolContext
-from joey.tools.arguments import decode_json, missing
-from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
+from joey.tools.base import Access, Claim, Outcome, Prepared, Tool, decode_json, missing
 
 
 class CustomCall(Struct, frozen=True):

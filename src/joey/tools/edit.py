@@ -1,27 +1,72 @@
-"""Replace a text in a file by another one."""
+"""The `edit` tool: replaces a text in a file.
+
+Earlier forms of its arguments are still accepted: `search_and_replace` took a list of `operations`,
+and in XML a `search` with flags and lines.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
 from joey.core.edits.text_replace import FlatText, Stretch, explain_count
-from joey.errors import ToolError
+from joey.errors import ArgumentError, ToolError
 from joey.ports import Place, ToolContext
-from joey.tools.edit_request import EditRequest, Everywhere, OneText, SeveralTexts, parse_request
+from joey.tools.base import convert, missing
 from joey.tools.file_edit import Original, computed, editable_text
-from joey.tools.pattern_search import find_pattern
-from joey.tools.replacement import (
+from joey.tools.regex_client import find_pattern
+from joey.tools.text_edit import (
     Change,
     Missed,
     TextEdit,
     Unchanged,
     explained,
     find_and_replace,
+    refuse_identical,
     told,
     why_missed,
 )
+
+
+class OneText(Struct, frozen=True):
+    """A text that is there once, or `replace_all` of them."""
+
+    file_path: str
+    old_string: str
+    new_string: str
+    replace_all: bool = False
+
+
+class Operation(Struct, frozen=True):
+    search: str
+    replace: str
+
+
+class SeveralTexts(Struct, frozen=True):
+    """Texts that are there once each, replaced one after the other."""
+
+    path: str
+    operations: tuple[Operation, ...]
+
+
+class Everywhere(Struct, frozen=True):
+    """A text or an expression, wherever it is in these lines."""
+
+    path: str
+    search: str
+    replace: str
+    start_line: int | None = None
+    end_line: int | None = None
+    use_regex: bool = False
+    ignore_case: bool = False
+
+
+class EditRequest(Struct, frozen=True):
+    path: str
+    wanted: OneText | SeveralTexts | Everywhere
+
 
 _EXPLAINED = 5
 """Operations that do not fit; looking for what is most like their texts is dear."""
@@ -152,3 +197,55 @@ def _nowhere(flat: FlatText, wanted: Everywhere, place: Place) -> str:
 
 def _counted(places: int) -> tuple[str, ...]:
     return (f"{places} places were changed." if places > 1 else "One place was changed.",)
+
+
+def parse_request(arguments: Mapping[str, Any], tool: str) -> EditRequest:
+    """Raises ArgumentError: something is missing, or is not what it should be."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    if "operations" in given:
+        return _several(given, tool)
+    if "search" in given and "old_string" not in given:
+        everywhere = convert(given, Everywhere, tool, {"file_path": "path"})
+        _require(everywhere.search, "search", tool)
+        return EditRequest(_path(everywhere.path, "path", tool), everywhere)
+    one = convert(given, OneText, tool, {"path": "file_path"})
+    _require(one.old_string, "old_string", tool)
+    refuse_identical(one.old_string, one.new_string)
+    return EditRequest(_path(one.file_path, "file_path", tool), one)
+
+
+class _Listed(Struct, frozen=True):
+    path: str
+    operations: tuple[dict[str, Any], ...]
+
+
+def _several(given: Mapping[str, Any], tool: str) -> EditRequest:
+    listed = convert(given, _Listed, tool, {"file_path": "path"})
+    if not listed.operations:
+        raise missing(tool, "operations")
+    operations = tuple(
+        _operation(number, given, tool) for number, given in enumerate(listed.operations, 1)
+    )
+    path = _path(listed.path, "path", tool)
+    return EditRequest(path, SeveralTexts(path, operations))
+
+
+def _operation(number: int, given: dict[str, Any], tool: str) -> Operation:
+    for name in ("search", "replace"):
+        if given.get(name) is None:
+            raise ArgumentError(f"Operation {number} of {tool} has no value for '{name}'.")
+    operation = convert(given, Operation, tool)
+    if not operation.search:
+        raise ArgumentError(f"Operation {number} of {tool} has an empty 'search'.")
+    return operation
+
+
+def _path(path: str, name: str, tool: str) -> str:
+    if not path.strip():
+        raise missing(tool, name)
+    return path
+
+
+def _require(value: str, name: str, tool: str) -> None:
+    if not value:
+        raise missing(tool, name)

@@ -1,4 +1,7 @@
-"""Replace a text as often as expected, whatever its white space; or make a new file."""
+"""The `edit_file` tool: replaces a text as often as expected, or creates a file.
+
+Differences in white space are tolerated.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ from msgspec import Meta, Struct
 from joey.core.edits.text_replace import flatten
 from joey.errors import ToolError
 from joey.ports import Place, ToolContext
-from joey.tools.arguments import convert, missing
+from joey.tools.base import convert, missing
 from joey.tools.file_edit import Original, computed, editable_text
-from joey.tools.replacement import Change, Found, Missed, TextEdit, find_and_replace, told
+from joey.tools.text_edit import Change, Found, Missed, TextEdit, find_and_replace, told
 
 _OTHER_SPACE = (
     "old_string was found with other white space than you wrote; new_string was put there as it is,"

@@ -1,4 +1,9 @@
-"""Fetch instructions for work on the agent itself: its modes and its MCP servers."""
+"""The `fetch_instructions` tool: instructions for work on the agent's modes and MCP servers.
+
+The texts are the Markdown files in `instructions/`.
+
+A module of its own because every tool has one, named like the tool, with its `.md` next to it.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +15,7 @@ from msgspec import Meta, Struct
 from joey.core.modes import Group
 from joey.core.task import Answer
 from joey.ports import ToolContext
-from joey.tools.arguments import convert
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert
 
 
 class FetchInstructionsParams(Struct, frozen=True):

@@ -1,19 +1,21 @@
-"""What all tools that change a file share: the file as it was, the row, the save, the result.
+"""Files under edit, for all editing tools: find, refuse, load, diff, save, report.
 
-The bytes that an edit was made from are kept until it is carried out. If the file is another one
-by then, nothing is written: what the person approved was a change of that file. What is written is
-noted in the task's memory, and the result says so when somebody else had changed the file before.
+The bytes that an edit was made from are kept until it is carried out. If the file has changed by
+then, nothing is written: the user approved a change of that file. Each write is noted in the task's
+memory, and the result says so when somebody else had changed the file before. It also lists the
+diagnostics that the edit introduced.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from joey.core.diagnostics import Problem, new_errors, problems_text
 from joey.core.edits.diff import Patch, new_file_patch, unified_patch
 from joey.core.edits.encodings import UTF_8, encoding_of
 from joey.core.file_state import Stamp
@@ -21,7 +23,6 @@ from joey.core.models import ToolProtocol
 from joey.core.text import regex
 from joey.errors import HiddenError, ToolError
 from joey.ports import Place, ToolContext
-from joey.tools.new_problems import known_problems, told_problems
 
 _SMALL = 256 * 1024
 _LONGEST_PATCH = 512 * 1024
@@ -261,3 +262,43 @@ async def _look(ctx: ToolContext, place: Place) -> tuple[bytes | None, Stamp]:
 
 def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+async def known_problems(ctx: ToolContext, place: Place) -> Sequence[Problem]:
+    """What the checkers say about a file now; nothing where nobody wants to know."""
+    problems = ctx.extras.problems
+    if problems is None or not place.inside or not ctx.settings.include_diagnostic_messages:
+        return ()
+    return await problems.of([place])
+
+
+async def told_problems(ctx: ToolContext, place: Place, before: Sequence[Problem]) -> str:
+    """The new ones as the model reads them; empty when there are none."""
+    found = new_errors(before, await known_problems(ctx, place))
+    if not found:
+        return ""
+    most = ctx.settings.max_diagnostic_messages
+    most = len(found) if most < 0 else most
+    text = problems_text(found[:most])
+    more = f"\n... {len(found) - most} more" if len(found) > most else ""
+    return f"\n\nNew problems detected after saving the file:\n{text}{more}"
+
+
+_LONGEST_FRAGMENT = 500
+
+
+def similarity(one: str, other: str) -> float:
+    """From 0 to 1."""
+    # Imported on need: only an edit that does not fit is compared like this.
+    from rapidfuzz.distance import Levenshtein
+
+    return Levenshtein.normalized_similarity(one, other)
+
+
+def fragment_similarity(one: str, other: str) -> float:
+    """The same for a text that may be a part of a line: the part that is most like it counts."""
+    if len(one) >= len(other) or len(one) > _LONGEST_FRAGMENT:
+        return similarity(one, other)
+    from rapidfuzz import fuzz
+
+    return fuzz.partial_ratio(one, other) / 100

@@ -1,19 +1,74 @@
-"""What one file looks like to the model: text with numbers, a picture, or a note."""
+"""Reading files for the model: lines, ranges, blocks and images, within a budget.
+
+The files of one call share a budget of text and one of images. Of a text the model gets all lines,
+ranges of them, or the block around one line. That block is found by indentation alone, in any
+language: from the line it grows up and down in turn, as long as lines are indented at least as far
+as requested. A blank line belongs to the lines above it.
+
+`render` writes the views as sections in native tasks and as `<file>` elements in XML ones.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
-from msgspec import structs
+from msgspec import Struct, structs
 
+from joey.core.models import ModelInfo, ToolProtocol
+from joey.core.text import number_lines
 from joey.errors import ToolError
 from joey.ports import Documents, FileKind, Place, ToolContext
-from joey.tools.definition_list import definition_list, definitions_in
+from joey.tools.base import text_budget
 from joey.tools.images import SUFFIXES, ImageAllowance, data_uri, media_type
-from joey.tools.line_reader import LineReader, file_source, text_source
-from joey.tools.read_request import WantedFile
-from joey.tools.read_result import Entry
-from joey.tools.text_view import TextViewer
+from joey.tools.line_reader import (
+    NUMBER_WIDTH,
+    Block,
+    LineReader,
+    Lines,
+    block_around,
+    file_source,
+    text_source,
+)
+from joey.tools.list_code_definition_names import definition_list, definitions_in
+
+Range = tuple[int, int]
+
+
+class WantedFile(Struct, frozen=True):
+    path: str
+    ranges: tuple[Range, ...] = ()
+    pages: bool = False
+    """Asked for by offset and limit, so that is how it is told to read on."""
+    block: Block | None = None
+    """The lines around one, instead of ranges."""
+
+
+class Passage(Struct, frozen=True):
+    first: int
+    last: int
+    lines: tuple[str, ...]
+
+    @property
+    def numbered(self) -> str:
+        return number_lines("\n".join(self.lines) + "\n", self.first)
+
+
+class Entry(Struct, frozen=True):
+    """One file of a call."""
+
+    path: str
+    passages: tuple[Passage, ...] = ()
+    definitions: str | None = None
+    """What the file defines, and where."""
+    note: str | None = None
+    binary: str | None = None
+    """The kind of a file that cannot be shown."""
+    error: str | None = None
+    image: str | None = None
+    """A data URI."""
+    is_empty: bool = False
+
 
 _SNIFFED = 8192
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -162,3 +217,205 @@ def _is_wide(head: bytes) -> bool:
 def _is_binary(head: bytes) -> bool:
     """A NUL byte, or more control characters than any text has."""
     return b"\0" in head or sum(byte in _CONTROLS for byte in head) * 10 > len(head)
+
+
+UNLIMITED = -1
+_WITHOUT_END = 2**62
+
+Opener = Callable[[], LineReader]
+"""Begins to read the text, at its beginning."""
+
+
+class TextViewer:
+    """Shows texts within one budget, that of a call."""
+
+    def __init__(self, model: ModelInfo) -> None:
+        self._left = text_budget(model)
+
+    async def view(self, wanted: WantedFile, start: Opener, most: int = UNLIMITED) -> Entry:
+        """What is asked for; `most` lines if nothing is said about lines.
+
+        Raises:
+            ToolError: there are no such lines, or there is no room left for them.
+        """
+        if wanted.block is not None:
+            return await self._block(wanted.path, wanted.block, start)
+        if wanted.ranges:
+            return await self._ranges(wanted, start)
+        return await self._whole(wanted, start(), most)
+
+    async def _whole(self, wanted: WantedFile, reader: LineReader, most: int) -> Entry:
+        lines = await self._take(reader, most if most >= 0 else _WITHOUT_END)
+        if not lines.cut and not await reader.has_more():
+            return Entry(wanted.path, (_passage(lines),))
+        total = await reader.count_lines()
+        whole = f"{total}" if total is not None else f"more than {reader.line}"
+        if lines.inside_line:
+            note = f"Line {lines.first} is cut: it is longer than one call can show."
+        elif not lines.lines:
+            note = f"Showing 0 of {whole} total lines; name the lines you need in line_ranges."
+        else:
+            note = (
+                f"Showing lines 1-{lines.next - 1} of {whole} total lines. Read on with"
+                f" line_ranges, from line {lines.next}."
+            )
+        return Entry(wanted.path, (_passage(lines),) if lines.lines else (), note=note)
+
+    async def _ranges(self, wanted: WantedFile, start_over: Opener) -> Entry:
+        found: dict[Range, Lines] = {}
+        reader = start_over()
+        for start, end in sorted(wanted.ranges):
+            if again := found.get((start, end)):
+                self._repeat(again)
+                continue
+            if start < 1 or end < start:
+                raise ToolError(
+                    f"Invalid line range {start}-{end}: lines count from 1, and a range must not"
+                    " end before it starts."
+                )
+            if start < reader.line:
+                reader = start_over()
+            if not await reader.skip_to(start):
+                total = await reader.count_lines()
+                raise ToolError(
+                    f"Line range {start}-{end} begins after the end of the file, which has"
+                    f" {total} lines."
+                )
+            found[start, end] = await self._take(reader, end - start + 1)
+        passages = tuple(
+            _passage(found[span], None if wanted.pages else span[1]) for span in wanted.ranges
+        )
+        return Entry(wanted.path, passages, note=await _range_note(wanted, found, reader))
+
+    async def _block(self, path: str, block: Block, start: Opener) -> Entry:
+        """As many lines before and after the anchor are looked at as may be shown."""
+        self._check_room()
+        reader = start()
+        anchor = block.anchor_line
+        first = max(1, anchor - block.max_lines)
+        found = await reader.skip_to(first)
+        wide = await reader.take(anchor - first + 1 + block.max_lines, self._left * 2)
+        total = await reader.count_lines()
+        if not found or (wide.next <= anchor and not wide.cut):
+            raise ToolError(f"anchor_line {anchor} is out of range (1-{total}).")
+        lines = Lines(first, ())
+        if wide.next > anchor:
+            top, bottom = block_around(wide.lines, anchor - first, block)
+            lines = _within(Lines(first + top, wide.lines[top : bottom + 1]), self._left)
+        if not lines.lines:
+            raise ToolError(
+                f"The lines around line {anchor} are too long to look at: name the lines you need"
+                " in line_ranges."
+            )
+        self._left -= _size(lines)
+        of = f"{total} lines" if total is not None else f"more than {reader.line} lines"
+        note = f"Included ranges: {lines.first}-{lines.next - 1} (total: {of})"
+        if lines.cut or len(lines.lines) >= block.max_lines:
+            note += f". The block may go on: read on with line_ranges, from line {lines.next}."
+        return Entry(path, (_passage(lines),), note=note)
+
+    async def _take(self, reader: LineReader, count: int) -> Lines:
+        if count > 0:
+            self._check_room()
+        lines = await reader.take(count, self._left)
+        self._left -= _size(lines)
+        return lines
+
+    def has_room_for(self, text: str) -> bool:
+        """Whether more text can be shown beside the lines; then it takes its room."""
+        size = len(text.encode(errors="replace"))
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
+    def _repeat(self, lines: Lines) -> None:
+        self._check_room(_size(lines))
+        self._left -= _size(lines)
+
+    def _check_room(self, size: int = 1) -> None:
+        if self._left < size:
+            raise ToolError(
+                "There is no room left for this file in one result: read it in another call, or"
+                " name the lines you need in line_ranges."
+            )
+
+
+def _size(lines: Lines) -> int:
+    """Bytes, with what the numbers in front of the lines take."""
+    return len("".join(lines.lines).encode(errors="replace")) + NUMBER_WIDTH * len(lines.lines)
+
+
+def _within(lines: Lines, budget: int) -> Lines:
+    """The first of the lines, as many as fit."""
+    while lines.lines and _size(lines) > budget:
+        lines = structs.replace(lines, lines=lines.lines[: len(lines.lines) // 2], cut=True)
+    return lines
+
+
+async def _range_note(
+    wanted: WantedFile, found: dict[Range, Lines], reader: LineReader
+) -> str | None:
+    cut = [lines for lines in found.values() if lines.cut]
+    if cut:
+        lines = cut[0]
+        if lines.inside_line:
+            return f"Line {lines.first} is cut: it is longer than one call can show."
+        return f"Not all lines fit into one call: read on from line {lines.next}."
+    if wanted.pages and await reader.has_more():
+        start, end = wanted.ranges[0]
+        return (
+            f"Showing lines {start}-{end}; the file goes on. To read more, use"
+            f" offset={end + 1} and limit={end - start + 1}."
+        )
+    return None
+
+
+def _passage(lines: Lines, last: int | None = None) -> Passage:
+    """`last` is the end that was asked for; it stays the label when the file is shorter."""
+    shown = lines.next - 1 if last is None or lines.cut else last
+    return Passage(lines.first, shown, lines.lines)
+
+
+_DEFINITIONS = "list_code_definition_names"
+
+
+def render(entries: Sequence[Entry], protocol: ToolProtocol) -> str:
+    if protocol is ToolProtocol.NATIVE:
+        return "\n\n---\n\n".join(map(_section, entries))
+    return "\n".join(["<files>", *map(_element, entries), "</files>"])
+
+
+def _section(entry: Entry) -> str:
+    if entry.error is not None:
+        return f"File: {entry.path}\nError: {entry.error}"
+    parts = [f"Lines {part.first}-{part.last}:\n{part.numbered}" for part in entry.passages]
+    if entry.definitions is not None:
+        parts.append(f"Code Definitions:\n{entry.definitions}\n")
+    if entry.binary is not None:
+        parts.append(_binary(entry.binary))
+    if entry.note is not None:
+        parts.append(f"Note: {entry.note}")
+    return f"File: {entry.path}\n" + "\n".join(parts)
+
+
+def _element(entry: Entry) -> str:
+    path = f"<file><path>{entry.path}</path>"
+    if entry.error is not None:
+        return f"{path}<error>{entry.error}</error></file>"
+    if entry.is_empty:
+        return f"{path}\n<content/><notice>{entry.note}</notice>\n</file>"
+    parts = [
+        f'<content lines="{part.first}-{part.last}">\n{part.numbered}</content>'
+        for part in entry.passages
+    ]
+    if entry.definitions is not None:
+        parts.append(f"<{_DEFINITIONS}>\n{entry.definitions}\n</{_DEFINITIONS}>")
+    notices = [_binary(entry.binary)] if entry.binary is not None else []
+    notices += [entry.note] if entry.note is not None else []
+    parts += [f"<notice>{notice}</notice>" for notice in notices]
+    return "\n".join([path, *parts, "</file>"])
+
+
+def _binary(kind: str) -> str:
+    return f"Binary file ({kind}) - content not displayed"

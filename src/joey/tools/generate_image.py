@@ -1,4 +1,4 @@
-"""Have a picture made and put it into a file."""
+"""The `generate_image` tool: has an image generated and writes it to a file."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from joey.core.task import Answer
 from joey.core.text import regex
 from joey.errors import HiddenError, ToolError
 from joey.ports import Place, ToolContext
-from joey.tools.arguments import convert
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert
 from joey.tools.images import ImageAllowance, data_uri, media_type
 
 _PICTURE = regex(r"data:image/(png|jpe?g|webp);base64,(.*)", re.DOTALL)

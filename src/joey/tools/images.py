@@ -1,4 +1,4 @@
-"""Images that a model may look at."""
+"""Images that a model may see: their formats, and how many and how large one call may show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Insert lines into a file. Kept for models and histories that know it; never offered."""
+"""The `insert_content` tool: inserts lines into a file.
+
+Kept for models and histories that know it; never offered.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,7 @@ from joey.core.modes import Group
 from joey.core.task import Answer
 from joey.errors import ToolError
 from joey.ports import Place, ToolContext
-from joey.tools.arguments import convert, missing
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert, missing
 from joey.tools.file_edit import (
     Original,
     computed,

@@ -1,8 +1,12 @@
-"""List the definitions in a file, or in the files of a folder."""
+"""The `list_code_definition_names` tool: lists the definitions in a file or a directory.
+
+`definition_list` is also how other parts show the model what a file defines.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
@@ -10,11 +14,8 @@ from msgspec import Meta, Struct
 from joey.core.modes import Group
 from joey.core.task import Answer
 from joey.errors import AbsentError, HiddenError, ToolError
-from joey.ports import Outlines, Place, ToolContext
-from joey.tools.arguments import convert
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
-from joey.tools.definition_list import definition_list, definitions_in
-from joey.tools.text_view import within_budget
+from joey.ports import Definition, Files, Outlines, Place, ToolContext
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert, within_budget
 
 MOST_FILES = 50
 _MOST_ENTRIES = 1_000
@@ -143,3 +144,24 @@ async def _part(
     except ToolError as error:
         return f"# {name}\n({error})"
     return definition_list(name, found) if found else None
+
+
+LARGEST = 2 * 1024 * 1024
+_MOST = 500
+
+
+async def definitions_in(place: Place, outlines: Outlines, files: Files) -> Sequence[Definition]:
+    """Raises ToolError when the file cannot be read or parsed."""
+    data = await files.read(place, LARGEST + 1)
+    if len(data) > LARGEST:
+        raise ToolError(f"it is larger than {LARGEST // 2**20} MB.")
+    return await outlines.outline(place.path.name, data)
+
+
+def definition_list(name: str, definitions: Sequence[Definition]) -> str:
+    """`# name`, then `first--last | how it begins` for each."""
+    lines = [f"# {name}"]
+    lines += [f"{item.start}--{item.end} | {item.text}" for item in definitions[:_MOST]]
+    if len(definitions) > _MOST:
+        lines.append(f"({len(definitions) - _MOST} more are not shown.)")
+    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""List what a folder holds."""
+"""The `list_files` tool: lists the entries of a directory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from joey.core.modes import Group
 from joey.core.task import Answer
 from joey.errors import HiddenError, ToolError
 from joey.ports import Place, ToolContext
-from joey.tools.arguments import convert
-from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
-from joey.tools.text_view import within_budget
+from joey.tools.base import Access, Claim, Outcome, Prepared, Tool, convert, within_budget
 
 LIMIT = 200
 _IS_CUT = "(File list truncated. Use list_files on subdirectories to see the rest.)"

@@ -1,4 +1,4 @@
-"""Hand a piece of the work to a subtask."""
+"""The `new_task` tool: delegates a part of the work to a subtask."""
 
 from __future__ import annotations
 
@@ -13,9 +13,18 @@ from joey.core.modes import Group, Mode, find_mode
 from joey.core.task import Answer, Todo, parse_todos
 from joey.errors import ToolError
 from joey.ports import ToolContext
-from joey.tools.arguments import convert, missing
-from joey.tools.base import Access, Claim, Delegate, Offer, Outcome, Prepared, Tool
-from joey.tools.schema import native_schema
+from joey.tools.base import (
+    Access,
+    Claim,
+    Delegate,
+    Offer,
+    Outcome,
+    Prepared,
+    Tool,
+    convert,
+    missing,
+    native_schema,
+)
 
 DEEPEST = 8
 """Levels of subtasks below the task that a person started."""

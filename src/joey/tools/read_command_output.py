@@ -1,4 +1,4 @@
-"""Read or search the kept output of an earlier command, piece by piece."""
+"""The `read_command_output` tool: reads or searches the kept output of an earlier command."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from joey.core.terminal_text import format_size, incomplete_end
 from joey.core.text import number_lines, regex
 from joey.errors import AbsentError, ToolError
 from joey.ports import ToolContext
-from joey.tools.arguments import convert
-from joey.tools.artifact_search import search_lines
-from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
+from joey.tools.base import Access, Claim, Outcome, Prepared, Tool, convert
+from joey.tools.regex_client import search_lines
 
 DEFAULT_LIMIT = 40 * 1024
 LARGEST_LIMIT = 512 * 1024

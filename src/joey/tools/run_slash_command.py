@@ -1,4 +1,4 @@
-"""Fetch the text of a slash command, as if the user had typed it."""
+"""The `run_slash_command` tool: returns the text of a slash command, as if the user typed it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from joey.core.modes import Group, SlashCommand, find_mode
 from joey.core.task import Answer
 from joey.errors import ToolError
 from joey.ports import ToolContext
-from joey.tools.arguments import convert
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, SwitchMode, Tool
-from joey.tools.guidance import guidance_text
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, SwitchMode, Tool, convert
+from joey.tools.skill import guidance_text
 
 
 class RunSlashCommandParams(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Search the contents of files with a regular expression."""
+"""The `search_files` tool: searches file contents with a regular expression."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from joey.core.modes import Group
 from joey.core.task import Answer
 from joey.errors import HiddenError
 from joey.ports import Place, SearchHit, SearchResult, ToolContext
-from joey.tools.arguments import convert, missing
-from joey.tools.base import Access, Claim, Outcome, Prepared, Tool
-from joey.tools.text_view import text_budget
+from joey.tools.base import Access, Claim, Outcome, Prepared, Tool, convert, missing, text_budget
 
 LIMIT = 300
 _LONGEST_LINE = 500

@@ -1,4 +1,7 @@
-"""Replace a text that is in a file just once."""
+"""The `search_replace` tool: replaces a text that occurs exactly once in a file.
+
+A module of its own because every tool has one, named like the tool, with its `.md` next to it.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from msgspec import Meta, Struct
 
 from joey.errors import ToolError
 from joey.ports import ToolContext
-from joey.tools.arguments import convert, missing
+from joey.tools.base import convert, missing
 from joey.tools.file_edit import Original, computed, editable_text
-from joey.tools.replacement import (
+from joey.tools.text_edit import (
     Change,
     Missed,
     TextEdit,

@@ -1,7 +1,8 @@
-"""Fetch the instructions of a skill."""
+"""The `skill` tool: fetches the instructions of a skill."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
@@ -10,9 +11,7 @@ from joey.core.modes import Group, Skill
 from joey.core.task import Answer
 from joey.errors import ToolError
 from joey.ports import ToolContext
-from joey.tools.arguments import convert
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
-from joey.tools.guidance import guidance_text
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert
 
 
 class SkillParams(Struct, frozen=True):
@@ -79,3 +78,9 @@ def _find(name: str, ctx: ToolContext) -> Skill:
         return skills[name]
     known = ", ".join(sorted(skills)) or "(none)"
     raise ToolError(f"There is no skill '{name}' in {ctx.mode.slug} mode. Available: {known}.")
+
+
+def guidance_text(facts: Mapping[str, str], title: str, text: str) -> str:
+    """Facts without a value are left out."""
+    lines = [f"{name}: {value}" for name, value in facts.items() if value]
+    return "\n".join([*lines, "", f"--- {title} ---", "", text.strip()])

@@ -1,4 +1,7 @@
-"""Go on in another mode."""
+"""The `switch_mode` tool: continues in another mode.
+
+A module of its own because every tool has one, named like the tool, with its `.md` next to it.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,7 @@ from joey.core.modes import Group, Mode, find_mode
 from joey.core.task import Answer
 from joey.errors import ToolError
 from joey.ports import ToolContext
-from joey.tools.arguments import convert
-from joey.tools.base import Access, Claim, Outcome, Prepared, SwitchMode, Tool
+from joey.tools.base import Access, Claim, Outcome, Prepared, SwitchMode, Tool, convert
 
 
 class SwitchModeParams(Struct, frozen=True):

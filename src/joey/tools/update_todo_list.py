@@ -1,4 +1,4 @@
-"""Replace the list of steps that the task consists of."""
+"""The `update_todo_list` tool: replaces the task's todo list."""
 
 from __future__ import annotations
 
@@ -11,8 +11,17 @@ from joey.core.modes import Group
 from joey.core.task import Answer, Todo, parse_todos
 from joey.errors import ArgumentError
 from joey.ports import ToolContext
-from joey.tools.arguments import convert, decode_json
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, SetTodos, Tool
+from joey.tools.base import (
+    Access,
+    Claim,
+    Offer,
+    Outcome,
+    Prepared,
+    SetTodos,
+    Tool,
+    convert,
+    decode_json,
+)
 
 _MARKS = {
     "pending": " ",

@@ -1,4 +1,7 @@
-"""Call a tool of an MCP server by the names of both: how XML tasks do it."""
+"""The `use_mcp_tool` tool: calls a tool of an MCP server by the names of both, in XML tasks.
+
+A module of its own because every tool has one, named like the tool, with its `.md` next to it.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,8 @@ from joey.core.models import ToolProtocol
 from joey.core.modes import Group
 from joey.core.task import Answer
 from joey.ports import ToolContext
-from joey.tools.arguments import convert, missing
-from joey.tools.base import Offer, Outcome, Tool
-from joey.tools.mcp_request import PreparedCall, prepare_call, run_call
+from joey.tools.base import Offer, Outcome, Tool, convert, missing
+from joey.tools.mcp_tool import PreparedCall, prepare_call, run_call
 
 
 class UseMcpToolParams(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Write a whole file, new or in place of an old one."""
+"""The `write_to_file` tool: writes a whole file, new or in place of an old one."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from joey.core.task import Answer
 from joey.core.text import has_line_numbers, strip_line_numbers, unescape_entities
 from joey.errors import ToolError
 from joey.ports import Place, ToolContext
-from joey.tools.arguments import convert, missing
-from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
+from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert, missing
 from joey.tools.file_edit import (
     Original,
     edit_facts,

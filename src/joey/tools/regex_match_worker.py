@@ -1,6 +1,7 @@
-"""The other process of `pattern_match`: expressions and texts on stdin, what fits on stdout.
+"""The child process of `match_patterns`: expressions and texts on stdin, the matches on stdout.
 
-It is run by its file name, apart from the package, so it imports the standard library only.
+A module of its own because it runs by its path in a process of its own, apart from the package: it
+imports the standard library only.
 """
 
 from __future__ import annotations

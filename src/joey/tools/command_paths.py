@@ -1,10 +1,12 @@
-"""Where a command line reaches, as far as its words tell.
+"""The paths that a command line touches, as far as its words tell.
 
-Words are judged as they are written, but a link in the workspace may lead anywhere. So each word
-is looked up in each folder that the line may be in by then. What lies outside is claimed, and so
-are protected files, unless the command only reads; and whole folders that a command moves or
-deletes, since nobody sees what is in them. This keeps honest commands honest. It is no wall: a
-program has more ways to open a file than anybody can list.
+Words are judged as written, but a symlink in the workspace may lead anywhere. So each word is
+resolved in each directory that the line may be in by then. Paths outside the workspace are claimed,
+and so are protected files, unless the command only reads; and whole directories that a command
+moves or deletes, since their contents are not looked at. This keeps honest commands honest. It is
+no security boundary: a program has more ways to open a file than can be listed.
+
+Loaded when the first command is prepared.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The other process of `pattern_search`: a request on stdin, what was found on stdout.
+"""The child process of `find_pattern`: a request on stdin, the spans of all matches on stdout.
 
-It is run by its file name, apart from the package, so it imports the standard library only.
+A module of its own because it runs by its path in a process of its own, apart from the package: it
+imports the standard library only.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What the tools share that change a file by quoting a text in it.
+"""The base class of tools that change a file by quoting a text in it.
 
-They differ in their parameters, in how often the text may be there, and in what they say when it
-is not; `TextEdit` does the rest. Nothing that is found out about a file outside of the workspace
-is told before the call is allowed, and what the file says is not told even then.
+They differ in their parameters, in how often the text may occur, and in their error messages;
+`TextEdit` does the rest. Nothing about a file outside the workspace is told before the call is
+allowed, and its contents are not quoted even then.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool
 from joey.tools.file_edit import (
     Original,
     edit_facts,
+    fragment_similarity,
     load_original,
     locate,
     make_patch,
     printable,
     save,
+    similarity,
     write_result,
 )
-from joey.tools.similarity import fragment_similarity, similarity
 
 P = TypeVar("P", bound=Struct)
 

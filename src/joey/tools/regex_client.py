@@ -1,0 +1,139 @@
+"""Regular expressions written by a model, evaluated in a process that can be killed.
+
+One that backtracks forever cannot be interrupted inside the engine. Each kind of question has a
+worker script of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from joey.core.edits.text_replace import MOST_PLACES, Stretch, countable
+from joey.errors import ToolError
+from joey.system.subprocess import begun, end
+from joey.tools.file_edit import computed, printable
+
+SEARCH_SECONDS = 10.0
+_LINE_SEARCH_SCRIPT = Path(__file__).with_name("line_search_worker.py")
+
+
+class Found(Struct, frozen=True):
+    total: int
+    lines: tuple[tuple[int, str], ...]
+    """The first matches, by line number, within the limit that was asked for."""
+
+
+async def search_lines(
+    path: Path, pattern: str, limit: int, seconds: float = SEARCH_SECONDS
+) -> Found:
+    """Lines of `path` that match, without regard to case; at most `limit` bytes of them.
+
+    An invalid expression is looked for as it is written.
+    """
+    request = json.dumps({"path": str(path), "pattern": pattern, "limit": limit}).encode()
+    try:
+        answer = await ask_script(_LINE_SEARCH_SCRIPT, request, seconds)
+    except TimeoutError as error:
+        raise ToolError(
+            f'Error: the search for "{pattern}" took longer than {seconds:g} s and was stopped.'
+            " Use a simpler expression."
+        ) from error
+    if answer is None:
+        raise ToolError(f'Error: the search for "{pattern}" failed.')
+    return msgspec.json.decode(answer, type=Found)
+
+
+FIND_SECONDS = 10.0
+_SPANS_SCRIPT = Path(__file__).with_name("regex_spans_worker.py")
+
+
+class _SpansAnswer(Struct, frozen=True):
+    spans: tuple[tuple[int, int], ...] = ()
+    problem: str | None = None
+
+
+async def find_pattern(
+    text: str, pattern: str, *, is_regex: bool, ignore_case: bool, seconds: float = FIND_SECONDS
+) -> list[Stretch]:
+    """Every match from left to right; `^` and `$` stand for the ends of a line.
+
+    Raises:
+        ToolError: the expression is none, takes too long, or matches too often.
+    """
+    request = json.dumps(
+        {
+            "text": text,
+            "pattern": pattern,
+            "is_regex": is_regex,
+            "ignore_case": ignore_case,
+            "most": MOST_PLACES + 1,
+        }
+    ).encode()
+    shown = printable(pattern)
+    try:
+        printed = await ask_script(_SPANS_SCRIPT, request, seconds)
+    except TimeoutError as error:
+        raise ToolError(
+            f"Looking for `{shown}` took longer than {seconds:g} s and was stopped. Use a simpler"
+            " expression."
+        ) from error
+    if printed is None:
+        raise ToolError(f"Looking for `{shown}` failed. Use a simpler expression.")
+    return await computed(len(printed), lambda: _stretches(printed, shown))
+
+
+def _stretches(printed: bytes, shown: str) -> list[Stretch]:
+    answer = msgspec.json.decode(printed, type=_SpansAnswer)
+    if answer.problem is not None:
+        raise ToolError(f"`{shown}` is not a regular expression: {answer.problem}.")
+    return countable(Stretch(*span) for span in answer.spans)
+
+
+MATCH_SECONDS = 5.0
+_MATCH_SCRIPT = Path(__file__).with_name("regex_match_worker.py")
+
+
+async def match_patterns(
+    pairs: Iterable[tuple[str, str]], seconds: float = MATCH_SECONDS
+) -> dict[tuple[str, str], bool]:
+    """For each expression and text, whether it is found there.
+
+    Raises:
+        ToolError: it takes too long.
+    """
+    asked = list(dict.fromkeys(pairs))
+    if not asked:
+        return {}
+    try:
+        printed = await ask_script(_MATCH_SCRIPT, json.dumps(asked).encode(), seconds)
+    except TimeoutError as error:
+        raise ToolError(f"Matching a `pattern` took longer than {seconds:g} s.") from error
+    if printed is None:
+        raise ToolError("Matching a `pattern` failed.")
+    return dict(zip(asked, json.loads(printed), strict=True))
+
+
+async def ask_script(script: Path, request: bytes, seconds: float) -> bytes | None:
+    """What the script prints when `request` is on its stdin; None when it fails.
+
+    Raises:
+        TimeoutError: it was stopped.
+    """
+    starting = asyncio.create_subprocess_exec(
+        sys.executable, "-I", "-S", str(script), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}
+    )
+    process = await begun(starting)
+    try:
+        async with asyncio.timeout(seconds):
+            printed, _ = await process.communicate(request)
+    finally:
+        await end(process)
+    return printed if process.returncode == 0 else None
