@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from joey.core.events import Event
     from joey.core.settings import Limits, Profile, Settings
     from joey.core.task import Answer, AskKind, Response
-    from joey.engine.endings import Aborted, Completed, Ending, Failed
+    from joey.engine.asks import Unattended
     from joey.engine.engine import Engine, TaskOptions
+    from joey.engine.outcomes import Aborted, Completed, Ending, Failed
     from joey.engine.task import Task
-    from joey.engine.unattended import Unattended
     from joey.errors import ConfigError, JoeyError, ProviderError, StoreError, UserError
 
 _HOMES = {
-    "Aborted": "joey.engine.endings",
+    "Aborted": "joey.engine.outcomes",
     "Answer": "joey.core.task",
     "AskKind": "joey.core.task",
-    "Completed": "joey.engine.endings",
+    "Completed": "joey.engine.outcomes",
     "ConfigError": "joey.errors",
-    "Ending": "joey.engine.endings",
+    "Ending": "joey.engine.outcomes",
     "Engine": "joey.engine.engine",
     "Event": "joey.core.events",
-    "Failed": "joey.engine.endings",
+    "Failed": "joey.engine.outcomes",
     "JoeyError": "joey.errors",
     "Limits": "joey.core.settings",
     "Profile": "joey.core.settings",
@@ -40,7 +40,7 @@ _HOMES = {
     "StoreError": "joey.errors",
     "Task": "joey.engine.task",
     "TaskOptions": "joey.engine.engine",
-    "Unattended": "joey.engine.unattended",
+    "Unattended": "joey.engine.asks",
     "UserError": "joey.errors",
     "make_options": "joey.app",
     "open_engine": "joey.app",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from joey.core.repetition import Repetition, Rounds, Verdict
+from joey.engine.limits import Repetition, Rounds, Verdict
 
 
 def verdicts(

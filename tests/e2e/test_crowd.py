@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from joey.app import make_options, open_engine
-from joey.engine.endings import Completed
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
+from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer, Request
 

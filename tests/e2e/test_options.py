@@ -9,9 +9,9 @@ import pytest
 
 from joey.app import make_options, open_engine
 from joey.core.settings import Limits, Route
-from joey.engine.endings import Completed
+from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
-from joey.engine.unattended import Unattended
+from joey.engine.outcomes import Completed
 from joey.errors import ConfigError
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer

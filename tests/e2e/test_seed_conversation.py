@@ -13,8 +13,8 @@ from joey.app import make_options, open_engine
 from joey.core.events import AskOpened
 from joey.core.models import ToolProtocol
 from joey.core.task import Answer, AskKind, Response
-from joey.engine.endings import Completed
 from joey.engine.engine import Engine
+from joey.engine.outcomes import Completed
 from joey.engine.task import Task
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer

@@ -11,8 +11,8 @@ from joey.app import make_options, open_engine
 from joey.app.servers import Servers
 from joey.app.trust import WorkspaceTrust
 from joey.config.trust import Trust
-from joey.engine.endings import Completed
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
+from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, pause
 from joey.testing.server import ModelServer
 from tests.parts import by_part

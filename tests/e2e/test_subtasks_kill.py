@@ -22,8 +22,8 @@ import pytest
 from joey.app import make_options, open_engine
 from joey.core.messages import Message, ToolResultBlock, ToolUseBlock
 from joey.core.task import TaskState
-from joey.engine.endings import Completed
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
+from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.parts import by_part

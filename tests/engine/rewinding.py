@@ -26,10 +26,10 @@ from joey.core.models import ToolProtocol
 from joey.core.rewind import ts_of
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Response
-from joey.engine.endings import Completed
 from joey.engine.engine import Engine, TaskOptions
+from joey.engine.outcomes import Completed
+from joey.engine.runtime import Workbench
 from joey.engine.task import Task
-from joey.engine.workbench import Workbench
 from joey.ports import Extras, Store
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Call, Turn, call, say, think, usage

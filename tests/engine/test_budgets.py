@@ -19,10 +19,10 @@ from joey.core.messages import Chunk, TextChunk, Usage, UsageChunk
 from joey.core.models import ModelInfo, ModelRequest, Prices
 from joey.core.settings import Limits
 from joey.core.task import TaskState
-from joey.engine.endings import Completed, Ending, Failed
+from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
+from joey.engine.outcomes import Completed, Ending, Failed
 from joey.engine.task import Task
-from joey.engine.unattended import Unattended
 from joey.errors import ProviderError, Trouble
 from joey.testing.script import Turn, call
 from joey.testing.scripted import Item

@@ -8,8 +8,7 @@ import pytest
 
 from joey.core.events import Event, RowGrew, Said
 from joey.engine import bus as bus_module
-from joey.engine.bus import Bus, Heard
-from joey.engine.records import Records
+from joey.engine.bus import Bus, Heard, Records
 
 
 def said(n: int) -> Said:

@@ -9,8 +9,8 @@ import pytest
 
 from joey.core.events import TaskCompleted
 from joey.core.settings import Settings
-from joey.engine.endings import Completed
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
+from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call
 from joey.tools.read_file import ReadFile
 from joey.tools.registry import default_tools

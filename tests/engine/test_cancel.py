@@ -16,9 +16,9 @@ from joey.core.messages import CallChunk, ToolUseBlock
 from joey.core.prompts.replies import interrupted
 from joey.core.settings import Settings
 from joey.core.task import AskKind, TaskState
-from joey.engine.endings import Aborted, Completed
+from joey.engine.asks import Unattended
+from joey.engine.outcomes import Aborted, Completed
 from joey.engine.task import Task
-from joey.engine.unattended import Unattended
 from joey.testing.script import Turn, call, fail, pause, say
 from joey.testing.scripted import ScriptedProvider
 from joey.testing.server import ModelServer

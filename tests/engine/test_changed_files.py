@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from joey.core.file_state import FileMemory
-from joey.engine.changed_files import recently_modified
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
+from joey.engine.environment import recently_modified
 from joey.ports import Place
 from joey.testing.script import Turn, call
 from joey.testing.scripted import ScriptedProvider

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from joey.core.events import CommandGrew
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
 from joey.testing.script import Turn, call
 from tests.engine.workshop import Workshop, asked, done, finish, heard, results, settled
 

@@ -15,11 +15,11 @@ from joey.core.context.condense import INSTRUCTION
 from joey.core.events import RequestStarted, RowOpened, TaskFinished
 from joey.core.settings import Settings
 from joey.core.task import TaskState
-from joey.engine.endings import Aborted, Completed
+from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
-from joey.engine.mode_providers import SUMMARIES, ModeProviders
+from joey.engine.outcomes import Aborted, Completed
+from joey.engine.runtime import SUMMARIES, ModeProviders
 from joey.engine.task import Task
-from joey.engine.unattended import Unattended
 from joey.errors import CondenseError, ConfigError, UserError
 from joey.ports import Provider
 from joey.testing.script import Turn, fail, pause, say

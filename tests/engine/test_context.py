@@ -9,10 +9,10 @@ from joey.content.outlines import LocalOutlines
 from joey.core.events import MessageQueued
 from joey.core.models import ModelRequest, ToolProtocol
 from joey.core.settings import Settings
-from joey.engine.endings import Completed, Failed
+from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
+from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task
-from joey.engine.unattended import Unattended
 from joey.ports import Extras
 from joey.testing.script import Turn, call, fail, say
 from joey.testing.scripted import ScriptedTurn

@@ -9,8 +9,8 @@ import pytest
 
 from joey import Unattended, open_engine
 from joey.core.settings import Profile, Settings
-from joey.engine.endings import Completed
 from joey.engine.engine import TaskOptions
+from joey.engine.outcomes import Completed
 from joey.testing.server import ModelServer
 from joey.testing.strict import StrictModel, read_in_turn
 

@@ -10,8 +10,8 @@ import pytest
 from joey.core.events import ToolFinished
 from joey.core.messages import CallChunk, CallEndChunk, StopChunk, TextChunk, ToolUseBlock
 from joey.core.models import ToolProtocol
-from joey.engine.endings import Completed
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
+from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, say
 from joey.tools.read_file import ReadFile
 from joey.tools.update_todo_list import UpdateTodoList

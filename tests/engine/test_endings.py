@@ -13,10 +13,10 @@ from joey.core.events import AskOpened, CommandGrew
 from joey.core.models import ModelRequest
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, TaskState
-from joey.engine.endings import Failed
+from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
+from joey.engine.outcomes import Failed
 from joey.engine.task import Task
-from joey.engine.unattended import Unattended
 from joey.errors import StoreError
 from joey.testing.script import Call, Turn, call
 from joey.testing.scripted import ScriptedTurn

@@ -17,10 +17,10 @@ from joey.core.events import TaskAdopted, TaskCreated, TaskForked
 from joey.core.history.ui import Row
 from joey.core.models import ToolProtocol
 from joey.core.task import TaskState
-from joey.engine.endings import Completed
+from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
+from joey.engine.outcomes import Completed
 from joey.engine.task import Task
-from joey.engine.unattended import Unattended
 from joey.errors import TaskNotFoundError, UserError
 from joey.storage.memory_store import MemoryStore
 from joey.testing.script import Turn, call, pause, say

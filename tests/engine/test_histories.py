@@ -11,10 +11,10 @@ from joey.core.history.api import COMPLETION, ApiHistory
 from joey.core.history.ui import Row
 from joey.core.messages import Message, ToolUseBlock
 from joey.core.settings import Settings
-from joey.engine.endings import Completed
+from joey.engine.asks import Unattended
+from joey.engine.outcomes import Completed
 from joey.engine.recorder import Recorder
 from joey.engine.task import Task
-from joey.engine.unattended import Unattended
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call, disconnect, say, think
 from tests.engine.workshop import (

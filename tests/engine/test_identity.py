@@ -7,7 +7,7 @@ import uuid
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.engine.identity import new_task_id
+from joey.engine.runtime import new_task_id
 
 moments = st.integers(0, 2**48 - 1)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
 from tests.engine.workshop import Workshop, finish, settled, texts
 
 

@@ -40,8 +40,8 @@ from joey.core.models import ModelInfo, ModelRequest, ToolProtocol
 from joey.core.rewind import ts_of
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Response
-from joey.engine.endings import Failed
 from joey.engine.engine import TaskOptions
+from joey.engine.outcomes import Failed
 from joey.engine.recorder import Recorder
 from joey.engine.task import Task
 from joey.errors import UserError

@@ -13,7 +13,7 @@ from hypothesis.stateful import precondition, rule
 
 from joey.core.events import CheckpointSaved
 from joey.core.rewind import RewindPreview
-from joey.engine.restoring import restore_checkpoint
+from joey.engine.checkpoints import restore_checkpoint
 from joey.errors import UserError
 from joey.testing.script import Call, Turn, call
 from tests.engine.rewinding import Past

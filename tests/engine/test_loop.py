@@ -11,8 +11,8 @@ from joey.core.messages import ToolUseBlock
 from joey.core.models import ToolProtocol
 from joey.core.settings import Limits, Settings
 from joey.core.task import Answer, AskKind, Response
-from joey.engine.endings import Completed, Failed
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
+from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call, pause, say, usage
 from tests.engine.workshop import (
     ALLOW_ALL,

@@ -6,8 +6,8 @@ import pytest
 
 from joey.core.settings import Settings
 from joey.core.task import AskKind
-from joey.engine.endings import Completed, Failed
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
+from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call
 from tests.engine.cast import ALLOWED, Cast, hand
 from tests.engine.workshop import Workshop, asked, finish, results, settled, texts

@@ -7,7 +7,7 @@ import pytest
 
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
 from joey.testing.script import Say, Turn, call
 from tests.engine.workshop import Workshop, asked, finish, results, rows, settled, texts
 

@@ -11,9 +11,9 @@ from joey.core.events import RowGrew, TaskCompleted, TaskPaused
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.task import AskKind, TaskState
-from joey.engine.endings import Completed, Failed
+from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
-from joey.engine.unattended import Unattended
+from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call, pause, say, think
 from tests.engine.cast import ALLOWED, Cast, hand
 from tests.engine.workshop import (

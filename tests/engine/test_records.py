@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.events import Record, Said
-from joey.engine.records import KEPT, Records
+from joey.engine.bus import KEPT, Records
 
 
 def record(seq: int) -> Record:

@@ -11,10 +11,10 @@ from joey.core.history.ui import UiHistory
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Response, TaskState
-from joey.engine.endings import Completed, Failed
+from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
+from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task
-from joey.engine.unattended import Unattended
 from joey.testing.script import Turn, call, fail, say, think
 from tests.engine.workshop import (
     Workshop,

@@ -7,9 +7,9 @@ import pytest
 from joey.core.events import Countdown, RequestEnded
 from joey.core.settings import Settings
 from joey.core.task import AskKind
-from joey.engine.endings import Completed, Failed
-from joey.engine.patience import Budget
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
+from joey.engine.limits import Budget
+from joey.engine.outcomes import Completed, Failed
 from joey.errors import UNREACHABLE, ProviderError, Trouble
 from joey.testing.script import Turn, call, disconnect, fail, say
 from tests.engine.workshop import (

@@ -11,11 +11,11 @@ from joey.core.history.ui import Row
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.task import TaskState
-from joey.engine.endings import Completed
+from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
-from joey.engine.opening import Opening
+from joey.engine.outcomes import Completed
+from joey.engine.run_start import Opening
 from joey.engine.task import Task
-from joey.engine.unattended import Unattended
 from joey.errors import TaskStateError, UserError
 from joey.testing.script import Turn, call, pause, say
 from tests.engine.cast import ALLOWED, Cast, hand

@@ -11,9 +11,9 @@ from joey.core.events import CheckpointSaved, FilesRestored, Said, TaskRewound
 from joey.core.file_state import FileChange
 from joey.core.history.ui import Row
 from joey.core.models import ToolProtocol
-from joey.engine.restoring import preview_restore, restore_checkpoint
+from joey.engine.asks import Unattended
+from joey.engine.checkpoints import preview_restore, restore_checkpoint
 from joey.engine.task import Task
-from joey.engine.unattended import Unattended
 from joey.errors import UserError
 from joey.ports import Extras
 from joey.testing.script import Turn, call

@@ -17,10 +17,10 @@ from joey.core.events import (
 )
 from joey.core.history.ui import Row
 from joey.core.settings import Settings
-from joey.engine.endings import Completed
-from joey.engine.restoring import restore_checkpoint
+from joey.engine.asks import Unattended
+from joey.engine.checkpoints import restore_checkpoint
+from joey.engine.outcomes import Completed
 from joey.engine.task import Task
-from joey.engine.unattended import Unattended
 from joey.errors import UserError
 from joey.testing.script import Turn, call
 from joey.testing.scripted import ScriptedTurn

@@ -8,8 +8,8 @@ import pytest
 
 from joey.core.file_state import LeftFile
 from joey.core.settings import Settings
-from joey.engine.restoring import preview_restore
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
+from joey.engine.checkpoints import preview_restore
 from joey.testing.script import Turn, call
 from tests.engine.rewinding import Past, past
 from tests.engine.test_rewind_files import tools, write

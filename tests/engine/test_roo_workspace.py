@@ -26,9 +26,9 @@ from joey.core.events import ModeSwitched, Said
 from joey.core.history.ui import Row
 from joey.core.models import ToolProtocol
 from joey.core.settings import Limits
+from joey.engine.asks import Unattended
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
-from joey.engine.unattended import Unattended
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer, Request
 from tests.engine.workshop import PATIENCE, durable

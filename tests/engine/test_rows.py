@@ -10,8 +10,8 @@ from joey.core.events import AskOpened, CommandGrew, RowOpened, TaskCompleted
 from joey.core.history.ui import Row, UiHistory
 from joey.core.settings import Settings
 from joey.core.task import AskKind
+from joey.engine.asks import Unattended
 from joey.engine.task import Task
-from joey.engine.unattended import Unattended
 from joey.testing.script import Turn, call, disconnect, say, think
 from tests.engine.workshop import PATIENCE, Workshop, asked, done, durable, finish, heard, settled
 

@@ -17,10 +17,10 @@ from joey.core.events import (
     ToolFinished,
 )
 from joey.core.history.api import ApiHistory
-from joey.engine.endings import Completed
+from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
+from joey.engine.outcomes import Completed
 from joey.engine.task import Task
-from joey.engine.unattended import Unattended
 from joey.ports import Store, TaskLog, TaskMetadata
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn

@@ -14,10 +14,10 @@ import pytest
 
 from joey.core.events import ToolFinished
 from joey.core.task import TaskState
-from joey.engine.endings import Completed, Failed
+from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
+from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task
-from joey.engine.unattended import Unattended
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call
 from tests.engine.cast import ALLOWED, Cast, hand

@@ -19,9 +19,9 @@ from joey.core.events import (
 )
 from joey.core.settings import Limits, Settings
 from joey.core.task import AskKind, TaskState
-from joey.engine.endings import Completed, Failed
+from joey.engine.asks import Unattended
+from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task
-from joey.engine.unattended import Unattended
 from joey.testing.script import Turn, call, pause
 from tests.engine.cast import ALLOWED, PRICED, Cast, hand
 from tests.engine.workshop import (

@@ -11,9 +11,9 @@ import pytest
 from joey.core.events import RequestStarted, TaskFailed, TaskFinished, TaskPaused
 from joey.core.settings import Limits, Settings
 from joey.core.task import AskKind
-from joey.engine.endings import Completed
+from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
-from joey.engine.unattended import Unattended
+from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, pause
 from tests.engine.cast import ALLOWED, Cast, hand
 from tests.engine.test_subtasks import child_of, ended, play, spawned_by

@@ -13,11 +13,11 @@ from msgspec import structs
 from joey.core.events import ChildSpawned, TaskCreated, WorktreeMerged
 from joey.core.models import ToolProtocol
 from joey.core.task import AskKind
-from joey.engine.endings import Completed
+from joey.engine.asks import Unattended
 from joey.engine.engine import Engine, TaskOptions
+from joey.engine.outcomes import Completed
+from joey.engine.runtime import Workbench
 from joey.engine.task import Task
-from joey.engine.unattended import Unattended
-from joey.engine.workbench import Workbench
 from joey.ports import Extras, Store
 from joey.testing.script import Call, Turn, call, fail, pause, say
 from joey.workspace.git.worktrees import GitWorktrees

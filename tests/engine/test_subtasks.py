@@ -25,10 +25,10 @@ from joey.core.models import ToolProtocol
 from joey.core.modes import SlashCommand
 from joey.core.settings import Settings
 from joey.core.task import AskKind, TaskState
-from joey.engine.endings import Aborted, Completed
+from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
+from joey.engine.outcomes import Aborted, Completed
 from joey.engine.task import Task
-from joey.engine.unattended import Unattended
 from joey.ports import Extras
 from joey.testing.script import Turn, call, fail, pause, say
 from tests.engine.cast import ALLOWED, Cast, hand

@@ -12,8 +12,8 @@ from joey.core.events import AskOpened, MessageQueued, RowGrew
 from joey.core.mcp import McpAnswer, McpServer
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.task import AskKind, TaskState
+from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
-from joey.engine.unattended import Unattended
 from joey.ports import Extras
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.scripted import ScriptedProvider

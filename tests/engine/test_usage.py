@@ -8,8 +8,8 @@ from joey.core.messages import TextChunk
 from joey.core.models import ModelInfo, Prices
 from joey.core.settings import Limits, Settings
 from joey.core.task import AskKind
-from joey.engine.endings import Completed, Failed
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
+from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call, disconnect, usage
 from joey.testing.scripted import ScriptedProvider, ScriptedTurn
 from tests.engine.workshop import Workshop, asked, done, settled

@@ -8,8 +8,8 @@ from joey.core.events import CommandGrew, RowGrew, TaskFinished
 from joey.core.messages import ImageBlock
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Response
-from joey.engine.endings import Completed
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
+from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, fail, pause, say
 from joey.testing.scripted import ScriptedProvider
 from tests.engine.workshop import (

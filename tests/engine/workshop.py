@@ -15,8 +15,8 @@ from joey.core.models import ToolProtocol
 from joey.core.settings import Limits, Settings
 from joey.engine.asks import AnswerPolicy
 from joey.engine.engine import Engine, TaskOptions
+from joey.engine.runtime import Workbench
 from joey.engine.task import Task
-from joey.engine.workbench import Workbench
 from joey.execution.terminal import LocalTerminal
 from joey.ports import Extras, Provider, Store
 from joey.storage.task_store import JsonFileLog, JsonFileStore

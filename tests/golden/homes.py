@@ -39,7 +39,7 @@ from joey.core.wire.events import PAYLOADS
 from joey.core.wire.frames import AuthFrame, CommandFrame, ErrorCode, EventFrame
 from joey.core.wire.frames import Response as ResponseFrame
 from joey.core.wire.schema import wire_schema
-from joey.engine.endings import Failed
+from joey.engine.outcomes import Failed
 from joey.engine.recorder import Recorder
 from joey.errors import Trouble
 from joey.mcp.config import Entry as McpEntry

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from joey.core.hooks import LONGEST_TEXT, Hook, HookEnd, Moment
-from joey.engine.endings import Aborted, Completed
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
+from joey.engine.outcomes import Aborted, Completed
 from joey.execution.hooks import Surroundings, run_hook
 from joey.execution.processes import end_marked
 from joey.execution.terminal import command_environment, find_shell

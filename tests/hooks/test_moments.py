@@ -11,8 +11,8 @@ import pytest
 from joey.core.events import AskAnswered
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Response
-from joey.engine.endings import Completed
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
+from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, say
 from tests.engine.workshop import PATIENCE, asked, durable, finish, heard, settled, texts
 from tests.hooks.bench import HookWorkshop, failures, hook, outcomes, said

@@ -11,7 +11,7 @@ import pytest
 from joey.app.trust import WorkspaceTrust
 from joey.core.permissions.policy import Access, Ask, Claim, decide
 from joey.core.settings import Settings
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
 from joey.testing.script import Turn, call
 from joey.workspace.files import LocalFiles
 from tests.engine.workshop import finish, settled

@@ -12,8 +12,8 @@ from joey.app import make_options, open_engine
 from joey.content.code_index import Indexes
 from joey.core.history.ui import Row
 from joey.core.models import ToolProtocol
-from joey.engine.endings import Completed
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
+from joey.engine.outcomes import Completed
 from joey.errors import StoreError, ToolError
 from joey.ports import Extras
 from joey.testing.script import Turn, call, say

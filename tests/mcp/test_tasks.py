@@ -13,7 +13,7 @@ from joey.core.messages import ImageBlock
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.task import AskKind
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
 from joey.ports import Extras
 from joey.testing.script import Turn, call, say
 from tests.engine.workshop import Workshop, asked, check_history, finish, results, rows, settled

@@ -13,7 +13,7 @@ from joey.core.paths import Place
 from joey.core.permissions.policy import Access, Ask, Claim, decide
 from joey.core.permissions.shell import Chain
 from joey.core.settings import Settings
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Extras
 from joey.testing.script import Turn, call

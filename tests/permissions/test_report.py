@@ -14,7 +14,7 @@ import pytest
 from joey.config.preferences import SettingsRulebook
 from joey.core.settings import Settings
 from joey.core.task import Answer, Response
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports import Extras
 from joey.testing.script import Turn, call

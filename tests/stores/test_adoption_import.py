@@ -18,7 +18,7 @@ from joey.app import make_options, open_engine
 from joey.core.events import AskOpened, Record, UserSaid
 from joey.core.models import ToolProtocol
 from joey.core.task import AskKind
-from joey.engine.unattended import Unattended
+from joey.engine.asks import Unattended
 from joey.errors import StoreError
 from joey.storage.roo_import import (
     ForeignTask,

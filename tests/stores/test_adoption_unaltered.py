@@ -16,8 +16,8 @@ from joey.client.local import Engine
 from joey.core.history.api import ApiHistory
 from joey.core.models import ToolProtocol
 from joey.core.rewind import ts_of
+from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
-from joey.engine.unattended import Unattended
 from joey.ports.storage import TaskQuery
 from joey.storage.roo_folder import write_roo_folder
 from joey.storage.task_index import SqliteTaskIndex

@@ -28,8 +28,7 @@ from joey.content.outlines import LocalOutlines
 from joey.core.redaction import without_user
 from joey.core.settings import Limits, Profile, Route, Settings
 from joey.engine.engine import TaskOptions
-from joey.engine.mode_providers import SUMMARIES, ModeProviders
-from joey.engine.workbench import Workbench
+from joey.engine.runtime import SUMMARIES, ModeProviders, Workbench
 from joey.execution.bash_grammar import BashGrammar
 from joey.execution.custom_tools import LocalCustomTools
 from joey.execution.processes import end_marked
@@ -48,7 +47,7 @@ from joey.workspace.git.worktrees import GitWorktrees
 from joey.workspace.search import LocalSearch
 
 if TYPE_CHECKING:
-    from joey.engine.result_check import ResultCheck
+    from joey.engine.result_schema import ResultCheck
 
 
 def make_bench(
@@ -217,7 +216,7 @@ def _result_check(options: TaskOptions) -> ResultCheck | None:
     if options.result_schema is None:
         return None
     # Few runs ask for it, and all of them would pay for loading it.
-    from joey.engine.result_check import ResultCheck
+    from joey.engine.result_schema import ResultCheck
 
     return ResultCheck(options.result_schema)
 

@@ -13,7 +13,7 @@ from joey.app.servers import Servers
 from joey.app.worktrees import worktrees_folder
 from joey.config.home import joey_home
 from joey.engine.engine import Engine, TaskOptions
-from joey.engine.workbench import Workbench
+from joey.engine.runtime import Workbench
 from joey.ports import Store
 from joey.ports.storage import Progress, TaskIndex
 from joey.storage.memory_store import MemoryStore

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from joey.client.session import Session
+from joey.engine.asks import Unattended
 from joey.engine.bus import Subscription
-from joey.engine.endings import Aborted, Completed, Ending, Failed
 from joey.engine.engine import Engine, TaskOptions
-from joey.engine.identity import new_task_id
+from joey.engine.outcomes import Aborted, Completed, Ending, Failed
+from joey.engine.runtime import new_task_id
 from joey.engine.task import Task
-from joey.engine.unattended import Unattended
 
 _fits: type[Session] = Task
 

@@ -1,0 +1,1 @@
+"""The engine: tasks, and the loop that runs them."""

@@ -1,20 +1,27 @@
-"""Questions to a person: one future per ask, answered once, by its id.
+"""Questions to the user: one future per ask, answered once, by its id.
 
-An ask ends in one of three ways: an answer given to it, a policy that answers in the person's
-place, or the task being cancelled. Nothing polls, and nothing else can answer it (D17).
+An ask ends with an answer given to it, with a policy that answers instead of the user, or with the
+cancellation of the task. Nothing polls, and nothing else can answer it (D17). `Unattended` is the
+policy of runs without a user: every ask gets a defined answer, so that the run always ends. Text
+and images that come with an answer are shown as a row and passed to the model as content blocks.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, structs
 
-from joey.core.events import AskAnswered, AskOpened, AskWithdrawn, Event
-from joey.core.task import Answer
-from joey.engine.unattended import Unattended
+from joey.core.events import AskAnswered, AskOpened, AskWithdrawn, Event, UserSaid
+from joey.core.history.api import COMPLETION
+from joey.core.messages import TextBlock, UserBlock, image_block
+from joey.core.prompts import replies
+from joey.core.task import Answer, AskKind, Response, first_suggestion
+
+if TYPE_CHECKING:
+    from joey.engine.task import Task
 
 
 class AnswerPolicy(Protocol):
@@ -90,3 +97,44 @@ class Asks:
         answer = structs.replace(answer, by=by)
         self._publish(AskAnswered(ts=self._now(), ask_ts=ask_ts, answer=answer))
         self._open[ask_ts].set_result(answer)
+
+
+NOBODY = "Nobody is there to answer. Use your best judgement and go on."
+
+
+class Unattended:
+    """Accepts results, resumes, picks the first suggestion; refuses what a person must allow."""
+
+    name = "unattended"
+    replaces_user = True
+    """Nobody else is there to help the model when it goes wrong."""
+
+    def __init__(self) -> None:
+        self.refused: list[AskOpened] = []
+        """What would have needed a person."""
+
+    def answer(self, ask: AskOpened) -> Answer | None:
+        match ask.ask:
+            case AskKind.COMPLETION_RESULT | AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK:
+                return Answer(Response.YES)
+            case AskKind.FOLLOWUP:
+                return Answer(Response.MESSAGE, text=first_suggestion(ask.text) or NOBODY)
+            case AskKind.TOOL if ask.tool == COMPLETION:
+                return Answer(Response.YES)
+            case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
+                self.refused.append(ask)
+                return Answer(Response.NO)
+            case _:
+                self.refused.append(ask)
+                return Answer(Response.NO)
+
+
+def show_words(task: Task, answer: Answer) -> None:
+    if answer.has_words:
+        task.publish(UserSaid(ts=task.now(), text=answer.text, images=answer.images))
+
+
+def told_words(answer: Answer) -> tuple[UserBlock, ...]:
+    """The words as the model reads them; nothing when there were none."""
+    text = (TextBlock(replies.user_message(answer.text)),) if answer.text else ()
+    return (*text, *(image_block(uri) for uri in answer.images))

@@ -1,8 +1,9 @@
-"""Numbered events to whoever listens, with replay from any number.
+"""The event bus of a task: numbered events for subscribers, replayed from any number.
 
-The recorder hears an event first: what could not be written is not announced. A subscriber that
-falls too far behind loses its backlog, never the task's time; it is brought back by replaying the
-durable events it has not had.
+The recorder gets an event first: what could not be written is not announced. A subscriber that
+falls too far behind loses its backlog and never delays the task; it catches up by replaying the
+durable events it has missed. Only the latest records are kept in memory, older ones are read again
+from the journal: a task that has worked for days needs no more memory than a new one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from joey.core.events import PASSING, Event, Record
-from joey.engine.records import Records
 
 BACKLOG = 10_000
 
@@ -130,3 +130,41 @@ class Subscription:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+KEPT = 1024
+"""Records that are at hand; twice as many before the older half is let go."""
+
+
+class Records:
+    """A task that has worked for days weighs no more than one that has just begun: whoever wants
+    to know of long ago has it read again."""
+
+    def __init__(
+        self, read: Callable[[], Sequence[Record]], records: Sequence[Record] = ()
+    ) -> None:
+        """`read` gives all records that were ever appended."""
+        self._read = read
+        self._latest = list(records[-KEPT:])
+        self._all: Sequence[Record] | None = None
+        """What was read, until there is more: who goes back asks more than once."""
+
+    @property
+    def seq(self) -> int:
+        """The number of the last one."""
+        return self._latest[-1].seq if self._latest else 0
+
+    def append(self, record: Record) -> None:
+        self._all = None
+        self._latest.append(record)
+        if len(self._latest) > 2 * KEPT:
+            del self._latest[:-KEPT]
+
+    def after(self, seq: int) -> Sequence[Record]:
+        """Those with a higher number than `seq`."""
+        first = self._latest[0].seq if self._latest else 1
+        if seq + 1 >= first:
+            return self._latest[seq + 1 - first :]
+        if self._all is None:
+            self._all = self._read()
+        return [record for record in self._all if record.seq > seq]

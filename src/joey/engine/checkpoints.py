@@ -1,26 +1,47 @@
-"""Keeping the files of the workspace before a task changes them, and after.
+"""Checkpoints of the workspace's files: saved around tool calls, and restored.
 
-A checkpoint is saved before the first call of a reply that may change files, and before each that
-a person was asked about, so that whatever they did meanwhile is theirs, and after each such call,
-so that what it changed is the task's.
-Where files cannot be kept the person is told once for each reason, and the work goes on: a
-checkpoint is a net, not a gate.
+A checkpoint is saved before the first call of a reply that may change files and before each call
+the user was asked about, so that changes made meanwhile count as the user's; and after each such
+call, so that its changes count as the task's. Where files cannot be saved, the user is told once
+per reason and the task continues.
+
+Restoring would undo changes by others. The journal shows them: a checkpoint saved before a call
+differs from the previous one by what others did in between. In danger is what the files have and
+the checkpoint to restore has not, and whatever no checkpoint has recorded yet. Files that the task
+changed and no checkpoint covers (ignored, outside, too large) are reported as left as they are.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
 
-from joey.core.events import CheckpointSaved, Said
+import msgspec
+from msgspec import Struct, structs
+
+from joey.core.events import (
+    AskAnswered,
+    AskOpened,
+    CheckpointSaved,
+    FilesRestored,
+    Record,
+    ReplyReceived,
+    Said,
+    TaskRewound,
+    ToolAnnounced,
+    ToolFinished,
+)
+from joey.core.file_state import FileChange
 from joey.core.modes import Group
 from joey.core.permissions.policy import Access, Claim
-from joey.errors import CheckpointError, UserError
+from joey.core.rewind import RewindPreview, compare
+from joey.errors import CheckpointError, ToolError, UserError
 from joey.ports import Checkpoints
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
+
 
 CHANGING = frozenset({Access.WRITE, Access.EXECUTE, Access.MCP, Access.CUSTOM_TOOL})
 """What may change files of the workspace."""
@@ -99,3 +120,286 @@ class Keeper:
             task.told.add(reason)
             text = f"The files of this step are not in a checkpoint: {reason.rstrip('.')}."
             task.publish(Said(ts=task.now(), say="error", text=text))
+
+
+Kind = Literal["added", "changed", "removed"]
+
+MOST_PATHS = 100
+"""Files that the journal names one by one."""
+MOST_NAMED = 10
+_BACK: dict[Kind, Kind] = {"added": "removed", "removed": "added", "changed": "changed"}
+
+
+async def keep_files(task: Task) -> str:
+    """The files as they are now."""
+    try:
+        return await checkpoints_of(task).save(task.id)
+    except CheckpointError as error:
+        raise UserError(str(error)) from error
+
+
+async def preview_restore(task: Task, checkpoint: str) -> RewindPreview:
+    """What bringing back the files of a checkpoint, and nothing else, would change."""
+    since = check_saved(task, checkpoint)
+    path = task.recorder.path
+    preview = await preview_files(task, compare(path, path), checkpoint)
+    return await with_left_files(task, preview, since)
+
+
+async def restore_checkpoint(task: Task, checkpoint: str, *, force: bool) -> RewindPreview:
+    """Bring back the files of a checkpoint; the history stays."""
+    check_saved(task, checkpoint)
+    async with task.at_rest():
+        preview = await preview_restore(task, checkpoint)
+        refuse_conflicts(preview, force)
+        last = task.recorder.facts.ledger.checkpoint
+        saved = await keep_files(task)
+        task.publish(CheckpointSaved(ts=task.now(), id=saved, before=last))
+        await task.recorder.commit()
+        try:
+            await _restore(task, checkpoint, saved)
+        except CheckpointError as error:
+            raise UserError(str(error)) from error
+        finally:
+            await task.save()
+        return preview
+
+
+def check_saved(task: Task, checkpoint: str) -> int:
+    """The record that tells of it last. Raises UserError: the task has no such checkpoint."""
+    saved = {r.event.id: r.seq for r in task.bus.after(0) if isinstance(r.event, CheckpointSaved)}
+    if checkpoint not in saved:
+        raise UserError(f"There is no checkpoint {checkpoint!r} of task {task.id}.")
+    return saved[checkpoint]
+
+
+async def restore_due_files(task: Task) -> None:
+    """What the latest rewind wants done to the files, unless it is done.
+
+    Raises:
+        CheckpointError
+    """
+    rewound = task.recorder.facts.restoring
+    if rewound is not None and rewound.files is not None:
+        await _restore(task, rewound.files, rewound.files_before)
+
+
+async def finish_restoring(task: Task) -> None:
+    """The same for a task whose process died before: it can be worked with in any case."""
+    try:
+        await restore_due_files(task)
+    except CheckpointError as error:
+        text = f"The history was rewound, but the files could not be brought back: {error}"
+        told = (record.event for record in task.recorder.path)
+        if not any(isinstance(event, Said) and event.text == text for event in told):
+            task.publish(Said(ts=task.now(), say="error", text=text))
+
+
+async def _restore(task: Task, checkpoint: str, before: str | None) -> None:
+    checkpoints = task.bench.extras.checkpoints
+    if checkpoints is None:
+        raise CheckpointError("checkpoints are switched off.")
+    changed = await checkpoints.restore(checkpoint, before)
+    paths = tuple(each.path for each in changed[:MOST_PATHS])
+    task.publish(FilesRestored(ts=task.now(), checkpoint=checkpoint, paths=paths))
+    await task.recorder.commit()
+
+
+# What would change
+
+
+async def preview_files(task: Task, preview: RewindPreview, checkpoint: str) -> RewindPreview:
+    """With what is done to the files."""
+    checkpoints = checkpoints_of(task)
+    try:
+        differing = await checkpoints.changes(checkpoint)
+        foreign = await changed_by_others(task, checkpoints, checkpoint) if differing else ()
+    except CheckpointError as error:
+        raise UserError(str(error)) from error
+    if not differing:
+        return preview
+    files = tuple(FileChange(each.path, _BACK[each.kind]) for each in differing)
+    conflicts = tuple(each.path for each in files if each.path in foreign)
+    return structs.replace(preview, checkpoint=checkpoint, files=files, conflicts=conflicts)
+
+
+def refuse_conflicts(preview: RewindPreview, force: bool) -> None:
+    """Raises UserError."""
+    if not preview.conflicts or force:
+        return
+    named = ", ".join(preview.conflicts[:MOST_NAMED])
+    rest = len(preview.conflicts) - MOST_NAMED
+    more = f" and {rest} more" if rest > 0 else ""
+    raise UserError(
+        f"Somebody else has changed files that would be brought back: {named}{more}. Nothing was"
+        " changed. Force it to give up their changes; a checkpoint keeps them."
+    )
+
+
+_Step = tuple[str, str]
+"""Two checkpoints, with the work of others in between."""
+
+
+async def changed_by_others(task: Task, checkpoints: Checkpoints, wanted: str) -> frozenset[str]:
+    """Files that somebody else changed, and that are otherwise in the checkpoint that is wanted.
+
+    Raises CheckpointError."""
+    stopped, foreign = Stopped(task), set[str]()
+    done = _Steps(task.bus.after(0), stopped.before)
+    for before, saved in set(done.now).difference(done.until.get(wanted, ())):
+        foreign |= _paths(await checkpoints.changes(before, saved))
+    known = task.recorder.facts.ledger.checkpoint
+    if known is not None and None not in stopped.at_last:
+        foreign |= _paths(await checkpoints.changes(known))
+    return frozenset(foreign.difference(path for path in stopped.at_last if path is not None))
+
+
+def _paths(changes: Sequence[FileChange]) -> set[str]:
+    return {each.path for each in changes}
+
+
+class _Steps:
+    """Of others."""
+
+    def __init__(self, records: Iterable[Record], own: set[str]) -> None:
+        """`own` are checkpoints that only tell of the task's work."""
+        self.now: tuple[_Step, ...] = ()
+        """Those that the files have."""
+        self.until: dict[str, tuple[_Step, ...]] = {}
+        """Those that a checkpoint has."""
+        known: str | None = None
+        for record in records:
+            match record.event:
+                case CheckpointSaved(id=saved, own=is_own):
+                    if not is_own and saved not in own:
+                        self.now = self._with(known, saved)
+                    self.until[saved], known = self.now, saved
+                case TaskRewound(files_before=str(saved)):
+                    self.until[saved] = self.now if saved in own else self._with(known, saved)
+                case FilesRestored(checkpoint=restored):
+                    self.now, known = self.until.get(restored, ()), restored
+
+    def _with(self, before: str | None, saved: str) -> tuple[_Step, ...]:
+        return self.now if before in (None, saved) else (*self.now, (before, saved))
+
+
+class Stopped:
+    """Calls that were stopped before what they changed was kept: it is the task's own work."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self.at_last: set[str | None] = set()
+        """Files of those that no checkpoint has seen; None stands for any file."""
+        self.before: set[str] = set()
+        """Checkpoints that others have seen."""
+        begun: dict[str, str | None] = {}
+        asked: dict[int, AskOpened] = {}
+        for record in task.bus.after(0):
+            match record.event:
+                case AskOpened(call_id=str()) as opened:
+                    asked[opened.ts] = opened
+                case AskAnswered(ask_ts=ts, answer=answer) if answer.approves and ts in asked:
+                    self._begin(asked[ts], begun)
+                case ToolAnnounced() as announced:
+                    self._begin(announced, begun)
+                case ToolFinished(call_id=call_id):
+                    begun.pop(call_id, None)
+                case ReplyReceived():
+                    self.at_last.update(begun.values())
+                    begun.clear()
+                case CheckpointSaved(id=saved) if self.at_last:
+                    self.before.add(saved)
+                    self.at_last.clear()
+                case TaskRewound(files_before=str(saved)) if begun or self.at_last:
+                    self.before.add(saved)
+                case FilesRestored():
+                    self.at_last.clear()
+                    begun.clear()
+        self.at_last.update(begun.values())
+
+    def _begin(self, call: ToolAnnounced | AskOpened, begun: dict[str, str | None]) -> None:
+        if call.tool is not None and call.call_id is not None and self._may_change(call.tool):
+            begun[call.call_id] = call.path
+
+    def _may_change(self, tool: str) -> bool:
+        try:
+            return not self._task.bench.toolbox.find(tool).parallel
+        except ToolError:
+            return True
+
+
+class _File(Struct, frozen=True):
+    path: str | None = None
+
+
+class _Row(Struct, frozen=True, rename="camel"):
+    """Of a call that edits."""
+
+    path: str | None = None
+    batch_diffs: tuple[_File, ...] = ()
+
+
+class _Edit(Struct, frozen=True):
+    seq: int
+    call: ToolAnnounced | AskOpened
+
+
+async def with_left_files(task: Task, preview: RewindPreview, since: int) -> RewindPreview:
+    """With those of the files changed after this record that stay as they are.
+
+    Raises:
+        UserError: files are not kept here.
+    """
+    paths = list(dict.fromkeys(_edited(task, since)))
+    if not paths:
+        return preview
+    try:
+        left = await checkpoints_of(task).left(paths)
+    except CheckpointError as error:
+        raise UserError(str(error)) from error
+    # One that was ignored only after it was first kept comes back.
+    back = {each.path for each in preview.files}
+    return structs.replace(
+        preview, files_left=tuple(each for each in left if each.path not in back)
+    )
+
+
+def _edited(task: Task, since: int) -> Iterator[str]:
+    """By the task's own tools. The journal tells it, whatever of it was rewound meanwhile."""
+    asked: dict[int, AskOpened] = {}
+    begun: dict[str | None, _Edit] = {}
+    done: list[_Edit] = []
+    for record in task.bus.after(0):
+        match record.event:
+            case AskOpened(call_id=str()) as opened:
+                asked[opened.ts] = opened
+            case AskAnswered(ask_ts=ts, answer=answer) if answer.approves and ts in asked:
+                begun[asked[ts].call_id] = _Edit(record.seq, asked[ts])
+            case ToolAnnounced() as announced:
+                begun[announced.call_id] = _Edit(record.seq, announced)
+            case ToolFinished(call_id=call_id, is_error=failed) if call_id in begun:
+                call = begun.pop(call_id).call
+                # Of several files, which have no one path, some may be written when it fails.
+                if not failed or call.path is None:
+                    done.append(_Edit(record.seq, call))
+    for edit in (*done, *begun.values()):  # those that were stopped may have written, too
+        if edit.seq > since:
+            yield from _files(task, edit.call)
+
+
+def _files(task: Task, call: ToolAnnounced | AskOpened) -> tuple[str, ...]:
+    if call.tool is None or not _edits(task, call.tool):
+        return ()
+    try:
+        row = msgspec.json.decode(call.text, type=_Row)
+    except msgspec.DecodeError:  # of another program
+        row = _Row(path=call.path)
+    files = (row.path, *(each.path for each in row.batch_diffs))
+    return tuple(path for path in files if path)
+
+
+def _edits(task: Task, tool: str) -> bool:
+    try:
+        return task.bench.toolbox.find(tool).group is Group.EDIT
+    except ToolError:
+        return False

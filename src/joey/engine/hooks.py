@@ -1,7 +1,7 @@
-"""The moments at which a task runs the person's hooks.
+"""The user's hooks in a task: before and after a tool call, on an ask, on completion.
 
-What a hook says no to does not happen. What it says yes to happens only because the rules or the
-person had allowed it before, and exactly as they had.
+What a hook refuses does not happen. What it accepts happens only because the rules or the user
+allowed it before, and exactly as they allowed it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from joey.core.hooks import HookCall, HookReport, Moment, shortened
 from joey.core.messages import ToolCall
 from joey.core.prompts import replies
 from joey.core.task import APPROVALS, Answer, Response
-from joey.engine.calls import PlacedCall, Ready
+from joey.engine.outcomes import PlacedCall, Ready
 from joey.errors import RefusedError, ToolError, WordedError
 from joey.tools.base import Complete, Delegate, Outcome
 

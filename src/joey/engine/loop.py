@@ -1,19 +1,19 @@
 """The task loop. Start reading here.
 
-A task is a conversation that goes on until its result is accepted. Each time around:
+A task is a conversation that continues until its result is accepted. Each iteration:
 
-1. *heed*     stop for a person when mistakes pile up or a limit is reached
-2. *compose*  the next message: words waiting to be said, and what the world looks like now
-3. *make room*  when the model's window gets full: sum up, or hide, what came before (`context`)
-4. *request*  stream the model's reply, patiently (`retry`, `turn`); it is committed to the
-              journal before anything acts on it
-5. *act*      run its calls in order, asking where the rules want a person (`dispatch`), and
-              waiting for the tasks that work was handed to (`subtasks`)
-6. *judge*    an accepted result ends the task; a reply without calls earns a reminder once, and
-              is an answer then (`plain_replies`)
+1. *heed*     ask the user when mistakes pile up or a limit is reached (`limits`)
+2. *compose*  build the next message: queued user messages and the environment details
+3. *make room*  if the context window gets full: condense or hide earlier messages (`request`)
+4. *request*  stream the model's reply, with retries (`request`); it is committed to the journal
+              before anything acts on it
+5. *act*      run its tool calls in order, asking for approval where the rules require it
+              (`tool_calls`), and wait for delegated work (`subtasks`)
+6. *judge*    an accepted result ends the task; a reply without calls gets one reminder, and is
+              taken as the answer after that (`completion`)
 
-Everything the loop says goes out as events, and both histories are folded from them: there is
-nothing to save here, and the process may end at any line without losing what was acknowledged.
+Everything the loop reports is an event, and both histories are folded from events: there is nothing
+to save here, and the process may end at any line without losing acknowledged input.
 """
 
 from __future__ import annotations
@@ -22,38 +22,29 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from joey.core.events import Placed, RequestStarted, UserSaid
-from joey.core.history.state import TaskFacts
 from joey.core.messages import CallPart, TextBlock, UserBlock, image_block
 from joey.core.models import ModelRequest
 from joey.core.prompts import replies
-from joey.core.task import AskKind, Response, TaskState
-from joey.engine.allowance import Allowance, check_spending
-from joey.engine.calls import PlacedCall
-from joey.engine.context import make_room
-from joey.engine.customs import read_customs, tell_missing_profile
-from joey.engine.dispatch import Dispatch
-from joey.engine.endings import Aborted, Completed, Continue, Ending, Failed, Stop
+from joey.core.task import AskKind, Response
+from joey.engine.asks import show_words
+from joey.engine.completion import judge_plain_reply
+from joey.engine.environment import describe_surroundings
+from joey.engine.limits import GOES_ROUND, TOO_MANY_MISTAKES, Allowance, Mistakes, check_spending
 from joey.engine.mentions import tell
-from joey.engine.mistakes import Mistakes
-from joey.engine.opening import Opening, close_completion, first_content
-from joey.engine.plain_replies import judge_plain_reply
-from joey.engine.retry import take_turn_with_patience
-from joey.engine.room import prompt_of
-from joey.engine.surroundings import describe_surroundings
-from joey.engine.words import show_words
+from joey.engine.outcomes import Completed, Continue, Failed, PlacedCall, Stop
+from joey.engine.request import make_room, take_turn_with_patience
+from joey.engine.run_start import (
+    Opening,
+    close_completion,
+    first_content,
+    read_customs,
+    tell_missing_profile,
+)
+from joey.engine.runtime import prompt_of
+from joey.engine.tool_calls import Dispatch
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
-
-TOO_MANY_MISTAKES = (
-    "The model has trouble with this step: several of its replies in a row went wrong."
-    " Tell it how to go on, say yes to let it try again, or no to stop."
-)
-
-GOES_ROUND = (
-    "The model goes round in circles: after several summaries in a row it has done the same again."
-    " Tell it how to go on, say yes to let it try again, or no to stop."
-)
 
 
 async def run(task: Task, opening: Opening, allowance: Allowance) -> Completed | Failed:
@@ -185,14 +176,3 @@ async def keep(task: Task) -> None:
     await task.recorder.commit()
     if task.recorder.snapshot_due:
         await task.save()
-
-
-def ending_of(facts: TaskFacts) -> Ending:
-    """How the latest run ended, from what the journal says."""
-    match facts.state:
-        case TaskState.COMPLETED:
-            return Completed(facts.result or "", facts.refused, facts.answered)
-        case TaskState.FAILED if facts.failure is not None:
-            return Failed(facts.failure.code, facts.failure.message)
-        case _:
-            return Aborted()

@@ -1,8 +1,8 @@
-"""Words of a person as the model reads them: what they point at comes along.
+"""Mentions and slash commands in user messages, expanded into content for the model.
 
-`@/src/app.py` and its kin are replaced by a name in the text, and the content follows in blocks
-of its own; so do slash commands, of which the first that wants a mode switches to it. Something
-that cannot be brought along is told in its place: a message is never refused for it.
+`@/src/app.py` and the like are replaced by a name in the text, and their content follows in blocks
+of its own. So do slash commands; the first one that wants a mode switches to it. Content that
+cannot be fetched is replaced by a note: no message is refused for it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from joey.core.models import ToolProtocol
 from joey.core.modes import SlashCommand, find_mode, may_do_more
 from joey.core.permissions.policy import Access, Allow, Claim, decide
 from joey.core.prompts import replies
-from joey.engine.tool_context import tool_context
+from joey.engine.runtime import tool_context
 from joey.errors import ToolError
 from joey.ports import Place, Repository, ToolContext
 from joey.tools.file_view import Entry, FileViewer, WantedFile, render

@@ -1,4 +1,4 @@
-"""The one listener that keeps a task: journal first, then both histories and the facts."""
+"""The recorder of a task: each event goes to the journal first, then into the histories."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from joey.core.history.api import ApiHistory
 from joey.core.history.branch import live_path
 from joey.core.history.state import TaskFacts
 from joey.core.history.ui import UiHistory
-from joey.engine.bus import Heard
-from joey.engine.records import Records
+from joey.engine.bus import Heard, Records
 from joey.errors import StoreError
 from joey.ports import TaskLog, TaskMetadata
 

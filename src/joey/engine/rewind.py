@@ -1,17 +1,16 @@
-"""Going back to an earlier row, with the files or without.
+"""Rewinding a task to an earlier row, with or without its files.
 
-    1. the run is stopped, if it works
-    2. with files: what others changed is looked for, and the files as they are now are kept
-    3. the journal is told where the history goes on from
-    4. the files are brought back
-    5. the journal is told that they are, and the history files are written anew
+    1. the run is stopped, if there is one
+    2. with files: changes by others are looked for, and the current files are saved
+    3. the journal records where the history continues from
+    4. the files are restored
+    5. the journal records that, and the history files are rewritten
 
-The process may die between any two of them. Until 3 nothing has changed; from then on the history
-is the earlier one, and whoever opens the task again does 4 and 5, which may be done twice.
+The process may die between any two steps. Until 3 nothing has changed; after it the history is the
+earlier one, and opening the task again does 4 and 5, which may be done twice.
 
-Nothing is lost: what was gone back from stays in the journal, the files are in a checkpoint, and
-undoing is going back to the record before. What was spent stays spent, and what waits to be said
-still waits.
+Nothing is lost: the abandoned records stay in the journal, the files are in a checkpoint, and undo
+is a rewind to the record before. Spent money stays spent, and queued messages stay queued.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from joey.core.events import CheckpointSaved, FilesRestored, Record, TaskRewound
 from joey.core.history.branch import checkpoint_at, find_cut, live_path
 from joey.core.messages import well_formed
 from joey.core.rewind import RewindPreview, compare, ts_of, user_row
-from joey.engine.checkpoints import checkpoints_of
-from joey.engine.foreign_changes import Stopped
-from joey.engine.left_files import with_left_files
-from joey.engine.opening import Opening
-from joey.engine.restoring import (
+from joey.engine.checkpoints import (
+    Stopped,
+    checkpoints_of,
     keep_files,
     preview_files,
     refuse_conflicts,
     restore_due_files,
+    with_left_files,
 )
+from joey.engine.run_start import Opening
 from joey.errors import CheckpointError, TaskStateError, UserError
 
 if TYPE_CHECKING:

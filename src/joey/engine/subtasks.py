@@ -1,18 +1,22 @@
-"""Work that a task hands to tasks of its own, and how their results come back.
+"""Subtasks: work that a task delegates, and the way its results and files come back.
 
     1. the parent names the child of a call in its journal, and commits
-    2. the child is made: its folder, its first words, its todos; or found as it was left
+    2. the child is created (directory, first message, todos), or opened as it was left
     3. the parent pauses
-    4. the child works, beside its siblings; all draw from the parent's allowance, and each that
-       has a git worktree of its own (`merging`) sees no changes but its own
+    4. the child runs next to its siblings; all draw from the parent's allowance, and a child with a
+       git worktree of its own sees no changes but its own
     5. it hands over its result, fails, or is stopped
-    6. the parent writes what came of it as the result of the call
-    7. the parent goes on
+    6. the parent records the outcome as the result of the call
+    7. the parent continues
 
-The process may die between any two of them. Whoever resumes the parent finds the calls that have
-a child and no result, and goes through the same steps again: a child that was never made is made
-under its name, one that is unfinished goes on, one that has finished is not asked again. A call
-gets its result once, because it is open until then.
+The process may die between any two steps. Resuming the parent finds the calls that have a child and
+no result and goes through the same steps again: a child that was never created is created under its
+name, an unfinished one continues, a finished one is not asked again. A call gets its result once,
+because it is open until then.
+
+A merge of a worktree is recorded before the worktree is removed, and the call gets its result last.
+So a resumed parent merges what is not recorded (merging twice is harmless), removes worktrees that
+still exist, and does neither for a call that has its result.
 """
 
 from __future__ import annotations
@@ -25,31 +29,43 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, structs
+
 from joey.core.events import (
     ChildSpawned,
     MessageQueued,
+    Said,
     TaskCreated,
     TaskFinished,
     TaskPaused,
     TaskUnpaused,
     TokenUsage,
     ToolFinished,
+    WorktreeMerged,
 )
+from joey.core.file_state import Merge
 from joey.core.history.state import TaskFacts
+from joey.core.permissions.policy import Beyond
 from joey.core.prompts import replies
+from joey.core.prompts.replies import merge_report, merge_warning
 from joey.core.task import TaskState
-from joey.engine.calls import PlacedCall
-from joey.engine.endings import Stop
-from joey.engine.identity import new_task_id
-from joey.engine.merging import bring_back, workspace_for
-from joey.engine.opening import Opening
-from joey.engine.returns import Returned, returned_by
-from joey.errors import StoreError, ToolError, UserError
+from joey.engine.outcomes import Completed, Failed, PlacedCall, Stop
+from joey.engine.run_start import Opening
+from joey.engine.runtime import new_task_id
+from joey.errors import JoeyError, StoreError, ToolError, UserError
+from joey.ports import Worktrees
 from joey.tools.base import Delegate
 
 if TYPE_CHECKING:
     from joey.engine.engine import Engine, TaskOptions
     from joey.engine.task import Task
+
+
+class Returned(Struct, frozen=True):
+    usage: TokenUsage = TokenUsage()
+    result: str | None = None
+    error: ToolError | None = None
+
 
 log = logging.getLogger(__name__)
 
@@ -239,3 +255,96 @@ async def _come_to_rest(children: Sequence[Task]) -> None:
         for child in working:
             with suppress(StoreError):  # told when it is asked what came of it
                 await child.wait()
+
+
+def returned_by(member: Task | ToolError) -> Returned:
+    if isinstance(member, ToolError):
+        return Returned(error=member)
+    usage = member.total_usage
+    if member.recorder.facts.accepted:
+        return Returned(usage, member.result or "")
+    match member.error or member.ending:
+        case Completed(result):
+            return Returned(usage, result)
+        case Failed(_, message):
+            text = replies.subtask_failed(member.id, message)
+        case JoeyError() as error:
+            text = replies.subtask_failed(member.id, str(error))
+        case _:
+            text = replies.subtask_stopped(member.id)
+    return Returned(usage, error=ToolError(text))
+
+
+async def workspace_for(task: Task, spawned: ChildSpawned) -> Path:
+    """The folder that a subtask works in.
+
+    Raises ToolError."""
+    merged = task.recorder.facts.merged.get(spawned.child_id)
+    if not spawned.worktree or (merged is not None and merged.clean):
+        return task.bench.workspace
+    return await _worktrees(task).add(spawned.child_id)
+
+
+async def bring_back(task: Task, spawned: ChildSpawned, returned: Returned) -> Returned:
+    """What came of a subtask, with what came of its changes."""
+    name = spawned.child_id
+    try:
+        worktrees = _worktrees(task)
+    except ToolError as error:
+        return _with_report(returned, str(error))
+    if returned.error is not None:
+        left = replies.worktree_left(str(worktrees.folder(name)), worktrees.branch(name))
+        return structs.replace(returned, error=ToolError(f"{returned.error} {left}"))
+    merged = task.recorder.facts.merged.get(name)
+    if merged is None:
+        merged = await _merge(task, worktrees, name)
+    if merged.clean:
+        try:
+            await worktrees.remove(name)
+        except ToolError as error:
+            log.warning("the worktree of subtask %s could not be removed: %s", name, error)
+    return _with_report(returned, merged.report)
+
+
+async def _merge(task: Task, worktrees: Worktrees, name: str) -> WorktreeMerged:
+    try:
+        merge = await worktrees.merge(name, lambda path: _refusal(task, path))
+    except ToolError as error:
+        folder, branch = str(worktrees.folder(name)), worktrees.branch(name)
+        merge = Merge(files=(), folder=folder, branch=branch, problem=str(error))
+    merged = WorktreeMerged(
+        ts=task.now(), child_id=name, report=merge_report(merge), clean=merge.is_clean
+    )
+    task.publish(merged)
+    if not merge.is_clean:
+        task.publish(Said(ts=task.now(), say="error", text=merge_warning(merge), task_id=name))
+    await task.recorder.commit()
+    return merged
+
+
+def _refusal(task: Task, path: str) -> str:
+    """Why a path of the workspace may not be changed by a merge. Without `-y`, the user was asked
+    about each protected file when the subtask changed it."""
+    if not task.bench.scope.as_sandboxed:
+        return ""
+    try:
+        place = task.bench.files.resolve(path)
+    except ToolError as error:
+        return str(error)
+    if place.protected and not task.settings.always_allow_write_protected:
+        return f"{place.shown} is protected, and {Beyond.WRITE_PROTECTED} is off"
+    return ""
+
+
+def _with_report(returned: Returned, report: str) -> Returned:
+    if returned.error is not None:
+        return returned
+    result = f"{returned.result}\n\n{report}" if returned.result else report
+    return structs.replace(returned, result=result)
+
+
+def _worktrees(task: Task) -> Worktrees:
+    worktrees = task.bench.extras.worktrees
+    if worktrees is None:
+        raise ToolError("Its worktree cannot be reached: the workspace is in no git repository.")
+    return worktrees

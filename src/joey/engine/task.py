@@ -1,4 +1,9 @@
-"""One task: who it is, what it hears and says, and how it is started, answered and stopped."""
+"""A task: its read-only view, the actions on it, and its runs.
+
+`TaskView` holds the properties anybody may read; `Task` adds what changes a task: messages,
+answers, rewinds, condensing, start and stop. Tasks are created by the `Engine` and used from one
+event loop.
+"""
 
 from __future__ import annotations
 
@@ -21,28 +26,134 @@ from joey.core.events import (
     TaskFailed,
     TaskFinished,
     TaskStarted,
+    TokenUsage,
 )
-from joey.core.messages import well_formed
+from joey.core.history.ui import Row
+from joey.core.messages import Message, well_formed
+from joey.core.modes import Mode, find_mode, usual_mode
 from joey.core.rewind import RewindPreview
-from joey.core.settings import Limits
+from joey.core.settings import Limits, Settings
 from joey.core.task import AT_REST, Answer, AskKind, Response, TaskState
-from joey.engine import loop
+from joey.engine import loop, outcomes
 from joey.engine import rewind as rewinding
-from joey.engine.allowance import Allowance
+from joey.engine.approval import Granted
 from joey.engine.asks import AnswerPolicy, Asks, Lapse
-from joey.engine.bus import Bus
+from joey.engine.bus import Bus, Subscription
 from joey.engine.checkpoints import begin_checkpoints
-from joey.engine.endings import Completed, Ending, Failed
-from joey.engine.granted import Granted
+from joey.engine.condense import Wishes
 from joey.engine.hooks import while_asking
-from joey.engine.opening import Opening
+from joey.engine.limits import Allowance
+from joey.engine.outcomes import Completed, Ending, Failed
 from joey.engine.recorder import Recorder
+from joey.engine.run_start import Opening
+from joey.engine.runtime import Workbench
 from joey.engine.subtasks import Subtasks
-from joey.engine.task_view import TaskView
-from joey.engine.wishes import Wishes
-from joey.engine.workbench import Workbench
 from joey.errors import CondenseError, JoeyError, StoreError, TaskStateError, UserError
-from joey.ports import TaskLog
+from joey.ports import Provider, TaskLog
+
+ENDED = (TaskFinished, TaskAborted, TaskFailed)
+
+
+class TaskView:
+    """The half of a `Task` that changes nothing."""
+
+    bench: Workbench
+    subtasks: Subtasks
+    recorder: Recorder
+    bus: Bus
+    granted: Granted
+
+    @property
+    def id(self) -> str:
+        return self.recorder.facts.task_id
+
+    @property
+    def state(self) -> TaskState:
+        return self.recorder.facts.state
+
+    @property
+    def pending(self) -> AskOpened | None:
+        """The question the task waits for, if it waits."""
+        return self.recorder.facts.pending
+
+    @property
+    def usage(self) -> TokenUsage:
+        return self.recorder.facts.usage
+
+    @property
+    def total_usage(self) -> TokenUsage:
+        """Its own and that of its subtasks: those that have returned, and those cut off here."""
+        return self.usage.plus(self.recorder.facts.ledger.subtask_usage).plus(self.subtasks.usage)
+
+    @property
+    def seq(self) -> int:
+        """The number of the latest durable event."""
+        return self.bus.seq
+
+    @property
+    def first(self) -> int:
+        """The number of the last event from before it was opened here."""
+        return self.bus.opened_at
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """The subtasks that it waits for."""
+        return self.recorder.facts.waits_for
+
+    @property
+    def result(self) -> str | None:
+        """The result presented last."""
+        return self.recorder.facts.result
+
+    @property
+    def ending(self) -> Ending:
+        """How the latest run ended, when it has."""
+        return outcomes.ending_of(self.recorder.facts)
+
+    @property
+    def rows(self) -> Sequence[Row | dict[str, Any]]:
+        """The UI history."""
+        return self.recorder.ui.rows
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The API history."""
+        return self.recorder.api.rendered()
+
+    @property
+    def mode(self) -> Mode:
+        slug = self.recorder.facts.mode
+        modes = self.bench.modes
+        return find_mode(slug, modes) or usual_mode(self.bench.settings.mode, modes)
+
+    @property
+    def settings(self) -> Settings:
+        """Its own, with the rules that the person has added meanwhile."""
+        return self.granted.over(self.bench.settings)
+
+    @property
+    def provider(self) -> Provider:
+        """The model that the task talks to in the mode that it is in."""
+        return self.bench.provider_for(self.mode)
+
+    def subscribe(self, since: int | None = None) -> Subscription:
+        """Numbered events, without end until the task is closed."""
+        return self.bus.subscribe(since)
+
+    async def events(self, since: int | None = None) -> AsyncIterator[Event]:
+        """Events until the task comes to rest; by default from its very beginning."""
+        over = self.state in AT_REST and self.state is not TaskState.CREATED
+        if since is not None and over and not self.bus.after(since):
+            return
+        with self.bus.subscribe(0 if since is None else since) as subscription:
+            async for heard in subscription:
+                yield heard.event
+                if isinstance(heard.event, ENDED) and not self._goes_on_after(heard.seq):
+                    return
+
+    def _goes_on_after(self, seq: int) -> bool:
+        return any(isinstance(record.event, TaskStarted) for record in self.bus.after(seq))
+
 
 log = logging.getLogger(__name__)
 

@@ -22,9 +22,8 @@ from joey.core.wire.commands import (
     RewindTask,
     UndoRewind,
 )
-from joey.engine.checkpoints import checkpoints_of
+from joey.engine.checkpoints import check_saved, checkpoints_of, preview_restore, restore_checkpoint
 from joey.engine.engine import TaskOptions
-from joey.engine.restoring import check_saved, preview_restore, restore_checkpoint
 from joey.errors import CheckpointError
 from joey.server.calls import Call, failed, invalid
 

@@ -1,19 +1,27 @@
-"""The first words of a run: a new task, a message to one at rest, or a resumption."""
+"""The start of a run: its kind, its first content, and the customizations it works with.
+
+A run starts a new task, continues one with a message, or resumes it. Customizations (modes, rules,
+hooks, custom tools) are reloaded when a run starts and stay as they are until it ends: the system
+prompt keeps its bytes from request to request, and a mode does not disappear during a run.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from joey.core.events import ToolFinished, UserSaid
+from joey.core.events import ModeSwitched, Said, ToolFinished, UserSaid
 from joey.core.history.api import COMPLETION
 from joey.core.messages import TextBlock, UserBlock, image_block
+from joey.core.modes import find_mode, usual_mode
 from joey.core.prompts import replies
 from joey.core.task import AskKind, Response
-from joey.engine.endings import Stop
+from joey.engine.asks import show_words, told_words
+from joey.engine.hooks import read_hooks
 from joey.engine.mentions import tell
-from joey.engine.words import show_words, told_words
+from joey.engine.outcomes import Stop
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -89,3 +97,40 @@ def close_completion(task: Task) -> None:
             task.publish(
                 ToolFinished(ts=task.now(), call_id=call.id, tool=call.name, content=accepted)
             )
+
+
+async def read_customs(task: Task) -> None:
+    """Take in what was changed since the last run, and leave a mode that is gone."""
+    bench = task.bench
+    customs = bench.extras.customs
+    if customs is not None and await asyncio.to_thread(customs.refresh):
+        bench.prompts.clear()
+    await _read_custom_tools(task)
+    await read_hooks(task)
+    slug = task.recorder.facts.mode
+    if find_mode(slug, bench.modes) is not None:
+        return
+    mode = usual_mode(bench.settings.mode, bench.modes)
+    known = ", ".join(known.slug for known in bench.modes)
+    text = f"There is no mode {slug!r} (any more); going on in {mode.name} mode. Modes: {known}."
+    task.publish(Said(ts=task.now(), say="error", text=text))
+    task.publish(ModeSwitched(ts=task.now(), mode=mode.slug))
+
+
+async def _read_custom_tools(task: Task) -> None:
+    """Look at the user's own tools; what is wrong with a file is told when it is first seen."""
+    tools = task.bench.extras.custom_tools
+    if tools is None:
+        return
+    known = tools.warnings
+    await tools.refresh()
+    for warning in tools.warnings:
+        if warning not in known:
+            task.publish(Said(ts=task.now(), say="error", text=warning))
+
+
+def tell_missing_profile(task: Task) -> None:
+    """A mode that cannot have the model that the settings want for it says so once."""
+    others = task.bench.others
+    if others is not None and (problem := others.take_problem(task.mode)) is not None:
+        task.publish(Said(ts=task.now(), say="error", text=problem))

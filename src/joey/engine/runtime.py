@@ -1,14 +1,24 @@
-"""What one task works with: its model, its tools, its view of the world, its own settings."""
+"""The runtime of a task: its id, models, tools, adapters and settings.
+
+`Workbench` is what a task is given when it is opened; nothing in it is shared between tasks but
+code. `ModeProviders` creates the models of other profiles when a mode or a summary needs them.
+`tool_context` selects the parts of the runtime that one tool call gets. Task ids are UUIDs of
+version 7, which sort by creation time.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from joey.core.events import CommandGrew, Said
 from joey.core.file_state import FileMemory
 from joey.core.mcp import McpServer
 from joey.core.models import ToolProtocol, ToolSpec
@@ -16,13 +26,15 @@ from joey.core.modes import BUILT_IN, Group, Instructions, Mode
 from joey.core.paths import FileScope
 from joey.core.prompts.system import ToolDoc, system_prompt
 from joey.core.settings import Limits, Route, Settings
-from joey.engine.mode_providers import ModeProviders
-from joey.ports import Clock, Environment, Extras, Files, Provider, Search, Terminal
+from joey.errors import UserError
+from joey.ports import Clock, Environment, Extras, Files, Provider, Search, Terminal, ToolContext
 from joey.tools.base import Offer
 from joey.tools.registry import Registry, Toolboxes
 
 if TYPE_CHECKING:
-    from joey.engine.result_check import ResultCheck
+    from joey.engine.result_schema import ResultCheck
+    from joey.engine.task import Task
+
 
 log = logging.getLogger(__name__)
 
@@ -140,3 +152,106 @@ class Workbench(Struct, frozen=True, kw_only=True):
             skills=customs.skills(mode) if customs is not None else (),
             servers=self._servers(mode) if protocol is ToolProtocol.XML else (),
         )
+
+
+SUMMARIES = "<summaries>"
+"""No mode has such a slug."""
+
+
+class ModeProviders:
+    """One provider for each profile, kept until the task is closed."""
+
+    def __init__(self, profiles: Mapping[str, str], make: Callable[[str], Provider]) -> None:
+        self._profiles = profiles
+        """Names of profiles by the slugs of modes, or by `SUMMARIES`."""
+        self._make = make
+        self._made: dict[str, Provider | None] = {}
+        self._problems: dict[str, str] = {}
+
+    def of(self, mode: Mode) -> Provider | None:
+        """The mode's own; None when it has none, or none that can be used."""
+        return self._by(mode.slug)
+
+    def for_summaries(self) -> Provider | None:
+        """The one that sums conversations up; None when that is the task's own."""
+        return self._by(SUMMARIES)
+
+    def _by(self, use: str) -> Provider | None:
+        profile = self._profiles.get(use)
+        if profile is None:
+            return None
+        if profile not in self._made:
+            self._made[profile] = self._try_to_make(profile)
+        return self._made[profile]
+
+    def take_problem(self, mode: Mode) -> str | None:
+        """Why the mode does without its own provider, once."""
+        problem = self._problems.pop(self._profiles.get(mode.slug, ""), None)
+        if problem is None:
+            return None
+        return (
+            f"modeApiConfigs: {mode.name} mode goes on with the model of the task. {problem}"
+            " Correct the setting or the profile; it counts when the task is opened again."
+        )
+
+    def take_problem_of_summaries(self) -> str | None:
+        problem = self._problems.pop(self._profiles.get(SUMMARIES, ""), None)
+        if problem is None:
+            return None
+        return f"condensingProfile: the model of the task writes the summary. {problem}"
+
+    def _try_to_make(self, profile: str) -> Provider | None:
+        try:
+            return self._make(profile)
+        except UserError as error:
+            self._problems[profile] = str(error)
+            return None
+
+    async def close(self) -> None:
+        made = [provider for provider in self._made.values() if provider is not None]
+        self._made.clear()
+        await asyncio.gather(*(provider.close() for provider in made))
+
+
+def tool_context(task: Task, call_id: str, row_ts: int) -> ToolContext:
+    output_ts = task.now()
+    return ToolContext(
+        files=task.bench.files,
+        search=task.bench.search,
+        terminal=task.bench.terminal,
+        settings=task.settings,
+        protocol=task.recorder.facts.protocol,
+        model=task.provider.model,
+        modes=task.bench.modes,
+        mode=task.mode,
+        todos=task.recorder.facts.todos,
+        artifacts=task.recorder.log.folder / "command-output",
+        call_id=call_id,
+        row_ts=row_ts,
+        output_ts=output_ts,
+        on_output=lambda text: task.publish(CommandGrew(ts=output_ts, output=text)),
+        memory=task.bench.memory,
+        extras=task.bench.extras,
+        depth=task.recorder.facts.depth,
+        say=partial(_say, task, output_ts),
+    )
+
+
+def _say(task: Task, output_ts: int, kind: str, text: str, images: tuple[str, ...] = ()) -> None:
+    ts = output_ts if kind == "command_output" else task.now()
+    task.publish(Said(ts=ts, say=kind, text=text, images=images))
+
+
+def new_task_id(now_ms: int) -> str:
+    random = f"{secrets.randbits(76):019x}"
+    stamp = f"{now_ms & (1 << 48) - 1:012x}"
+    variant = "89ab"[int(random[3], 16) & 3]
+    return f"{stamp[:8]}-{stamp[8:]}-7{random[:3]}-{variant}{random[4:7]}-{random[7:]}"
+
+
+def prompt_of(task: Task) -> tuple[str, tuple[ToolSpec, ...]]:
+    """What every request of the task begins with in the mode that it is in."""
+    protocol = task.recorder.facts.protocol
+    tools = task.bench.tool_specs(task.mode) if protocol is ToolProtocol.NATIVE else ()
+    system, form = task.bench.system(task.mode, protocol), task.bench.result_check
+    return system if form is None else f"{system}\n\n====\n\n{form.instructions}", tools

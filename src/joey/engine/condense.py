@@ -1,8 +1,15 @@
-"""Summing a conversation up: one request to a model, one event, or nothing at all.
+"""Condensing a conversation: a summary by the model, and the requests of users for one.
 
-The model reads the conversation as text and writes a summary. What must not depend on it, the
-person's own words above all, is taken from the record and handed on beside the summary. Nothing
-changes before the summary is whole; whoever cancels, or dies, finds everything as it was.
+The model reads the conversation as text and writes a summary. What must not depend on the model,
+above all the user's own messages, is taken from the record and passed on next to the summary.
+Nothing changes before the summary is complete: a cancelled or killed run leaves everything as it
+was. The result is one event, or none.
+
+A running task carries out a user's request before its next model request. A task at rest does so at
+once and stays at rest: its state does not change, only what the model will be shown.
+
+A `Room` is the context usage at one moment: the tokens that the next request takes of the model's
+window. Create a new one after the history has changed.
 """
 
 from __future__ import annotations
@@ -12,7 +19,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from joey.core.context import condense as prompts
 from joey.core.context.condense import Allotment, Kept, commands_in, summary_content, transcript
@@ -28,14 +35,16 @@ from joey.core.messages import (
     plain_text,
 )
 from joey.core.models import ModelRequest
-from joey.engine.patience import Budget, count_down
-from joey.engine.room import Room
-from joey.errors import CondenseError, ProviderError, ToolError, Trouble
+from joey.core.task import AT_REST
+from joey.engine.limits import Budget, count_down
+from joey.engine.runtime import prompt_of
+from joey.errors import CondenseError, ProviderError, StoreError, ToolError, Trouble
 from joey.ports import Provider
 from joey.tools.list_code_definition_names import definition_list, definitions_in
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
+
 
 ROW = "condense_context"
 ERROR_ROW = "condense_context_error"
@@ -254,3 +263,143 @@ def _sum(first: Usage | None, second: Usage | None) -> Usage | None:
         cache_reads=first.cache_reads + second.cache_reads,
         cost=sum(costs) if costs else None,
     )
+
+
+class _Wish(Struct, frozen=True):
+    instructions: str
+    granted: asyncio.Future[ContextCondensed]
+
+
+class Wishes:
+    """One at a time."""
+
+    def __init__(self) -> None:
+        self._wish: _Wish | None = None
+
+    def add(self, task: Task, instructions: str) -> asyncio.Future[ContextCondensed]:
+        """Raises CondenseError: there is nothing to wish for."""
+        if self._wish is not None:
+            raise CondenseError("The conversation is about to be condensed already.")
+        if not task.running or task.state in AT_REST:  # its last words may still be saved
+            _check(task)
+        granted: asyncio.Future[ContextCondensed] = asyncio.get_running_loop().create_future()
+        granted.add_done_callback(_look)
+        self._wish = _Wish(instructions, granted)
+        if not task.running:
+            task.work(self._grant_at_rest(task))
+        return granted
+
+    async def grant(self, task: Task) -> bool:
+        """Carry out the wish, if there is one; whether it worked is told to who waits for it."""
+        if (wish := self._wish) is None:
+            return False
+        try:
+            _check(task)
+        except CondenseError as error:
+            task.publish(Said(ts=task.now(), say=ERROR_ROW, text=str(error)))
+            self._settle(error)
+            return True
+        try:
+            event = await condense(task, wish.instructions)
+        except CondenseError as error:
+            self._settle(error)
+        except BaseException as error:
+            self._settle(error if isinstance(error, Exception) else CondenseError(STOPPED))
+            raise
+        else:
+            self._settle(event)
+        return True
+
+    def catch_up(self, task: Task, was_stopped: bool) -> None:
+        """A run is over: grant what it did not get to, unless somebody stopped it."""
+        if self._wish is None:
+            return
+        if was_stopped:
+            self._settle(CondenseError(STOPPED))
+        else:
+            task.work(self._grant_at_rest(task))
+
+    async def _grant_at_rest(self, task: Task) -> None:
+        try:
+            await self.grant(task)
+        except StoreError as error:
+            task.break_down(error)
+        else:
+            await task.save()
+
+    def _settle(self, outcome: ContextCondensed | BaseException) -> None:
+        wish, self._wish = self._wish, None
+        if wish is None or wish.granted.done():
+            return
+        if isinstance(outcome, ContextCondensed):
+            wish.granted.set_result(outcome)
+        else:
+            wish.granted.set_exception(outcome)
+
+
+def _check(task: Task) -> None:
+    check_enough(task)
+    if task.recorder.delegated:
+        raise CondenseError("Its subtasks have not returned: resume the task first.")
+
+
+def _look(granted: asyncio.Future[ContextCondensed]) -> None:
+    """Nobody has to wait for it: a row tells the same."""
+    if not granted.cancelled():
+        granted.exception()
+
+
+_LEAST_CHARACTERS = 6_000
+
+
+class Room:
+    """A look at one moment; make a new one after the history has changed."""
+
+    def __init__(self, task: Task) -> None:
+        model, facts, api = task.provider.model, task.recorder.facts, task.recorder.api
+        self.gauge = task.gauge
+        self.gauge.talk_to(model.id, facts.requests)
+        self.window = Window.of(model)
+        system, tools = prompt_of(task)
+        self.head = text_tokens(system) + self.gauge.tools(tools)
+        self._api = api
+        self._shown = self.gauge.summed(api.so_far())
+        counted = facts.prompt_tokens
+        if counted is not None and counted > self.window.size:
+            counted = None  # more than fits, and yet answered: it counts something else
+        self._counted = counted if self.gauge.trusts(facts.requests) else None
+
+    def use(self, content: Sequence[UserBlock] = ()) -> int:
+        """The tokens of a request that says this after all that was said."""
+        return self.gauge.use(self.head, self._shown, blocks_tokens(content), self._counted)
+
+    @property
+    def visible(self) -> Sequence[Message]:
+        """The messages behind it, each for itself."""
+        return self._api.visible
+
+    @property
+    def open_results(self) -> Sequence[Message]:
+        return self._api.open_results
+
+    @property
+    def estimate(self) -> int:
+        """The same by our count alone, and without anything new."""
+        return self.head + self._shown.sums[-1]
+
+    def use_with(self, said: int) -> int:
+        """What `use` would be if the conversation had this estimate; like is compared to like."""
+        return self.use() * (self.head + said) // max(1, self.estimate)
+
+    @property
+    def said(self) -> int:
+        """How much of it could be summed up: all that was said since the last summary."""
+        first, counts = self.visible[:1], self.gauge.counts
+        summary = counts.of(first[0]) if first and first[0].is_summary else 0
+        return self.gauge.whole(self._shown.sums[-1] - summary)
+
+    @property
+    def characters(self) -> int:
+        """How long the whole conversation may be."""
+        tokens = (self.window.allowed - self.gauge.whole(self.head)) / self.gauge.scale
+        return max(_LEAST_CHARACTERS, int(tokens) * CHARACTERS_PER_TOKEN)

@@ -1,14 +1,17 @@
-"""What the world looks like now, told to the model with each request."""
+"""Environment details for the model: time, mode, terminals, todos, git, changed files.
+
+Files that the model has read and somebody else has changed since are listed once each.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from joey.core.file_state import FileMemory
 from joey.core.prompts.environment import TerminalNote, WorkspaceFiles, environment_details
-from joey.engine.changed_files import recently_modified
 from joey.errors import ToolError, WorkspaceError
-from joey.ports import RunningCommand
+from joey.ports import FileKind, Files, Place, RunningCommand
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -77,3 +80,37 @@ async def _files(task: Task) -> WorkspaceFiles:
     except WorkspaceError as error:
         return WorkspaceFiles(folder, trouble=str(error))
     return WorkspaceFiles(folder, listing.entries, listing.truncated)
+
+
+_LOOKED_AT = 200
+"""Of the files that the model has seen, the latest."""
+_LARGEST_COMPARED = 1024 * 1024
+
+
+async def recently_modified(memory: FileMemory, files: Files) -> list[str]:
+    """A look at size and time of each; only one that was written anew is read."""
+    places = memory.newest(_LOOKED_AT)
+    if not places:
+        return []
+    told: list[str] = []
+    for place, kind in zip(places, await files.stat_all(places), strict=True):
+        if not kind.is_file:
+            memory.forget(place)
+            told.append(f"{place.shown} (deleted)")
+        elif memory.needs_look(place, kind.stamp) and await _differs(memory, files, place, kind):
+            memory.note_told(place, kind.stamp)
+            told.append(place.shown)
+    return told
+
+
+async def _differs(memory: FileMemory, files: Files, place: Place, kind: FileKind) -> bool:
+    if not memory.may_be_same(place, kind.stamp) or kind.size > _LARGEST_COMPARED:
+        return True
+    try:
+        data = await files.read(place)
+    except ToolError:
+        return True
+    if memory.is_stale(place, kind.stamp, data):
+        return True
+    memory.note(place, kind.stamp, data)
+    return False

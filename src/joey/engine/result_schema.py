@@ -1,4 +1,8 @@
-"""A result that a program reads: refused until it fits its schema, and not for ever."""
+"""Validation of a task's result against a JSON schema, with a limited number of attempts.
+
+A module of its own because it is imported late: few runs give a schema, and the validator takes
+time to load.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import asyncio
 from joey.core.json_schema import expressions_asked, problems_of
 from joey.core.prompts import replies
 from joey.core.structured_output import Schema, instructions, read_structured
-from joey.engine.endings import Stop
+from joey.engine.outcomes import Stop
 from joey.errors import ToolError
 from joey.tools.regex_client import match_patterns
 

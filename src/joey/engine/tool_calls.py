@@ -1,9 +1,10 @@
-"""The calls of one reply: prepare, decide, ask, run, in the order the model made them.
+"""The tool calls of one reply: prepared, authorized, run and answered in order.
 
-Neighbouring calls that only read are run side by side, and so are those that hand work to
-subtasks; their results keep the order (D13). The first rejection skips the rest. A completion
-after other calls is not presented: the model has not seen their results. Each call gets exactly
-one outcome, whatever happens: a defect in a tool costs its call, not the task.
+Adjacent calls that only read run in parallel, and so do those that delegate to subtasks; their
+results keep the order (D13). The first rejection skips the remaining calls. A completion after
+other calls is not presented, because the model has not seen their results. Each call gets exactly
+one outcome, published to the model as its result and to the user as rows. A defect in a tool fails
+its call, not the task.
 """
 
 from __future__ import annotations
@@ -14,28 +15,47 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from joey.core.events import ChildSpawned, ModeSwitched, Said, TodosChanged
+from msgspec import structs
+
+from joey.core.events import (
+    ChildSpawned,
+    ModeSwitched,
+    Said,
+    Spent,
+    TodosChanged,
+    TokenUsage,
+    ToolFailed,
+    ToolFinished,
+)
 from joey.core.history.api import COMPLETION
 from joey.core.history.ui import Row
 from joey.core.messages import ToolCall
+from joey.core.models import ToolProtocol
 from joey.core.prompts import replies
 from joey.core.task import Answer
-from joey.engine import results
-from joey.engine.calls import PlacedCall, Ready, Rejected
+from joey.engine.approval import make_ready
 from joey.engine.checkpoints import Keeper
 from joey.engine.completion import NOT_ACCEPTED, present
-from joey.engine.endings import Stop
+from joey.engine.environment import is_busy
 from joey.engine.hooks import after_tool, before_tool
-from joey.engine.mistakes import Mistakes
-from joey.engine.opening import close_completion
-from joey.engine.readiness import make_ready
-from joey.engine.returns import Returned
-from joey.engine.surroundings import is_busy
-from joey.errors import RefusedError, StoreError, TaskStateError, ToolError
+from joey.engine.limits import Mistakes
+from joey.engine.outcomes import PlacedCall, Ready, Rejected, RepeatedError, Stop
+from joey.engine.run_start import close_completion
+from joey.engine.subtasks import Returned
+from joey.errors import (
+    ArgumentError,
+    HiddenError,
+    RefusedError,
+    StoreError,
+    TaskStateError,
+    ToolError,
+    WordedError,
+)
 from joey.tools.base import Complete, Delegate, Outcome, SetTodos, SwitchMode
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
+
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +136,7 @@ class Dispatch:
 
     def _compare_results(self) -> None:
         task = self._task
-        self._mistakes.repetition.settle(partial(results.compared, task), is_busy=is_busy(task))
+        self._mistakes.repetition.settle(partial(compared, task), is_busy=is_busy(task))
 
     def _take_call(self, placed: PlacedCall) -> str | None:
         """Why the call must not be made, when the allowance has none left."""
@@ -132,9 +152,9 @@ class Dispatch:
             return False
 
     def _skip_if_rejected(self, placed: PlacedCall) -> None:
-        if self.rejected and results.is_open(self._task, placed):
+        if self.rejected and is_open(self._task, placed):
             reason = replies.skipped_after_rejection(placed.call.name)
-            results.skip(self._task, placed, reason)
+            skip(self._task, placed, reason)
 
     async def _make_ready(self, placed: PlacedCall) -> Ready | None:
         """None when the call already has its outcome."""
@@ -151,7 +171,7 @@ class Dispatch:
             return None
         if isinstance(ready, Rejected):
             self.rejected = True
-            results.reject(self._task, placed, ready)
+            reject(self._task, placed, ready)
             return None
         return ready
 
@@ -188,7 +208,7 @@ class Dispatch:
         spent = None if task.allowance is None else task.allowance.fold(child_id)
         if returned.error is not None:
             self._note_failure(placed, returned.error)
-            results.fail(task, placed, returned.error, answer, usage, spent)
+            fail(task, placed, returned.error, answer, usage, spent)
             return
         self._succeeded = self._unseen = True
         result = returned.result or ""
@@ -196,7 +216,7 @@ class Dispatch:
             Said(ts=spawned.result_ts, say="subtask_result", text=result, task_id=child_id)
         )
         outcome = Outcome(replies.subtask_completed(child_id, result))
-        results.finish(task, placed, outcome, answer, usage, spent)
+        finish(task, placed, outcome, answer, usage, spent)
 
     async def _outcome(self, placed: PlacedCall, ready: Ready) -> Outcome | ToolError:
         try:
@@ -244,7 +264,7 @@ class Dispatch:
                 task.publish(ModeSwitched(ts=task.now(), mode=slug))
         self._succeeded = True
         self._unseen = self._unseen or not isinstance(outcome.directive, SetTodos)
-        results.finish(task, placed, outcome, ready.answer)
+        finish(task, placed, outcome, ready.answer)
 
     async def _complete(self, placed: PlacedCall, result: str) -> None:
         try:
@@ -258,7 +278,7 @@ class Dispatch:
         else:
             self.rejected = True
             feedback = replies.completion_feedback(answer.text or NOT_ACCEPTED)
-            results.finish(self._task, placed, Outcome(feedback, images=answer.images))
+            finish(self._task, placed, Outcome(feedback, images=answer.images))
 
     def _hold_back(self, placed: PlacedCall) -> None:
         """Do not present a result; its text stays on the screen as something the model said."""
@@ -268,7 +288,7 @@ class Dispatch:
         if self._failed:
             self._fail(placed, ToolError(replies.tool_failed_before_completion()))
         else:
-            results.skip(self._task, placed, replies.results_unseen())
+            skip(self._task, placed, replies.results_unseen())
 
     def _close_around_completion(self, calls: Sequence[PlacedCall]) -> None:
         """An accepted result alone stays open, as the seed has it; beside others it is closed."""
@@ -276,13 +296,13 @@ class Dispatch:
             return
         close_completion(self._task)
         for placed in calls:
-            if results.is_open(self._task, placed):
+            if is_open(self._task, placed):
                 reason = replies.skipped_after_completion(placed.call.name)
-                results.skip(self._task, placed, reason)
+                skip(self._task, placed, reason)
 
     def _fail(self, placed: PlacedCall, error: ToolError, answer: Answer | None = None) -> None:
         self._note_failure(placed, error)
-        results.fail(self._task, placed, error, answer)
+        fail(self._task, placed, error, answer)
 
     def _note_failure(self, placed: PlacedCall, error: ToolError) -> None:
         self._failed = self._unseen = True
@@ -299,3 +319,116 @@ def _delegating(waiting: Sequence[tuple[PlacedCall, Ready]]) -> bool:
 def _defect(call: ToolCall, error: Exception) -> ToolError:
     log.error("%s failed by a defect of its own", call.name, exc_info=error)
     return ToolError(f"The tool itself failed: {error!r}. Try another way.")
+
+
+def is_open(task: Task, placed: PlacedCall) -> bool:
+    """Whether the call still has no outcome."""
+    return any(call.id == placed.call.id for call in task.recorder.api.open_calls)
+
+
+def compared(task: Task, call_id: str) -> tuple[object, ...] | None:
+    """What makes the result of a call the same as that of another; None while it has none."""
+    outcome = task.recorder.api.outcome(call_id)
+    return None if outcome is None else (outcome.content, outcome.images, outcome.is_error)
+
+
+def finish(
+    task: Task,
+    placed: PlacedCall,
+    outcome: Outcome,
+    answer: Answer | None = None,
+    usage: TokenUsage | None = None,
+    spent: Spent | None = None,
+) -> None:
+    """`answer` is what the person said when the call was put to them; what follows is of a
+    subtask."""
+    if answer is not None and answer.approves:
+        outcome = _with_words(outcome, answer, task.recorder.facts.protocol)
+    task.publish(
+        ToolFinished(
+            ts=task.now(),
+            call_id=placed.call.id,
+            tool=placed.call.name,
+            content=outcome.text,
+            images=outcome.images,
+            is_error=outcome.is_error,
+            header=_header(task, placed.call),
+            exit_code=outcome.exit_code,
+            row_ts=placed.row_ts,
+            usage=usage,
+            spent=spent,
+        )
+    )
+
+
+def fail(
+    task: Task,
+    placed: PlacedCall,
+    error: ToolError,
+    answer: Answer | None = None,
+    usage: TokenUsage | None = None,
+    spent: Spent | None = None,
+) -> None:
+    name, protocol = placed.call.name, task.recorder.facts.protocol
+    say, shown = "error", f"{name}: {error}"
+    images: tuple[str, ...] = ()
+    match error:
+        case ArgumentError(parameter=str(parameter)):
+            text = replies.missing_parameter(protocol, name, parameter)
+        case HiddenError(path=path, because=""):
+            text = replies.rooignore(protocol, path)
+            say, shown = "rooignore_error", path
+        case WordedError(reply=text):
+            pass
+        case RepeatedError():
+            text, images = replies.tool_error(protocol, str(error)), error.images
+        case _:
+            text = replies.tool_error(protocol, str(error))
+    task.publish(Said(ts=task.now(), say=say, text=shown))
+    task.publish(
+        ToolFailed(
+            ts=task.now(),
+            tool=name,
+            error=str(error),
+            call_id=placed.call.id,
+            rule=_refused_by(error),
+        )
+    )
+    finish(task, placed, Outcome(text, images=images, is_error=True), answer, usage, spent)
+
+
+def reject(task: Task, placed: PlacedCall, rejected: Rejected) -> None:
+    answer = rejected.answer
+    unattended = replies.unattended_denial(rejected.beyond) if answer.by != "person" else ""
+    text = replies.denied(task.recorder.facts.protocol, answer.text or unattended)
+    finish(task, placed, Outcome(text, images=answer.images))
+
+
+def skip(task: Task, placed: PlacedCall, reason: str) -> None:
+    finish(task, placed, Outcome(reason, is_error=True))
+
+
+def _with_words(outcome: Outcome, answer: Answer, protocol: ToolProtocol) -> Outcome:
+    """Words that came with a yes go in front of the result, pictures before its own."""
+    text = outcome.text
+    if answer.text:
+        text = f"{replies.approved_with_feedback(protocol, answer.text)}\n\n{text}"
+    return structs.replace(outcome, text=text, images=(*answer.images, *outcome.images))
+
+
+def _refused_by(error: ToolError) -> str | None:
+    match error:
+        case RefusedError(rule=rule):
+            return rule
+        case HiddenError():
+            return ".rooignore"
+        case _:
+            return None
+
+
+def _header(task: Task, call: ToolCall) -> str:
+    try:
+        description = task.bench.toolbox.find(call.name).describe(call.input)
+    except ToolError:
+        description = f"[{call.name}]"
+    return replies.result_header(description)

@@ -1,0 +1,416 @@
+"""Limits at which a run stops or asks: spending, mistakes, repeated calls, retries.
+
+A task and all its subtasks draw from one `Allowance` of turns, calls, tokens, money, time and
+requests. The task that reaches a limit first stops; the others find it reached before their next
+request, up to the task that a user started.
+
+The limits are those of a run, which lasts from the start of a task until its ending is recorded. A
+run whose process died is not over: resuming its task without other limits continues with what was
+left, including time; the clock stood still while no process worked.
+
+`Mistakes` counts replies in a row that achieved nothing. It also finds models that are stuck: the
+same call with the same result too often, or the same calls after every summary.
+
+`Budget` bounds the attempts and the total wait of one series of failed requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, auto
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+from msgspec import Struct
+
+from joey.core.events import Countdown, Said, Spent
+from joey.core.history.ledger import Ledger
+from joey.core.history.state import TaskFacts
+from joey.core.messages import UserBlock
+from joey.core.settings import Limits, Settings
+from joey.core.task import AskKind
+from joey.engine.asks import show_words, told_words
+from joey.engine.outcomes import Failed, Stop
+from joey.errors import UNREACHABLE, ProviderError, Trouble
+
+if TYPE_CHECKING:
+    from joey.engine.task import Task
+
+
+CENT_DUST = 0.0001
+
+
+class Share(Struct, frozen=True):
+    """What one task has taken: `ledger` says it, less what it said before."""
+
+    parent_id: str | None
+    ledger: Ledger
+    before: Spent
+
+    @property
+    def spent(self) -> Spent:
+        return self.ledger.spent.minus(self.before)
+
+
+class Allowance:
+    """Limits of this run end it with a result; limits of the settings ask whether to go on."""
+
+    def __init__(self, run: str, limits: Limits, settings: Settings, worked: float = 0.0) -> None:
+        """`worked` is how many seconds were used before."""
+        self.run = run
+        self.limits = limits
+        self._settings = settings
+        self._shares: dict[str, Share] = {}
+        self._folded: set[str] = set()
+        self._turns = 0
+        self._calls = 0
+        self._asked_at = Spent()
+        self._asking = asyncio.Lock()
+        self._refusal: Failed | None = None
+        """What a person said no to: one no is for the whole tree."""
+        # One moment for the whole tree, so that all of it ends by the clock and nobody by another.
+        self.deadline: float | None = None
+        if limits.max_seconds is not None:
+            self.deadline = asyncio.get_running_loop().time() + limits.max_seconds - worked
+
+    @classmethod
+    def of(cls, task: Task) -> Self:
+        """That of a run which begins now, or which was interrupted and goes on."""
+        bench, run = task.bench, task.recorder.facts.ledger.run
+        if run is None or run.is_over or run.limits is None or bench.limits != Limits():
+            return cls(f"{task.id}/{task.now()}", bench.limits, bench.settings)
+        below = task.subtasks.unreturned(task)
+        ledgers = [task.recorder.facts.ledger, *(facts.ledger for facts in below)]
+        until = max(ledger.worked_until for ledger in ledgers)
+        worked = (run.worked + max(0, until - run.since)) / 1000
+        allowance = cls(run.name, run.limits, bench.settings, worked)
+        for facts in below:
+            allowance.join(facts)
+        return allowance
+
+    def join(self, facts: TaskFacts) -> None:
+        """What this task uses from here on counts, and what it has used in this run before."""
+        ledger = facts.ledger
+        earlier = Spent() if facts.task_id in self._folded else ledger.spent_in(self.run)
+        if facts.task_id not in self._shares:
+            self._turns += earlier.turns
+            self._calls += earlier.calls
+            self._asked_at = self._asked_at.plus(earlier)
+        elif self._shares[facts.task_id].ledger is ledger:
+            return
+        before = ledger.spent.minus(earlier)
+        self._shares[facts.task_id] = Share(facts.parent_id, ledger, before)
+
+    def fold(self, task_id: str) -> Spent:
+        """A subtask returns: what it and those below it have spent counts as its parent's."""
+        self._folded.add(task_id)
+        share = self._shares.pop(task_id, None)
+        own = Spent() if share is None else share.spent
+        below = [name for name, each in self._shares.items() if each.parent_id == task_id]
+        return reduce(Spent.plus, map(self.fold, below), own)
+
+    @property
+    def late(self) -> Failed:
+        return Failed(
+            "time", f"The time limit of {_counted(self.limits.max_seconds, 'second')} is reached."
+        )
+
+    async def check(self, task: Task) -> tuple[UserBlock, ...]:
+        """Take one turn out of it. Words that came with a yes to going on."""
+        self._check_counts()
+        self.require()
+        async with self._asking:
+            words = await self._check_settings(task)
+        self._check_counts()
+        self.require()
+        self._turns += 1
+        return words
+
+    def require(self) -> None:
+        """Nothing more is sent when what was sent has used it up.
+
+        Raises:
+            Stop
+        """
+        limits, spent = self.limits, self._spent
+        if limits.max_cost is not None and spent.cost >= limits.max_cost:
+            raise Stop("budget", f"The budget of ${limits.max_cost:.2f} is used up.")
+        if limits.max_tokens is not None and spent.tokens >= limits.max_tokens:
+            raise Stop("tokens", f"The limit of {_counted(limits.max_tokens, 'token')} is reached.")
+
+    def take_call(self) -> str | None:
+        """Take one call out of it; why it must not be made, when there is none left."""
+        self._calls += 1
+        return self._calls_used_up
+
+    def _check_counts(self) -> None:
+        limits = self.limits
+        if limits.max_turns is not None and self._turns >= limits.max_turns:
+            raise Stop("turns", f"The limit of {_counted(limits.max_turns, 'turn')} is reached.")
+        if reason := self._calls_used_up:
+            raise Stop("calls", reason)
+
+    @property
+    def _calls_used_up(self) -> str | None:
+        most = self.limits.max_tool_calls
+        if most is None or self._calls <= most:
+            return None
+        return f"The limit of {_counted(most, 'tool call')} is reached."
+
+    async def _check_settings(self, task: Task) -> tuple[UserBlock, ...]:
+        if self._refusal is not None:
+            raise Stop(self._refusal.code, self._refusal.message)
+        settings, since = self._settings, self._spent.minus(self._asked_at)
+        if settings.allowed_max_requests and since.requests >= settings.allowed_max_requests:
+            return await self._ask(task, settings.allowed_max_requests, "requests")
+        if settings.allowed_max_cost and since.cost > settings.allowed_max_cost + CENT_DUST:
+            return await self._ask(task, f"{settings.allowed_max_cost:.2f}", "cost")
+        return ()
+
+    async def _ask(self, task: Task, count: int | str, kind: str) -> tuple[UserBlock, ...]:
+        text = msgspec.json.encode({"count": count, "type": kind}).decode()
+        answer = await task.ask(AskKind.LIMIT_REACHED, text)
+        show_words(task, answer)
+        if not answer.approves:
+            code = "budget" if kind == "cost" else "turns"
+            self._refusal = Failed(code, f"The limit of {count} {kind} is reached.")
+            raise Stop(self._refusal.code, self._refusal.message)
+        self._asked_at = self._spent
+        return told_words(answer)
+
+    @property
+    def _spent(self) -> Spent:
+        shares: Sequence[Share] = tuple(self._shares.values())
+        return reduce(Spent.plus, (share.spent for share in shares), Spent())
+
+
+def check_spending(task: Task) -> None:
+    """Right before something is sent: siblings may have spent the rest meanwhile. Raises Stop."""
+    if task.allowance is not None:
+        task.allowance.require()
+
+
+def _counted(number: float | None, thing: str) -> str:
+    return f"{number or 0:.15g} {thing}{'' if number == 1 else 's'}"
+
+
+UNATTENDED_LIMIT = 10
+"""Mistakes in a row that are allowed at least where no user can help the model."""
+
+
+class Mistakes:
+    """Counters of one run. A mistake is a reply that achieved nothing; a limit of 0 allows any
+    number of them."""
+
+    def __init__(self, limit: int, *, is_unattended: bool) -> None:
+        raised = is_unattended and limit > 0
+        self.limit = max(limit, UNATTENDED_LIMIT) if raised else limit
+        self.count = 0
+        self.errors: tuple[str, ...] = ()
+        """What went wrong in the latest of them."""
+        self.plain_replies: list[str] = []
+        """The texts of the latest replies in a row that made no call."""
+        self.repetition = Repetition(limit)
+        self.rounds = Rounds(limit)
+        self._warns = raised
+
+    @property
+    def too_many(self) -> bool:
+        return 0 < self.limit <= self.count
+
+    @property
+    def warning_due(self) -> bool:
+        """Half way to the limit, and once more before the last mistake that is allowed."""
+        return self._warns and self.count in (self.limit // 2, self.limit - 1)
+
+    def made_one(self, errors: Sequence[str]) -> None:
+        self.count += 1
+        self.errors = tuple(errors)
+
+    def forgive(self) -> None:
+        self.count = 0
+
+
+_MOST_IN_ROUND = 50
+"""Calls of a round that are compared."""
+
+
+class Verdict(Enum):
+    """Whether a call may be made."""
+
+    GO = auto()
+    STOP = auto()
+    """The same call had the same result too often."""
+    STOP_AGAIN = auto()
+    """It was stopped before, with that result."""
+
+
+class Repetition:
+    """Counts identical calls in a row that had the same result.
+
+    With a limit of 3 the fourth one is stopped; then the count starts over. A limit of 0 or less
+    allows everything.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._unsettled: deque[tuple[str, bytes]] = deque()
+        """Calls whose results are not known yet: their ids and fingerprints."""
+        self._latest: tuple[bytes, bytes] | None = None
+        """Fingerprints of the latest call with a result, and of that result."""
+        self._count = 0
+        """How often in a row it had that result."""
+        self._stopped: set[tuple[bytes, bytes]] = set()
+
+    def check(
+        self, call_id: str, name: str, arguments: Mapping[str, Any], *, is_busy: bool
+    ) -> Verdict:
+        """Judge a call that is about to be made; `is_busy`: a background command is running."""
+        if self._limit <= 0:
+            return Verdict.GO
+        call = _fingerprint(name, arguments)
+        latest = self._latest
+        if is_busy or latest is None or latest[0] != call or self._count < self._limit:
+            self._unsettled.append((call_id, call))
+            return Verdict.GO
+        verdict = Verdict.STOP_AGAIN if latest in self._stopped else Verdict.STOP
+        self._stopped.add(latest)
+        self._count = 0
+        return verdict
+
+    def settle(self, result_of: Callable[[str], object | None], *, is_busy: bool) -> None:
+        """Compare the results that are known by now, in the order of their calls."""
+        while self._unsettled:
+            call_id, call = self._unsettled[0]
+            result = result_of(call_id)
+            if result is None:
+                return
+            self._unsettled.popleft()
+            latest = (call, _digest(result))
+            if latest != self._latest:
+                self._latest, self._count = latest, 1
+            elif not is_busy:
+                self._count += 1
+
+    def forget_unsettled(self) -> None:
+        """Drop the calls of a finished reply that never got a result."""
+        self._unsettled.clear()
+
+
+class Rounds:
+    """Counts rounds in a row that are alike: the calls between one summary and the next.
+
+    How far a round gets depends on the length of the summary, so rounds are alike when one begins
+    like the whole other. A limit of 0 or less allows everything.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._summary: str | None = None
+        self._before: list[bytes] | None = None
+        self._calls: list[bytes] = []
+        self._alike = 0
+
+    @property
+    def too_many(self) -> bool:
+        return 0 < self._limit <= self._alike
+
+    def forgive(self) -> None:
+        self._alike = 0
+
+    def called(self, name: str, arguments: Mapping[str, Any]) -> None:
+        if self._limit > 0 and len(self._calls) < _MOST_IN_ROUND:
+            self._calls.append(_fingerprint(name, arguments))
+
+    def after(self, summary: str | None) -> None:
+        """What comes now is said after this summary; a round ends when it is a new one."""
+        if summary == self._summary:
+            return
+        if self._before is not None:
+            common = min(len(self._before), len(self._calls))
+            is_alike = self._before[:common] == self._calls[:common]
+            self._alike = self._alike + 1 if is_alike else 0
+        self._summary, self._before, self._calls = summary, self._calls or self._before, []
+
+
+def _fingerprint(name: str, arguments: Mapping[str, Any]) -> bytes:
+    return _digest((name, arguments))
+
+
+def _digest(value: object) -> bytes:
+    return hashlib.blake2b(msgspec.json.encode(value, order="sorted"), digest_size=16).digest()
+
+
+PASSING_TROUBLE = frozenset(
+    {Trouble.RATE, Trouble.OVERLOAD, Trouble.NETWORK, Trouble.MALFORMED, Trouble.EMPTY}
+)
+LONGEST_WAIT = 600.0
+FEW_RETRIES = 2
+
+
+class Budget:
+    """How often and how long one stretch of failures may be waited out."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.attempts = 0
+        self.waited = 0.0
+
+    def wait_after(self, error: ProviderError) -> float | None:
+        """Seconds to wait before the next attempt; None when it should not be made."""
+        if error.trouble not in PASSING_TROUBLE or self.attempts >= self.most(error):
+            return None
+        wait = min(self._settings.request_delay_seconds * 2.0**self.attempts, LONGEST_WAIT)
+        if error.retry_after is not None:
+            wait = error.retry_after
+        if self.waited + wait > self._settings.max_retry_wait_seconds:
+            return None
+        self.attempts += 1
+        self.waited += wait
+        return wait
+
+    def most(self, error: ProviderError) -> int:
+        """How many attempts such a failure is worth."""
+        retries = self._settings.max_retries
+        return min(retries, FEW_RETRIES) if error.code == UNREACHABLE else retries
+
+
+async def count_down(task: Task, error: ProviderError, wait: float, budget: Budget) -> None:
+    """Announce the wait second by second, in a row that stays when it is over."""
+    status = f"{error.status}\n" if error.status is not None else ""
+    message = f"{status}{error}"
+    ts = task.now()
+    remaining = wait
+    try:
+        while remaining > 0:
+            seconds = math.ceil(remaining)
+            task.publish(
+                Countdown(
+                    ts=ts,
+                    seconds=seconds,
+                    message=message,
+                    attempt=budget.attempts,
+                    attempts=budget.most(error),
+                )
+            )
+            step = min(1.0, remaining)
+            await task.bench.clock.sleep(step)
+            remaining -= step
+    finally:
+        task.publish(Said(ts=ts, say="api_req_retry_delayed", text=message))
+
+
+TOO_MANY_MISTAKES = (
+    "The model has trouble with this step: several of its replies in a row went wrong."
+    " Tell it how to go on, say yes to let it try again, or no to stop."
+)
+
+GOES_ROUND = (
+    "The model goes round in circles: after several summaries in a row it has done the same again."
+    " Tell it how to go on, say yes to let it try again, or no to stop."
+)

@@ -1,0 +1,104 @@
+"""Outcomes of the engine's steps: of a run, of a reply, of the approval of a tool call.
+
+Plain values to match on, and the exceptions that end a run or a call early.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from joey.core.history.state import TaskFacts
+from joey.core.messages import ToolCall, UserBlock
+from joey.core.permissions.policy import Beyond
+from joey.core.task import Answer, TaskState
+from joey.errors import JoeyError, ToolError
+from joey.ports import ToolContext
+from joey.tools.base import Prepared, Tool
+
+
+class Completed(Struct, frozen=True):
+    """The result was accepted."""
+
+    result: str
+    refused: tuple[str, ...] = ()
+    """What was not done because nobody was there to allow it."""
+    answered: bool = False
+    """The result is an answer in plain text."""
+
+
+class Failed(Struct, frozen=True):
+    """It cannot go on by itself."""
+
+    code: str
+    message: str
+
+
+class Aborted(Struct, frozen=True):
+    """Somebody cancelled it."""
+
+
+Ending = Completed | Failed | Aborted
+
+
+class Continue(Struct, frozen=True):
+    """Another request, with these words after the results of the calls."""
+
+    content: tuple[UserBlock, ...] = ()
+
+
+class Stop(JoeyError):
+    """Ends the run from wherever it is, with a code and a sentence for the person."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+AnyTool = Tool[Any, Any]
+
+
+class PlacedCall(Struct, frozen=True):
+    call: ToolCall
+    row_ts: int
+
+
+class Ready(Struct, frozen=True):
+    """A call that may run."""
+
+    tool: AnyTool
+    prepared: Prepared
+    context: ToolContext
+    answer: Answer | None
+    """The person's, when one was asked."""
+    rule: str | None = None
+    """What allowed it, when nobody was asked."""
+
+
+class Rejected(Struct, frozen=True):
+    """The person said no, or nobody was there to say yes."""
+
+    answer: Answer
+    beyond: tuple[Beyond, ...] = ()
+    """The settings that would allow it, where it lies beyond the boundary of the run."""
+
+
+class RepeatedError(ToolError):
+    """The same call again and again; carries the person's advice."""
+
+    def __init__(self, message: str, images: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.images = images
+
+
+def ending_of(facts: TaskFacts) -> Ending:
+    """How the latest run ended, from what the journal says."""
+    match facts.state:
+        case TaskState.COMPLETED:
+            return Completed(facts.result or "", facts.refused, facts.answered)
+        case TaskState.FAILED if facts.failure is not None:
+            return Failed(facts.failure.code, facts.failure.message)
+        case _:
+            return Aborted()

@@ -1,0 +1,375 @@
+"""Requests to the model: fitted into the context window, streamed, retried and committed.
+
+`take_turn_with_patience` sends one request until a reply is committed or the retry budget
+(`limits`) is used up; then the user decides, and a yes opens a new budget. A request that the
+service finds too long is shortened and sent again; such recoveries are counted separately.
+
+`make_room` keeps a request within the window before it is sent, by ever harsher means: text that
+came along with the user's message is cut, the conversation is condensed, its oldest turns are
+hidden, long texts in what is left are cut. If even that is not enough, the run ends with an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from joey.core.context.condense import is_brought, words_in
+from joey.core.context.window import LONGEST, SHORTEST, blocks_tokens, plan_truncation, threshold_of
+from joey.core.events import (
+    CallGrew,
+    ContextTruncated,
+    MessageUnqueued,
+    Placed,
+    ReplyReceived,
+    RequestEnded,
+    RequestStarted,
+    RowGrew,
+    RowOpened,
+    Said,
+    UsageChanged,
+)
+from joey.core.history.visible import cut_text
+from joey.core.messages import CallPart, ReasoningPart, Reply, TextBlock, TextPart, UserBlock
+from joey.core.models import ModelRequest, ToolProtocol
+from joey.core.parsing.assembler import Assembler, PartEnded, PartEvent, PartGrew, PartStarted
+from joey.core.task import AskKind
+from joey.engine.asks import show_words, told_words
+from joey.engine.condense import Room, condense
+from joey.engine.environment import describe_surroundings
+from joey.engine.limits import Budget, check_spending, count_down
+from joey.engine.outcomes import Stop
+from joey.errors import CondenseError, ProviderError, ToolError, Trouble
+from joey.ports import Provider
+
+if TYPE_CHECKING:
+    from joey.engine.task import Task
+
+
+async def take_turn_with_patience(
+    task: Task, request: ModelRequest, request_ts: int
+) -> tuple[Placed, ...]:
+    """A committed reply, after as many attempts as the budget allows.
+
+    Raises:
+        Stop: the person, or the policy in their place, gave up.
+    """
+    budget, recoveries = Budget(task.bench.settings), 0
+    while True:
+        try:
+            return await take_turn(task, request, request_ts)
+        except ProviderError as error:
+            if error.trouble is Trouble.EMPTY and budget.attempts > 0:
+                task.publish(Said(ts=task.now(), say="error", text="MODEL_NO_ASSISTANT_MESSAGES"))
+            words: tuple[UserBlock, ...] = ()
+            wait = budget.wait_after(error)
+            if error.trouble is Trouble.OVERFLOW and recoveries < MOST_RECOVERIES:
+                recoveries += 1
+                words = await recover(task)
+            elif wait is None:
+                words = await _ask_to_try_again(task, error)
+                budget, recoveries = Budget(task.bench.settings), 0
+            else:
+                await count_down(task, error, wait, budget)
+        check_spending(task)
+        request_ts = task.now()
+        protocol = task.provider.api_protocol
+        task.publish(RequestStarted(ts=request_ts, api_protocol=protocol, content=words))
+        request = structs.replace(request, messages=tuple(task.recorder.api.messages))
+
+
+async def _ask_to_try_again(task: Task, error: ProviderError) -> tuple[UserBlock, ...]:
+    """Words that came with a yes."""
+    answer = await task.ask(AskKind.API_REQ_FAILED, str(error))
+    show_words(task, answer)
+    if not answer.approves:
+        raise Stop(f"provider:{error.trouble}", str(error)) from error
+    task.publish(Said(ts=task.now(), say="api_req_retried"))
+    return told_words(answer)
+
+
+class LiveReply:
+    """A reply while it streams: which part is shown in which row."""
+
+    def __init__(self, task: Task, request_ts: int, provider: Provider) -> None:
+        self._task = task
+        self._provider = provider
+        self._request_ts = request_ts
+        self._rows: list[int] = []
+        self._is_call: list[bool] = []
+        bench, facts = task.bench, task.recorder.facts
+        self.assembler = Assembler(
+            protocol=facts.protocol,
+            tools=bench.toolbox.xml_tools() if facts.protocol is ToolProtocol.XML else {},
+            taken_ids=task.recorder.api.knows_call,
+            understand_text_calls=bench.settings.understand_text_calls,
+            make_id=lambda: f"call_{task.now()}",
+        )
+
+    def show(self, events: Iterable[PartEvent]) -> None:
+        publish = self._task.publish
+        for event in events:
+            match event:
+                case PartGrew(index, delta):
+                    grew = CallGrew if self._is_call[index] else RowGrew
+                    publish(grew(ts=self._rows[index], delta=delta))
+                case PartStarted():
+                    self._open_row(event)
+                case PartEnded():
+                    pass
+
+    def _open_row(self, started: PartStarted) -> None:
+        ts = self._task.now()
+        is_call = started.kind == "call"
+        self._rows.append(ts)
+        self._is_call.append(is_call)
+        say = "tool" if is_call else started.kind
+        self._task.publish(RowOpened(ts=ts, say=say, tool=started.name, call_id=started.call_id))
+        if started.name is not None:
+            self._foresee(started.name)
+
+    def _foresee(self, name: str) -> None:
+        """The model is still writing the arguments: what their tool needs can be made ready."""
+        bench, toolbox = self._task.bench, self._task.bench.toolbox
+        try:
+            tool = toolbox.find(name)
+            toolbox.check_allowed(tool, self._task.mode, bench.settings)
+        except ToolError:
+            return  # The model is told when the call is whole.
+        tool.foresee(bench.terminal)
+
+    def commit(self, *, interrupted: bool) -> tuple[Placed, ...]:
+        """Write the reply down; nothing acts on it before."""
+        reply = self.assembler.reply
+        parts = self._placed(reply)
+        if interrupted:
+            parts = tuple(placed for placed in parts if not _is_cut_off(placed))
+        self._task.publish(
+            ReplyReceived(
+                ts=self._task.now(),
+                parts=parts,
+                raw=reply.raw,
+                response_id=reply.response_id,
+                stop_reason=reply.stop_reason,
+                interrupted=interrupted,
+            )
+        )
+        return parts
+
+    def keep_what_was_shown(self) -> None:
+        """The stream broke: its words stay on the screen, but are no part of the conversation."""
+        for placed in self._placed(self.assembler.reply):
+            match placed.part:
+                case TextPart(text=text) | ReasoningPart(text=text) if text.strip():
+                    say = "text" if isinstance(placed.part, TextPart) else "reasoning"
+                    self._task.publish(Said(ts=placed.ts, say=say, text=text))
+
+    def _placed(self, reply: Reply) -> tuple[Placed, ...]:
+        return tuple(
+            Placed(ts=ts, part=part) for ts, part in zip(self._rows, reply.parts, strict=True)
+        )
+
+    def end(self, *, cancel_reason: str | None = None, error: str | None = None) -> None:
+        usage = self.assembler.reply.usage
+        cost = self._provider.model.cost(usage) if usage is not None else None
+        self._task.publish(
+            RequestEnded(
+                ts=self._task.now(),
+                request_ts=self._request_ts,
+                usage=usage,
+                cost=cost,
+                cancel_reason=cancel_reason,
+                error=error,
+            )
+        )
+        self._task.publish(UsageChanged(ts=self._task.now(), usage=self._task.usage))
+
+
+async def take_turn(task: Task, request: ModelRequest, request_ts: int) -> tuple[Placed, ...]:
+    """The parts of one committed reply.
+
+    Raises:
+        ProviderError: the service failed or said nothing; nothing was committed.
+        CancelledError: what had arrived is committed as an interrupted reply.
+    """
+    provider = task.provider
+    live = LiveReply(task, request_ts, provider)
+    assembler = live.assembler
+    try:
+        async with aclosing(provider.stream(request)) as chunks:  # type: ignore[type-var]
+            async for chunk in chunks:
+                live.show(assembler.feed(chunk))
+        live.show(assembler.close(complete=True))
+        if assembler.reply.is_empty:
+            raise ProviderError("The model's reply was empty.", trouble=Trouble.EMPTY)
+    except asyncio.CancelledError:
+        live.show(assembler.close(complete=False))
+        live.commit(interrupted=True)
+        live.end(cancel_reason="user_cancelled")
+        raise
+    except Exception as error:
+        live.show(assembler.close(complete=False))
+        live.keep_what_was_shown()
+        live.end(cancel_reason="streaming_failed", error=str(error))
+        raise
+    parts = live.commit(interrupted=False)
+    live.end()
+    await task.recorder.commit()
+    return parts
+
+
+def _is_cut_off(placed: Placed) -> bool:
+    return isinstance(placed.part, CallPart) and placed.part.call.problem is not None
+
+
+MOST_RECOVERIES = 3
+_WORTHWHILE = 4
+"""A summary is written when at least this part of what may be filled is there to be summed up."""
+_AGAIN = 20
+"""After a failure, not before another such part of the window is filled."""
+
+
+async def make_room(task: Task, content: tuple[UserBlock, ...]) -> tuple[UserBlock, ...]:
+    """What the next request says, cut where it must be; the history before it fits.
+
+    Raises:
+        Stop: what is to be said alone is too much for the window.
+    """
+    room = Room(task)
+    content = _within_half(room, content)
+    if await task.wishes.grant(task):
+        room = Room(task)
+    if _is_due(task, room, content):
+        try:
+            await condense(task)
+        except CondenseError:
+            task.gauge.failed_at = room.use()
+        room = Room(task)
+    if _hide_oldest(task, room, content):
+        room = Room(task)
+    if room.use(content) > room.window.most:
+        raise _too_much(task, room, content)
+    room.gauge.sent(room.head)
+    return content
+
+
+async def recover(task: Task) -> tuple[UserBlock, ...]:
+    """After the service refused a request as too long: what the next one says after a shorter
+    history. What the estimates got wrong is remembered.
+
+    Raises:
+        Stop: it cannot be made shorter.
+    """
+    room = Room(task)
+    before = room.estimate
+    room.gauge.overflowed(before, room.window.size)
+    content: tuple[UserBlock, ...] = ()
+    last = room.visible[-1]
+    words = () if last.is_summary else words_in(last)
+    try:
+        await condense(task, told_again=words)
+        surroundings = await describe_surroundings(task, with_files=False)
+        content = _within_half(Room(task), (*words, TextBlock(surroundings)))
+    except CondenseError:
+        pass  # a row says why; the oldest turns go instead
+    _hide_oldest(task, Room(task), content)
+    room = Room(task)
+    if room.estimate + blocks_tokens(content) >= before or room.use(content) > room.window.most:
+        raise _too_much(task, room, content)
+    return content
+
+
+def _is_due(task: Task, room: Room, content: Sequence[UserBlock]) -> bool:
+    settings = task.bench.settings
+    if not settings.auto_condense_context:
+        return False
+    threshold = threshold_of(
+        settings.auto_condense_context_percent,
+        settings.profile_thresholds,
+        task.bench.route.profile,
+    )
+    if threshold.problem is not None and threshold.problem not in task.told:
+        task.told.add(threshold.problem)
+        task.publish(Said(ts=task.now(), say="error", text=threshold.problem))
+    window, use = room.window, room.use(content)
+    limit = min(window.allowed, window.size * threshold.percent // 100)
+    if use < limit or room.said * _WORTHWHILE < limit:
+        return False
+    failed_at = room.gauge.failed_at
+    return use > window.allowed or failed_at is None or use > failed_at + window.size // _AGAIN
+
+
+def _hide_oldest(task: Task, room: Room, content: Sequence[UserBlock]) -> bool:
+    """Hide turns until the request fits, or all that can be hidden is; whether that was needed."""
+    gauge, allowed = room.gauge, room.window.allowed
+    use, new = room.use(content), blocks_tokens(content)
+    if use <= allowed:
+        return False
+    # The service may count more than the gauge dares to conclude from it.
+    scale = max(gauge.scale, use / (room.estimate + new))
+    plan = plan_truncation(
+        room.visible,
+        room.open_results,
+        gauge.counts,
+        lambda estimate: (room.head + estimate + new) * scale <= allowed,
+    )
+    if plan is None:
+        return False
+    ts = task.now()
+    task.publish(
+        ContextTruncated(
+            ts=ts,
+            truncation_id=f"truncation_{ts}",
+            messages=plan.messages,
+            tokens_before=room.use(),
+            tokens_after=room.use_with(plan.estimate),
+            longest=plan.longest,
+        )
+    )
+    return True
+
+
+def _within_half(room: Room, content: tuple[UserBlock, ...]) -> tuple[UserBlock, ...]:
+    """What came along with the words takes half of the room at most."""
+    most = (room.window.allowed - room.gauge.whole(room.head)) // 2
+    longest = LONGEST
+    shorter = content
+    while room.gauge.whole(blocks_tokens(shorter)) > most and longest >= SHORTEST:
+        shorter = tuple(_cut(block, longest) for block in content)
+        longest //= 2
+    return shorter
+
+
+def _cut(block: UserBlock, longest: int) -> UserBlock:
+    if isinstance(block, TextBlock) and is_brought(block):
+        return TextBlock(cut_text(block.text, longest))
+    return block
+
+
+def _too_much(task: Task, room: Room, content: Sequence[UserBlock]) -> Stop:
+    whole = room.gauge.whole
+    _give_up_longest(task, whole(room.head + blocks_tokens(content)) - room.window.most, whole)
+    return Stop(
+        "context",
+        f"This is too much for {task.provider.model.id}: of its window of {room.window.size}"
+        f" tokens, about {room.window.most} may be filled, and the instructions and tools take"
+        f" {whole(room.head)}, what was said before {whole(room.estimate - room.head)}, the new"
+        f" message {whole(blocks_tokens(content))}. Say it in fewer words, let it read the rest"
+        " from a file, or use a model with a larger window.",
+    )
+
+
+def _give_up_longest(task: Task, over: int, whole: Callable[[int], int]) -> None:
+    """Waiting words that would be in the way of all others, if there is room without them."""
+    queued = task.recorder.facts.queue.values()
+    sizes = {said.id: whole(blocks_tokens((TextBlock(said.text),))) for said in queued}
+    if over > sum(sizes.values()):
+        return
+    for message_id in sorted(sizes, key=sizes.__getitem__, reverse=True):
+        if over > 0:
+            task.publish(MessageUnqueued(ts=task.now(), id=message_id))
+            over -= sizes[message_id]
