@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.client.address import Address, find_server
+from joey.client.connection import Address, find_server
 from joey.errors import UserError
 
 

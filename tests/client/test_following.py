@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.client.following import Following
-from joey.client.reader import EventReader
+from joey.client.event_decoder import EventReader, Following
 from joey.core.events import (
     AskAnswered,
     AskOpened,

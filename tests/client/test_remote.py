@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
-from joey.client.following import is_passing
+from joey.client.event_decoder import is_passing
 from joey.client.remote import RemoteEngine, RemoteError, RemoteSession
 from joey.core.events import AskOpened, RowGrew, RowOpened, TaskFinished
 from joey.core.task import AskKind
@@ -424,7 +424,7 @@ async def test_who_gives_up_attaching_and_attaches_again_hears_how_it_goes_on(
 async def test_a_slow_reader_keeps_all_that_lasts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("joey.client.remote_session.BACKLOG", 5)
+    monkeypatch.setattr("joey.client.remote.BACKLOG", 5)
     turns = [Turn(say("a b c d e f g h i j", chunk=1), write("note", "x"), pace=300), Turn(done())]
     async with a_server(tmp_path, *turns) as server, await server.connect() as engine:
         session = await engine.start("go", configuration=ALLOW_ALL)

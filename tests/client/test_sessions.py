@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from joey.client.remote_session import RemoteSession
+from joey.client.remote import RemoteSession
 from joey.client.session import Session
 from joey.core.events import (
     AskAnswered,

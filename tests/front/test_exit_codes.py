@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from joey.cli.exit_codes import UsageError, exit_code_of, exit_code_of_error
-from joey.client.local import Aborted, Completed, Ending, Failed
+from joey.engine.outcomes import Aborted, Completed, Ending, Failed
 from joey.errors import (
     ConfigError,
     ProviderError,

@@ -12,7 +12,7 @@ import pytest
 from joey.cli import prompt
 from joey.cli.exit_codes import UsageError
 from joey.cli.prompt import MAX_PROMPT, gather_prompt, load_images
-from joey.client.pictures import MAX_IMAGE
+from joey.client.images import MAX_IMAGE
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"

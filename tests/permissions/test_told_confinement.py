@@ -11,7 +11,7 @@ import pytest
 
 from joey.app.sandboxing import sandbox_report
 from joey.cli.stream_json import StreamJson
-from joey.client.reader import EventReader
+from joey.client.event_decoder import EventReader
 from joey.core.events import AskOpened, ToolAnnounced
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Confinement, decide
 from joey.core.settings import Settings

@@ -12,12 +12,11 @@ import pytest
 
 from joey.app import make_options, open_engine
 from joey.cli.transcript import as_markdown, read_rows
-from joey.client.local import Engine
 from joey.core.history.api import ApiHistory
 from joey.core.models import ToolProtocol
 from joey.core.rewind import ts_of
 from joey.engine.asks import Unattended
-from joey.engine.engine import TaskOptions
+from joey.engine.engine import Engine, TaskOptions
 from joey.ports.storage import TaskQuery
 from joey.storage.roo_folder import write_roo_folder
 from joey.storage.task_index import SqliteTaskIndex

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from joey.client.pictures import MAX_IMAGE
+from joey.client.images import MAX_IMAGE
 from joey.tui import clipboard
 from tests.tui.composing import writing
 

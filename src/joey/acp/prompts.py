@@ -24,7 +24,7 @@ from acp.schema import (
     TextResourceContents,
 )
 
-from joey.client.pictures import PictureError, picture
+from joey.client.images import PictureError, picture
 from joey.core.mentions import find_commands, find_mentions, replace_spans
 
 Block = (

@@ -27,10 +27,10 @@ from joey.cli.launch import MOST_REMARKS
 from joey.cli.logs import PlainLines
 from joey.cli.signals import interruptible
 from joey.cli.stdin_source import pieces
-from joey.client.local import TaskOptions
 from joey.core.modes import Mode
 from joey.core.settings import Route, TaskSecrets
 from joey.display.sanitise import one_line
+from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError
 from joey.ports.storage import TaskQuery
 

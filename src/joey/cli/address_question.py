@@ -6,9 +6,9 @@ import sys
 from argparse import Namespace
 
 from joey.cli.launch import earlier_task, options_for
-from joey.client.local import Engine
 from joey.core.settings import TaskSecrets
 from joey.display.sanitise import one_line
+from joey.engine.engine import Engine
 from joey.errors import UntiedAddressError
 
 _YES = ("y", "yes")

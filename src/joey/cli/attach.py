@@ -22,8 +22,8 @@ from joey.cli.keyboard import Keyboard
 from joey.cli.render import Renderer
 from joey.cli.scene import Scene
 from joey.cli.signals import interruptible
+from joey.client.event_decoder import EventReader, RowData
 from joey.client.family import family
-from joey.client.reader import EventReader, RowData
 from joey.client.remote import RemoteEngine, RemoteSession, TaskInfo
 from joey.client.session import Session
 from joey.core.events import (

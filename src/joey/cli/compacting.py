@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from joey.cli.render import Renderer
-from joey.client.local import Task
 from joey.display.sanitise import one_line
+from joey.engine.task import Task
 from joey.errors import UserError
 
 COMPACTING = frozenset({"compact", "condense"})

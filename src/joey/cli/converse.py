@@ -40,12 +40,14 @@ from joey.cli.signals import interruptible
 from joey.cli.small_commands import LEAVING, REVISING, is_no_answer, small_command, too_early
 from joey.cli.unread_words import UnreadWords
 from joey.client.family import family
-from joey.client.local import Engine, Subscription, Task
 from joey.client.session import Session
 from joey.core.events import AskOpened, Event, TaskAborted, TaskFailed, TaskFinished
 from joey.core.task import APPROVALS, AskKind
 from joey.display.answers import answer_of
 from joey.display.slash_commands import INIT_PROMPT, SlashCommand, guess_at
+from joey.engine.bus import Subscription
+from joey.engine.engine import Engine
+from joey.engine.task import Task
 from joey.errors import UserError
 
 NOT_READ = "joey has not read this; Enter sends it, other words take its place:"

@@ -21,10 +21,11 @@ from joey.cli.launch import short_id
 from joey.cli.progress import describe_cost
 from joey.cli.render import Renderer
 from joey.cli.signals import interruptible
-from joey.client.local import Engine, Task
 from joey.core.events import AskOpened
 from joey.core.models import ToolProtocol
 from joey.core.task import Answer, Response
+from joey.engine.engine import Engine
+from joey.engine.task import Task
 from joey.testing.server import ModelServer
 
 INTRODUCTION = """\

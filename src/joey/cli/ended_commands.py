@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from joey.client.local import Task
 from joey.display.sanitise import one_line
+from joey.engine.task import Task
 from joey.ports import RunningCommand
 
 LONGEST = 200

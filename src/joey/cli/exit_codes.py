@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from joey.errors import ConfigError, ProviderError, Trouble, UserError, WorkspaceError
 
 if TYPE_CHECKING:
-    from joey.client.local import Ending
+    from joey.engine.outcomes import Ending
 
 
 class ExitCode(IntEnum):
@@ -57,7 +57,7 @@ _OF_TROUBLE: dict[str, ExitCode] = {
 
 def exit_code_of(ending: Ending, *, refused: bool = False) -> ExitCode:
     """The code of a run that came to its end; `refused`: something would have needed a person."""
-    from joey.client.local import Aborted, Completed, Failed
+    from joey.engine.outcomes import Aborted, Completed, Failed
 
     match ending:
         case Completed():

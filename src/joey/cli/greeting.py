@@ -9,10 +9,10 @@ from joey.app import open_store
 from joey.cli.launch import earlier_task, options_for, short_id
 from joey.cli.opening import introduction, last_words
 from joey.cli.transcript import rows_of
-from joey.client.local import Engine
 from joey.core.events import Record
 from joey.core.history.ledger import Ledger
 from joey.display.sanitise import one_line
+from joey.engine.engine import Engine
 
 
 def greet(engine: Engine, arguments: Namespace, tell: Callable[[str], None]) -> str | None:

@@ -18,12 +18,14 @@ from joey.app.sandboxing import check_unattended
 from joey.app.servers import problems_of_servers
 from joey.cli.exit_codes import UsageError
 from joey.cli.result_schema import load_schema
-from joey.client.local import Engine, Task, TaskOptions, Unattended
 from joey.core.models import ToolProtocol
 from joey.core.settings import Limits
 from joey.core.task import TaskState
 from joey.display.sanitise import one_line
 from joey.display.wrapping import columns, wrap
+from joey.engine.asks import Unattended
+from joey.engine.engine import Engine, TaskOptions
+from joey.engine.task import Task
 from joey.errors import ConfigError
 from joey.ports import TaskMetadata
 

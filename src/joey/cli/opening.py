@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from joey import __version__
-from joey.client.local import TaskOptions
 from joey.core.redaction import without_secrets
 from joey.display.sanitise import one_line
+from joey.engine.engine import TaskOptions
 
 _SPOKEN = ("completion_result", "text")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from joey.cli.exit_codes import UsageError
-from joey.client.pictures import MAX_IMAGES, PictureError, load_picture
+from joey.client.images import MAX_IMAGES, PictureError, load_picture
 
 MAX_PROMPT = 8 * 1024 * 1024
 """Bytes. No model's window holds more; a file in the workspace can be read piece by piece."""

@@ -6,8 +6,9 @@ from msgspec import structs
 
 from joey.cli.exit_codes import ExitCode, exit_code_of
 from joey.cli.stream_json import RunResult
-from joey.client.local import Aborted, Completed, Ending, Failed, Task
 from joey.core.structured_output import read_structured
+from joey.engine.outcomes import Aborted, Completed, Ending, Failed
+from joey.engine.task import Task
 
 
 def result_of(

@@ -35,12 +35,13 @@ from joey.cli.screen_standing import branch_of, permissions_of, sandbox_of, show
 from joey.cli.server_watch import WORTH_A_WORD, ServerWatch
 from joey.cli.slash_names import slash_names
 from joey.cli.task_table import status_of
-from joey.client.local import Engine, Task, TaskOptions
 from joey.client.session import Session
 from joey.core.events import Event, MessageUnqueued, ModeSwitched, TokenUsage
 from joey.core.rewind import RewindPreview
 from joey.core.settings import Settings
 from joey.core.task import Todo
+from joey.engine.engine import Engine, TaskOptions
+from joey.engine.task import Task
 from joey.errors import ConfigError, UserError
 from joey.ports import Level, TaskMetadata
 from joey.ports.storage import TaskQuery

@@ -13,11 +13,11 @@ from joey.app.permission_overview import Judgement, PermissionOverview
 from joey.app.permissions import scope_of
 from joey.app.setting_sources import SettingSources
 from joey.cli.permissions import flags_of
-from joey.client.local import Task
 from joey.core.modes import usual_mode
 from joey.core.permissions.policy import Confinement
 from joey.core.settings import Settings
 from joey.display.sanitise import one_line
+from joey.engine.task import Task
 from joey.ports import Level
 
 LONGEST = 2000

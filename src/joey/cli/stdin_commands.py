@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from joey.cli.prompt import MAX_PROMPT
-from joey.client.pictures import MAX_IMAGE, MAX_IMAGES, PictureError, picture
+from joey.client.images import MAX_IMAGE, MAX_IMAGES, PictureError, picture
 from joey.core.task import Response
 from joey.core.wire.frames import TaskId
 

@@ -24,10 +24,13 @@ from joey.cli.stdin_replies import CAPABILITIES, About, accepted, done, refused
 from joey.cli.stdin_voice import StreamPolicy, Voice
 from joey.cli.stream_json import Line, init_line
 from joey.client.family import family
-from joey.client.local import Engine, Subscription, Task, new_task_id
 from joey.client.session import Session
 from joey.core.events import AskOpened, Event
 from joey.core.task import AT_REST, Answer, AskKind, Response
+from joey.engine.bus import Subscription
+from joey.engine.engine import Engine
+from joey.engine.runtime import new_task_id
+from joey.engine.task import Task
 from joey.errors import UserError
 
 READY = "Waiting for commands"

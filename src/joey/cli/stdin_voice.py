@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from joey.cli.run_results import result_of
 from joey.cli.stdin_replies import About, QueueLines, done
 from joey.cli.stream_json import Line, StreamJson, error_lines, result_line
-from joey.client.local import Completed, Failed, Task, Unattended
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -23,6 +22,9 @@ from joey.core.events import (
 )
 from joey.core.history.api import COMPLETION
 from joey.core.task import APPROVALS, Answer, AskKind
+from joey.engine.asks import Unattended
+from joey.engine.outcomes import Completed, Failed
+from joey.engine.task import Task
 
 
 class StreamPolicy(Unattended):

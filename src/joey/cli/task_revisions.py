@@ -18,9 +18,10 @@ from joey.cli.launch import find_task, short_id
 from joey.cli.outputs import write_out
 from joey.cli.revision_text import Rows, all_rows, describe, last_told, words_of
 from joey.cli.task_rows import find_row
-from joey.client.local import Engine, Task
 from joey.core.protected_paths import is_protected
 from joey.core.rewind import RewindPreview, before_last_words
+from joey.engine.engine import Engine
+from joey.engine.task import Task
 from joey.errors import UserError
 from joey.ports import TaskMetadata
 from joey.ports.storage import TaskIndex

@@ -5,9 +5,10 @@ They come back to the person, as they would stand in the screen's composer: to b
 
 from __future__ import annotations
 
-from joey.client.local import Engine, Task
 from joey.client.session import Session
 from joey.core.events import MessageUnqueued
+from joey.engine.engine import Engine
+from joey.engine.task import Task
 
 
 class UnreadWords:

@@ -1,0 +1,1 @@
+"""Sessions with tasks, in this process or on a server."""

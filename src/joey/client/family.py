@@ -1,7 +1,7 @@
-"""A task and its subtasks as one stream of events, whoever of them speaks.
+"""The events of a task and its subtasks, merged into one stream.
 
-Somebody waits for each of them all the time, so that none is missed while the reader looks at
-another: a subtask may be over before the reader comes to it.
+Every task of the tree is read all the time, so that no event is missed while the reader handles
+another one: a subtask may be over before the reader gets to it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sessions with tasks of this very process: a task is already all that a session must be."""
+"""Names of the engine that front ends use: a task of this process is a session as it is."""
 
 from __future__ import annotations
 

@@ -1,22 +1,27 @@
-"""Tasks of a server, used like tasks of this process.
+"""The remote engine: tasks of a server, used like tasks of this process.
 
-All sessions of an engine share one connection. When it is lost it comes back by itself, and each
-session goes on after the last thing it heard: nothing is missed and nothing is told twice.
+All sessions of an engine share one connection. A lost connection is restored automatically, and
+each session continues after the last event it has received: nothing is missed or delivered twice.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Self
 
 import msgspec
 
-from joey.client.address import Address, find_server
-from joey.client.connection import LOST, PATIENCE, Connection, RemoteError
-from joey.client.remote_session import RemoteSession
+from joey.client.connection import LOST, PATIENCE, Address, Connection, RemoteError, find_server
+from joey.client.event_decoder import ENDINGS, EventReader, Following, RowData, is_passing, renamed
+from joey.client.session import Session
+from joey.core.events import AskOpened, Event, TokenUsage
+from joey.core.rewind import RewindPreview
 from joey.core.settings import Limits
+from joey.core.task import AT_REST, Answer, Response
 from joey.core.wire.commands import TaskInfo, decode_data
 from joey.core.wire.frames import EventFrame
 
@@ -209,3 +214,357 @@ def _check_id(task_id: object) -> None:
     """Without an id the server would act on its current task, which may be anybody's."""
     if not isinstance(task_id, str) or not task_id:
         raise RemoteError(f"{task_id!r} is no task id", "INVALID_PARAMETER")
+
+
+BACKLOG = 10_000
+"""Frames that a slow reader may leave unread before it loses the passing ones."""
+PIECE = 1000
+"""Records of a history that are asked for at once."""
+_STARTED = "taskStarted"
+
+
+class RemoteSession:
+    """One task of a server. Made by the `RemoteEngine`."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        task_id: str,
+        rows: Sequence[RowData],
+        seq: int,
+        attach: Callable[[str], Awaitable[RemoteSession]],
+    ) -> None:
+        self._attach = attach
+        self._connection = connection
+        self._request = connection.request
+        self._look = connection.look
+        self._id = task_id
+        self._state = Following(rows, seq)
+        self._ears: set[_Ear] = set()
+        self._jobs: set[asyncio.Task[None]] = set()
+        self._is_over = False
+        self._error: RemoteError | None = None
+        self.is_following = False
+        """Frames are heard without a gap; otherwise they are on their way again."""
+        self.info: TaskInfo | None = None
+        """The task's entry in the server's list, when it was last asked for."""
+
+    # What anybody may look at
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    @property
+    def pending(self) -> AskOpened | None:
+        return self._state.pending
+
+    @property
+    def usage(self) -> TokenUsage:
+        return self._state.usage
+
+    @property
+    def rows(self) -> Sequence[dict[str, Any]]:
+        return [dict(row) for row in self._state.rows]
+
+    @property
+    def running(self) -> bool:
+        """The task works, or waits for an answer."""
+        return self._state.runs
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """The subtasks that it waits for."""
+        return self._state.waits_for
+
+    async def child(self, task_id: str) -> RemoteSession:
+        """One of its subtasks, or any other task of the server.
+
+        Raises:
+            RemoteError
+        """
+        return await self._attach(task_id)
+
+    @property
+    def seq(self) -> int:
+        """The last record that was heard of."""
+        return self._state.seq
+
+    @property
+    def first(self) -> int:
+        """The last record that `first_rows` include: `watch(session.first)` goes on from them."""
+        return self._state.first
+
+    @property
+    def first_rows(self) -> Sequence[RowData]:
+        """The rows as they were when this session began."""
+        return self._state.first_rows
+
+    async def messages(self) -> list[dict[str, Any]]:
+        """The UI history as the server has it now."""
+        data = await self._look("getMessages", self._id)
+        return list(data["messages"])
+
+    async def frames(self, since: int | None = None) -> AsyncIterator[EventFrame]:
+        """Frames as the server sends them, until the task comes to rest; by default from its
+        beginning. Of passing ones (rows that grow) only the latest is told again."""
+        async for frame, _ in self._told(since):
+            yield frame
+
+    async def events(self, since: int | None = None) -> AsyncIterator[Event]:
+        """The frames, read back as the events of a task in this process."""
+        async for _, events in self._told(since):
+            for event in events:
+                yield event
+
+    async def watch(self, since: int | None = None) -> AsyncIterator[Event]:
+        """As `events`, but without end: a task that rests may be set to work by anybody."""
+        async for _, events in self._told(since, to_rest=False):
+            for event in events:
+                yield event
+
+    async def _told(
+        self, since: int | None, *, to_rest: bool = True
+    ) -> AsyncIterator[tuple[EventFrame, list[Event]]]:
+        rests = to_rest and since is not None and not self.running
+        if rests and not await self._has_more(since or 0):
+            return
+        older, skipped = await self._older(since)
+        reader = EventReader(() if older else self._state.first_rows)
+        with self._listening(older) as ear:
+            while (frame := await ear.next()) is not None:
+                events = reader.feed(frame)
+                if skipped and not is_passing(frame):
+                    skipped -= 1
+                    continue
+                yield frame, events
+                ended = to_rest and frame.event_name in ENDINGS
+                if ended and not ear.will_hear(_STARTED):
+                    return
+
+    async def _older(self, since: int | None) -> tuple[list[EventFrame], int]:
+        """Frames from before this session began, and how many of all frames `since` covers."""
+        first, since = self._state.first, since or 0
+        if since == first:
+            return [], 0
+        if since > first:
+            return [], len(await self._events(first, since))
+        return await self._events(0, first), len(await self._events(0, since))
+
+    async def _has_more(self, since: int) -> bool:
+        return bool((await self._look("getEvents", self._id, {"since": since}))["events"])
+
+    async def _events(self, since: int, until: int) -> list[EventFrame]:
+        """The lasting frames of these records, in pieces as large as the line can carry."""
+        frames: list[EventFrame] = []
+        met: set[int] = set()
+        piece = PIECE
+        while since < until:
+            end = min(until, since + piece)
+            try:
+                data = await self._request("getEvents", self._id, {"since": since, "until": end})
+            except RemoteError as error:
+                await self._connection.recover(error)
+                piece = max(1, piece // 2)
+                continue
+            for frame in msgspec.convert(data["events"], list[EventFrame]):
+                frames.append(_once_created(frame, met))
+            since = end
+        return frames
+
+    @contextmanager
+    def _listening(self, older: Sequence[EventFrame]) -> Iterator[_Ear]:
+        ear = _Ear([*older, *self._state.frames, *self._state.growing.values()])
+        if self._is_over or self._connection.error is not None:
+            ear.finish(self._error or self._connection.error)
+        self._ears.add(ear)
+        try:
+            yield ear
+        finally:
+            self._ears.discard(ear)
+
+    # What anybody may do
+
+    async def send(self, text: str, images: tuple[str, ...] = ()) -> None:
+        arguments: dict[str, Any] = {"message": text}
+        if images:
+            arguments["images"] = list(images)
+        await self._request("sendMessage", self._id, arguments)
+
+    async def answer(self, ask_ts: int, answer: Answer) -> bool:
+        arguments: dict[str, Any] = {"askTs": ask_ts, "response": answer.response.value}
+        if answer.text:
+            arguments["text"] = answer.text
+        if answer.images:
+            arguments["images"] = list(answer.images)
+        if answer.always:
+            arguments["always"] = True
+        data = await self._request("respond", self._id, arguments)
+        return bool(data["accepted"])
+
+    async def approve(self, text: str = "") -> bool:
+        """Say yes to the open question."""
+        return await self._respond(Response.YES, text)
+
+    async def reject(self, text: str = "") -> bool:
+        """Say no to the open question."""
+        return await self._respond(Response.NO, text)
+
+    async def _respond(self, response: Response, text: str) -> bool:
+        if self.pending is None:
+            return False
+        return await self.answer(self.pending.ts, Answer(response, text=text))
+
+    async def preview_rewind(
+        self, row_ts: int, *, keep: bool = True, files: bool = False
+    ) -> RewindPreview:
+        where = {"messageTs": row_ts, "keep": keep, "files": files}
+        return await self._revise("rewindTask", where | {"preview": True})
+
+    async def rewind(
+        self, row_ts: int, *, keep: bool = True, files: bool = False, force: bool = False
+    ) -> RewindPreview:
+        """Go back so that this row is the last one, or (`keep` false) the first one gone."""
+        where = {"messageTs": row_ts, "keep": keep, "files": files}
+        return await self._revise("rewindTask", where | {"force": force})
+
+    async def preview_undo(self) -> RewindPreview:
+        return await self._revise("undoRewind", {"preview": True})
+
+    async def undo_rewind(self, *, force: bool = False) -> RewindPreview:
+        return await self._revise("undoRewind", {"force": force})
+
+    async def edit(self, row_ts: int, text: str, images: tuple[str, ...] = ()) -> RewindPreview:
+        """Say this in place of the person's words at a row, or the nearest before it."""
+        arguments = {"messageTs": row_ts, "text": text, "images": list(images)}
+        return await self._revise("editMessage", arguments)
+
+    async def _revise(self, command: str, arguments: dict[str, Any]) -> RewindPreview:
+        data = await self._request(command, self._id, arguments)
+        changes: RewindPreview = decode_data(command, data).changes
+        return changes
+
+    async def condense(self, instructions: str = "") -> None:
+        """Have the conversation summed up: at once when the task rests, else before its next
+        request. Returns when it is begun; a row tells how it went.
+
+        Raises:
+            RemoteError: there is nothing to condense.
+        """
+        await self._request("condenseTask", self._id, {"instructions": instructions})
+
+    async def cancel(self) -> None:
+        await self._request("cancelTask", self._id)
+
+    # What the engine says
+
+    async def follow(self) -> None:
+        """Hear everything after what was heard already, and ask how the task stands.
+
+        Raises:
+            RemoteError
+        """
+        since = {"since": self._state.seq}
+        await self._look("subscribe", self._id, since, then=self._rejoin)
+        await self._look("getTask", self._id, then=self._settle)
+
+    def _rejoin(self, data: Any) -> None:
+        self._state.rejoin()
+        self.is_following = True
+
+    def _settle(self, data: Any) -> None:
+        info: TaskInfo = decode_data("getTask", data).task
+        self.info = info
+        usage = TokenUsage(
+            total_tokens_in=info.tokens_in,
+            total_tokens_out=info.tokens_out,
+            total_cache_writes=info.cache_writes,
+            total_cache_reads=info.cache_reads,
+            total_cost=info.total_cost,
+            context_tokens=info.context_tokens or 0,
+        )
+        runs = info.live and info.status not in AT_REST
+        self._state.waits_for = info.waits_for
+        self._state.settle(info.ask.ts if info.ask else None, usage, runs)
+
+    def fall_behind(self) -> None:
+        """The server left frames out because they were not read fast enough."""
+        self.is_following = False
+        job = asyncio.ensure_future(self.follow())
+        self._jobs.add(job)
+        job.add_done_callback(self._caught_up)
+
+    def _caught_up(self, job: asyncio.Task[None]) -> None:
+        self._jobs.discard(job)
+        error = None if job.cancelled() else job.exception()
+        if isinstance(error, RemoteError) and error.code != LOST:
+            self.break_off(error)
+
+    def hear(self, frame: EventFrame) -> None:
+        if not self.is_following:
+            return
+        told = self._state.take(frame)
+        if told is not None:
+            for ear in self._ears:
+                ear.offer(told)
+        if frame.event_name == "taskDeleted":
+            self.break_off(None)
+
+    def break_off(self, error: RemoteError | None) -> None:
+        """Nothing more will be heard."""
+        self._is_over, self._error = True, error
+        for ear in self._ears:
+            ear.finish(error)
+
+
+def _once_created(frame: EventFrame, met: set[int]) -> EventFrame:
+    if frame.event_name == "taskRewound":
+        met.difference_update(frame.payload["removed"])
+    if frame.event_name != "message":
+        return frame
+    ts = frame.payload["message"]["ts"]
+    known = ts in met
+    met.add(ts)
+    return renamed(frame, known=known)
+
+
+_fits: type[Session] = RemoteSession
+
+
+class _Ear:
+    """The frames that one reader has not read yet."""
+
+    def __init__(self, frames: Sequence[EventFrame]) -> None:
+        self._unread = deque(frames)
+        self._finished = False
+        self._error: RemoteError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    def offer(self, frame: EventFrame) -> None:
+        self._unread.append(frame)
+        if len(self._unread) > BACKLOG and is_passing(frame):
+            self._unread = deque(frame for frame in self._unread if not is_passing(frame))
+        self._wake()
+
+    def finish(self, error: RemoteError | None) -> None:
+        self._finished, self._error = True, error
+        self._wake()
+
+    def will_hear(self, name: str) -> bool:
+        """A frame with this name is among those that were not read yet."""
+        return any(frame.event_name == name for frame in self._unread)
+
+    async def next(self) -> EventFrame | None:
+        """Raises RemoteError: the connection was given up."""
+        while not self._unread:
+            if self._error is not None:
+                raise self._error
+            if self._finished:
+                return None
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return self._unread.popleft()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

@@ -1,4 +1,4 @@
-"""What every front end speaks to: one task, here in the process or far away."""
+"""The session protocol: a task as every front end uses it, in this process or on a server."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from joey.client.pictures import MAX_IMAGE, PictureError, picture
+from joey.client.images import MAX_IMAGE, PictureError, picture
 from joey.system.subprocess import begun, hear_out
 
 _SECONDS = 5.0

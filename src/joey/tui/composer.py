@@ -17,7 +17,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
-from joey.client.pictures import MAX_IMAGES, PictureError, load_picture
+from joey.client.images import MAX_IMAGES, PictureError, load_picture
 from joey.display.sanitise import one_line
 from joey.tui.choices import Choices
 from joey.tui.clipboard import clipboard_picture

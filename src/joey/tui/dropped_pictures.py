@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from joey.client.pictures import MAX_IMAGES
+from joey.client.images import MAX_IMAGES
 
 _ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _LONGEST = 4_096 * 4

@@ -1,4 +1,4 @@
-"""Pictures that go along with a message, as models take them."""
+"""Image files as data URIs, in the formats and sizes that models accept."""
 
 from __future__ import annotations
 
