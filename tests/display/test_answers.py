@@ -6,7 +6,7 @@ import pytest
 
 from joey.core.events import AskOpened
 from joey.core.task import Answer, AskKind, Response
-from joey.display.answers import answer_of, hint_of, question_of
+from joey.presentation.questions import answer_of, hint_of, question_of
 
 YES, NO = Answer(Response.YES), Answer(Response.NO)
 QUESTION = json.dumps(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.display.sanitise import one_line, sanitise
+from joey.presentation.text import one_line, sanitise
 
 TABLE = [
     ("plain words", "plain words"),

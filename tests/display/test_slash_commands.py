@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.display.slash_commands import COMMANDS, LISTED, UNLISTED, guess_at, parse
+from joey.presentation.slash_commands import COMMANDS, LISTED, UNLISTED, guess_at, parse
 
 NAMES = [command.name for command in LISTED]
 

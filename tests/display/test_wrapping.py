@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.display.wrapping import cells, wrap
+from joey.presentation.text import cells, wrap
 
 LINES = [
     ("! one two three four five", "! one two three\n  four five"),

@@ -14,7 +14,7 @@ from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from joey.display.wrapping import cells
+from joey.presentation.text import cells
 from tests.front.binary import LIMIT, Joey
 
 CTRL_C = "\x03"

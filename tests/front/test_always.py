@@ -8,7 +8,7 @@ import pytest
 
 from joey.core.events import AskOpened
 from joey.core.task import Answer, AskKind, Response
-from joey.display.answers import answer_of, hint_of
+from joey.presentation.questions import answer_of, hint_of
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach

@@ -29,7 +29,7 @@ from joey.core.events import (
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.permissions.policy import Confinement
 from joey.core.task import Answer, AskKind, Response, parse_todos
-from joey.display.cards import ASKED_LINES, CommandOutput, card, coloured_diff
+from joey.presentation.tool_calls import ASKED_LINES, CommandOutput, card, coloured_diff
 from tests.front.terminal import picture
 
 DIFF = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-old\n+new\n"

@@ -12,7 +12,7 @@ from asyncio.subprocess import PIPE
 
 import pytest
 
-from joey.display.sentences import OUTCOMES
+from joey.presentation.phrases import OUTCOMES
 from joey.testing.script import Step, Turn, call, fail, pause, say, think, usage
 from joey.testing.server import ModelServer
 from tests.front.binary import LIMIT, Joey, reach

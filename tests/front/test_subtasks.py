@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from joey.display.cards import card
+from joey.presentation.tool_calls import card
 from joey.testing.script import Turn, call, fail, pause, say
 from joey.testing.server import ModelServer
 from tests.front.binary import LIMIT, Joey, reach

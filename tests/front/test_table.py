@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.cli.table import clip, table
-from joey.display.wrapping import cells
+from joey.presentation.text import cells
 
 WORDS = st.text("ab 字📝", max_size=40)
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.history.ui import Row
-from joey.display.cards import OUTPUT_HEAD, OUTPUT_TAIL, SHOWN_LINES
+from joey.presentation.tool_calls import OUTPUT_HEAD, OUTPUT_TAIL, SHOWN_LINES
 from joey.tui.blocks.calls import ComingCall
 from joey.tui.blocks.changes import in_pieces, read_change
 from joey.tui.blocks.outputs import KEPT, Output

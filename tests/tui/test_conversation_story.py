@@ -27,8 +27,8 @@ from joey.core.history.ui import Row
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Response
-from joey.display.sanitise import sanitise
 from joey.engine.task import Task
+from joey.presentation.text import sanitise
 from joey.testing.script import Turn, call, fail, pause, say, think
 from joey.tui.blocks.block import Look
 from joey.tui.story import Story

@@ -13,8 +13,8 @@ from joey.acp.texts import fenced
 from joey.acp.tool_calls import COMMAND_TOOL, closer_look, row_of, text_content
 from joey.core.events import AskOpened, TaskAdopted
 from joey.core.task import AskKind
-from joey.display.answers import follow_up
-from joey.display.sanitise import sanitise
+from joey.presentation.questions import follow_up
+from joey.presentation.text import sanitise
 
 _TOOLS = {
     "readFile": "read_file",

@@ -55,8 +55,8 @@ from joey.acp.session import INVALID_PARAMS, Session
 from joey.acp.stops import AUTH_REQUIRED
 from joey.acp.terminals import Terminals
 from joey.client.local import Engine, new_task_id
-from joey.display.sanitise import one_line
 from joey.errors import UserError
+from joey.presentation.text import one_line
 
 INVALID_REQUEST = -32600
 GOODBYE = 2.0

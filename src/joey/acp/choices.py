@@ -18,7 +18,7 @@ from acp.schema import (
 
 from joey.acp.house import Choice
 from joey.core.modes import Mode
-from joey.display.sanitise import one_line
+from joey.presentation.text import one_line
 
 MODE, MODEL = "mode", "model"
 COMPACT = "compact"

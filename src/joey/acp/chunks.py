@@ -20,7 +20,7 @@ from acp.schema import (
     UserMessageChunk,
 )
 
-from joey.display.sanitise import sanitise
+from joey.presentation.text import sanitise
 
 Update = (
     AgentMessageChunk

@@ -23,7 +23,7 @@ from joey.core.events import (
     TaskFinished,
     ToolFinished,
 )
-from joey.display.sentences import ended_by
+from joey.presentation.phrases import ended_by
 
 log = logging.getLogger(__name__)
 

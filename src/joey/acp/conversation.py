@@ -53,8 +53,8 @@ from joey.core.events import (
 )
 from joey.core.history.branch import live_path
 from joey.core.task import APPROVALS, Answer, AskKind, Response
-from joey.display.sanitise import one_line, sanitise
 from joey.errors import CondenseError
+from joey.presentation.text import one_line, sanitise
 
 REFUSALS = frozenset({"refusal", "content_filter"})
 """What models say when they do not want to go on."""

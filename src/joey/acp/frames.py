@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
-from joey.display.sanitise import one_line
+from joey.presentation.text import one_line
 
 LONGEST = 64 * 1024 * 1024
 """Bytes of a line: pictures are sent as text."""

@@ -64,9 +64,9 @@ from joey.core.events import (
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart
 from joey.core.task import APPROVALS, AskKind, Todo
-from joey.display.answers import hint_of, question_of
-from joey.display.sanitise import sanitise
-from joey.display.sentences import ended_by, mishap, outcome, shrinkage, trouble, waiting
+from joey.presentation.phrases import ended_by, mishap, outcome, shrinkage, trouble, waiting
+from joey.presentation.questions import hint_of, question_of
+from joey.presentation.text import sanitise
 
 OUTPUT_SHOWN = 16 * 1024
 """Characters of the output of a running command that are shown, the latest."""

@@ -23,9 +23,9 @@ from acp.schema import (
 from joey.acp.tool_calls import Look, text_content
 from joey.core.events import AskOpened
 from joey.core.task import APPROVALS, Answer, AskKind, Response
-from joey.display.answers import answer_of
-from joey.display.sanitise import one_line
-from joey.display.sentences import held_by, why_asked
+from joey.presentation.phrases import held_by, why_asked
+from joey.presentation.questions import answer_of
+from joey.presentation.text import one_line
 
 ALLOW, ALWAYS, REJECT = "allow", "always", "reject"
 

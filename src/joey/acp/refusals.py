@@ -6,8 +6,8 @@ from acp.exceptions import RequestError
 from pydantic import ValidationError
 
 from joey.acp.stops import AUTH_REQUIRED, INTERNAL
-from joey.display.sanitise import one_line
 from joey.errors import ConfigError, TaskNotFoundError, UserError, WorkspaceError
+from joey.presentation.text import one_line
 
 INVALID_PARAMS = -32602
 NOT_FOUND = -32002

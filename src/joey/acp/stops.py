@@ -6,8 +6,8 @@ from acp.exceptions import RequestError
 from acp.schema import StopReason
 
 from joey.core.events import TaskAborted, TaskFailed, TaskFinished
-from joey.display.sanitise import sanitise
-from joey.display.sentences import outcome
+from joey.presentation.phrases import outcome
+from joey.presentation.text import sanitise
 
 AUTH_REQUIRED = -32000
 INTERNAL = -32603

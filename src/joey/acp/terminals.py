@@ -25,7 +25,7 @@ from acp.exceptions import RequestError
 
 from joey.acp.editor import Editor
 from joey.acp.viewer import END
-from joey.display.sanitise import one_line, sanitise
+from joey.presentation.text import one_line, sanitise
 
 PATIENCE = 5.0
 """Seconds that a viewer has to come, and to go."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from joey.display.sanitise import sanitise
+from joey.presentation.text import sanitise
 
 MOST_SHOWN = 32 * 1024
 """Characters of a result that are shown."""

@@ -21,8 +21,8 @@ from msgspec import Struct
 from joey.acp.diffs import changes_of, with_exact_end
 from joey.acp.texts import code, fenced
 from joey.core.events import AskOpened, ToolAnnounced, ToolFinished
-from joey.display.sanitise import one_line
-from joey.display.sentences import command_end, mishap
+from joey.presentation.phrases import command_end, mishap
+from joey.presentation.text import one_line
 
 COMMAND_TOOL = "execute_command"
 UNSHOWN = frozenset({"attempt_completion", "ask_followup_question", "update_todo_list"})

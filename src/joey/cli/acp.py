@@ -29,10 +29,10 @@ from joey.cli.signals import interruptible
 from joey.cli.stdin_source import pieces
 from joey.core.modes import Mode
 from joey.core.settings import Route, TaskSecrets
-from joey.display.sanitise import one_line
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError
 from joey.ports.storage import TaskQuery
+from joey.presentation.text import one_line
 
 LOOKED_THROUGH = 1000
 """Tasks, subtasks among them, for a page of sessions."""

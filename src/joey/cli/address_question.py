@@ -7,9 +7,9 @@ from argparse import Namespace
 
 from joey.cli.launch import earlier_task, options_for
 from joey.core.settings import TaskSecrets
-from joey.display.sanitise import one_line
 from joey.engine.engine import Engine
 from joey.errors import UntiedAddressError
+from joey.presentation.text import one_line
 
 _YES = ("y", "yes")
 

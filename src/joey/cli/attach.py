@@ -38,10 +38,10 @@ from joey.core.events import (
     UserSaid,
 )
 from joey.core.task import APPROVALS, Answer, AskKind, Response
-from joey.display.answers import answer_of, question_of
-from joey.display.cards import card
-from joey.display.sanitise import one_line
 from joey.errors import UserError
+from joey.presentation.questions import answer_of, question_of
+from joey.presentation.text import one_line
+from joey.presentation.tool_calls import card
 
 UNANSWERED = 3.0
 """Seconds that others have to answer a question when nobody can do it from here."""

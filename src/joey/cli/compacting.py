@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from joey.cli.render import Renderer
-from joey.display.sanitise import one_line
 from joey.engine.task import Task
 from joey.errors import UserError
+from joey.presentation.text import one_line
 
 COMPACTING = frozenset({"compact", "condense"})
 

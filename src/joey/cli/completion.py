@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from joey.cli.completion_scripts import SCRIPTS
 from joey.cli.completion_tree import Completion, complete
 from joey.cli.exit_codes import ExitCode
-from joey.display.sanitise import one_line
+from joey.presentation.text import one_line
 
 _LONGEST = 100
 _BREAKS = "=:"

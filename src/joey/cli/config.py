@@ -16,9 +16,8 @@ from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import workspace_of
 from joey.cli.outputs import write_out
 from joey.cli.table import table
-from joey.display.sanitise import one_line, sanitise
-from joey.display.wrapping import columns, wrap
 from joey.errors import ConfigError, UserError
+from joey.presentation.text import columns, one_line, sanitise, wrap
 
 WIDE = 120
 """Columns from which on the meanings stand beside the values; else they stand below."""

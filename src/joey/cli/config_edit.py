@@ -14,8 +14,8 @@ from pathlib import Path
 
 from joey.app.personal_settings import PersonalSettings
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.display.sanitise import sanitise
 from joey.errors import ConfigError
+from joey.presentation.text import sanitise
 from joey.system.files import make_folder
 
 

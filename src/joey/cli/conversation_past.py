@@ -13,10 +13,10 @@ from joey.cli.launch import earlier_task, options_for, short_id
 from joey.cli.revision_text import MOST, Rows, all_rows, describe
 from joey.cli.task_rows import find_row
 from joey.core.rewind import RewindPreview, before_last_words
-from joey.display.sanitise import one_line
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.errors import UserError
+from joey.presentation.text import one_line
 
 Tell = Callable[[str], None]
 

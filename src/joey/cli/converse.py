@@ -43,12 +43,12 @@ from joey.client.family import family
 from joey.client.session import Session
 from joey.core.events import AskOpened, Event, TaskAborted, TaskFailed, TaskFinished
 from joey.core.task import APPROVALS, AskKind
-from joey.display.answers import answer_of
-from joey.display.slash_commands import INIT_PROMPT, SlashCommand, guess_at
 from joey.engine.bus import Subscription
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.errors import UserError
+from joey.presentation.questions import answer_of
+from joey.presentation.slash_commands import INIT_PROMPT, SlashCommand, guess_at
 
 NOT_READ = "joey has not read this; Enter sends it, other words take its place:"
 

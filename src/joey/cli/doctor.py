@@ -19,9 +19,8 @@ from joey.cli.exit_codes import ExitCode
 from joey.cli.logs import discreet
 from joey.cli.outputs import write_out
 from joey.cli.probes import Finding, Probe, Status
-from joey.display.sanitise import one_line, sanitise
-from joey.display.wrapping import columns, wrap
 from joey.errors import UserError
+from joey.presentation.text import columns, one_line, sanitise, wrap
 
 _MARKS = {Status.OK: "✓", Status.WARN: "!", Status.FAIL: "✗"}
 _COLOURS = {Status.OK: "32", Status.WARN: "33", Status.FAIL: "31"}

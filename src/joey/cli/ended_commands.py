@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from joey.display.sanitise import one_line
 from joey.engine.task import Task
 from joey.ports import RunningCommand
+from joey.presentation.text import one_line
 
 LONGEST = 200
 

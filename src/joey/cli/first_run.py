@@ -16,9 +16,8 @@ from argparse import Namespace
 
 from joey.app.first_profile import is_first_run, save_found_server
 from joey.app.local_servers import LocalServer, find_local_servers
-from joey.display.sanitise import one_line
-from joey.display.wrapping import columns, wrap
 from joey.errors import ConfigError, NoModelError
+from joey.presentation.text import columns, one_line, wrap
 
 _MOST = 9
 """Models that a digit can choose from."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from joey.display.wrapping import NARROWEST, cells
+from joey.presentation.text import NARROWEST, cells
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,8 +11,8 @@ from joey.cli.opening import introduction, last_words
 from joey.cli.transcript import rows_of
 from joey.core.events import Record
 from joey.core.history.ledger import Ledger
-from joey.display.sanitise import one_line
 from joey.engine.engine import Engine
+from joey.presentation.text import one_line
 
 
 def greet(engine: Engine, arguments: Namespace, tell: Callable[[str], None]) -> str | None:

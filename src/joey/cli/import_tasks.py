@@ -17,9 +17,8 @@ from joey.app.exchange import Exchange, ForeignTask, Sighting, disk_is_full
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.outputs import write_out
 from joey.cli.table import table
-from joey.display.sanitise import one_line
-from joey.display.wrapping import columns
 from joey.errors import StoreError
+from joey.presentation.text import columns, one_line
 
 _HEADS = ("program", "id", "changed", "rows", "state", "title")
 _STATES = ("imported", "ready", "incomplete", "skipped", "damaged")

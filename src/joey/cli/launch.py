@@ -21,13 +21,12 @@ from joey.cli.result_schema import load_schema
 from joey.core.models import ToolProtocol
 from joey.core.settings import Limits
 from joey.core.task import TaskState
-from joey.display.sanitise import one_line
-from joey.display.wrapping import columns, wrap
 from joey.engine.asks import Unattended
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
 from joey.errors import ConfigError
 from joey.ports import TaskMetadata
+from joey.presentation.text import columns, one_line, wrap
 
 MOST_REMARKS = 5
 SHORT = 13

@@ -11,11 +11,11 @@ from joey.cli.progress import describe_cost
 from joey.cli.render import Renderer
 from joey.cli.slash_names import slash_help
 from joey.cli.small_commands import command_help
-from joey.display.sanitise import one_line
-from joey.display.slash_commands import BY_NAME, SlashCommand
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.errors import UserError
+from joey.presentation.slash_commands import BY_NAME, SlashCommand
+from joey.presentation.text import one_line
 from joey.tui.command_words import named_mode, withdraw_edits
 from joey.tui.host import Entry
 

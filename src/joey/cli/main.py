@@ -140,9 +140,8 @@ def _complain(message: str, debug: bool) -> None:
         import traceback
 
         print(discreet(traceback.format_exc()), end="", file=sys.stderr)
-    from joey.display.sanitise import sanitise
-    from joey.display.sentences import in_a_sentence
-    from joey.display.wrapping import columns, wrap
+    from joey.presentation.phrases import in_a_sentence
+    from joey.presentation.text import columns, sanitise, wrap
 
     text = f"joey: {in_a_sentence(sanitise(discreet(message)))}"
     with suppress(OSError):  # the terminal is gone, and the exit code has to do

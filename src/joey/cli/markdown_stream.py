@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from joey.cli.flow import Flow
-from joey.display.wrapping import cells
+from joey.presentation.text import cells
 
 if TYPE_CHECKING:
     from rich.console import Console

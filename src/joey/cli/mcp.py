@@ -16,8 +16,7 @@ from joey.cli.launch import workspace_of
 from joey.cli.outputs import write_out
 from joey.cli.table import table
 from joey.core.mcp import McpServer
-from joey.display.sanitise import one_line, sanitise
-from joey.display.wrapping import columns
+from joey.presentation.text import columns, one_line, sanitise
 
 _OWNERS = {"project": "project", "global": "yours"}
 

@@ -13,9 +13,8 @@ from joey.app.model_list import ListedModel, list_models
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.outputs import write_out
 from joey.cli.table import table
-from joey.display.sanitise import one_line
-from joey.display.wrapping import columns, wrap
 from joey.errors import ConfigError
+from joey.presentation.text import columns, one_line, wrap
 
 
 def run_models(arguments: Namespace) -> ExitCode:

@@ -15,10 +15,9 @@ from joey.cli.launch import workspace_of
 from joey.cli.outputs import write_out
 from joey.cli.table import table
 from joey.core.modes import Grant, Mode, RuleFile, find_mode
-from joey.display.sanitise import one_line, sanitise
-from joey.display.wrapping import columns, wrap
 from joey.errors import ConfigError
 from joey.ports import Customs
+from joey.presentation.text import columns, one_line, sanitise, wrap
 
 _OWNERS = {"built-in": "built-in", "project": "project", "global": "yours"}
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from joey import __version__
 from joey.core.redaction import without_secrets
-from joey.display.sanitise import one_line
 from joey.engine.engine import TaskOptions
+from joey.presentation.text import one_line
 
 _SPOKEN = ("completion_result", "text")
 

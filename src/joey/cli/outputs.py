@@ -21,8 +21,8 @@ from joey.cli.stream_json import (
     result_line,
 )
 from joey.core.events import Event
-from joey.display.sanitise import sanitise
 from joey.errors import UserError
+from joey.presentation.text import sanitise
 
 LOOK_AGAIN = 0.1
 GOODBYE = 1.0

@@ -18,10 +18,9 @@ from joey.cli.launch import find_task, short_id, workspace_of
 from joey.cli.outputs import write_out
 from joey.cli.table import table
 from joey.core.permissions.audit import Judged
-from joey.display.sanitise import one_line
-from joey.display.sentences import COMMAND_TOOL, why_asked
-from joey.display.wrapping import columns
 from joey.ports import TaskMetadata
+from joey.presentation.phrases import COMMAND_TOOL, why_asked
+from joey.presentation.text import columns, one_line
 
 _WIDEST = 1000
 _PERSON = "person"

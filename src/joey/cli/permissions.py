@@ -20,9 +20,8 @@ from joey.cli.outputs import write_out
 from joey.cli.refusals import missing_rules
 from joey.core.permissions.commands import quoted
 from joey.core.permissions.policy import Beyond
-from joey.display.sanitise import one_line, sanitise
-from joey.display.sentences import held_by
-from joey.display.wrapping import columns, wrap
+from joey.presentation.phrases import held_by
+from joey.presentation.text import columns, one_line, sanitise, wrap
 
 LONGEST_LINE = 16 * 1024 * 1024
 """Bytes of one question; more is answered with an error."""

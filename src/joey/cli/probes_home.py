@@ -14,8 +14,8 @@ from joey.app.hooks import hooks_here
 from joey.app.personal_settings import PersonalSettings
 from joey.app.servers import problems_of_servers
 from joey.cli.probes import FIX, Finding, Status, here
-from joey.display.sanitise import one_line
 from joey.errors import ConfigError, UserError
+from joey.presentation.text import one_line
 
 ENOUGH_DISK = 1024**3
 LITTLE_DISK = 100 * 1024**2

@@ -14,9 +14,8 @@ from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.outputs import write_out
 from joey.cli.prompt import is_filled, piped_from
 from joey.cli.table import table
-from joey.display.sanitise import one_line
-from joey.display.wrapping import columns
 from joey.errors import ConfigError
+from joey.presentation.text import columns, one_line
 
 LONGEST_KEY = 8192
 _YES = frozenset({"y", "yes"})

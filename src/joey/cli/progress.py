@@ -36,10 +36,9 @@ from joey.core.events import (
 from joey.core.history.api import COMPLETION
 from joey.core.messages import TextPart
 from joey.core.task import APPROVALS, AskKind
-from joey.display.answers import follow_up
-from joey.display.sanitise import one_line
-from joey.display.sentences import COMMAND_TOOL, command_end, mishap, shrinkage, trouble, waiting
-from joey.display.wrapping import columns, wrap
+from joey.presentation.phrases import COMMAND_TOOL, command_end, mishap, shrinkage, trouble, waiting
+from joey.presentation.questions import follow_up
+from joey.presentation.text import columns, one_line, wrap
 
 _WRITES = "  the model writes…"
 _PASSING: dict[type[object], str] = {

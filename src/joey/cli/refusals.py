@@ -12,7 +12,7 @@ from joey.core.permissions.policy import Allow, Beyond
 from joey.core.permissions.programs import only_reads
 from joey.core.permissions.shell import Words, plain_commands
 from joey.core.settings import Settings
-from joey.display.sentences import COMMAND_TOOL
+from joey.presentation.phrases import COMMAND_TOOL
 
 _HELPED_BY_RULES = ("alwaysAllowExecute is off", "no rule allows", "allows the program, but")
 _HELPED_BY_WRITES = "alwaysAllowWrite is off"

@@ -33,10 +33,7 @@ from joey.core.events import (
 )
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.task import APPROVALS
-from joey.display.answers import hint_of, question_of
-from joey.display.cards import CommandOutput, card, is_custom, wrapped
-from joey.display.sanitise import one_line, sanitise
-from joey.display.sentences import (
+from joey.presentation.phrases import (
     COMMAND_TOOL,
     command_end,
     held_by,
@@ -46,7 +43,9 @@ from joey.display.sentences import (
     waiting,
     why_asked,
 )
-from joey.display.wrapping import NARROWEST
+from joey.presentation.questions import hint_of, question_of
+from joey.presentation.text import NARROWEST, one_line, sanitise
+from joey.presentation.tool_calls import CommandOutput, card, is_custom, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,8 +8,8 @@ from typing import Any
 
 from joey.cli.task_rows import is_told
 from joey.core.rewind import RewindPreview
-from joey.display.file_fates import FATES, STAYING
-from joey.display.sanitise import one_line
+from joey.presentation.phrases import FATES, STAYING
+from joey.presentation.text import one_line
 
 Rows = Sequence[Mapping[str, Any]]
 MOST = 10

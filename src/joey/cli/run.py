@@ -19,10 +19,10 @@ from joey.cli.server_watch import ServerWatch
 from joey.cli.signals import Interruption, interruptible
 from joey.cli.stream_json import RunResult
 from joey.client.family import family
-from joey.display.sentences import in_a_sentence, outcome
 from joey.engine.asks import Unattended
 from joey.engine.task import Task
 from joey.errors import NoModelError, UserError
+from joey.presentation.phrases import in_a_sentence, outcome
 
 
 def run_print(arguments: Namespace) -> ExitCode:

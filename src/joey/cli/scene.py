@@ -34,7 +34,7 @@ from joey.core.events import (
     UserSaid,
 )
 from joey.core.messages import CallPart
-from joey.display.sanitise import one_line
+from joey.presentation.text import one_line
 
 TITLE = 70
 UNSEEN = frozenset({"api_req_retried", "subtask_result"})

@@ -22,9 +22,9 @@ from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.screen_host import ScreenHost
 from joey.cli.signals import Interruption, interruptible
 from joey.cli.terminal_state import keep_terminal
-from joey.display.wrapping import columns, wrap
 from joey.engine.engine import Engine
 from joey.engine.task import Task
+from joey.presentation.text import columns, wrap
 from joey.system.files import make_folder
 from joey.tui.app import JoeyApp
 from joey.tui.beginning import Beginning

@@ -16,8 +16,8 @@ from joey.app.shelf import open_shelf
 from joey.cli.doctor import PROBES, look
 from joey.cli.export_tasks import write_markdown
 from joey.cli.probes import Status
-from joey.display.sanitise import one_line, sanitise
 from joey.ports import Mcp, TaskMetadata
+from joey.presentation.text import one_line, sanitise
 from joey.tui.host import Provider
 
 _MARKS = {Status.OK: ("✓", "green"), Status.WARN: ("!", "yellow"), Status.FAIL: ("✗", "red")}

@@ -16,9 +16,9 @@ from joey.cli.permissions import flags_of
 from joey.core.modes import usual_mode
 from joey.core.permissions.policy import Confinement
 from joey.core.settings import Settings
-from joey.display.sanitise import one_line
 from joey.engine.task import Task
 from joey.ports import Level
+from joey.presentation.text import one_line
 
 LONGEST = 2000
 """Characters of rules: they are shown whole, unless there are hundreds."""

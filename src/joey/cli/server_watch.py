@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 from joey.core.events import Event, RequestStarted
 from joey.core.mcp import McpServer
-from joey.display.sanitise import one_line
 from joey.ports import Mcp
+from joey.presentation.text import one_line
 
 WORTH_A_WORD = 1.0
 """Seconds after which a wait is announced."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from joey.app.customs import open_customs
-from joey.display.sanitise import one_line
-from joey.display.wrapping import cells
+from joey.presentation.text import cells, one_line
 
 
 def slash_names(workspace: Path) -> dict[str, str]:

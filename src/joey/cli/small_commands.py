@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from joey.core.events import AskOpened
 from joey.core.task import APPROVALS
-from joey.display.slash_commands import LISTED, SlashCommand, named, parse
+from joey.presentation.slash_commands import LISTED, SlashCommand, named, parse
 
 LEAVING = frozenset({"/exit", "/quit"})
 REVISING = frozenset({"rewind", "undo", "fork"})

@@ -32,7 +32,7 @@ from joey.core.events import (
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart, ToolCall
 from joey.core.task import AskKind
-from joey.display.sentences import COMMAND_TOOL
+from joey.presentation.phrases import COMMAND_TOOL
 
 Line = dict[str, Any]
 

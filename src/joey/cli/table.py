@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from joey.display.wrapping import cells
+from joey.presentation.text import cells
 
 GAP = "  "
 _LEAST = 6

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from joey.cli.argument_values import count
 from joey.core.text import regex
-from joey.display.sanitise import sanitise
-from joey.display.wrapping import columns, wrap
+from joey.presentation.text import columns, sanitise, wrap
 
 if TYPE_CHECKING:
     from joey.ports.storage import TaskIndex, TaskQuery

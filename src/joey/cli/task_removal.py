@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from joey.app.worktrees import remove_worktree
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import find_task
-from joey.display.sanitise import one_line
 from joey.errors import TaskNotFoundError
 from joey.ports import Store, TaskMetadata
 from joey.ports.storage import TaskIndex
+from joey.presentation.text import one_line
 
 _YES = frozenset({"y", "yes"})
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from joey.cli.exit_codes import UsageError
 from joey.cli.table import table
 from joey.cli.transcript import todo_items
-from joey.display.sanitise import one_line
+from joey.presentation.text import one_line
 
 LONGEST = 200
 _UNTOLD = frozenset({"api_req_started", "api_req_finished", "checkpoint_saved"})

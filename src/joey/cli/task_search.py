@@ -12,10 +12,9 @@ from typing import Any
 import msgspec
 
 from joey.cli.task_table import as_told, status_of, task_table
-from joey.display.sanitise import one_line
-from joey.display.wrapping import cells
 from joey.ports import Store
 from joey.ports.storage import HIGHLIGHT, FoundTask
+from joey.presentation.text import cells, one_line
 
 _FOUND = re.compile(f"({HIGHLIGHT[0]}[^{HIGHLIGHT[1]}]*{HIGHLIGHT[1]})")
 _MARKS = str.maketrans(dict.fromkeys(HIGHLIGHT))

@@ -9,10 +9,10 @@ from msgspec import structs
 
 from joey.cli.table import table
 from joey.core.task import AT_REST, TaskState
-from joey.display.sanitise import one_line
 from joey.errors import TaskNotFoundError
 from joey.ports import Store, TaskMetadata
 from joey.ports.storage import FoundTask, TaskIndex
+from joey.presentation.text import one_line
 
 LONGEST_TITLE = 60
 LONGEST_CELL = 1000

@@ -19,10 +19,9 @@ from joey.cli.task_rows import listed_rows, row_table
 from joey.cli.task_search import found_fields, found_lines, found_objects
 from joey.cli.task_table import as_told, subtask_tree, task_table
 from joey.cli.transcript import as_markdown, read_rows
-from joey.display.sanitise import sanitise
-from joey.display.wrapping import columns
 from joey.ports import Store
 from joey.ports.storage import TaskIndex, TaskPage
+from joey.presentation.text import columns, sanitise
 
 
 def run_tasks(arguments: Namespace) -> ExitCode:

@@ -12,9 +12,9 @@ import msgspec
 from joey.core.events import Record
 from joey.core.history.branch import live_path
 from joey.core.history.ui import UiHistory
-from joey.display.answers import follow_up
-from joey.display.sentences import mishap
 from joey.ports import Store, TaskMetadata
+from joey.presentation.phrases import mishap
+from joey.presentation.questions import follow_up
 
 _FENCE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
 _BOXES = {"completed": "x", "in_progress": "-"}

@@ -10,10 +10,10 @@ from pathlib import Path
 from joey.app.trust import WorkspaceTrust
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import workspace_of
-from joey.display.sanitise import sanitise
-from joey.display.sentences import in_a_sentence
 from joey.errors import ConfigError
 from joey.ports.extensions import Wanted
+from joey.presentation.phrases import in_a_sentence
+from joey.presentation.text import sanitise
 
 _YES = frozenset({"y", "yes"})
 

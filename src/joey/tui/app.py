@@ -18,9 +18,9 @@ from textual.app import App, ComposeResult
 from joey.client.session import Session
 from joey.core.events import PASSING, Countdown, Event, TokenUsage, UsageChanged
 from joey.core.task import Answer, AskKind
-from joey.display.answers import answer_of
-from joey.display.slash_commands import guess_at, parse
 from joey.errors import UserError
+from joey.presentation.questions import answer_of
+from joey.presentation.slash_commands import guess_at, parse
 from joey.tui.beginning import Beginning
 from joey.tui.choices import Choices
 from joey.tui.composer import Composer

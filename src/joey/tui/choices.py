@@ -10,8 +10,7 @@ from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from joey.display.sanitise import one_line
-from joey.display.wrapping import cells
+from joey.presentation.text import cells, one_line
 from joey.tui.choice_list import left_out
 from joey.tui.completion import Choice
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from joey.client.session import Session
 from joey.core.suggest import nearest
-from joey.display.sanitise import one_line
 from joey.errors import UserError
+from joey.presentation.text import one_line
 from joey.tui.host import Entry, Host
 
 ASK_AGAIN = "ask"

@@ -18,7 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
 from joey.client.images import MAX_IMAGES, PictureError, load_picture
-from joey.display.sanitise import one_line
+from joey.presentation.text import one_line
 from joey.tui.choices import Choices
 from joey.tui.clipboard import clipboard_picture
 from joey.tui.completer import Completer

@@ -12,8 +12,8 @@ from joey.core.events import (
     ToolAnnounced,
     ToolFinished,
 )
-from joey.display.sanitise import one_line
-from joey.display.sentences import COMMAND_TOOL, waiting
+from joey.presentation.phrases import COMMAND_TOOL, waiting
+from joey.presentation.text import one_line
 
 RUNNING = "running the command"
 

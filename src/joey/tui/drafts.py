@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from joey.display.sanitise import HIDDEN, sanitise
+from joey.presentation.text import HIDDEN, sanitise
 
 OPEN, SHUT = "\U0010fe00", "\U0010fe01"
 _FIRST = 0x10FE10

@@ -10,8 +10,8 @@ from rich.text import Text
 from joey.client.session import Session
 from joey.core.rewind import RewindPreview
 from joey.core.task import Answer, AskKind, Response
-from joey.display.slash_commands import INIT_PROMPT, SlashCommand
 from joey.errors import UserError
+from joey.presentation.slash_commands import INIT_PROMPT, SlashCommand
 from joey.tui.command_words import named_mode, withdraw_edits
 from joey.tui.host import Entry
 from joey.tui.keys import command_help, key_help

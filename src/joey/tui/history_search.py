@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from joey.display.sanitise import one_line
+from joey.presentation.text import one_line
 from joey.tui.choices import Choices
 from joey.tui.completion import Choice
 from joey.tui.drafts import Draft, visible

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from joey.display.sanitise import one_line
+from joey.presentation.text import one_line
 
 if TYPE_CHECKING:
     from joey.tui.app import JoeyApp

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from joey.display.slash_commands import LISTED
+from joey.presentation.slash_commands import LISTED
 
 
 class Offer(Struct, frozen=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from joey.display.sanitise import sanitise
+from joey.presentation.text import sanitise
 from joey.tui.blocks.printed import Printed
 from joey.tui.conversation import Conversation
 from joey.tui.host import Host

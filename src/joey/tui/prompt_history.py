@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.core.redaction import blotted, blotted_line
-from joey.display.sanitise import sanitise
+from joey.presentation.text import sanitise
 from joey.system.files import make_folder
 from joey.tui.drafts import Draft
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from joey.display.sanitise import one_line
+from joey.presentation.text import one_line
 
 HEADING = "\n\nI have run this in my shell:\n\n"
 _COMMAND = re.compile(r"(?:\A|\n\n)\$ ([^\n]*)")

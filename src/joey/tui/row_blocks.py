@@ -8,10 +8,10 @@ import msgspec
 
 from joey.core.events import ContextCondensed, ContextTruncated
 from joey.core.history.ui import Row
-from joey.display.answers import follow_up
-from joey.display.cards import row_facts
-from joey.display.sanitise import one_line
-from joey.display.sentences import COMMAND_TOOL, mishap, shrinkage, trouble
+from joey.presentation.phrases import COMMAND_TOOL, mishap, shrinkage, trouble
+from joey.presentation.questions import follow_up
+from joey.presentation.text import one_line
+from joey.presentation.tool_calls import row_facts
 from joey.tui.blocks.block import Block
 from joey.tui.blocks.calls import Call, Command, ToolCall
 from joey.tui.blocks.words import Prose, Said, Thinking, error, note, question, result

@@ -12,7 +12,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from joey.core.events import TokenUsage
-from joey.display.sanitise import one_line
+from joey.presentation.text import one_line
 from joey.tui.doings import RUNNING
 from joey.tui.host import Standing
 

@@ -33,8 +33,8 @@ from joey.core.events import (
 )
 from joey.core.history.ui import Row, new_row, streamed
 from joey.core.messages import CallPart, ReasoningPart
-from joey.display.sanitise import one_line
-from joey.display.sentences import trouble, waiting
+from joey.presentation.phrases import trouble, waiting
+from joey.presentation.text import one_line
 from joey.tui.blocks.block import MARGIN, Block
 from joey.tui.blocks.calls import Call, ComingCall, Command
 from joey.tui.blocks.outputs import ended

@@ -8,7 +8,7 @@ from rich.text import Text
 from textual.widget import Widget
 
 from joey.core.task import Todo
-from joey.display.sanitise import one_line
+from joey.presentation.text import one_line
 
 MOST = 7
 """Lines; of a longer list those around the one that is being worked on."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 from textual.widget import Widget
 
-from joey.display.sanitise import one_line
+from joey.presentation.text import one_line
 from joey.tui.host import Waiting
 
 MOST = 3

@@ -10,7 +10,9 @@ from joey.core.events import ToolFinished
 from joey.core.history.ui import Row
 from joey.core.parsing.json_stream import JsonStream
 from joey.core.text import split_lines
-from joey.display.cards import (
+from joey.presentation.phrases import COMMAND_TOOL, command_end
+from joey.presentation.text import one_line, sanitise
+from joey.presentation.tool_calls import (
     ASKED_LINES,
     SHOWN_LINES,
     change_of,
@@ -19,8 +21,6 @@ from joey.display.cards import (
     row_facts,
     told_subtask,
 )
-from joey.display.sanitise import one_line, sanitise
-from joey.display.sentences import COMMAND_TOOL, command_end
 from joey.tui.blocks.block import Block
 from joey.tui.blocks.changes import in_pieces, read_change
 from joey.tui.blocks.outputs import Output, ended, folded

@@ -10,7 +10,7 @@ from itertools import takewhile
 from msgspec import Struct
 
 from joey.core.text import split_lines
-from joey.display.sanitise import sanitise
+from joey.presentation.text import sanitise
 from joey.tui.blocks.pieces import CHUNK, NARROWEST
 from joey.tui.blocks.spans import TAB, Span, Spans, chopped, chopped_height
 

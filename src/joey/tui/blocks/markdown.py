@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
-from joey.display.sanitise import sanitise
+from joey.presentation.text import sanitise
 from joey.tui.blocks.inline import inline
 from joey.tui.blocks.open_parts import FENCE, OpenCode, OpenTable
 from joey.tui.blocks.pieces import BLANK, LazyLine, Piece, Rule

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import islice
 
-from joey.display.cards import OUTPUT_HEAD, OUTPUT_TAIL
-from joey.display.sanitise import sanitise
+from joey.presentation.text import sanitise
+from joey.presentation.tool_calls import OUTPUT_HEAD, OUTPUT_TAIL
 from joey.tui.blocks.pieces import CHUNK, Line, Piece, Verbatim, in_chunks
 from joey.tui.blocks.spans import TAB, Spans
 

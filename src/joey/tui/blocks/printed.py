@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from joey.display.sanitise import one_line
+from joey.presentation.text import one_line
 from joey.tui.blocks.block import Block
 from joey.tui.blocks.outputs import Output
 from joey.tui.blocks.pieces import Line, Piece

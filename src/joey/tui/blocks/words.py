@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from joey.core.parsing.json_stream import JsonStream
-from joey.display.sanitise import one_line, sanitise
+from joey.presentation.text import one_line, sanitise
 from joey.tui.blocks.block import Block
 from joey.tui.blocks.markdown import Markdown
 from joey.tui.blocks.pieces import Line, OneLine, Piece

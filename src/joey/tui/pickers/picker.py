@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from joey.display.sanitise import one_line
+from joey.presentation.text import one_line
 from joey.tui.choice_list import MOVES, ChoiceList, Line
 from joey.tui.host import Entry
 

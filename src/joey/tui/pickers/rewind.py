@@ -9,8 +9,8 @@ from typing import Any
 from joey.core.file_state import FileChange
 from joey.core.history.ui import Row
 from joey.core.rewind import USER_FEEDBACK, RewindPreview, say_of, ts_of
-from joey.display.file_fates import FATES
-from joey.display.sanitise import one_line
+from joey.presentation.phrases import FATES
+from joey.presentation.text import one_line
 from joey.tui.host import Entry
 from joey.tui.ran_before import in_short
 

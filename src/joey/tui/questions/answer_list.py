@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 from textual.geometry import Size
 
-from joey.display.wrapping import cut
+from joey.presentation.text import cut
 from joey.tui.choice_list import MARK, ChoiceList, Line
 
 FEW = 5

@@ -7,10 +7,10 @@ from rich.text import Text
 
 from joey.core.events import AskOpened
 from joey.core.task import APPROVALS, Answer, AskKind, Response
-from joey.display.answers import follow_up, question_of
-from joey.display.cards import asked_change, card, changes_nothing
-from joey.display.sanitise import one_line, sanitise
-from joey.display.sentences import COMMAND_TOOL, held_by, why_asked
+from joey.presentation.phrases import COMMAND_TOOL, held_by, why_asked
+from joey.presentation.questions import follow_up, question_of
+from joey.presentation.text import one_line, sanitise
+from joey.presentation.tool_calls import asked_change, card, changes_nothing
 
 MOST_SHOWN = 6
 """Lines of what would be done; the whole of it stands in the conversation."""

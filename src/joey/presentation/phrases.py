@@ -1,4 +1,4 @@
-"""What codes, rules and tool results are called when a person reads them."""
+"""Phrases for the user: outcomes, errors, reasons, sandbox levels, restored files."""
 
 from __future__ import annotations
 
@@ -178,3 +178,13 @@ def waiting(event: Countdown) -> str:
 def trouble(text: str) -> str:
     """Why a request failed: its sentence, without the number that precedes it for programs."""
     return _STATUS.sub("", text, count=1) if _STATUS.match(text) else text
+
+
+FATES = {"removed": "deleted", "changed": "restored", "added": "created"}
+"""By how a file differs afterwards."""
+STAYING = {
+    "ignored": "ignored by git",
+    "outside": "outside of the workspace",
+    "large": "too large to be kept, or not readable",
+}
+"""Why a file is not taken back."""

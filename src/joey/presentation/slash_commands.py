@@ -1,4 +1,4 @@
-"""joey's own commands with a slash: which a line names, and when they can be carried out."""
+"""Built-in slash commands: their table, and the parser of the lines that name them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey.core.suggest import nearest
-from joey.display.sanitise import one_line
+from joey.presentation.text import one_line
 
 
 class SlashCommand(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What a tool is about to do, as a person must see it to decide: a headline and the change."""
+"""Tool calls as the user must see them to decide: a headline, the change, the output."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import msgspec
 from rich.text import Text
 
 from joey.core.text import split_lines
-from joey.display.sanitise import one_line, sanitise
-from joey.display.sentences import COMMAND_TOOL
-from joey.display.wrapping import cut
+from joey.presentation.phrases import COMMAND_TOOL
+from joey.presentation.text import cut, one_line, sanitise
 
 SHOWN_LINES = 40
 """Of a change that the rules allow."""

@@ -1,7 +1,11 @@
-"""Lines broken between words, with the lines that follow set under the text of the first.
+"""Text for the terminal: sanitised, and wrapped to its width.
 
-Whatever stands before the text of a line (spaces, a bullet, a number, a mark of ours) is its
-lead; continuations are indented by as much. A word that is longer than a line is cut.
+Models, files and programs can put bytes into their text that move the cursor, overwrite what was
+shown, set the clipboard or reverse the reading order, and so make a user approve something other
+than they see. `sanitise` judges each character by itself, so text may be cut anywhere.
+
+`wrap` breaks lines between words. Whatever precedes the text of a line (spaces, a bullet, a number)
+is its lead; continuation lines are indented by as much. A word longer than a line is cut.
 """
 
 from __future__ import annotations
@@ -10,6 +14,40 @@ import os
 import re
 from typing import TextIO
 from unicodedata import combining, east_asian_width
+
+_SEQUENCE = re.compile(
+    r"\x1b(?:"
+    r"\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
+    r"|\][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC: titles, links, the clipboard
+    r"|[PX^_][^\x1b]*\x1b\\"  # strings for the terminal itself
+    r"|[ -/]+[0-~]"  # character sets
+    r"|(?![\[\]PX^_])[0-~])"
+)
+_DELETED = (code for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t")
+_REORDERING = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_INVISIBLE = (0x200B, 0x2060, 0xFEFF, *range(0xE0000, 0xE0080))
+HIDDEN = (*_REORDERING, *_INVISIBLE)
+_TABLE: dict[int, str | None] = {
+    **dict.fromkeys(_DELETED),
+    **{code: f"<U+{code:04X}>" for code in HIDDEN},
+    **dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}"),
+}
+
+
+def sanitise(text: str) -> str:
+    """`text` without control sequences; characters that reorder or hide text are named instead."""
+    if text.isprintable():
+        return text
+    if "\x1b" in text:
+        text = _SEQUENCE.sub("", text)
+    return text.translate(_TABLE)
+
+
+def one_line(text: str, width: int = 100) -> str:
+    """The safe text on one line, cut with an ellipsis when it is longer than `width`."""
+    line = " ".join(sanitise(text[: 4 * width]).split())
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
 
 NARROWEST = 20
 _LEAD = re.compile(r"\s*(?:(?:[-*+•●│$!›✓✗·~?]|\d{1,3}[.)]|joey:) +|[+-]\s*)?")

@@ -1,4 +1,4 @@
-"""Questions of a task as a person reads them, and what a typed line means as an answer."""
+"""Questions of a task as text, and typed lines parsed as answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from joey.core.events import AskOpened
 from joey.core.task import APPROVALS, Answer, AskKind, Response
-from joey.display.sanitise import sanitise
+from joey.presentation.text import sanitise
 
 _YES = frozenset({"y", "yes"})
 _NO = frozenset({"n", "no"})

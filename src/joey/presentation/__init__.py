@@ -1,0 +1,1 @@
+"""Wording and formatting shared by all front ends."""
