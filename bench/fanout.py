@@ -204,8 +204,8 @@ async def serve_joey(lines: asyncio.StreamReader, clients: int) -> dict[str, Any
     from joey.app import Setup, open_engine
     from joey.server.auth import Token
     from joey.server.hub import Hub
-    from joey.server.limits import Limits
     from joey.server.serve import ServeOptions, serving
+    from joey.server.websocket import Limits
     from joey.storage.memory_store import MemoryStore
 
     with TemporaryDirectory(prefix="joey-bench-") as folder:

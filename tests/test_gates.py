@@ -27,9 +27,9 @@ from joey.core.hooks import Moment
 from joey.core.permissions.hosts import narrowed
 from joey.core.settings import Limits, Profile, Settings
 from joey.core.wire.commands import COMMANDS as WIRE_COMMANDS
-from joey.server.application import Gate, make_application
 from joey.server.auth import doorkeeper
-from joey.server.ipc_wire import Command as IpcCommand
+from joey.server.http import Gate, make_application
+from joey.server.ipc_protocol import Command as IpcCommand
 from joey.tools.registry import default_tools
 from joey.workspace.files import LocalFiles
 from tests import gates, run_gates

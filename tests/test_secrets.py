@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from joey.cli.logs import PlainLines
 from joey.core.redaction import HIDDEN, KnownSecrets, blotted, blotted_line, without_secrets
-from joey.server.log import JsonLines
+from joey.server.serve import JsonLines
 from joey.testing.script import Fail, Turn, call, fail, say
 from joey.testing.server import ModelServer
 from tests.canary import KEY, OTHER_KEY, files_under, spellings, traces

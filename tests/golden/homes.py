@@ -45,7 +45,7 @@ from joey.errors import Trouble
 from joey.mcp.config import Entry as McpEntry
 from joey.mcp.servers import Listed
 from joey.ports import TaskMetadata
-from joey.server.ipc_wire import Command as IpcCommand
+from joey.server.ipc_protocol import Command as IpcCommand
 from joey.storage.journal import decode_journal, encode_record
 from joey.storage.roo_import import Sighting
 from joey.storage.task_folder import Holder

@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joey.core.wire.frames import AuthFrame, Command, WireError, encode_frame, parse_frame
-from joey.server.limits import Limits
 from joey.server.serve import ServeOptions
+from joey.server.websocket import Limits
 from joey.testing.script import Turn, call
 from tests.server.fuzzing import Fuzzer
 from tests.server.house import TOKEN, House, Peer, done, house

@@ -10,8 +10,8 @@ from websockets.client import ClientProtocol
 from websockets.frames import Frame, Opcode
 from websockets.uri import parse_uri
 
-from joey.server.limits import Limits
 from joey.server.serve import ServeOptions
+from joey.server.websocket import Limits
 from tests.server.house import PATIENCE, TOKEN, House, house
 
 SHORT = ServeOptions(port=0, limits=Limits(heartbeat_seconds=1))

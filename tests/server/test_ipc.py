@@ -14,9 +14,9 @@ import pytest
 
 from joey.core.wire.frames import EventFrame
 from joey.errors import ConfigError
+from joey.server.feed import Tidings
 from joey.server.ipc import MAX_UNREAD, serve_ipc
-from joey.server.ipc_wire import LARGEST_FRAME
-from joey.server.tidings import Tidings
+from joey.server.ipc_protocol import LARGEST_FRAME
 from joey.testing.script import Turn, pause, say
 from tests.client.serving import ALLOW_ALL, a_place, done, write
 from tests.server.ipc_peer import PATIENCE, Peer, connected, new_task, serving

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.server.ipc_wire import (
+from joey.server.ipc_protocol import (
     CancelTask,
     CloseTask,
     DeleteQueuedMessage,

@@ -14,11 +14,10 @@ from websockets.frames import Opcode
 from joey.core.wire.commands import Pong
 from joey.core.wire.events import MessagePayload, ModePayload
 from joey.core.wire.frames import EventFrame, success
+from joey.server.feed import MAX_EVENTS, Outbox, Source, Tidings
 from joey.server.hub import ToldTask
-from joey.server.limits import Limits
-from joey.server.outbox import MAX_EVENTS, Outbox, Source
 from joey.server.serve import ServeOptions
-from joey.server.tidings import Tidings
+from joey.server.websocket import Limits
 from tests.server.house import house
 
 

@@ -17,11 +17,10 @@ from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import workspace_of
 from joey.cli.signals import interruptible
 from joey.server.auth import find_token
+from joey.server.http import has_page
 from joey.server.hub import Hub
-from joey.server.limits import Limits
-from joey.server.log import log_to
-from joey.server.pages import has_page
-from joey.server.serve import Listening, ServeOptions, check_address, serving
+from joey.server.serve import Listening, ServeOptions, check_address, log_to, serving
+from joey.server.websocket import Limits
 
 IPC_VARIABLE = "ROO_CODE_IPC_SOCKET_PATH"
 """Where Roo Code's own programs say that they want its IPC socket."""

@@ -1,8 +1,8 @@
-"""Who may speak to the server: a token, from an address and a page that are expected.
+"""Authentication of clients: the token, and the `Host` and `Origin` checks.
 
-The token is a secret between the server and its clients. The other two checks keep web pages out
-that a browser on this machine shows: a page that was led here by a name of its own (`Host`), and
-a page that came from elsewhere (`Origin`). They are made before anything else, on every request.
+The token is a secret between the server and its clients. The other two checks keep out web pages
+that a browser on this machine shows: pages that got here by DNS rebinding (`Host`), and pages from
+other sites (`Origin`). They precede everything else, on every request.
 """
 
 from __future__ import annotations

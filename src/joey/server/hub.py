@@ -1,7 +1,9 @@
-"""The middle of the server: one engine, one feed per open task, and everybody who listens.
+"""The hub of the server: one engine, one feed per open task, and all listeners.
 
-Front ends of every kind (WebSocket, IPC) give it commands with `run` and hear what it tells with
-`listen`. It knows no sockets.
+Front ends of every kind (WebSocket, IPC) give it commands with `run` and subscribe with `listen`.
+It knows no sockets. `Counters` holds its metrics.
+
+`Setup` and `Preferences` are the services that it needs from the application.
 """
 
 from __future__ import annotations
@@ -10,13 +12,18 @@ import asyncio
 import bisect
 import logging
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
 
+from joey.core.models import ModelInfo
+from joey.core.modes import Mode, SlashCommand
+from joey.core.settings import Limits, Profile, TaskSecrets
 from joey.core.task import AT_REST
 from joey.core.wire.commands import COMMANDS
 from joey.core.wire.encoder import created_payload, narrate
@@ -24,14 +31,10 @@ from joey.core.wire.frames import Command, ErrorCode, EventFrame, Response, fail
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
 from joey.errors import JoeyError, TaskNotFoundError
-from joey.ports import Store
-from joey.server.calls import Call, Client, CommandError, invalid, not_found
+from joey.ports import Store, TaskMetadata
 from joey.server.commands import HANDLERS
-from joey.server.counters import Counters
-from joey.server.feed import TaskFeed
-from joey.server.outbox import Source
-from joey.server.setup import Setup
-from joey.server.tidings import Tidings
+from joey.server.commands.call import Call, Client, CommandError, invalid, not_found
+from joey.server.feed import Source, TaskFeed, Tidings
 
 LINGER_SECONDS = 300.0
 """A task at rest that nobody works with is let go of after this: others may open it then."""
@@ -297,3 +300,113 @@ class Hub:
 def _is_at_work(task: Task) -> bool:
     """A task that is over may still be saving its last words."""
     return task.running and task.state not in AT_REST
+
+
+class Counters:
+    def __init__(self) -> None:
+        self.commands: Counter[tuple[str, str]] = Counter()
+        """By name and outcome."""
+        self.events = 0
+        self.resyncs = 0
+        self.refused = 0
+        self.accepted = 0
+
+    def metrics(self, **gauges: int) -> str:
+        """In the text format of Prometheus."""
+        lines = [
+            *_metric("joey_events_total", "counter", {"": self.events}),
+            *_metric("joey_resyncs_total", "counter", {"": self.resyncs}),
+            *_metric("joey_refused_total", "counter", {"": self.refused}),
+            *_metric("joey_accepted_total", "counter", {"": self.accepted}),
+        ]
+        for name, value in gauges.items():
+            lines += _metric(f"joey_{name}", "gauge", {"": value})
+        by_name = {
+            f'{{command="{name}",outcome="{outcome}"}}': count
+            for (name, outcome), count in sorted(self.commands.items())
+        }
+        lines += _metric("joey_commands_total", "counter", by_name)
+        return "\n".join([*lines, ""])
+
+
+def _metric(name: str, kind: str, values: Mapping[str, int]) -> Iterator[str]:
+    yield f"# TYPE {name} {kind}"
+    for labels, value in values.items():
+        yield f"{name}{labels} {value}"
+
+
+class KnownProfiles(Protocol):
+    @property
+    def active(self) -> str: ...
+
+    @property
+    def profiles(self) -> dict[str, Profile]: ...
+
+
+class Preferences(Protocol):
+    """Settings and profiles on disk. Every method raises ConfigError when a file or a value is
+    not as it should be."""
+
+    def document(self) -> dict[str, Any]: ...
+
+    def change(self, values: dict[str, Any]) -> None: ...
+
+    def change_settings(self, values: dict[str, Any]) -> None: ...
+
+    def profiles(self) -> KnownProfiles: ...
+
+    def profile_entry(self, name: str) -> dict[str, Any]: ...
+
+    def save_profile(
+        self, name: str, values: dict[str, Any], *, activate: bool, exists: bool | None = None
+    ) -> None: ...
+
+    def activate_profile(self, name: str) -> None: ...
+
+    def delete_profile(self, name: str) -> None: ...
+
+
+class Setup(Protocol):
+    home: Path
+    workspace: Path
+
+    def modes(self, workspace: Path | None = None) -> tuple[Mode, ...]:
+        """Those of a workspace, by default the server's own. It reads files."""
+        ...
+
+    def commands(self) -> tuple[SlashCommand, ...]:
+        """Slash commands of the server's workspace. It reads files."""
+        ...
+
+    @property
+    def preferences(self) -> Preferences: ...
+
+    def options(
+        self,
+        *,
+        workspace: Path | None = None,
+        mode: str | None = None,
+        profile: str | None = None,
+        configuration: dict[str, Any] | None = None,
+        limits: Limits = ...,
+    ) -> TaskOptions: ...
+
+    def resume_options(
+        self, task: TaskMetadata, secrets: TaskSecrets | None, configuration: dict[str, Any]
+    ) -> TaskOptions:
+        """Options for opening a task again, with other settings and keys of a profile."""
+        ...
+
+    async def forget(self, task_id: str) -> None:
+        """The task is deleted: what it has outside of its folder goes, too."""
+        ...
+
+    async def sandbox(self) -> str:
+        """How far commands are confined here; tried when it is first asked."""
+        ...
+
+    def models(self, provider: str | None) -> dict[str, ModelInfo]: ...
+
+    def model_of_task(self, task: TaskMetadata) -> ModelInfo | None:
+        """What is known of the model that a task at rest worked with."""
+        ...

@@ -1,8 +1,8 @@
-"""Roo's IPC socket: programs that steered the extension steer this server, unchanged.
+"""The IPC server: clients of Roo's IPC socket control this server unchanged.
 
-Whoever can open the socket file may give commands, so it belongs to its owner alone. There are
-no request ids and no replies: what cannot be done is written to the log. Events go to all
-clients; one that does not read them is cut.
+Whoever can open the socket file may give commands, so it belongs to its owner alone. There are no
+request ids and no replies: failures are written to the log. Events go to all clients; a client that
+does not read them is disconnected.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import asyncio
 import logging
 import os
 import secrets
+import socket
+import stat
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +22,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from joey.core.models import ModelInfo
-from joey.errors import JoeyError
-from joey.server.calls import CommandError
+from joey.errors import ConfigError, JoeyError
+from joey.server.commands.call import CommandError
+from joey.server.feed import Tidings
 from joey.server.hub import Hub
-from joey.server.ipc_place import bind, remove
-from joey.server.ipc_wire import (
+from joey.server.ipc_protocol import (
     CancelTask,
     CloseTask,
     Command,
@@ -42,7 +44,7 @@ from joey.server.ipc_wire import (
     encode_event,
     roo_events,
 )
-from joey.server.tidings import Tidings
+from joey.system.files import make_folder
 
 log = logging.getLogger(__name__)
 
@@ -235,3 +237,61 @@ def _model(info: ModelInfo) -> dict[str, Any]:
             "cacheReadsPrice": info.prices.cache_reads,
         }
     return told
+
+
+def bind(path: Path) -> tuple[socket.socket, int]:
+    """A socket at `path` for its owner alone, and the number of its file. Nobody can connect
+    before it listens.
+
+    Raises:
+        ConfigError: the socket cannot be made there.
+    """
+    try:
+        make_folder(path.parent)
+        _check_folder(path.parent)
+        _clear(path)
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError as error:
+        raise _unusable(path, error.strerror or str(error)) from error
+    try:
+        made.bind(str(path))
+        path.chmod(0o600)
+    except OSError as error:
+        made.close()
+        raise _unusable(path, error.strerror or str(error)) from error
+    return made, path.lstat().st_ino
+
+
+def _check_folder(folder: Path) -> None:
+    mode = folder.stat().st_mode
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise _unusable(folder, "everybody may write there, and could put another in its place")
+
+
+def _clear(path: Path) -> None:
+    """Remove what a server left that is no more; a live one keeps its place."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise _unusable(path, "there is a file of that name, which is no socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+            return
+    raise _unusable(path, "another program listens there")
+
+
+def remove(path: Path, made: int) -> None:
+    """Remove our socket file, unless it is not ours any more."""
+    with suppress(FileNotFoundError):  # newer versions of asyncio do it themselves
+        if path.lstat().st_ino == made:
+            path.unlink()
+
+
+def _unusable(path: Path, reason: str) -> ConfigError:
+    return ConfigError(f"The IPC socket {path} cannot be used: {reason}.")

@@ -1,25 +1,33 @@
-"""From options to a server that listens, and from a signal to one that has stopped properly."""
+"""The running server: from options to listening sockets, and to an orderly shutdown.
+
+Its log has one JSON object per line, about events and never about their content. Messages are fixed
+texts, details are fields. Secrets are redacted wherever they appear.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import socket
-from collections.abc import AsyncIterator, Iterator
+import traceback
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TextIO
 
+import msgspec
 import uvicorn
 from msgspec import Struct
 
+from joey.core.redaction import blotted, blotted_line
 from joey.core.wire.frames import MAX_FRAME
 from joey.errors import ConfigError
-from joey.server.application import make_application
 from joey.server.auth import Token, doorkeeper
-from joey.server.connection import Connections
+from joey.server.http import make_application
 from joey.server.hub import Hub
-from joey.server.limits import Limits
-from joey.server.socket import Doorway, Socket
+from joey.server.websocket import Connections, Doorway, Limits, Socket
 
 BACKLOG = 1024
 GOODBYE_SECONDS = 3
@@ -163,3 +171,42 @@ def _bind(options: ServeOptions) -> socket.socket:
             f"Cannot listen on {options.host}:{options.port}: {error}. Choose another --port, or"
             " 0 for any that is free."
         ) from error
+
+
+FIELDS = ("client", "command", "task", "request", "ms", "code", "reason", "path", "address")
+LONGEST = 10_000
+
+
+class JsonLines(logging.Formatter):
+    def __init__(self, blot: Callable[[str], str] = blotted) -> None:
+        super().__init__()
+        self._blot = blot
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "from": record.name,
+            "message": self._clean(record.getMessage()[:LONGEST]),
+        }
+        for name in FIELDS:
+            value = getattr(record, name, None)
+            if value is not None:
+                line[name] = self._clean(value) if isinstance(value, str) else value
+        if record.exc_info is not None:
+            text = "".join(traceback.format_exception(*record.exc_info))
+            line["error"] = self._clean(text)[-LONGEST:]
+        return msgspec.json.encode(line).decode()
+
+    def _clean(self, text: str) -> str:
+        return blotted_line(text, self._blot)
+
+
+def log_to(stream: TextIO, level: int, blot: Callable[[str], str] = blotted) -> None:
+    """Everything that joey logs from here on; of its libraries only what went wrong."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines(blot))
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("joey").setLevel(level)

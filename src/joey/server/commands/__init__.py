@@ -1,4 +1,4 @@
-"""One handler per command, in modules by what they are about."""
+"""The commands of the server: one handler each, in modules by subject."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from joey.server.calls import Call
-from joey.server.commands import history, preferences, processes, revisions, talk, tasks
+from joey.server.commands import history, messages, revisions, settings, tasks
+from joey.server.commands.call import Call
 
 if TYPE_CHECKING:
     from joey.server.hub import Hub
@@ -17,9 +17,9 @@ Handler = Callable[["Hub", Call], Awaitable[Struct]]
 
 HANDLERS: dict[str, Handler] = {
     **tasks.HANDLERS,
-    **talk.HANDLERS,
+    **messages.HANDLERS,
     **history.HANDLERS,
     **revisions.HANDLERS,
-    **preferences.HANDLERS,
-    **processes.HANDLERS,
+    **settings.HANDLERS,
+    **tasks.PROCESS_HANDLERS,
 }

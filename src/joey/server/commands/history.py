@@ -1,15 +1,21 @@
-"""Commands that look at tasks, open or not."""
+"""Commands that read tasks, open or not: lists, rows, events, search.
+
+A search keeps nothing between calls: it reads the UI histories of tasks one after the other, newest
+first, up to a total number of bytes. Bookkeeping rows (which request cost what) are not searched.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
+import msgspec
+from msgspec import Struct, structs
 
+from joey.core.history.ui import Row
 from joey.core.task import AT_REST, TaskState
 from joey.core.wire.commands import (
     Events,
@@ -31,14 +37,14 @@ from joey.core.wire.commands import (
 from joey.core.wire.encoder import Narrator, Replay, narrate, waiting
 from joey.core.wire.events import FailedPayload, totals
 from joey.engine.task import Task
-from joey.errors import ConfigError, TaskNotFoundError
-from joey.ports import TaskMetadata
-from joey.server.calls import Call, not_found
+from joey.errors import ConfigError, StoreError, TaskNotFoundError
+from joey.ports import Store, TaskMetadata
+from joey.server.commands.call import Call, not_found
 from joey.server.commands.tasks import is_known
-from joey.server.search import Search
 
 if TYPE_CHECKING:
     from joey.server.hub import Hub
+
 
 log = logging.getLogger(__name__)
 
@@ -214,3 +220,70 @@ HANDLERS = {
     "listTasks": list_tasks,
     "searchTasks": search_tasks,
 }
+
+
+LARGEST_TASK = 32 * 1024 * 1024
+"""Bytes; the conversation of a larger task is not searched."""
+MOST_BYTES = 256 * 1024 * 1024
+"""Of all conversations that one search reads."""
+_BOOKKEEPING = frozenset({"api_req_started", "api_req_finished"})
+
+
+class _Words(Struct, frozen=True):
+    """What is searched of a row."""
+
+    text: str | None = None
+    say: str | None = None
+    path: str | None = None
+
+
+_rows = msgspec.json.Decoder(list[_Words])
+
+
+class Search:
+    def __init__(
+        self,
+        query: str,
+        store: Store,
+        open_rows: Mapping[str, Sequence[Row | dict[str, Any]]],
+    ) -> None:
+        """`open_rows` are the conversations of tasks that are not on disk as they are now."""
+        self._words = frozenset(query.casefold().split())
+        self._store = store
+        self._open = open_rows
+        self._left = MOST_BYTES
+
+    def run(self, tasks: Iterable[TaskMetadata], limit: int) -> list[TaskMetadata]:
+        """At most `limit` of these tasks. Takes its time: call it in a thread."""
+        found: list[TaskMetadata] = []
+        for task in tasks:
+            if len(found) == limit:
+                break
+            if self._fits(task):
+                found.append(task)
+        return found
+
+    def _fits(self, task: TaskMetadata) -> bool:
+        title = f"{task.title}\n{task.id}".casefold()
+        missing = {word for word in self._words if word not in title}
+        if not missing:
+            return True
+        for row in self._conversation(task.id):
+            if row.say in _BOOKKEEPING:
+                continue
+            text = f"{row.text or ''}\n{row.path or ''}".casefold()
+            missing = {word for word in missing if word not in text}
+            if not missing:
+                return True
+        return False
+
+    def _conversation(self, task_id: str) -> Sequence[_Words]:
+        if (rows := self._open.get(task_id)) is not None:
+            return msgspec.convert(rows, list[_Words], from_attributes=True, strict=False)
+        try:
+            data = self._store.rows(task_id, min(LARGEST_TASK, self._left))
+            self._left -= len(data)
+            return _rows.decode(data) if data else ()
+        except (StoreError, TaskNotFoundError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            log.info("task %s is not searched: %s", task_id, error)
+            return ()

@@ -1,4 +1,4 @@
-"""Commands that change a task's past, or look at its files as they were."""
+"""Commands that change a task's history or files: rewind, edit, fork, checkpoints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from joey.core.wire.commands import (
 from joey.engine.checkpoints import check_saved, checkpoints_of, preview_restore, restore_checkpoint
 from joey.engine.engine import TaskOptions
 from joey.errors import CheckpointError
-from joey.server.calls import Call, failed, invalid
+from joey.server.commands.call import Call, failed, invalid
 
 if TYPE_CHECKING:
     from joey.server.hub import Hub

@@ -1,9 +1,10 @@
-"""Commands that start, stop and forget tasks."""
+"""Commands that start, resume, cancel, close and delete tasks, or end their processes."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,10 @@ from msgspec import UNSET
 from joey.core.settings import Limits
 from joey.core.wire.commands import (
     Done,
+    KillProcess,
     Pong,
+    Processes,
+    ProcessInfo,
     Ready,
     ResumeTask,
     StartNewTask,
@@ -22,7 +26,8 @@ from joey.core.wire.commands import (
 from joey.core.wire.events import Empty
 from joey.engine.engine import TaskOptions
 from joey.errors import ConfigError, TaskNotFoundError, WorkspaceError
-from joey.server.calls import Call, failed, invalid, not_found
+from joey.ports import RunningCommand
+from joey.server.commands.call import Call, failed, invalid, not_found
 
 if TYPE_CHECKING:
     from joey.server.hub import Hub
@@ -165,3 +170,39 @@ HANDLERS = {
     "isReady": is_ready,
     "ping": ping,
 }
+
+
+async def get_processes(hub: Hub, call: Call) -> Processes:
+    return Processes(
+        processes=[
+            ProcessInfo(
+                task_id=task_id,
+                pid=running.pid,
+                command=running.command,
+                cwd=str(running.cwd),
+                running=running.end is None,
+            )
+            for task_id, running in _running(hub, call)
+        ]
+    )
+
+
+async def kill_process(hub: Hub, call: Call) -> Done:
+    asked: KillProcess = call.arguments
+    for _, running in _running(hub, call):
+        if running.pid == asked.pid:
+            await running.kill()
+            return Done()
+    raise failed(f"No task has left a process {asked.pid} running.")
+
+
+def _running(hub: Hub, call: Call) -> Iterator[tuple[str, RunningCommand]]:
+    if call.task_id is not None and hub.engine.find(call.task_id) is None:
+        raise not_found(call.task_id)
+    for task in hub.engine.tasks:
+        if call.task_id in (None, task.id):
+            for running in task.bench.terminal.running:
+                yield task.id, running
+
+
+PROCESS_HANDLERS = {"getProcesses": get_processes, "killProcess": kill_process}

@@ -1,4 +1,4 @@
-"""Commands about settings, profiles, modes and models. Secrets go in and never come out."""
+"""Commands about settings, profiles, modes and models; secrets go in and never come out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from joey.core.wire.commands import (
 )
 from joey.core.wire.events import ModePayload, ProfilePayload
 from joey.errors import ConfigError
-from joey.server.calls import Call, invalid
+from joey.server.commands.call import Call, invalid
 
 if TYPE_CHECKING:
     from joey.server.hub import Hub

@@ -1,4 +1,4 @@
-"""A command on its way to its handler, and what a handler may say instead of an answer."""
+"""A command call: its arguments and client, and the errors a handler may raise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from joey.core.wire.frames import ErrorCode
-from joey.server.outbox import Source
+from joey.server.feed import Source
 
 
 class Client(Protocol):

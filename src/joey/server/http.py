@@ -1,12 +1,13 @@
-"""What the server answers to plain HTTP: the page, its assets, health, metrics, the schema.
+"""The HTTP application: routes, security middleware, the web page, health, metrics, schema.
 
-Nothing here changes anything, so that no page elsewhere can make a browser change something.
-The page is public: it shows nothing without the token, which it gets in the fragment of its
-address and which is therefore never sent with a request.
+No HTTP request changes anything, so no page elsewhere can make a browser change something. The web
+page is public: it shows nothing without the token, which is in the fragment of its address and thus
+never sent with a request.
 """
 
 from __future__ import annotations
 
+import logging
 import mimetypes
 from collections.abc import Mapping
 from functools import cache
@@ -14,13 +15,73 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 import msgspec
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from joey import __version__
 from joey.core.wire.schema import wire_schema
-from joey.server.auth import offered_token
-from joey.server.connection import Connections
+from joey.server.auth import Doorkeeper, offered_token
+from joey.server.websocket import Connections
+
+log = logging.getLogger(__name__)
+
+
+def make_application(connections: Connections, doorkeeper: Doorkeeper) -> ASGIApp:
+    pages = Pages(connections)
+    routes = [
+        Route("/", pages.index),
+        Route("/assets/{path:path}", pages.asset),
+        Route("/health", pages.health),
+        Route("/metrics", pages.metrics),
+        Route("/schema.json", pages.schema),
+        WebSocketRoute("/ws", connections.serve),
+        WebSocketRoute("/", connections.serve),
+    ]
+    return Gate(Starlette(routes=routes), doorkeeper, connections)
+
+
+class Gate:
+    """Lets in what the doorkeeper lets in, and puts the safe headers on everything."""
+
+    def __init__(
+        self, application: ASGIApp, doorkeeper: Doorkeeper, connections: Connections
+    ) -> None:
+        self._application = application
+        self._doorkeeper = doorkeeper
+        self._counters = connections.hub.counters
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._application(scope, receive, send)
+            return
+        if scope["type"] == "http":
+            send = _with_headers(send)
+        reason = self._doorkeeper.refuses(scope["headers"])
+        if reason is None:
+            await self._application(scope, receive, send)
+            return
+        self._counters.refused += 1
+        log.info("refused", extra={"reason": reason, "path": scope["path"][:100]})
+        if scope["type"] == "http":
+            await PlainTextResponse(f"{reason}\n", 403)(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in SAFE_HEADERS.items():
+                headers[name] = value
+        await send(message)
+
+    return sending
+
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"

@@ -1,9 +1,9 @@
 """Roo's IPC protocol as bytes and values, without a socket.
 
-A frame is one JSON object followed by a form feed, which JSON itself never contains unescaped.
-The object is node-ipc's envelope; in it travels a message of Roo's: an `Ack` to a new client, a
-`TaskCommand` from a client, or a `TaskEvent` to all of them. Clients check what they get against
-closed schemas, so an event that Roo does not know is not sent at all.
+A frame is one JSON object followed by a form feed, which JSON never contains unescaped. The object
+is node-ipc's envelope around a message of Roo's: an `Ack` to a new client, a `TaskCommand` from a
+client, or a `TaskEvent` to all of them. Clients validate what they get against closed schemas, so
+an event that Roo does not know is not sent at all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""One client over a WebSocket, from its first frame to its last."""
+"""WebSocket clients: each from its first frame to its last, within limits.
+
+uvicorn's own `send` encodes and frames a message for every client, and waits for the client to take
+it. `Socket` writes frames that were encoded once for all clients, and cuts a client that does not
+read in time without waiting for it.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,16 @@ import asyncio
 import itertools
 import logging
 import time
+from collections.abc import Callable
+from typing import Any, cast
 
+from msgspec import Struct
 from starlette.responses import PlainTextResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import InvalidState
+from websockets.http11 import Request
 
 from joey import __version__
 from joey.core.wire.commands import COMMANDS, Done, Welcome
@@ -24,10 +36,8 @@ from joey.core.wire.frames import (
     success,
 )
 from joey.server.auth import SUBPROTOCOL, Token, offered_token
+from joey.server.feed import Outbox, Source
 from joey.server.hub import Hub
-from joey.server.limits import Limits, Rate
-from joey.server.outbox import Outbox, Source
-from joey.server.socket import EXTENSION, Socket
 
 WRONG_TOKEN = 4401
 GOING_AWAY = 1001
@@ -212,3 +222,114 @@ def _denied(frame: Command | AuthFrame | WireError) -> Response:
 
 async def _deny(websocket: WebSocket, status: int, message: str) -> None:
     await websocket.send_denial_response(PlainTextResponse(f"{message}\n", status))
+
+
+class Limits(Struct, frozen=True):
+    connections: int = 256
+    auth_seconds: float = 10.0
+    """To say the token in, when it did not come with the request."""
+    failed_auth_seconds: float = 0.5
+    """That a wrong token has to wait for its answer."""
+    drain_seconds: float = 10.0
+    """That a client which lost events may take to read that it did."""
+    heartbeat_seconds: float = 20.0
+    """Between two pings, and for the answer to one."""
+    frames_per_second: float = 50.0
+    burst: int = 200
+    """Frames that a client may send at once."""
+
+
+class Rate:
+    """So many messages a second, more in a burst. Whoever sends faster is read more slowly."""
+
+    def __init__(self, per_second: float, burst: int) -> None:
+        self._per_second = per_second
+        self._burst = float(burst)
+        self._left = float(burst)
+        self._last = asyncio.get_running_loop().time()
+
+    async def take(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._left = min(self._burst, self._left + (now - self._last) * self._per_second)
+        self._last = now
+        self._left -= 1
+        if self._left < 0:
+            await asyncio.sleep(-self._left / self._per_second)
+
+
+EXTENSION = "joey.socket"
+HANDSHAKE_SECONDS = 10.0
+CUT_SECONDS = 5.0
+"""How long a client that does not read may take to notice that it was cut."""
+
+
+class Socket(WebSocketsSansIOProtocol):
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.on_writable: Callable[[], None] | None = None
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if not self.close_sent:
+            extensions = cast(dict[str, object], self.scope["extensions"])
+            extensions[EXTENSION] = self
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and self.close_sent:
+            # uvicorn would log a refusal as a defect of the application.
+            self.handshake_complete = True
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self.on_writable is not None:
+            self.on_writable()
+
+    @property
+    def is_closing(self) -> bool:
+        return self.close_sent or self.disconnected or self.transport.is_closing()
+
+    @property
+    def can_write(self) -> bool:
+        return self.writable.is_set() and not self.is_closing
+
+    def write(self, packet: bytes) -> None:
+        self.transport.write(packet)
+
+    def cut(self, code: int, reason: str) -> None:
+        """Close without waiting for the client to read what is on its way."""
+        if not self.is_closing:
+            try:
+                self.conn.send_close(code, reason)
+            except InvalidState:
+                self.transport.abort()
+                return
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.close_sent = True
+            self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+            self.transport.close()
+        self.abort_later()
+
+    def keepalive_timeout(self) -> None:
+        super().keepalive_timeout()
+        self.abort_later()
+
+    def abort_later(self) -> None:
+        self.loop.call_later(CUT_SECONDS, self.transport.abort)
+
+
+class Doorway(H11Protocol):
+    """HTTP, until it is upgraded: whoever says nothing is not kept."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(HANDSHAKE_SECONDS, transport.abort)
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self.scope is not None or self.transport.get_protocol() is not self:
+            self._deadline.cancel()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+        super().connection_lost(exc)

@@ -1,4 +1,4 @@
-"""Commands that say something to a task: words, answers, another mode."""
+"""Commands that send something to a task: messages, answers, another mode."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from joey.core.wire.commands import (
 )
 from joey.core.wire.events import ModePayload
 from joey.engine.task import Task
-from joey.server.calls import Call, failed, invalid, not_found
+from joey.server.commands.call import Call, failed, invalid, not_found
 from joey.server.commands.tasks import is_known
 
 if TYPE_CHECKING:
