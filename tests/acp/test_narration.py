@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.acp.diffs import changes_of
 from joey.acp.editor import as_json
-from joey.acp.frames import Frames
-from joey.acp.narration import Narrator
+from joey.acp.jsonrpc import Frames
+from joey.acp.tool_calls import changes_of
+from joey.acp.updates import Narrator
 from joey.core.edits.diff import unified_patch
 from joey.core.events import (
     AskAnswered,

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from joey.acp.frames import Frames
+from joey.acp.jsonrpc import Frames
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
 from tests.acp.editor import Editor, connected

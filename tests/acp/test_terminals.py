@@ -21,8 +21,8 @@ import pytest
 from acp.exceptions import RequestError
 from acp.schema import CreateTerminalResponse, ReleaseTerminalResponse
 
+from joey.acp.terminal_viewer import JOEY_IS_GONE, view
 from joey.acp.terminals import MOST_UNREAD, View
-from joey.acp.viewer import JOEY_IS_GONE, view
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.acp.editor import Connected, Editor, connected

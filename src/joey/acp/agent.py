@@ -1,6 +1,6 @@
-"""The agent's side of the protocol: which methods there are, and what answers them.
+"""The agent's side of the protocol: its methods, capabilities and connection.
 
-Every request gets an answer: a result, or an error that says what was wrong. Sessions are
+Every request gets a response: a result, or an error that says what was wrong. Sessions are
 independent of each other, and none waits for another.
 """
 
@@ -18,41 +18,52 @@ from acp.connection import Connection
 from acp.exceptions import RequestError
 from acp.meta import AGENT_METHODS, PROTOCOL_VERSION
 from acp.schema import (
+    AgentCapabilities,
     AuthenticateRequest,
     AuthenticateResponse,
+    AuthMethodAgent,
     CancelNotification,
+    ClientCapabilities,
     CloseSessionRequest,
     CloseSessionResponse,
+    EnvVarAuthMethod,
     ForkSessionRequest,
     ForkSessionResponse,
+    Implementation,
     InitializeRequest,
     InitializeResponse,
     ListSessionsRequest,
     ListSessionsResponse,
     LoadSessionRequest,
     LoadSessionResponse,
+    McpCapabilities,
     NewSessionRequest,
     NewSessionResponse,
+    PromptCapabilities,
     PromptRequest,
     PromptResponse,
     ResumeSessionRequest,
     ResumeSessionResponse,
+    SessionCapabilities,
+    SessionCloseCapabilities,
+    SessionForkCapabilities,
     SessionInfo,
+    SessionListCapabilities,
+    SessionResumeCapabilities,
     SetSessionConfigOptionBooleanRequest,
     SetSessionConfigOptionResponse,
     SetSessionConfigOptionSelectRequest,
     SetSessionModeRequest,
     SetSessionModeResponse,
+    TerminalAuthMethod,
 )
 from pydantic import BaseModel, ValidationError
 
+from joey import __version__
 from joey.acp.editor import Editor, as_json
-from joey.acp.greeting import auth_methods, capabilities, introduction
-from joey.acp.house import House
-from joey.acp.mcp_servers import Server, as_entries
-from joey.acp.refusals import in_words
-from joey.acp.session import INVALID_PARAMS, Session
-from joey.acp.stops import AUTH_REQUIRED
+from joey.acp.errors import AUTH_REQUIRED, in_words
+from joey.acp.jsonrpc import Frames
+from joey.acp.session import INVALID_PARAMS, House, Server, Session, as_entries
 from joey.acp.terminals import Terminals
 from joey.client.local import Engine, new_task_id
 from joey.errors import UserError
@@ -308,3 +319,65 @@ async def _unless_gone(job: Coroutine[Any, Any, None]) -> None:
         await job
     except ConnectionError:
         log.debug("the editor is gone")
+
+
+async def serve(agent: Agent, frames: Frames) -> None:
+    """Until no more messages come, or nobody takes ours; then all tasks are stopped."""
+    connection = Connection(agent.handle, frames, listening=False)
+    agent.connect(connection)
+    listening = asyncio.ensure_future(connection.main_loop())
+    gone = asyncio.ensure_future(frames.is_gone.wait())
+    try:
+        await asyncio.wait({listening, gone}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for job in (listening, gone):
+            job.cancel()
+        await asyncio.gather(listening, gone, return_exceptions=True)
+        await agent.close()
+        await connection.close()
+
+
+AuthMethods = list[EnvVarAuthMethod | TerminalAuthMethod | AuthMethodAgent]
+
+
+def introduction() -> Implementation:
+    return Implementation(name="joey", title="joey", version=__version__)
+
+
+def capabilities() -> AgentCapabilities:
+    return AgentCapabilities(
+        load_session=True,
+        prompt_capabilities=PromptCapabilities(image=True, embedded_context=True, audio=False),
+        mcp_capabilities=McpCapabilities(http=True, sse=True),
+        session_capabilities=SessionCapabilities(
+            list=SessionListCapabilities(),
+            resume=SessionResumeCapabilities(),
+            close=SessionCloseCapabilities(),
+            fork=SessionForkCapabilities(),
+        ),
+    )
+
+
+def auth_methods(can: ClientCapabilities, missing: str | None) -> AuthMethods:
+    """How a key comes to joey, when none is found: `missing` says so in words."""
+    if missing is None:
+        return []
+    methods: AuthMethods = [
+        AuthMethodAgent(
+            id="environment",
+            name="Set a key in the environment of joey",
+            description=missing,
+        )
+    ]
+    if can.auth is not None and can.auth.terminal:
+        methods.insert(
+            0,
+            TerminalAuthMethod(
+                type="terminal",
+                id="terminal",
+                name="Set up joey in a terminal",
+                description="joey asks which model to use, and for its key.",
+                args=["--setup"],
+            ),
+        )
+    return methods

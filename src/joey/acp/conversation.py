@@ -1,7 +1,7 @@
-"""One session: a task of joey's, and the turns in which a person talks to it.
+"""The conversation of a session: its task, and the turns in which a user talks to it.
 
-A turn begins with a prompt and ends when the task comes to rest, or asks what the next prompt is to
-answer. Everything the task says in between goes out as updates, in order, before the turn's answer.
+A turn begins with a prompt and ends when the task comes to rest, or asks a question that the next
+prompt is to answer. All updates of the task go out in order, before the response of the turn.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ from acp.schema import (
     UsageUpdate,
 )
 
-from joey.acp.chunks import Update
-from joey.acp.command_views import CommandViews
-from joey.acp.editor import Editor
-from joey.acp.narration import Narrator
+from joey.acp.editor import Editor, Update
+from joey.acp.errors import stop_of
 from joey.acp.permissions import (
     ENDS_TURN,
     answer_from,
@@ -33,8 +31,8 @@ from joey.acp.permissions import (
     options_for,
     shown_call,
 )
-from joey.acp.stops import stop_of
-from joey.acp.terminals import Terminals
+from joey.acp.terminals import CommandViews, Terminals
+from joey.acp.updates import Narrator
 from joey.client.family import family
 from joey.client.local import Engine, Subscription, Task, TaskOptions
 from joey.client.session import Session as Teller

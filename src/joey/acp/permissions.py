@@ -1,13 +1,13 @@
-"""Questions of a task, put to the person by the editor; and what answers the others.
+"""Questions of a task, put to the user by the editor or answered by policy.
 
-| question | what becomes of it |
+| question | handling |
 |---|---|
 | may this call be made? | `session/request_permission` |
 | a follow-up question, too many mistakes | the turn ends with it; the next prompt answers |
-| a limit of the settings is reached | the turn ends with it; the next prompt goes on |
-| is this the result? | yes: the turn ends, and the next prompt goes on from there |
-| shall the task be resumed? | yes: whoever prompts wants that |
-| try the failed request again? | no: the turn ends with the error, and the next prompt tries |
+| a limit of the settings is reached | the turn ends with it; the next prompt continues |
+| is this the result? | yes: the turn ends, and the next prompt continues from there |
+| should the task be resumed? | yes: a prompt implies it |
+| try the failed request again? | no: the turn ends with the error; the next prompt tries again |
 """
 
 from __future__ import annotations

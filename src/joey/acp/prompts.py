@@ -1,14 +1,14 @@
-"""A prompt as editors send it: text, pictures, files they point at and files they bring along.
+"""User messages: prompt blocks of an editor as text and images, and back as message chunks.
 
-A link to a file of the workspace becomes a mention, which the engine reads through its own gate.
-What is embedded are not words of the person: nothing in it is a mention or a command.
+A link to a file of the workspace becomes a mention, which the engine reads with its own checks.
+Embedded content is not the user's text: nothing in it is a mention or a command.
 """
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from html import escape
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -22,10 +22,13 @@ from acp.schema import (
     ResourceContentBlock,
     TextContentBlock,
     TextResourceContents,
+    UserMessageChunk,
 )
 
+from joey.acp.editor import Update
 from joey.client.images import PictureError, picture
 from joey.core.mentions import find_commands, find_mentions, replace_spans
+from joey.presentation.text import sanitise
 
 Block = (
     TextContentBlock
@@ -131,3 +134,19 @@ def _embedded(uri: str, text: str, commands: Collection[str]) -> str:
     called = [one.start for one in find_commands(contained) if one.name in commands]
     quiet = replace_spans(contained, [(start, start, "\\") for start in (*mentions, *called)])
     return f'<context ref="{escape(uri)}">\n{quiet}\n</context>'
+
+
+def user_chunks(ts: int, text: str, images: tuple[str, ...] = ()) -> Iterator[Update]:
+    """`images` are data URIs."""
+    if text:
+        block = TextContentBlock(type="text", text=sanitise(text))
+        yield UserMessageChunk(
+            session_update="user_message_chunk", content=block, message_id=str(ts)
+        )
+    for uri in images:
+        head, _, data = uri.partition(",")
+        media = head.removeprefix("data:").partition(";")[0]
+        picture = ImageContentBlock(type="image", mime_type=media, data=data)
+        yield UserMessageChunk(
+            session_update="user_message_chunk", content=picture, message_id=str(ts)
+        )

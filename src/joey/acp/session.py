@@ -1,4 +1,9 @@
-"""A session of the protocol: a conversation in a folder, with what the person chose for it."""
+"""A session of the protocol: a conversation in a directory, with the user's choices for it.
+
+The choices are mode, model, commands, and the MCP servers that the editor names. The editor speaks
+for the user who configured these servers there: they need no trust, as the user's own need none.
+Their calls need approval like all others.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +11,95 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from acp.exceptions import RequestError
-from acp.schema import ConfigOptionUpdate, CurrentModeUpdate, SessionModeState, StopReason
-from msgspec import structs
-
-from joey.acp.choices import (
-    COMPACT,
-    MODE,
-    MODEL,
-    Options,
-    commands_update,
-    compact_wish,
-    config_options,
-    mode_state,
+from acp.schema import (
+    AcpMcpServer,
+    AvailableCommand,
+    AvailableCommandInput,
+    AvailableCommandsUpdate,
+    ConfigOptionUpdate,
+    CurrentModeUpdate,
+    HttpMcpServer,
+    McpServerStdio,
+    SessionConfigOptionBoolean,
+    SessionConfigOptionSelect,
+    SessionConfigSelectOption,
+    SessionMode,
+    SessionModeState,
+    SseMcpServer,
+    StopReason,
+    UnstructuredCommandInput,
 )
-from joey.acp.client_files import ClientFiles
+from msgspec import Struct, structs
+
 from joey.acp.conversation import Conversation
-from joey.acp.editor import Editor
-from joey.acp.house import Choice, House
+from joey.acp.editor import ClientFiles, Editor
 from joey.acp.permissions import EditorPolicy
 from joey.acp.prompts import Block, read_prompt
 from joey.acp.terminals import Terminals
 from joey.client.local import Engine, Task, TaskOptions
 from joey.core.events import ModeSwitched
 from joey.core.modes import Mode, usual_mode
-from joey.ports import Brought, Files
+from joey.core.settings import Route, TaskSecrets
+from joey.ports import Brought, Files, TaskMetadata
+from joey.presentation.text import one_line
+
+
+class Choice(Struct, frozen=True):
+    """Something that can be chosen, or called, by its name."""
+
+    name: str
+    about: str = ""
+    hint: str = ""
+    """What may follow the name of a command."""
+
+
+class Page(Struct, frozen=True):
+    tasks: Sequence[TaskMetadata]
+    more: bool = False
+
+
+class House(Protocol):
+    """Each may look at files: call it in a thread. All raise UserError."""
+
+    def check_folder(self, folder: Path) -> Path:
+        """The folder as it is really called."""
+        ...
+
+    def new_options(self, folder: Path, mode: str | None, model: str | None) -> TaskOptions:
+        """Of a new task."""
+        ...
+
+    def other_options(
+        self, folder: Path, model: str, earlier: Route, secrets: TaskSecrets | None
+    ) -> TaskOptions:
+        """Of a task that is to go on with another model."""
+        ...
+
+    def modes(self, folder: Path) -> Sequence[Mode]: ...
+
+    def commands(self, folder: Path) -> Sequence[Choice]:
+        """What may be written with a slash."""
+        ...
+
+    def remarks(self, folder: Path) -> Sequence[str]:
+        """What of the person's files, or of the folder's, is not used: a line each."""
+        ...
+
+    def models(self, provider: str) -> Sequence[str]:
+        """Those that are worth offering."""
+        ...
+
+    def tasks(self, folder: str | None, skip: int, most: int) -> Page:
+        """Tasks that are no subtasks, the most recently changed first."""
+        ...
+
+    def missing(self) -> str | None:
+        """Why no model can be talked to; None when one can."""
+        ...
+
 
 INVALID_PARAMS = -32602
 
@@ -204,3 +271,101 @@ class Session:
             session_update="config_option_update", config_options=self.options
         )
         await self._editor.tell(self.id, update)
+
+
+MODE, MODEL = "mode", "model"
+COMPACT = "compact"
+_COMPACT = Choice(COMPACT, "Sum the conversation up, to make room", "what to mind")
+
+Options = list[SessionConfigOptionSelect | SessionConfigOptionBoolean]
+
+
+def mode_state(modes: Sequence[Mode], current: str) -> SessionModeState:
+    listed = [
+        SessionMode(id=mode.slug, name=one_line(mode.name, 80), description=_about(mode))
+        for mode in modes
+    ]
+    return SessionModeState(available_modes=listed, current_mode_id=current)
+
+
+def config_options(modes: Sequence[Mode], mode: str, models: Sequence[str], model: str) -> Options:
+    """The same modes once more, for editors that know options only, and the models."""
+    options: Options = [
+        SessionConfigOptionSelect(
+            type="select",
+            id=MODE,
+            name="Mode",
+            category="mode",
+            current_value=mode,
+            options=[
+                SessionConfigSelectOption(
+                    value=one.slug, name=one_line(one.name, 80), description=_about(one)
+                )
+                for one in modes
+            ],
+        )
+    ]
+    if model:
+        names = dict.fromkeys((model, *models))
+        options.append(
+            SessionConfigOptionSelect(
+                type="select",
+                id=MODEL,
+                name="Model",
+                category="model",
+                current_value=model,
+                options=[SessionConfigSelectOption(value=name, name=name) for name in names],
+            )
+        )
+    return options
+
+
+def commands_update(commands: Sequence[Choice]) -> AvailableCommandsUpdate:
+    """Those of files, and our own where no file has one of that name."""
+    named = {command.name: command for command in (_COMPACT, *commands)}
+    return AvailableCommandsUpdate(
+        session_update="available_commands_update",
+        available_commands=[_command(command) for command in named.values()],
+    )
+
+
+def compact_wish(text: str) -> str | None:
+    """What the summary that is asked for shall mind; None when none is."""
+    name, _, wish = text.strip().partition(" ")
+    return wish.strip() if name == f"/{COMPACT}" else None
+
+
+def _command(command: Choice) -> AvailableCommand:
+    hint = AvailableCommandInput(UnstructuredCommandInput(hint=one_line(command.hint, 80)))
+    return AvailableCommand(
+        name=command.name,
+        description=one_line(command.about, 200) or command.name,
+        input=hint if command.hint else None,
+    )
+
+
+def _about(mode: Mode) -> str:
+    return one_line(mode.description or mode.purpose, 200)
+
+
+Server = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
+
+
+def as_entries(servers: Sequence[Server] | None) -> dict[str, Any]:
+    """Raises RequestError for a server that cannot be reached from here."""
+    return {server.name: _entry(server) for server in servers or ()}
+
+
+def _entry(server: Server) -> dict[str, Any]:
+    match server:
+        case McpServerStdio():
+            env = {variable.name: variable.value for variable in server.env}
+            return {"command": server.command, "args": list(server.args), "env": env}
+        case HttpMcpServer() | SseMcpServer():
+            kind = "sse" if isinstance(server, SseMcpServer) else "streamable-http"
+            headers = {header.name: header.value for header in server.headers}
+            return {"type": kind, "url": server.url, "headers": headers}
+        case _:
+            raise RequestError(
+                -32602, f"mcpServers: {server.name!r} can be reached by stdio, http or sse only."
+            )

@@ -1,8 +1,13 @@
-"""How a call of a tool looks in an editor: its kind, its title, where it works, what it shows."""
+"""Tool calls as editors show them: kind, title, locations, diffs, text.
+
+Events carry unified diffs with a few lines around each change; an editor gets the text before and
+after, one pair for each hunk. A pair holds the lines of one hunk; of a new file, all lines.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +23,9 @@ from acp.schema import (
 )
 from msgspec import Struct
 
-from joey.acp.diffs import changes_of, with_exact_end
-from joey.acp.texts import code, fenced
 from joey.core.events import AskOpened, ToolAnnounced, ToolFinished
 from joey.presentation.phrases import command_end, mishap
-from joey.presentation.text import one_line
+from joey.presentation.text import one_line, sanitise
 
 COMMAND_TOOL = "execute_command"
 UNSHOWN = frozenset({"attempt_completion", "ask_followup_question", "update_todo_list"})
@@ -241,3 +244,102 @@ def _batch(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _words(arguments: dict[str, Any]) -> list[str]:
     return [value for value in arguments.values() if isinstance(value, str)]
+
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_NEW_FILE = "--- /dev/null"
+
+
+class Change(Struct, frozen=True):
+    path: str
+    old: str | None
+    """None: the file is new."""
+    new: str
+    line: int
+    """Where the change begins, in the file as it will be."""
+
+
+def changes_of(path: str | None, diff: str | None, row: dict[str, Any]) -> list[Change]:
+    """What a call is about to change. `row` tells of several files where `path` names none."""
+    if path is not None:
+        return list(_changes(path, diff or ""))
+    batch = row.get("batchDiffs")
+    listed = batch if isinstance(batch, list) else []
+    files = ((str(one.get("path")), str(one.get("content") or "")) for one in listed)
+    return [change for name, text in files for change in _changes(name, text)]
+
+
+def with_exact_end(changes: Iterable[Change], words: Iterable[str]) -> list[Change]:
+    """Whether a new file ends with a line break is in the model's own `words`, not in a diff."""
+    exact = {word.replace("\r\n", "\n") for word in words}
+    return [
+        Change(one.path, None, one.new[:-1], one.line)
+        if one.old is None and one.new not in exact and one.new[:-1] in exact
+        else one
+        for one in changes
+    ]
+
+
+def _changes(path: str, diff: str) -> Iterator[Change]:
+    is_new = diff.startswith(_NEW_FILE)
+    hunk: _Lines | None = None
+    for line in diff.split("\n"):
+        if found := _HUNK.match(line):
+            if hunk is not None:
+                yield hunk.change(path, is_new=is_new)
+            hunk = _Lines(max(1, int(found[2])))
+        elif hunk is not None:
+            hunk.add(line)
+    if hunk is not None:
+        yield hunk.change(path, is_new=is_new)
+    elif is_new:
+        yield Change(path, None, "", 1)
+
+
+class _Lines:
+    def __init__(self, start: int) -> None:
+        self._old: list[str] = []
+        self._new: list[str] = []
+        self._start = start
+        self._first: int | None = None
+
+    def add(self, line: str) -> None:
+        sign, text = line[:1], line[1:]
+        if sign in ("-", "+") and self._first is None:
+            self._first = self._start + len(self._new)
+        if sign in (" ", "-"):
+            self._old.append(text)
+        if sign in (" ", "+"):
+            self._new.append(text)
+
+    def change(self, path: str, *, is_new: bool) -> Change:
+        old, new = ("".join(f"{line}\n" for line in lines) for lines in (self._old, self._new))
+        return Change(path, None if is_new else old, new, self._first or self._start)
+
+
+MOST_SHOWN = 32 * 1024
+"""Characters of a result that are shown."""
+_FENCE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
+
+
+def fenced(text: str, language: str = "", *, whole: bool = False) -> str:
+    """A code block whose fence is longer than any in the text. What a person has to decide about
+    is shown `whole`."""
+    text = sanitise(text) if whole else clipped(sanitise(text))
+    longest = max((len(match[1]) for match in _FENCE.finditer(text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def clipped(text: str, most: int = MOST_SHOWN) -> str:
+    """Head and tail of a text that is too long."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]}\n[…{len(text) - 2 * half} characters left out…]\n{text[-half:]}"
+
+
+def code(text: str) -> str:
+    """A word of code within a line."""
+    ticks = "``" if "`" in text else "`"
+    return f"{ticks}{text}{ticks}"

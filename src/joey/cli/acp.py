@@ -11,10 +11,9 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from joey.acp.agent import Agent
-from joey.acp.frames import Frames
-from joey.acp.house import Choice, Page
-from joey.acp.serving import serve
+from joey.acp.agent import Agent, serve
+from joey.acp.jsonrpc import Frames
+from joey.acp.session import Choice, Page
 from joey.app import make_options, open_engine, open_task_index
 from joey.app.customs import open_customs
 from joey.app.model_choice import Asked, choose

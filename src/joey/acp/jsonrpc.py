@@ -1,7 +1,7 @@
-"""Frames of the protocol: one JSON object per line, and an answer to every line that is none.
+"""JSON-RPC over lines: one JSON object per line, and an answer to every line that is none.
 
-The library reads frames too, but passes over what it cannot read, and lets an id of a wrong kind
-end the connection. So it is given messages that have been looked at here.
+The ACP library reads frames too, but skips what it cannot read, and lets an id of a wrong type end
+the connection. So it is given messages that were checked here.
 """
 
 from __future__ import annotations

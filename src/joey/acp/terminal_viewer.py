@@ -1,7 +1,8 @@
-"""What an editor runs in its terminal: it prints what a command prints that runs elsewhere.
+"""The program in an editor's terminal that prints the output of a command run elsewhere.
 
-It is started by itself, without joey: all it knows is the socket, and which command to ask for.
-Text never holds a byte 255, so that one says that the next byte is how the command has ended.
+A module of its own because it runs in a process of its own, without joey: it knows only the socket
+and which command to ask for. Text never holds a byte 255, so that byte says that the next one is
+the exit code of the command.
 """
 
 from __future__ import annotations
