@@ -18,10 +18,10 @@ from textual.app import App, ComposeResult
 
 from bench.tables import table, verdict
 from joey.app.file_offers import Names
-from joey.tui.composer import Composer
-from joey.tui.offers import Offer
-from joey.tui.prompt_history import PromptHistory
-from joey.tui.text_entry import TextEntry
+from joey.tui.host import Offer
+from joey.tui.widgets.composer import Composer
+from joey.tui.widgets.prompt_history import PromptHistory
+from joey.tui.widgets.text_area import TextEntry
 
 LINES = 5_000
 KEYS = 200

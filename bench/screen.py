@@ -32,8 +32,8 @@ from joey.client.session import Session
 from joey.core.history.ui import Row
 from joey.testing.script import Turn, say
 from joey.testing.server import ModelServer
-from joey.tui.blocks.heights import Heights
-from joey.tui.story import Story
+from joey.tui.blocks.block import Heights
+from joey.tui.blocks.timeline import Story
 
 PACE = 200
 SECONDS = 10.0

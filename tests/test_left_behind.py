@@ -15,7 +15,7 @@ import pytest
 
 from joey.content.isolated import run_apart
 from joey.system import subprocess
-from joey.tui.clipboard import clipboard_picture
+from joey.tui.widgets.clipboard import clipboard_picture
 from joey.workspace import ripgrep
 from tests.terminals.processes import open_transports
 

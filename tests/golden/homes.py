@@ -53,7 +53,7 @@ from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call, fail, pause, redacted, say, think, usage
 from joey.testing.server import ModelServer, Request, by_conversation
 from joey.tools.registry import default_tools
-from joey.tui.prompt_history import Entry as PromptEntry
+from joey.tui.widgets.prompt_history import Entry as PromptEntry
 
 __all__ = [
     "ModelServer",

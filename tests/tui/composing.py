@@ -13,12 +13,12 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from joey.tui.choices import Choices
-from joey.tui.composer import Composer
-from joey.tui.drafts import visible
-from joey.tui.offers import Offer, Offers
-from joey.tui.prompt_history import PromptHistory
-from joey.tui.text_entry import TextEntry
+from joey.tui.host import Offer, Offers
+from joey.tui.widgets.completion import Choices
+from joey.tui.widgets.composer import Composer
+from joey.tui.widgets.draft import visible
+from joey.tui.widgets.prompt_history import PromptHistory
+from joey.tui.widgets.text_area import TextEntry
 
 _LETTERS = {"space": " ", "backslash": "\\"}
 COMMANDS = (Offer("help", "keys and commands"), Offer("new", "begin another task"))

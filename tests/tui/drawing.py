@@ -11,11 +11,9 @@ from rich.style import Style
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from joey.tui.blocks.block import Block, Look
-from joey.tui.blocks.palette import Palette
-from joey.tui.blocks.pieces import Piece
-from joey.tui.blocks.spans import plain
-from joey.tui.conversation import MORE_BELOW, Conversation
+from joey.tui.blocks.block import Block, Look, Piece
+from joey.tui.blocks.styled_text import Palette, plain
+from joey.tui.widgets.conversation import MORE_BELOW, Conversation
 
 PALETTE = Palette(Style.null(), {})
 

@@ -6,10 +6,9 @@ from hypothesis import strategies as st
 
 from joey.core.history.ui import Row
 from joey.presentation.tool_calls import OUTPUT_HEAD, OUTPUT_TAIL, SHOWN_LINES
-from joey.tui.blocks.calls import ComingCall
-from joey.tui.blocks.changes import in_pieces, read_change
-from joey.tui.blocks.outputs import KEPT, Output
-from joey.tui.row_blocks import as_row, block_of, call_of
+from joey.tui.blocks.calls import KEPT, ComingCall, Output
+from joey.tui.blocks.diff import in_pieces, read_change
+from joey.tui.blocks.row_blocks import as_row, block_of, call_of
 from tests.tui.drawing import block_lines, piece_lines
 
 DIFF = """\

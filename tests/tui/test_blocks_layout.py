@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from joey.tui.blocks.heights import Heights
-from joey.tui.blocks.spans import chopped, chopped_height, plain, wrapped
+from joey.tui.blocks.block import Heights
+from joey.tui.blocks.styled_text import chopped, chopped_height, plain, wrapped
 
 TEXTS = st.text("ab \t你好é́👍🏽‍️⚠️·-", max_size=120)
 HEIGHTS = st.lists(st.integers(0, 9), max_size=60)

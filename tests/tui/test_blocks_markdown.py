@@ -4,12 +4,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from joey.tui.blocks.inline import inline
-from joey.tui.blocks.markdown import LONGEST_LINE, Markdown
-from joey.tui.blocks.open_parts import TABLE_ROWS
-from joey.tui.blocks.pieces import CHUNK
-from joey.tui.blocks.spans import plain
-from joey.tui.blocks.words import Prose
+from joey.tui.blocks.block import CHUNK
+from joey.tui.blocks.markdown import LONGEST_LINE, TABLE_ROWS, Markdown, inline
+from joey.tui.blocks.styled_text import plain
+from joey.tui.blocks.text import Prose
 from tests.tui.drawing import block_lines, piece_lines
 
 SAMPLE = """\

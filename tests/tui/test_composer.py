@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from joey.tui.composer import Composer
-from joey.tui.text_entry import CHANGING, MOVING, SELECTING
+from joey.tui.widgets.composer import Composer
+from joey.tui.widgets.text_area import CHANGING, MOVING, SELECTING
 from tests.tui.composing import writing
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.mentions import find_mentions
-from joey.tui.completion import mention_choices
-from joey.tui.offers import Offer
+from joey.tui.host import Offer
+from joey.tui.widgets.completion import mention_choices
 from tests.tui.composing import COMMANDS, writing
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from joey.app import file_offers
 from joey.app.file_offers import FileOffers, Names
-from joey.tui.offers import Offer
+from joey.tui.host import Offer
 from joey.workspace.files import LocalFiles
 from tests.tui.composing import writing
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from joey.tui import prompt_history
-from joey.tui.drafts import OPEN, Draft
-from joey.tui.prompt_history import PromptHistory
+from joey.tui.widgets import prompt_history
+from joey.tui.widgets.draft import OPEN, Draft
+from joey.tui.widgets.prompt_history import PromptHistory
 from tests.tui.composing import writing
 
 HERE = Path("/work")
@@ -227,8 +227,8 @@ def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None
 WRITER = """
 import sys
 from pathlib import Path
-from joey.tui import prompt_history
-from joey.tui.drafts import Draft
+from joey.tui.widgets import prompt_history
+from joey.tui.widgets.draft import Draft
 prompt_history._LARGEST = int(sys.argv[3])
 history = prompt_history.PromptHistory(Path(sys.argv[1]), Path("/work"))
 for number in range(300):

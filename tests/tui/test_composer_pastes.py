@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual import events
 
-from joey.tui.drafts import Attachments, accepted, is_long, marks, released, visible
+from joey.tui.widgets.draft import Attachments, accepted, is_long, marks, released, visible
 from tests.tui.composing import writing
 
 LONG = "".join(f"line {number}\n" for number in range(120))

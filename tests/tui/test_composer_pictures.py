@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from joey.client.images import MAX_IMAGE
-from joey.tui import clipboard
+from joey.tui.widgets import clipboard
 from tests.tui.composing import writing
 
 PNG = base64.b64decode(

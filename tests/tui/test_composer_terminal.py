@@ -19,7 +19,7 @@ PROGRAM = """
 import json, sys
 from pathlib import Path
 from tests.tui.composing import Desk, Shelf
-from joey.tui.prompt_history import PromptHistory
+from joey.tui.widgets.prompt_history import PromptHistory
 
 class Told(Desk):
     def on_mount(self):

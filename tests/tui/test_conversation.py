@@ -14,7 +14,7 @@ from textual.selection import Selection
 from joey.client.session import Session
 from joey.core.events import Event, RowGrew, RowOpened, TaskRewound, ToolAnnounced, UserSaid
 from joey.core.history.ui import Row
-from joey.tui.conversation import Conversation
+from joey.tui.widgets.conversation import Conversation
 from tests.tui.drawing import Past, Theatre, all_lines, keep_picture, screen_lines, settled
 
 SIZES = [(200, 50), (80, 24), (60, 20), (30, 10)]

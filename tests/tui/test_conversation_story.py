@@ -31,7 +31,7 @@ from joey.engine.task import Task
 from joey.presentation.text import sanitise
 from joey.testing.script import Turn, call, fail, pause, say, think
 from joey.tui.blocks.block import Look
-from joey.tui.story import Story
+from joey.tui.blocks.timeline import Story
 from tests.engine.cast import ALLOWED, Cast, hand
 from tests.engine.workshop import PATIENCE, Workshop, finish
 from tests.tui.drawing import PALETTE, Past

@@ -17,16 +17,14 @@ from textual.app import App, ComposeResult
 from joey.client.session import Session
 from joey.core.events import AskOpened
 from joey.core.task import Answer, AskKind, Response
-from joey.tui import front as front_module
-from joey.tui.composer import Composer
-from joey.tui.dialogue import Asked
-from joey.tui.front import Front
-from joey.tui.offers import Offer
-from joey.tui.prompt_history import PromptHistory
-from joey.tui.questions import panel
-from joey.tui.questions.answer_list import AnswerList
-from joey.tui.questions.panel import QuestionPanel
-from joey.tui.questions.question import question_from
+from joey.tui.host import Offer
+from joey.tui.task_controller import Asked
+from joey.tui.widgets import dialog_area as front_module
+from joey.tui.widgets import question_panel
+from joey.tui.widgets.composer import Composer
+from joey.tui.widgets.dialog_area import Front
+from joey.tui.widgets.prompt_history import PromptHistory
+from joey.tui.widgets.question_panel import AnswerList, QuestionPanel, question_from
 
 EDIT = AskOpened(ts=1, ask=AskKind.TOOL, tool="write_to_file", path="a.py", diff="+1", text="{}")
 COMMAND = AskOpened(
@@ -82,7 +80,7 @@ class Small(App[None]):
 
 def guard(patch: pytest.MonkeyPatch, *, seen: float = LONG_AGO, written: float = LONG_AGO) -> None:
     """When the question was seen first, and when words were written last."""
-    patch.setattr(panel, "GUARD", seen)
+    patch.setattr(question_panel, "GUARD", seen)
     patch.setattr(front_module, "GUARD", written)
 
 

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 
 from joey.core.events import TokenUsage
-from joey.tui.doings import RUNNING
 from joey.tui.host import Standing
-from joey.tui.status_line import Part, StatusLine, fitted
+from joey.tui.widgets.status import RUNNING, Part, StatusLine, fitted
 
 PARTS = [
     Part("thinking 12s", worth=10),

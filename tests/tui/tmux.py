@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from joey.tui.questions.panel import GUARD
+from joey.tui.widgets.question_panel import GUARD
 from tests.front.binary import LIMIT, Joey
 
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")

@@ -16,8 +16,7 @@ from joey.engine.task import Task
 from joey.errors import UserError
 from joey.presentation.slash_commands import BY_NAME, SlashCommand
 from joey.presentation.text import one_line
-from joey.tui.command_words import named_mode, withdraw_edits
-from joey.tui.host import Entry
+from joey.tui.host import Entry, named_mode, withdraw_edits
 
 if TYPE_CHECKING:
     from joey.cli.screen_host import ScreenHost

@@ -21,14 +21,14 @@ from joey.cli.progress import total_cost
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.screen_host import ScreenHost
 from joey.cli.signals import Interruption, interruptible
-from joey.cli.terminal_state import keep_terminal
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.presentation.text import columns, wrap
 from joey.system.files import make_folder
 from joey.tui.app import JoeyApp
-from joey.tui.beginning import Beginning
-from joey.tui.prompt_history import FILE, PromptHistory
+from joey.tui.startup import Beginning
+from joey.tui.terminal_window import keep_terminal
+from joey.tui.widgets.prompt_history import FILE, PromptHistory
 
 LOG = "screen.log"
 

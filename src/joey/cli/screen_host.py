@@ -45,8 +45,7 @@ from joey.engine.task import Task
 from joey.errors import ConfigError, UserError
 from joey.ports import Level, TaskMetadata
 from joey.ports.storage import TaskQuery
-from joey.tui.host import Entry, Host, Provider, Standing, Waiting
-from joey.tui.offers import Offer, own_offers
+from joey.tui.host import Entry, Host, Offer, Provider, Standing, Waiting, own_offers
 
 KEPT = 3.0
 """Seconds for which the names of commands are not read again."""

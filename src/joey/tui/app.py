@@ -1,7 +1,8 @@
-"""The screen: a conversation that fills it, and below what is asked, written and told.
+"""The Textual app: layout, key actions, and routing between the task and the widgets.
 
-It shows one task at a time. What happens to the task is the dialogue's business, what a command
-does is an errand's; here is where things stand, and which key means what.
+It shows one task at a time: the conversation fills the screen; questions, the composer and the
+status line are below it. `task_controller` follows the task, `commands` runs slash commands; the
+app only connects them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from msgspec import structs
 from textual import events
 from textual.actions import SkipAction
 from textual.app import App, ComposeResult
+from textual.errors import NoWidget
+from textual.geometry import Offset
+from textual.screen import Screen
+from textual.widget import Widget
 
 from joey.client.session import Session
 from joey.core.events import PASSING, Countdown, Event, TokenUsage, UsageChanged
@@ -21,26 +26,19 @@ from joey.core.task import Answer, AskKind
 from joey.errors import UserError
 from joey.presentation.questions import answer_of
 from joey.presentation.slash_commands import guess_at, parse
-from joey.tui.beginning import Beginning
-from joey.tui.choices import Choices
-from joey.tui.composer import Composer
-from joey.tui.conversation import Conversation
-from joey.tui.dialogue import Asked, Dialogue
-from joey.tui.doings import RUNNING, doing_of
-from joey.tui.errands import Errands
-from joey.tui.front import Front
+from joey.tui.commands import Errands, OwnShell
 from joey.tui.host import Entry, Host, ServerWatch, Waiting
-from joey.tui.interruptions import Interruptions
-from joey.tui.keys import BINDINGS, key_help
-from joey.tui.manners import Manners
-from joey.tui.own_shell import OwnShell
-from joey.tui.placeholders import placeholder_for
-from joey.tui.prompt_history import PromptHistory
-from joey.tui.questions.panel import QuestionPanel
-from joey.tui.status_line import StatusLine
-from joey.tui.steady_screen import SteadyScreen
-from joey.tui.todo_list import TodoList
-from joey.tui.waiting_words import WaitingWords
+from joey.tui.keys import BINDINGS, Interruptions, key_help
+from joey.tui.startup import Beginning
+from joey.tui.task_controller import Asked, Dialogue
+from joey.tui.terminal_window import Manners
+from joey.tui.widgets.completion import Choices
+from joey.tui.widgets.composer import Composer
+from joey.tui.widgets.conversation import Conversation
+from joey.tui.widgets.dialog_area import Front
+from joey.tui.widgets.prompt_history import PromptHistory
+from joey.tui.widgets.question_panel import QuestionPanel
+from joey.tui.widgets.status import RUNNING, StatusLine, TodoList, WaitingWords, doing_of
 
 LOOK_AGAIN = 1.0
 """Seconds: nobody tells when a command in the background has ended."""
@@ -329,3 +327,41 @@ class JoeyApp(App[int]):
 
     def action_scroll_end(self) -> None:
         self.conversation.action_scroll_end()
+
+
+_ANSWERS = {
+    AskKind.FOLLOWUP: "your own answer",
+    AskKind.COMPLETION_RESULT: "Enter accepts the result; or say what to change",
+}
+
+
+def placeholder_for(dialogue: Dialogue) -> str:
+    if dialogue.asked is not None:
+        return _ANSWERS.get(dialogue.asked.ask.ask, "")
+    if dialogue.session is None:
+        return "what shall be done? (? shows the keys)"
+    return "joey reads what you write before its next step" if dialogue.is_working else "what next?"
+
+
+class SteadyScreen(Screen[None]):
+    def get_widget_and_offset_at(self, x: int, y: int) -> tuple[Widget | None, Offset | None]:
+        """Skip widgets removed since the last layout: Textual would start a selection in the
+        parent that they no longer have."""
+        widget, offset = super().get_widget_and_offset_at(x, y)
+        return (None, None) if widget is not None and widget.parent is None else (widget, offset)
+
+    def _forward_event(self, event: events.Event) -> None:
+        if isinstance(event, events.MouseEvent) and not event.is_forwarded:
+            self._release_lost_mouse()
+        super()._forward_event(event)
+
+    def _release_lost_mouse(self) -> None:
+        """A widget that was hidden or removed during a drag keeps the mouse captured, and Textual
+        clears the focus at every event that it cannot deliver."""
+        captor = self.app.mouse_captured
+        if captor is None:
+            return
+        try:
+            self.find_widget(captor)
+        except NoWidget:
+            self.app.capture_mouse(None)

@@ -1,6 +1,8 @@
-"""What the screen needs from whoever opens it: tasks, and everything around them.
+"""Services that the app needs from its caller: tasks, completions, choices, status data.
 
-The screen knows sessions, and nothing of files, settings or engines.
+The app knows sessions, and nothing of files, settings or engines. The functions for command
+arguments (`named_mode`, `withdraw_edits`) are here because the REPL uses them too, which must
+not load Textual.
 """
 
 from __future__ import annotations
@@ -14,8 +16,31 @@ from rich.text import Text
 from joey.client.session import Session
 from joey.core.events import Event, TokenUsage
 from joey.core.rewind import RewindPreview
+from joey.core.suggest import nearest
 from joey.core.task import Todo
-from joey.tui.offers import Offers
+from joey.errors import UserError
+from joey.presentation.slash_commands import LISTED
+from joey.presentation.text import one_line
+
+
+class Offer(Struct, frozen=True):
+    name: str
+    about: str = ""
+
+
+def own_offers() -> list[Offer]:
+    """joey's own commands."""
+    return [Offer(command.name, command.about) for command in LISTED]
+
+
+class Offers(Protocol):
+    def commands(self) -> Sequence[Offer]:
+        """What may stand behind a slash at the beginning, without it."""
+        ...
+
+    async def files(self, typed: str) -> Sequence[str]:
+        """Paths of the workspace that fit what follows `@`, best first; folders end with `/`."""
+        ...
 
 
 class Standing(Struct, frozen=True, kw_only=True):
@@ -189,3 +214,29 @@ class Host(Offers, Protocol):
         ...
 
     async def remember(self, provider: Provider, key: str, model: str) -> None: ...
+
+
+ASK_AGAIN = "ask"
+"""Behind /permissions: what was accepted for this task is over."""
+
+
+def named_mode(modes: Sequence[Entry], words: str) -> Entry:
+    """Raises UserError: there is no such mode."""
+    named = next((mode for mode in modes if mode.key == words), None)
+    if named is None:
+        near = nearest(words, (mode.key for mode in modes))
+        meant = f"did you mean {near}?" if near else "/mode lists them"
+        raise UserError(f"there is no mode {one_line(words, 80)!r}; {meant}")
+    return named
+
+
+def withdraw_edits(host: Host, session: Session | None, words: str) -> str:
+    """Ask about edits again; what to say about it.
+
+    Raises:
+        UserError: the words mean something else.
+    """
+    if words != ASK_AGAIN:
+        raise UserError(f"/permissions takes nothing, or `{ASK_AGAIN}`: edits are asked again")
+    withdrawn = session is not None and host.withdraw_edits(session)
+    return "edits are asked about again" if withdrawn else "no edits were accepted in this task"

@@ -1,0 +1,1 @@
+"""Blocks of the conversation: messages, calls, diffs, drawn as lines."""

@@ -1,22 +1,22 @@
-"""Markdown as it comes: finished lines become pieces once, and only the open end is drawn again.
+"""Streaming Markdown: finished lines become pieces once, only the open end is drawn again.
 
-What a line is, is known from its beginning and from what is open above it: a block of code, or a
-table. So the cost of a text is linear in it, and however it is cut up while it streams, the same
-pieces come out. Very long lines and parts are cut at places that depend on the text alone.
+The kind of a line follows from its beginning and from the open code block or table above it. So
+the cost is linear in the text, and however the text is split while it streams, the same pieces
+come out. Very long lines and parts are cut at positions that depend on the text alone. Inline
+markup that is not closed is shown as written.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
+from rich.cells import cell_len
+
 from joey.presentation.text import sanitise
-from joey.tui.blocks.inline import inline
-from joey.tui.blocks.open_parts import FENCE, OpenCode, OpenTable
-from joey.tui.blocks.pieces import BLANK, LazyLine, Piece, Rule
-from joey.tui.blocks.spans import TAB, Spans
-from joey.tui.blocks.tables import SEPARATOR
+from joey.tui.blocks.block import BLANK, CHUNK, LazyLine, Marked, Piece, Rule, Verbatim
+from joey.tui.blocks.styled_text import TAB, Span, Spans, coloured, plain, wrapped
 
 LONGEST_LINE = 4_000
 """Characters that are drawn as one line; a longer one goes on as if it were another."""
@@ -183,3 +183,202 @@ def _styled(line: str) -> Spans:
 
 def _plain(line: str, lead: int) -> Spans:
     return [(line[:lead], ""), *inline(line[lead:])]
+
+
+TABLE_ROWS = 50
+"""Rows that decide about the columns."""
+MARGIN: Spans = (("  ", ""),)
+FENCE = re.compile(r"( *)(`{3,}|~{3,}) *([\w+#.-]*)[^`]*")
+
+
+class OpenCode:
+    def __init__(self, fence: re.Match[str]) -> None:
+        self._indent = len(fence[1])
+        self._fence = fence[2]
+        self._language = fence[3].lower()
+        self._lines: list[str] = []
+        self._seen: list[Spans] = []
+        """The lines as they are shown until there are enough to be coloured together."""
+
+    def takes(self, line: str) -> bool:
+        closing = line.strip()
+        return not closing.startswith(self._fence) or bool(closing.strip(self._fence[0]))
+
+    def put(self, line: str) -> list[Piece]:
+        """What no more lines can change."""
+        self._lines.append(self._dedented(line))
+        return self.close() if len(self._lines) >= CHUNK else []
+
+    def open(self, line: str) -> list[Piece]:
+        """What still grows, with a line that is not at its end."""
+        for whole in self._lines[len(self._seen) :]:
+            self._seen.append([*MARGIN, *coloured([whole], self._language)[0]])
+        unfinished = self._dedented(line)
+        may_close = not unfinished.strip(f"{self._fence[0]} ")
+        last: list[Spans] = [] if may_close else [[*MARGIN, (unfinished, "")]]
+        lines = [*self._seen, *last]
+        return [Marked(lines, hang=len(MARGIN[0][0]))] if lines else []
+
+    def close(self) -> list[Piece]:
+        lines, self._lines, self._seen = self._lines, [], []
+        return [Verbatim(lines, MARGIN, self._language)] if lines else []
+
+    def _dedented(self, line: str) -> str:
+        inside = line[: self._indent].strip(" ")
+        return line[self._indent :] if not inside else line
+
+
+class OpenTable:
+    def __init__(self, head: str) -> None:
+        self._rows = [cells_of(head)]
+        self._wanted: tuple[int, ...] = ()
+        """The widths of the columns, once they are decided."""
+
+    def takes(self, line: str) -> bool:
+        return "|" in line
+
+    def put(self, line: str) -> list[Piece]:
+        self._rows.append(cells_of(line))
+        return self.close() if len(self._rows) >= TABLE_ROWS else []
+
+    def open(self, line: str) -> list[Piece]:
+        rows = [*self._rows, cells_of(line)] if line.strip() else self._rows
+        return [self._table(rows)] if rows else []
+
+    def close(self) -> list[Piece]:
+        if not self._rows:
+            return []
+        table = self._table(self._rows)
+        self._rows, self._wanted = [], tuple(table.wanted)
+        return [table]
+
+    def _table(self, rows: list[list[str]]) -> Table:
+        return Table(rows, head=not self._wanted, wanted=self._wanted)
+
+
+SEPARATOR = re.compile(r" *\|?(?: *:?-+:? *\|)+(?: *:?-+:? *)?\|? *")
+_BAR = re.compile(r"(?<!\\)\|")
+_GAP = " │ "
+_LEAST = 3
+"""Columns of the narrowest cell."""
+
+
+def cells_of(line: str) -> list[str]:
+    inner = line.strip().removeprefix("|")
+    if inner.endswith("|") and not inner.endswith("\\|"):
+        inner = inner[:-1]
+    return [cell.strip().replace("\\|", "|") for cell in _BAR.split(inner)]
+
+
+class Table:
+    """Rows that share their columns. A long table is several of these: the widths are those of
+    its first rows, so that what is drawn stays where it is while more comes."""
+
+    __slots__ = ("_head", "_rows", "_wanted")
+
+    def __init__(
+        self, rows: Sequence[Sequence[str]], *, head: bool, wanted: Sequence[int] = ()
+    ) -> None:
+        self._rows = [[list(inline(cell)) for cell in row] for row in rows]
+        self._head = head
+        self._wanted = wanted or self._widest()
+
+    @property
+    def wanted(self) -> Sequence[int]:
+        return self._wanted
+
+    def height(self, width: int) -> int:
+        return len(self.lines(width))
+
+    def lines(self, width: int) -> list[Spans]:
+        widths = _shared(self._wanted, width)
+        drawn: list[Spans] = []
+        for number, row in enumerate(self._rows):
+            is_head = self._head and number == 0
+            drawn += _row(row, widths, bold=is_head)
+            if is_head:
+                drawn.append([("─┼─".join("─" * size for size in widths), "muted")])
+        return drawn
+
+    def _widest(self) -> list[int]:
+        columns = max((len(row) for row in self._rows), default=0)
+        return [
+            max(
+                [_LEAST, *(cell_len(plain(row[n])) for row in self._rows if n < len(row))],
+            )
+            for n in range(columns)
+        ]
+
+
+def _shared(wanted: Sequence[int], width: int) -> list[int]:
+    """Columns as wide as they want to be; the widest give way when there is no room."""
+    room = max(len(wanted) * _LEAST, width - len(_GAP) * (len(wanted) - 1))
+    if sum(wanted) <= room:
+        return list(wanted)
+    left, fair = room, dict[int, int]()
+    narrowest_first = sorted(range(len(wanted)), key=lambda n: wanted[n])
+    for done, n in enumerate(narrowest_first):
+        fair[n] = max(_LEAST, min(wanted[n], left // (len(wanted) - done)))
+        left -= fair[n]
+    return [fair[n] for n in range(len(wanted))]
+
+
+def _row(row: Sequence[Spans], widths: Sequence[int], *, bold: bool) -> list[Spans]:
+    columns = [wrapped(row[n] if n < len(row) else [], size) for n, size in enumerate(widths)]
+    lines: list[Spans] = []
+    for y in range(max((len(column) for column in columns), default=0)):
+        line: list[Span] = []
+        for n, (column, size) in enumerate(zip(columns, widths, strict=True)):
+            cell = column[y] if y < len(column) else []
+            line += [(_GAP, "muted")] if n else []
+            line += [(text, f"{style} bold" if bold else style) for text, style in cell]
+            line.append((" " * (size - cell_len(plain(cell))), ""))
+        lines.append(line)
+    return lines
+
+
+LONGEST_SPAN = 400
+"""Characters between two marks that belong together."""
+_INNER = rf"[^\n]{{1,{LONGEST_SPAN}}}?"
+_MARKS = re.compile(
+    rf"(?<!`)(?P<tick>`+)(?!`)(?P<code>{_INNER})(?<!`)(?P=tick)(?!`)"
+    r"|\\(?P<escaped>[!-/:-@\[-`{-~])"
+    rf"|!?\[(?P<label>[^\[\]\n]{{0,{LONGEST_SPAN}}})\]\((?P<url>[^\s()]{{1,2000}})(?:\s\"[^\"\n]*\")?\)"
+    rf"|(?P<two>\*\*|(?<!\w)__)(?=\S)(?P<bold>{_INNER})(?<=\S)(?P=two)(?!\*)"
+    rf"|~~(?=\S)(?P<strike>{_INNER})(?<=\S)~~"
+    rf"|(?<![\w*])\*(?=[^\s*])(?P<star>{_INNER})(?<=[^\s*])\*(?![\w*])"
+    rf"|(?<!\w)_(?=[^\s_])(?P<low>{_INNER})(?<=[^\s_])_(?!\w)"
+)
+
+
+def inline(text: str, style: str = "") -> Iterator[Span]:
+    """The text without its marks, each piece with its style."""
+    at = 0
+    for found in _MARKS.finditer(text):
+        if found.start() > at:
+            yield text[at : found.start()], style
+        yield from _marked(found, style)
+        at = found.end()
+    if at < len(text):
+        yield text[at:], style
+
+
+def _marked(found: re.Match[str], style: str) -> Iterator[Span]:
+    match found.lastgroup:
+        case "code":
+            code = found["code"]
+            padded = code[0] == code[-1] == " " and code.strip()
+            yield code[1:-1] if padded else code, f"{style} code".strip()
+        case "escaped":
+            yield found["escaped"], style
+        case "url":
+            label, url = found["label"], found["url"]
+            yield from inline(label, f"{style} link underline".strip())
+            if label != url:
+                yield f" ({url})" if label else url, f"{style} muted".strip()
+        case "strike":
+            yield from inline(found["strike"], f"{style} strike".strip())
+        case "bold":
+            yield from inline(found["bold"], f"{style} bold".strip())
+        case name:
+            yield from inline(found[name or 0], f"{style} italic".strip())

@@ -1,0 +1,177 @@
+"""Diffs of files: numbered lines, and within changed lines the words that differ."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import takewhile
+
+from msgspec import Struct
+
+from joey.core.text import split_lines
+from joey.presentation.text import sanitise
+from joey.tui.blocks.block import CHUNK, NARROWEST
+from joey.tui.blocks.styled_text import TAB, Span, Spans, chopped, chopped_height
+
+_HUNK = re.compile(
+    r"@@ -(?P<old>\d+)(?:,(?P<olds>\d+))? \+(?P<new>\d+)(?:,(?P<news>\d+))? @@(?P<where>.*)"
+)
+_HEADER = ("--- ", "+++ ", "diff --git ", "index ")
+_BLOCK = re.compile(
+    r"<<<<<<< SEARCH|:start_line: *(\d+)|:end_line:.*|-------|=======|>>>>>>> REPLACE"
+)
+_WORD = re.compile(r"\w+|\s+|[^\w\s]")
+LONGEST_COMPARED = 400
+"""Characters of a line that is compared word by word."""
+_ALIKE = 0.4
+_STYLES = {"+": "added", "-": "removed", " ": "", "@": "hunk", "#": "muted"}
+
+
+class ChangedLine(Struct, frozen=True):
+    sign: str
+    """`+`, `-`, a blank; `@` between two places of a file, `#` for what is said about it."""
+    text: str
+    number: int | None = None
+
+
+class Change(Struct, frozen=True):
+    lines: tuple[ChangedLine, ...]
+
+    @property
+    def added(self) -> int:
+        return sum(line.sign == "+" for line in self.lines)
+
+    @property
+    def removed(self) -> int:
+        return sum(line.sign == "-" for line in self.lines)
+
+
+def read_change(text: str) -> Change:
+    """A unified diff, blocks of SEARCH and REPLACE, or the text of a new file."""
+    lines = [line.expandtabs(TAB) for line in split_lines(sanitise(text))]
+    if any(_HUNK.match(line) for line in lines):
+        return Change(tuple(_unified(lines)))
+    if "<<<<<<< SEARCH" in lines:
+        return Change(tuple(_blocks(lines)))
+    if any(line.startswith(("--- ", "+++ ")) for line in lines[:2]):
+        return Change(tuple(ChangedLine("#", line) for line in lines))
+    return Change(tuple(ChangedLine("+", line, n) for n, line in enumerate(lines, 1)))
+
+
+def _unified(lines: Sequence[str]) -> Iterator[ChangedLine]:
+    """The counts of each hunk say which lines are in it: `--- x` may be the removed line `-- x`."""
+    several = sum(line.startswith("+++ ") for line in lines) > 1
+    old = new = old_left = new_left = 0
+    is_first = True
+    for line in lines:
+        sign = line[:1] or " "
+        if found := _HUNK.match(line):
+            old, new = int(found["old"]), int(found["new"])
+            old_left, new_left = int(found["olds"] or 1), int(found["news"] or 1)
+            if not is_first or found["where"].strip():
+                yield ChangedLine("@", f"⋯{found['where']}")
+            is_first = False
+        elif sign == "\\":
+            yield ChangedLine("#", line[1:].strip())
+        elif (old_left > 0 or new_left > 0) and sign in "+- ":
+            yield ChangedLine(sign, line[1:], old if sign == "-" else new)
+            in_old, in_new = sign != "+", sign != "-"
+            old, old_left = old + in_old, old_left - in_old
+            new, new_left = new + in_new, new_left - in_new
+        elif line.startswith(_HEADER):
+            if several and line.startswith("+++ "):
+                is_first = True
+                yield ChangedLine("#", line[4:])
+        elif line:
+            yield ChangedLine("#", line)
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[ChangedLine]:
+    sign, number, seen = "#", 0, 0
+    for line in lines:
+        if not (found := _BLOCK.fullmatch(line)):
+            known = number + seen if number and sign != "#" else None
+            seen += 1
+            yield ChangedLine(sign, line, known)
+        elif line.startswith("<"):
+            if seen:
+                yield ChangedLine("@", "⋯")
+            sign, number, seen = "-", 0, 0
+        elif found[1]:
+            number, seen = int(found[1]), 0
+        elif line == "=======":
+            sign, seen = "+", 0
+        elif line.startswith(">"):
+            sign = "#"
+
+
+class ChangePiece:
+    """Some lines of a change; words are compared when they are seen."""
+
+    __slots__ = ("_digits", "_lines")
+
+    def __init__(self, lines: Sequence[ChangedLine], digits: int) -> None:
+        self._lines = lines
+        self._digits = digits
+
+    @property
+    def _hang(self) -> int:
+        return self._digits + 5
+
+    def height(self, width: int) -> int:
+        room = max(NARROWEST, width)
+        lead = " " * self._hang
+        return sum(chopped_height(lead + line.text, room, self._hang) for line in self._lines)
+
+    def lines(self, width: int) -> list[Spans]:
+        room = max(NARROWEST, width)
+        marked = _with_words(self._lines)
+        return [
+            part
+            for line, spans in zip(self._lines, marked, strict=True)
+            for part in chopped([*self._lead(line), *spans], room, self._hang)
+        ]
+
+    def _lead(self, line: ChangedLine) -> Iterator[Span]:
+        number = "" if line.number is None else str(line.number)
+        yield f"  {number:>{self._digits}} ", "muted"
+        yield (line.sign if line.sign in "+-" else " ") + " ", _STYLES[line.sign]
+
+
+def in_pieces(lines: Sequence[ChangedLine]) -> list[ChangePiece]:
+    digits = len(str(max((line.number or 0 for line in lines), default=0)))
+    return [
+        ChangePiece(lines[start : start + CHUNK], digits) for start in range(0, len(lines), CHUNK)
+    ]
+
+
+def _with_words(lines: Sequence[ChangedLine]) -> list[Spans]:
+    """Lines that replace others side by side: what differs between them stands out."""
+    drawn: list[Spans] = [[(line.text, _STYLES[line.sign])] for line in lines]
+    at = 0
+    while at < len(lines):
+        removed = sum(1 for _ in takewhile(lambda line: line.sign == "-", lines[at:]))
+        added = sum(1 for _ in takewhile(lambda line: line.sign == "+", lines[at + removed :]))
+        for n in range(removed if removed == added else 0):
+            old, new = at + n, at + removed + n
+            drawn[old], drawn[new] = _compared(lines[old].text, lines[new].text)
+        at += max(1, removed + added)
+    return drawn
+
+
+def _compared(old: str, new: str) -> tuple[Spans, Spans]:
+    before, after = _WORD.findall(old), _WORD.findall(new)
+    if max(len(old), len(new)) <= LONGEST_COMPARED:
+        matcher = SequenceMatcher(None, before, after, autojunk=False)
+        if matcher.ratio() >= _ALIKE:
+            steps = matcher.get_opcodes()
+            return (
+                [_words(before[a:b], "removed", kind) for kind, a, b, _, _ in steps if b > a],
+                [_words(after[c:d], "added", kind) for kind, _, _, c, d in steps if d > c],
+            )
+    return [(old, "removed")], [(new, "added")]
+
+
+def _words(words: Sequence[str], style: str, kind: str) -> Span:
+    return "".join(words), style if kind == "equal" else f"{style}-word"

@@ -1,0 +1,230 @@
+"""Rows of a task as blocks.
+
+`block_of` builds the block of a row by its kind; `Voice` keeps track of which block shows which
+row of one task, and which are still incomplete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from joey.core.events import ContextCondensed, ContextTruncated
+from joey.core.history.ui import Approval, Row
+from joey.presentation.phrases import COMMAND_TOOL, mishap, shrinkage, trouble
+from joey.presentation.questions import follow_up
+from joey.presentation.text import one_line
+from joey.presentation.tool_calls import row_facts
+from joey.tui.blocks.block import Block
+from joey.tui.blocks.calls import Call, ComingCall, Command, ToolCall
+from joey.tui.blocks.text import (
+    ComingResult,
+    Passing,
+    Prose,
+    Said,
+    Thinking,
+    error,
+    note,
+    question,
+    result,
+)
+
+LONGEST_ERROR = 2_000
+_CALLS = frozenset({"tool", "command", "use_mcp_server", "browser_action_launch"})
+
+
+def as_row(row: Row | dict[str, Any]) -> Row:
+    """Rows that others wrote may have fields of another shape; then only their words count."""
+    if isinstance(row, Row):
+        return row
+    try:
+        return msgspec.convert(row, Row)
+    except msgspec.ValidationError:
+        plain = {key: value for key, value in row.items() if isinstance(value, str)}
+        kind = {"type": "ask"} if "ask" in plain else {"type": "say"}
+        words = {key: plain.get(key) for key in ("ask", "say", "text", "tool", "path", "diff")}
+        ts = row.get("ts")
+        return msgspec.convert(
+            {"ts": int(ts) if isinstance(ts, int | float) else 0, **kind, **words}, Row
+        )
+
+
+def kind_of(row: Row) -> str:
+    return row.ask or row.say or ""
+
+
+def block_of(row: Row) -> Block | None:
+    """What a row shows by itself; None when nothing."""
+    text = row.text or ""
+    match kind_of(row):
+        case "user_feedback":
+            return Said(text, len(row.images))
+        case "text" if text.strip():
+            return Prose(text)
+        case "reasoning" if text.strip():
+            return Thinking(text)
+        case kind if kind in _CALLS:
+            return call_of(row)
+        case "completion_result" if row.say and text.strip():
+            return result(text)
+        case "subtask_result" if text.strip():
+            return result(text, " of the subtask")
+        case "followup":
+            return question(follow_up(text).question)
+        case "browser_action_result":
+            return _page(text)
+        case _:
+            return _told(row, text)
+
+
+def call_of(row: Row) -> Call:
+    return Command(row) if row.tool == COMMAND_TOOL or row.ask == "command" else ToolCall(row)
+
+
+def _told(row: Row, text: str) -> Block | None:
+    """What joey says about the work."""
+    match kind_of(row):
+        case "error" | "diff_error" if text.strip():
+            return error(_cut(mishap(text)))
+        case "rooignore_error" if text:
+            return error(f"{one_line(text)} is hidden by .rooignore")
+        case "hook_message" if text:
+            return note(_cut(text))
+        case "condense_context_error" if text:
+            return note(f"not condensed: {_cut(text)}")
+        case "api_req_retry_delayed" if text:
+            return note(one_line(mishap(trouble(text)), 400))
+        case "condense_context" | "sliding_window_truncation":
+            return _shrunk(row)
+        case "api_req_failed" | "mistake_limit_reached" if text:
+            return error(_cut(mishap(text)))
+        case "auto_approval_max_req_reached":
+            limit = row_facts(text)
+            return note(f"the limit of {limit.get('count')} {limit.get('type')} is reached")
+        case _:
+            return None
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}…"
+
+
+def _shrunk(row: Row) -> Block | None:
+    if (told := row.context_condense) is not None:
+        condensed = ContextCondensed(
+            ts=row.ts,
+            condense_id=told.condense_id,
+            summary="",
+            content=(),
+            tokens_before=told.prev_context_tokens,
+            tokens_after=told.new_context_tokens,
+            cost=told.cost,
+        )
+        return note(shrinkage(condensed))
+    if (cut := row.context_truncation) is not None:
+        truncated = ContextTruncated(
+            ts=row.ts,
+            truncation_id=cut.truncation_id,
+            messages=cut.messages_removed,
+            tokens_before=cut.prev_context_tokens,
+            tokens_after=cut.new_context_tokens,
+        )
+        return note(shrinkage(truncated))
+    return None
+
+
+def _page(text: str) -> Block | None:
+    """Where a browser is, and the last words of its console."""
+    seen = row_facts(text)
+    where = one_line(str(seen.get("currentUrl") or ""), 200)
+    logs = str(seen.get("logs") or "").strip()
+    lines = [f"  page: {where}"] if where else []
+    lines += [f"  console: {one_line(logs, 400)}"] if logs else []
+    return note("\n".join(lines)) if lines else None
+
+
+LONGEST_THOUGHT = 3_600
+"""Seconds; what took longer was not thinking, but somebody who was away."""
+
+
+MOST_OPEN = 100
+"""Blocks of one reply, and some more."""
+
+
+class Voice:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.blocks: dict[int, Block] = {}
+        """By the `ts` of their rows."""
+        self.opened: dict[int, str] = {}
+        """Rows that began to stream and have shown nothing yet: what they are."""
+        self.was_interrupted = False
+        """The last request was stopped, and that is still to be told."""
+        self.trouble = ""
+        """Why a request failed last, as it was told already."""
+        self._call: Call | None = None
+        self._outputs: dict[int, Call] = {}
+        """Whose output a row shows."""
+        self._begun: dict[int, int] = {}
+        """When calls began to run."""
+        self._thought: tuple[int, Thinking] | None = None
+
+    def keep(self, row: Row, block: Block) -> None:
+        """This block shows the row."""
+        self.blocks[row.ts] = block
+        if isinstance(block, Call):
+            self._call = block
+        if isinstance(block, Thinking):
+            self._thought = (row.ts, block)
+
+    @property
+    def call(self) -> Call | None:
+        """The last one."""
+        return self._call
+
+    def call_of_output(self, ts: int) -> Call | None:
+        """The call whose output a row shows: the last one when the output began."""
+        if self._call is not None:
+            self._outputs.setdefault(ts, self._call)
+        return self._outputs.get(ts)
+
+    def begin_call(self, row_ts: int, now: int) -> None:
+        self._begun[row_ts] = now
+
+    def settle_ask(self, ts: int, approval: Approval, *, answered: bool) -> Call | None:
+        call = self.blocks.get(ts)
+        if not isinstance(call, Call) or call.row.approval_state is None:
+            return None
+        said = True if answered else None
+        call.put(structs.replace(call.row, approval_state=approval, is_answered=said))
+        return call
+
+    def finish_call(self, row_ts: int, result: str, now: int) -> Call | None:
+        call = self.blocks.get(row_ts)
+        if not isinstance(call, Call):
+            return None
+        call.put(structs.replace(call.row, result=result))
+        if (begun := self._begun.pop(row_ts, None)) is not None:
+            call.took((now - begun) / 1000)
+        return call
+
+    def end_thought(self, now: int) -> Thinking | None:
+        """Something else begins: how long the model has thought is known."""
+        if self._thought is None:
+            return None
+        (begun, block), self._thought = self._thought, None
+        seconds = (now - begun) // 1000
+        block.end(seconds if 0 < seconds < LONGEST_THOUGHT else 0)
+        return block
+
+    def unfinished(self) -> Iterator[tuple[int, Block]]:
+        """Blocks of what was announced, and will not come any more."""
+        self.opened.clear()
+        for ts, block in [*islice(reversed(self.blocks.items()), MOST_OPEN)]:
+            coming = isinstance(block, ComingResult) and not block.is_over
+            if coming or isinstance(block, ComingCall | Passing):
+                yield ts, block

@@ -1,0 +1,309 @@
+"""Styled text: spans broken into lines, syntax highlighting, the palette of the conversation.
+
+A span is a text with the name of its style. A name consists of words: `bold`, `italic`,
+`underline`, `strike` and `dim` mean what they say; every other word is a colour that the
+stylesheet of `Conversation` defines. Breaking lines is linear in the text, whatever the text is:
+a line of a megabyte without a blank is only a long line.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any
+
+from rich.cells import cell_len, split_graphemes
+from rich.console import Console
+from rich.style import Style
+from rich.syntax import Syntax
+from rich.text import Text
+from textual.widget import Widget
+
+Span = tuple[str, str | Style]
+Spans = Sequence[Span]
+
+TAB = 4
+_WIDE = "\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60"
+_WORDS = re.compile(rf"[{_WIDE}]|[^\s{_WIDE}]+")
+"""What is not broken unless it is longer than a line."""
+_CONSOLE = Console(file=io.StringIO())
+
+
+def plain(spans: Spans) -> str:
+    return "".join(text for text, _ in spans)
+
+
+def from_text(text: Text) -> Iterator[Spans]:
+    """The lines of a rich text."""
+    for line in text.split("\n", allow_blank=True):
+        rendered = line.render(_CONSOLE)
+        yield [(piece, style or "") for piece, style, _ in rendered if piece]
+
+
+def wrapped(spans: Spans, width: int, hang: int = 0) -> list[Spans]:
+    """A line broken between words; the lines that follow are indented by `hang`."""
+    text = plain(spans)
+    if _fits(text, width):
+        return [spans]
+    hang = hang if hang <= width // 2 else 0
+    return _cut(spans, _between_words(text, width, width - hang), hang)
+
+
+def chopped(spans: Spans, width: int, hang: int = 0) -> list[Spans]:
+    """A line broken at the edge, as code and outputs are."""
+    text = plain(spans)
+    if _fits(text, width):
+        return [spans]
+    hang = hang if hang <= width // 2 else 0
+    return _cut(spans, list(_at_edge(text, 0, len(text), width, width - hang)), hang)
+
+
+def chopped_height(text: str, width: int, hang: int = 0) -> int:
+    """How many lines `chopped` makes of a text."""
+    if _fits(text, width):
+        return 1
+    hang = hang if hang <= width // 2 else 0
+    if text.isascii():
+        return 1 + -(-(len(text) - width) // (width - hang))
+    return sum(1 for _ in _at_edge(text, 0, len(text), width, width - hang))
+
+
+def _fits(text: str, width: int) -> bool:
+    # No character is wider than two cells, none that ASCII has wider than one.
+    if len(text) <= width and text.isascii():
+        return True
+    return len(text) <= 4 * width and cell_len(text) <= width
+
+
+def _between_words(text: str, first: int, room: int) -> list[tuple[int, int]]:
+    pieces: list[tuple[int, int]] = []
+    start = end = used = 0
+    left = first
+    for word in _WORDS.finditer(text):
+        size = cell_len(word.group())
+        gap = cell_len(text[end : word.start()])
+        if end > start and used + gap + size > left:
+            pieces.append((start, end))
+            start, used, gap, left = word.start(), 0, 0, room
+        if used + gap + size > left:
+            *whole, (start, end) = _at_edge(text, start, word.end(), left, room)
+            pieces += whole
+            left = room if whole else left
+            used = cell_len(text[start:end])
+        else:
+            used += gap + size
+        end = word.end()
+    return [*pieces, (start, end)]
+
+
+def _at_edge(text: str, start: int, end: int, first: int, room: int) -> Iterator[tuple[int, int]]:
+    """Pieces of at most as many cells; a character that is wider than a line has its own."""
+    part = text[start:end]
+    if part.isascii():
+        yield (start, min(end, start + first))
+        yield from ((at, min(end, at + room)) for at in range(start + first, end, room))
+        return
+    graphemes, _ = split_graphemes(part)
+    begun, used, left = 0, 0, first
+    for at, _, size in graphemes:
+        if used + size > left and at > begun:
+            yield (start + begun, start + at)
+            begun, used, left = at, 0, room
+        used += size
+    yield (start + begun, end)
+
+
+def _cut(spans: Spans, pieces: Sequence[tuple[int, int]], hang: int) -> list[Spans]:
+    """The pieces of a line with their styles; both rise, so each span is looked at once."""
+    ends = list(accumulate(len(text) for text, _ in spans))
+    lines: list[Spans] = []
+    at = 0
+    for number, (start, end) in enumerate(pieces):
+        line: list[Span] = [(" " * hang, "")] if hang and number else []
+        while at < len(spans) and ends[at] <= start:
+            at += 1
+        index = at
+        while index < len(spans) and ends[index] - len(spans[index][0]) < end:
+            text, style = spans[index]
+            begins = ends[index] - len(text)
+            line.append((text[max(0, start - begins) : end - begins], style))
+            index += 1
+        lines.append(line)
+    return lines
+
+
+LONGEST_COLOURED = 2_000
+"""Characters of a line; longer ones were not written by people, and are shown plainly."""
+_HUES = {
+    ("Keyword",): "keyword",
+    ("Name", "Builtin"): "builtin",
+    ("Name", "Function"): "function",
+    ("Name", "Class"): "function",
+    ("Name", "Decorator"): "builtin",
+    ("Name", "Exception"): "builtin",
+    ("Name", "Tag"): "keyword",
+    ("Name", "Attribute"): "function",
+    ("Literal", "String"): "string",
+    ("Literal", "Number"): "number",
+    ("Comment",): "comment",
+    ("Operator", "Word"): "keyword",
+    ("Generic", "Deleted"): "removed",
+    ("Generic", "Inserted"): "added",
+    ("Generic", "Heading"): "heading",
+}
+
+
+def coloured(lines: Sequence[str], language: str) -> list[Spans]:
+    """Each line with its styles, as the language's grammar has it."""
+    lexer = _lexer(language)
+    if lexer is None or any(len(line) > LONGEST_COLOURED for line in lines):
+        return [[(line, "")] for line in lines]
+    tokens = lexer.get_tokens("\n".join(lines))
+    found: list[Spans] = list(_lines(tokens))
+    found += [[]] * (len(lines) - len(found))
+    return found[: len(lines)]
+
+
+def knows(language: str) -> bool:
+    return _lexer(language) is not None
+
+
+def language_of(path: str) -> str:
+    """The language of a file, by its name; empty when none is known."""
+    name = path.rpartition("/")[2]
+    return _guessed(name.rpartition(".")[2] if "." in name else name)
+
+
+@lru_cache(maxsize=200)
+def _guessed(extension: str) -> str:
+    guess = Syntax.guess_lexer(f"file.{extension}")
+    return "" if guess == "default" else guess
+
+
+@lru_cache(maxsize=50)
+def _lexer(language: str) -> Any:
+    """One that leaves the text as it is; None for a language that nobody knows."""
+    lexer = Syntax("", language).lexer if language else None
+    if lexer is not None:
+        lexer.stripnl = lexer.stripall = False
+        lexer.ensurenl = False
+    return lexer
+
+
+def _lines(tokens: Iterable[tuple[Any, str]]) -> Iterator[list[Span]]:
+    line: list[Span] = []
+    for kind, text in tokens:
+        hue = _hue(tuple(kind))
+        first, *rest = text.split("\n")
+        if first and line and line[-1][1] == hue:
+            line[-1] = (line[-1][0] + first, hue)
+        elif first:
+            line.append((first, hue))
+        for piece in rest:
+            yield line
+            line = [(piece, hue)] if piece else []
+    yield line
+
+
+@lru_cache(maxsize=200)
+def _hue(kind: tuple[str, ...]) -> str:
+    return next((_HUES[kind[:n]] for n in range(len(kind), 0, -1) if kind[:n] in _HUES), "")
+
+
+HUES = (
+    *("person", "heading", "code", "link", "quote", "mark", "path", "muted"),
+    *("added", "removed", "added-word", "removed-word", "hunk"),
+    *("error", "warning", "success"),
+    *("keyword", "string", "comment", "number", "function", "builtin"),
+)
+_LOOKS = {
+    "bold": Style(bold=True),
+    "italic": Style(italic=True),
+    "underline": Style(underline=True),
+    "strike": Style(strike=True),
+    "dim": Style(dim=True),
+}
+
+
+class Palette:
+    def __init__(self, ground: Style, hues: Mapping[str, Style]) -> None:
+        """`ground` is how text looks that has no style of its own."""
+        self._ground = ground
+        self._words = {**hues, **_LOOKS}
+        self._styles: dict[str, Style] = {}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Palette):
+            return NotImplemented
+        return (self._ground, self._words) == (other._ground, other._words)
+
+    __hash__ = object.__hash__
+
+    def style(self, name: str | Style) -> Style:
+        if isinstance(name, Style):
+            return self._ground + name
+        style = self._styles.get(name)
+        if style is None:
+            known = [self._words[word] for word in name.split() if word in self._words]
+            style = self._styles[name] = Style.combine([self._ground, *known])
+        return style
+
+
+COMPONENTS = {f"conversation--{hue}" for hue in HUES} | {"conversation--more"}
+_TERMINAL = {
+    **dict.fromkeys(("person", "code", "link", "mark", "path", "hunk", "builtin"), "cyan"),
+    **dict.fromkeys(("number", "keyword"), "magenta"),
+    **dict.fromkeys(("heading", "function"), "bold"),
+    **dict.fromkeys(("muted", "quote", "comment"), "dim"),
+}
+"""In the terminal's own colours, whose blue and yellow few people can read everywhere."""
+STYLESHEET = """\
+Conversation {
+    background: $background;
+    color: $foreground;
+    overflow-x: hidden;
+    overflow-y: scroll;
+    scrollbar-size-vertical: 0;
+    & .conversation--person { color: $text-primary; }
+    & .conversation--heading { color: $text-primary; }
+    & .conversation--code { color: $text-accent; }
+    & .conversation--link { color: $text-primary; }
+    & .conversation--quote { color: $foreground 60%; text-style: italic; }
+    & .conversation--mark { color: $text-primary; }
+    & .conversation--path { color: $text-primary; }
+    & .conversation--muted { color: $foreground 60%; }
+    & .conversation--added { color: $text-success; }
+    & .conversation--removed { color: $text-error; }
+    & .conversation--added-word { color: $text-success; text-style: bold underline; }
+    & .conversation--removed-word { color: $text-error; text-style: bold underline; }
+    & .conversation--hunk { color: $text-secondary; }
+    & .conversation--error { color: $text-error; }
+    & .conversation--warning { color: $text-warning; }
+    & .conversation--success { color: $text-success; }
+    & .conversation--keyword { color: $text-primary; text-style: bold; }
+    & .conversation--string { color: $text-success; }
+    & .conversation--comment { color: $foreground 60%; text-style: italic; }
+    & .conversation--number { color: $text-warning; }
+    & .conversation--function { color: $text-accent; }
+    & .conversation--builtin { color: $text-secondary; }
+    & .conversation--more { background: $primary; color: $background; }
+}
+"""
+
+
+def palette_of(widget: Widget) -> Palette:
+    return Palette(widget.rich_style, {hue: _colour_of(widget, hue) for hue in HUES})
+
+
+def _colour_of(widget: Widget, name: str) -> Style:
+    """A colour on the background of the widget; one that shines through is mixed with it."""
+    styles = widget.get_component_styles(f"conversation--{name}")
+    colour = styles.color
+    if colour.ansi is not None:
+        own = _TERMINAL.get(name)
+        return Style.parse(own) if own else Style(color=colour.rich_color) + styles.text_style
+    mixed = widget.background_colors[1] + colour
+    return Style(color=mixed.rich_color) + styles.text_style

@@ -1,0 +1,276 @@
+"""Blocks of text: messages of the user and of the model, thinking, notes and errors of joey.
+
+A message may carry the output of commands that the user ran before it (`with_ran`): the model
+gets all of it, the block shows the names of the commands (`in_short`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from rich.text import Text
+
+from joey.core.parsing.json_stream import JsonStream
+from joey.presentation.text import one_line, sanitise
+from joey.tui.blocks.block import Block, Line, OneLine, Piece
+from joey.tui.blocks.markdown import Markdown
+from joey.tui.blocks.styled_text import TAB, Spans, from_text, plain
+
+FOLDED_WORDS = 400
+"""Characters of thinking that are looked at for its first words."""
+MARGIN = 2
+RESULT = (Line([("✓ result", "success bold")]),)
+
+
+class Fixed(Block):
+    """Lines that do not change."""
+
+    def __init__(self, lines: Iterable[Piece]) -> None:
+        self._lines = tuple(lines)
+
+    def settled(self, *, whole: bool) -> Sequence[Piece]:
+        return self._lines
+
+    def size(self) -> tuple[int, int]:
+        return 0, len(self._lines)
+
+
+class Said(Block):
+    """What a person said."""
+
+    def __init__(self, text: str, images: int = 0) -> None:
+        self._text = text
+        self._images = images
+
+    def settled(self, *, whole: bool) -> Sequence[Piece]:
+        pictures = " ".join(["[image]"] * self._images)
+        words = in_short(self._text).rstrip()
+        text = f"{words}\n{pictures}" if words and pictures else words or pictures
+        lines = sanitise(text).expandtabs(TAB).split("\n")
+        return [
+            Line([("› " if n == 0 else "  ", "person bold"), (line, "person")], MARGIN)
+            for n, line in enumerate(lines)
+        ]
+
+    def size(self) -> tuple[int, int]:
+        return len(self._text), self._text.count("\n")
+
+
+class Prose(Block):
+    """Markdown, whole or as it comes, below a line that says what it is."""
+
+    def __init__(self, text: str | None = None, head: Sequence[Piece] = ()) -> None:
+        """Without a text it is going to come."""
+        self._head = head
+        self._begin(text)
+
+    def _begin(self, text: str | None) -> None:
+        self._unread = [text] if text else []
+        self._characters = len(text or "")
+        self._is_over = text is not None
+        self._markdown: Markdown | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over
+
+    def feed(self, text: str) -> None:
+        self._unread.append(text)
+        self._characters += len(text)
+        self.grow()
+
+    def finish(self, text: str) -> None:
+        """This is all of it: what was heard, most often, or something else."""
+        if len(text) == self._characters:
+            self._is_over = True
+            self.grow()
+        else:
+            self._begin(text)
+            self.change()
+
+    def settled(self, *, whole: bool) -> Sequence[Piece]:
+        return self._read().settled
+
+    def open(self, *, whole: bool) -> Sequence[Piece]:
+        return self._read().open()
+
+    def size(self) -> tuple[int, int]:
+        read = len(self._markdown.settled) if self._markdown is not None else 0
+        return self._characters, read + sum(text.count("\n") for text in self._unread)
+
+    def _read(self) -> Markdown:
+        if self._markdown is None:
+            self._markdown = Markdown(self._head)
+        if self._unread:
+            self._markdown.feed("".join(self._unread))
+            self._unread.clear()
+        if self._is_over:
+            self._markdown.close()
+        return self._markdown
+
+
+class ComingResult(Prose):
+    """A result while the call that presents it comes."""
+
+    def __init__(self) -> None:
+        super().__init__(head=RESULT)
+        self._arguments = JsonStream()
+
+    def feed(self, text: str) -> None:
+        self._arguments.feed(text)
+        self.grow()
+
+    def _read(self) -> Markdown:
+        if not self._is_over:
+            result = self._arguments.partial().get("result")
+            if isinstance(result, str) and len(result) > self._characters:
+                super().feed(result[self._characters :])
+        return super()._read()
+
+
+class Passing(Block):
+    """A line that is told anew until it is over: a countdown, something at work."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def tell(self, text: str) -> None:
+        self._text = text
+        self.grow()
+
+    def open(self, *, whole: bool) -> Sequence[Piece]:
+        return [OneLine([(one_line(self._text, 400), "muted")])] if self._text else ()
+
+
+class Thinking(Block):
+    """What the model thinks: a line of it, or all."""
+
+    def __init__(self, text: str | None = None) -> None:
+        self._text = text or ""
+        self._is_over = text is not None
+        self._seconds = 0
+        self._lines: list[Piece] = []
+        self._drawn = 0
+        """Characters that are in these lines."""
+
+    def feed(self, text: str) -> None:
+        self._text += text
+        self.grow()
+
+    def finish(self, text: str) -> None:
+        if len(text) != len(self._text):
+            self._lines, self._drawn = [], 0
+            self.change()
+        self._text, self._is_over = text, True
+        self.grow()
+
+    def end(self, seconds: int) -> None:
+        """It took so long; 0 when that is not worth a word."""
+        self._seconds, self._is_over = seconds, True
+        self.grow()
+
+    def settled(self, *, whole: bool) -> Sequence[Piece]:
+        if not whole:
+            return ()
+        while (end := self._text.find("\n", self._drawn)) >= 0:
+            self._lines.append(_thought(self._text[self._drawn : end]))
+            self._drawn = end + 1
+        return self._lines
+
+    def open(self, *, whole: bool) -> Sequence[Piece]:
+        if whole:
+            rest = self._text[self._drawn :]
+            return [_thought(rest)] if rest else []
+        if not self._text.strip():
+            return ()
+        words = one_line(self._text[:FOLDED_WORDS], FOLDED_WORDS)
+        return [
+            OneLine([("∴ ", "mark"), (f"{self._how_long()}: ", "muted"), (words, "muted italic")])
+        ]
+
+    def size(self) -> tuple[int, int]:
+        return 0, 0
+
+    def _how_long(self) -> str:
+        if not self._is_over:
+            return "thinking"
+        if self._seconds:
+            return f"thought for {duration(self._seconds)}"
+        return "thought"
+
+
+def _thought(line: str) -> Piece:
+    return Line([("  ", ""), (sanitise(line).expandtabs(TAB), "muted italic")], MARGIN)
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `12 s`, `3 min 20 s`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s".replace(".0 ", " ")
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def result(text: str, of: str = "") -> Prose:
+    return Prose(text, head=(Line([(f"✓ result{of}", "success bold")]),) if of else RESULT)
+
+
+def question(text: str) -> Prose:
+    return Prose(text, head=(Line([("? joey asks", "warning bold")]),))
+
+
+def note(text: str) -> Fixed:
+    """What joey itself says."""
+    lines = sanitise(text).expandtabs(TAB).split("\n")
+    return Fixed(Line([(line, "muted")], len(line) - len(line.lstrip(" "))) for line in lines)
+
+
+def error(text: str) -> Fixed:
+    first, *rest = sanitise(text).expandtabs(TAB).split("\n")
+    return Fixed(
+        [
+            Line([("! ", "error bold"), (first, "error")], MARGIN),
+            *(Line([("  ", ""), (line, "error")], MARGIN) for line in rest),
+        ]
+    )
+
+
+def drawn_elsewhere(text: Text) -> Fixed:
+    """Something that was drawn elsewhere."""
+    return Fixed(Line(spans, _indent(spans)) for spans in from_text(text))
+
+
+def _indent(spans: Spans) -> int:
+    line = plain(spans)
+    return len(line) - len(line.lstrip(" "))
+
+
+HEADING = "\n\nI have run this in my shell:\n\n"
+_COMMAND = re.compile(r"(?:\A|\n\n)\$ ([^\n]*)")
+_BLOCK = re.compile(r"(`{3,})\n(.*)\n\1", re.DOTALL)
+
+
+def with_ran(words: str, ran: Sequence[str]) -> str:
+    """The words, with commands and what they printed."""
+    if not ran:
+        return words
+    return f"{words}{HEADING}{fenced((chr(10) * 2).join(ran))}"
+
+
+def in_short(text: str) -> str:
+    """The words as they were written, and the names of the commands below them."""
+    words, _, rest = text.rpartition(HEADING)
+    block = _BLOCK.fullmatch(rest.rstrip())
+    if not words or block is None:
+        return text
+    names = ", ".join(f"`{one_line(name, 60)}`" for name in _COMMAND.findall(block[2]))
+    return f"{words}\n(with the output of {names})" if names else text
+
+
+def fenced(text: str) -> str:
+    """A block of code with a fence that is in none of its lines."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text}\n{fence}"

@@ -1,0 +1,129 @@
+"""First steps of the app: onboarding, opening the task of the command line, sending its prompt.
+
+Without a key and a profile, onboarding asks for a provider, a key and a model before anything
+else. A task that was named but cannot be opened ends the app: the user did not mean another one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from rich.text import Text
+
+from joey import __version__
+from joey.errors import UserError
+from joey.tui.host import Entry, Provider
+
+if TYPE_CHECKING:
+    from joey.tui.app import JoeyApp
+
+
+class Beginning(Struct, frozen=True, kw_only=True):
+    prompt: str = ""
+    images: tuple[str, ...] = ()
+    task_id: str | None = None
+    fork: bool = False
+
+    async def come_about(self, app: JoeyApp) -> None:
+        """Raises UserError."""
+        if app.host.needs_model() and not await welcome(app):
+            app.exit(0)
+            return
+        app.tell_standing()
+        if self.task_id is None:
+            app.conversation.card(greeting())
+        elif not await self._open(app, self.task_id):
+            return
+        if not self.prompt:
+            return
+        try:
+            await app.say(self.prompt, self.images)
+        except UserError:
+            app.composer.put(self.prompt)
+            raise
+
+    async def _open(self, app: JoeyApp, task_id: str) -> bool:
+        """Whoever named a task that cannot be had does not mean another one."""
+        opening = app.host.fork(task_id) if self.fork else app.host.open(task_id)
+        try:
+            app.dialogue.show(await opening)
+        except UserError as error:
+            app.refusal = error
+            app.exit()
+            return False
+        return True
+
+
+GREETING = "Welcome to joey."
+EXPLANATION = (
+    "It needs a model to talk to. Choose where it is; this is kept in profiles.json, which only you"
+    " can read. Nothing is sent anywhere before you have said what shall be done."
+)
+
+
+async def welcome(app: JoeyApp) -> bool:
+    """Whether there is somebody to talk to now."""
+    app.conversation.card(Text.assemble((GREETING, "bold"), f"\n{EXPLANATION}"))
+    providers = await app.host.providers()
+    while (chosen := await _choose(app, providers)) is not None:
+        provider, model = chosen
+        key = ""
+        if provider.needs_key:
+            hint = "paste it, Enter · it is not shown · Esc goes back"
+            given = await app.ask_line(f"Key for {provider.name}", hint, secret=True)
+            if given is None:
+                continue
+            key = given
+        if not (model := model or await _model(app, provider) or ""):
+            continue
+        try:
+            await app.host.remember(provider, key, model)
+        except UserError as error:
+            app.conversation.error(str(error))
+            continue
+        app.conversation.note(f"joey talks to {model} of {provider.name}. /model changes that.")
+        return True
+    return False
+
+
+async def _choose(app: JoeyApp, providers: tuple[Provider, ...]) -> tuple[Provider, str] | None:
+    """A model that runs on this machine, which is one key away; else a provider."""
+    choices = {
+        Entry(f"{each.name} {model}", model, f"{each.name}, running here"): (each, model)
+        for each in providers
+        if each.found_at
+        for model in each.models
+    }
+    choices |= {
+        Entry(each.name, each.name, _about(each)): (each, "")
+        for each in providers
+        if not (each.found_at and each.models)
+    }
+    chosen = await app.pick("Where is your model?", list(choices))
+    return None if chosen is None else choices[chosen]
+
+
+def _about(provider: Provider) -> str:
+    if provider.found_at:
+        return f"running here, at {provider.found_at}"
+    return "needs a key" if provider.needs_key else "on this machine; not found running"
+
+
+async def _model(app: JoeyApp, provider: Provider) -> str | None:
+    """From the list, or by its name."""
+    title = f"Model of {provider.name}"
+    if not provider.models:
+        return await app.ask_line(title, "its name, Enter · Esc goes back")
+    entries = [Entry(name, name) for name in provider.models]
+    hint = "or write the name of another one · Esc goes back"
+    chosen = await app.pick(title, entries, hint, takes_any=True)
+    return None if chosen is None else chosen.key
+
+
+def greeting() -> Text:
+    text = Text().append("joey", "bold cyan").append(f" {__version__}", "dim")
+    text.append("\nWrite what shall be done. ", "dim")
+    for key, about in (("?", "shows the keys, "), ("/", "the commands, "), ("@", "names files.")):
+        text.append(key, "cyan").append(f" {about}", "dim")
+    return text

@@ -1,0 +1,74 @@
+"""The terminal around the app: window title, notifications, restoring its modes.
+
+No notification is sent while the user looks at the terminal. A terminal that does not report its
+focus counts as looked at. `keep_terminal` is for a process that a signal ends at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import termios
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from joey.presentation.text import one_line
+
+if TYPE_CHECKING:
+    from joey.tui.app import JoeyApp
+
+
+KEEP_TITLE = "\x1b[22;0t"
+BRING_TITLE_BACK = "\x1b[23;0t"
+BELL = "\x07"
+LONGEST = 120
+
+
+class Manners:
+    def __init__(self, app: JoeyApp) -> None:
+        self._app = app
+
+    def arrive(self) -> None:
+        self._write(KEEP_TITLE)
+        self.entitle("")
+
+    def leave(self) -> None:
+        self._write(BRING_TITLE_BACK)
+
+    def entitle(self, title: str) -> None:
+        """The terminal's window shows which task it is."""
+        shown = one_line(title, LONGEST)
+        self._write(f"\x1b]0;{f'joey: {shown}' if shown else 'joey'}\x07")
+
+    def call(self, words: str) -> None:
+        """A person is needed, or may want to know."""
+        wish = self._app.host.notifications
+        if self._app.app_focus or wish == "off":
+            return
+        if wish == "auto":
+            self._write(f"\x1b]9;{one_line(words, LONGEST)}\x07")
+        self._write(BELL)
+
+    def _write(self, sequence: str) -> None:
+        driver = self._app._driver  # textual has no other way to speak to the terminal
+        if driver is not None and not driver.is_headless:
+            driver.write(sequence)
+
+
+_MODES = (1000, 1002, 1003, 1006, 1015, 1016, 1004, 2004, 2048)
+"""Mouse, focus, pastes and sizes that a screen wants to hear of."""
+_RESET = "".join(f"\x1b[?{mode}l" for mode in _MODES) + "\x1b[<u\x1b[?7h\x1b[?1049l\x1b[?25h"
+
+
+def keep_terminal() -> Callable[[], None]:
+    """What brings the terminal back to how it is now. It may be called by a signal handler."""
+    source, target = sys.stdin.fileno(), sys.stderr.fileno()
+    kept = termios.tcgetattr(source)
+
+    def bring_back() -> None:
+        with suppress(OSError, termios.error):  # it may be gone itself
+            os.write(target, _RESET.encode())
+            termios.tcsetattr(source, termios.TCSANOW, kept)
+
+    return bring_back

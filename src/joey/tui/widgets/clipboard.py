@@ -1,0 +1,152 @@
+"""Images pasted into the composer: from the clipboard, or as paths of dropped files.
+
+The clipboard is read with the tool that the desktop has for it (wl-paste, xclip, pngpaste,
+PowerShell). Terminals paste the path of a file that is dropped on them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import os
+import shlex
+import shutil
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from joey.client.images import MAX_IMAGE, MAX_IMAGES, PictureError, picture
+from joey.system.subprocess import begun, hear_out
+
+_SECONDS = 5.0
+_POWERSHELL = (
+    "Add-Type -AssemblyName System.Windows.Forms,System.Drawing;"
+    "$i=[Windows.Forms.Clipboard]::GetImage();if($i){$m=New-Object IO.MemoryStream;"
+    "$i.Save($m,[Drawing.Imaging.ImageFormat]::Png);[Convert]::ToBase64String($m.ToArray())}"
+)
+_ADVICE = "paste the path of an image file, or drop the file here"
+
+
+async def clipboard_picture(env: Mapping[str, str] = os.environ) -> str:
+    """The picture as a data URI.
+
+    Raises:
+        PictureError: there is none, or no tool to ask for it.
+    """
+    command = next(_commands(env), None)
+    if command is None:
+        raise PictureError(f"the clipboard cannot be asked for pictures {_lacking(env)}; {_ADVICE}")
+    data = await _printed(command)
+    if command[0].endswith("powershell.exe"):
+        with suppress(binascii.Error):
+            data = base64.b64decode(data, validate=False)
+    if not data:
+        raise PictureError(f"there is no picture in the clipboard; {_ADVICE}")
+    return picture(data, "in the clipboard")
+
+
+def _commands(env: Mapping[str, str]) -> Iterator[list[str]]:
+    if env.get("WAYLAND_DISPLAY") and (tool := _tool("wl-paste", env)):
+        yield [tool, "--no-newline", "--type", "image/png"]
+    if env.get("DISPLAY") and (tool := _tool("xclip", env)):
+        yield [tool, "-selection", "clipboard", "-target", "image/png", "-out"]
+    if tool := _tool("pngpaste", env):
+        yield [tool, "-"]
+    if env.get("WSL_DISTRO_NAME") and (tool := _tool("powershell.exe", env)):
+        yield [tool, "-NoProfile", "-STA", "-Command", _POWERSHELL]
+
+
+def _tool(name: str, env: Mapping[str, str]) -> str | None:
+    found = shutil.which(name, path=env.get("PATH"))
+    return found if found is not None and Path(found).is_absolute() else None
+
+
+def _lacking(env: Mapping[str, str]) -> str:
+    if env.get("WAYLAND_DISPLAY"):
+        return "without wl-paste (the package wl-clipboard)"
+    if env.get("DISPLAY"):
+        return "without xclip"
+    if sys.platform == "darwin":
+        return "without pngpaste (brew install pngpaste)"
+    return "in a terminal without a desktop"
+
+
+async def _printed(command: list[str]) -> bytes:
+    """What the tool prints; nothing when it fails, as it does when there is no picture."""
+    try:
+        starting = asyncio.create_subprocess_exec(
+            *command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, start_new_session=True
+        )
+        process = await begun(starting)
+    except OSError as error:
+        raise PictureError(f"{command[0]} cannot be run: {error.strerror}") from error
+    assert process.stdout is not None
+    data = bytearray()
+    try:
+        async with asyncio.timeout(_SECONDS):
+            while len(data) <= 2 * MAX_IMAGE and (chunk := await process.stdout.read(65536)):
+                data += chunk
+            if len(data) <= 2 * MAX_IMAGE:
+                return bytes(data) if await process.wait() == 0 else b""
+            return bytes(data)
+    except TimeoutError:
+        raise PictureError(f"{command[0]} did not answer; {_ADVICE}") from None
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        await hear_out(process)
+
+
+_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+_LONGEST = 4_096 * 4
+
+
+def dropped_pictures(pasted: str) -> list[Path]:
+    """The files, when the text names nothing else; otherwise none.
+
+    Only whole paths count: a name in a sentence is a word of it.
+    """
+    text = pasted.strip()
+    if not text or len(text) > _LONGEST or not text.rstrip("'\"").lower().endswith(_ENDINGS):
+        return []
+    for words in _ways_to_read(text):
+        paths = [_path(word) for word in words]
+        if len(paths) <= MAX_IMAGES and all(map(_is_picture, paths)):
+            return [path for path in paths if path is not None]
+    return []
+
+
+def _ways_to_read(text: str) -> Iterator[list[str]]:
+    yield [text]
+    yield text.splitlines()
+    try:
+        yield shlex.split(text)
+    except ValueError:  # a quote that is not closed
+        return
+
+
+def _path(word: str) -> Path | None:
+    """None for what is no whole path."""
+    word = word.strip()
+    if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"":
+        word = word[1:-1]
+    if word.startswith("file://"):
+        return Path(unquote(urlsplit(word).path))
+    if word.startswith("~/"):
+        return Path.home() / word[2:]
+    return Path(word) if word.startswith("/") else None
+
+
+def _is_picture(path: Path | None) -> bool:
+    if path is None or path.suffix.lower() not in _ENDINGS:
+        return False
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # too long, or not a name
+        return False

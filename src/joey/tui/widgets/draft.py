@@ -1,0 +1,176 @@
+"""Drafts: text in which short marks stand for long pastes and for images.
+
+A mark is framed by two private-use characters, and an invisible character (one that changes the
+reading order or has no width) is represented by a private-use character too. So nothing that is
+typed can be taken for a mark, every position in the text is one cell or more, and the message
+that is sent is exactly what was typed and pasted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from joey.presentation.text import HIDDEN, sanitise
+
+OPEN, SHUT = "\U0010fe00", "\U0010fe01"
+_FIRST = 0x10FE10
+_LINE_ENDS = (0x2028, 0x2029)
+_UNSEEN = (*HIDDEN, *_LINE_ENDS)
+_RESERVED = range(0x10FE00, _FIRST + len(_UNSEEN))
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_INWARD: dict[int, str] = {
+    **{code: chr(_FIRST + number) for number, code in enumerate(_UNSEEN)},
+    **dict.fromkeys(_RESERVED, _REPLACEMENT),
+}
+_CONTROLS = (code for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t")
+_ODD = frozenset(map(chr, (*_CONTROLS, *_INWARD, *range(0xD800, 0xE000))))
+"""What has to be replaced; looking for it is much quicker than replacing."""
+_OUTWARD = {_FIRST + number: chr(code) for number, code in enumerate(_UNSEEN)}
+_SEEN_AS = {ord(OPEN): "[", ord(SHUT): "]", **dict.fromkeys(_OUTWARD, "▯")}
+_MARK = re.compile(f"{OPEN}(?:image|pasted text) #(\\d+)[^{SHUT}]*{SHUT}")
+_STAND_IN = re.compile(f"[{chr(_FIRST)}-{chr(_RESERVED[-1])}]")
+
+_MOST_LINES = 8
+_MOST_CHARACTERS = 1_500
+_LONGEST_SHOWN = 100_000
+_LONGEST_LINE = 5_000
+"""Characters; a line is wrapped anew with every letter that is typed into it."""
+
+
+def accepted(text: str) -> str:
+    """Text as it may stand in a draft: lines end alike, and nothing commands a terminal."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text if _ODD.isdisjoint(text) else sanitise(text.translate(_INWARD))
+
+
+def released(text: str) -> str:
+    """The opposite: every character as it was."""
+    return text if text.isprintable() else text.translate(_OUTWARD)
+
+
+def visible(line: str) -> str:
+    """As long as the line, with something to see for each character."""
+    return line if line.isprintable() else line.translate(_SEEN_AS)
+
+
+def unseen_places(line: str) -> Iterator[int]:
+    return (match.start() for match in _STAND_IN.finditer(line))
+
+
+def marks(line: str) -> Iterator[tuple[int, int]]:
+    """Where marks begin and end."""
+    if OPEN in line:
+        yield from (match.span() for match in _MARK.finditer(line))
+
+
+def is_long(text: str) -> bool:
+    return len(text) > _MOST_CHARACTERS or text.count("\n") >= _MOST_LINES
+
+
+def can_be_shown(text: str) -> bool:
+    """Whether it can be written in whole without making typing slow."""
+    return len(text) <= _LONGEST_SHOWN and max(map(len, text.split("\n"))) <= _LONGEST_LINE
+
+
+class Draft(Struct, frozen=True):
+    """All of a message that is not sent yet, or was sent earlier."""
+
+    text: str
+    pasted: dict[int, str] = {}
+    pictures: dict[int, str] = {}
+    """Data URIs."""
+    shell: bool = False
+
+
+class Attachments:
+    """What the marks of a draft stand for; nothing is forgotten, so that undoing works."""
+
+    def __init__(self) -> None:
+        self._pasted: dict[int, str] = {}
+        self._pictures: dict[int, str] = {}
+
+    def fold(self, text: str) -> str:
+        """A mark for an accepted text."""
+        number = _number(self._pasted, text)
+        lines = text.count("\n") + (not text.endswith("\n"))
+        size = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
+        unseen = len(_STAND_IN.findall(text))
+        hidden = f", {unseen} hidden characters" if unseen else ""
+        return f"{OPEN}pasted text #{number}, {size}{hidden}{SHUT}"
+
+    def attach(self, picture: str) -> str:
+        return f"{OPEN}image #{_number(self._pictures, picture)}{SHUT}"
+
+    def pasted(self, mark: str) -> str | None:
+        """The folded text; None for other marks."""
+        match = _MARK.fullmatch(mark)
+        return self._pasted.get(int(match[1])) if match and _is_paste(mark) else None
+
+    def unfold(self, text: str) -> str:
+        """With all pasted texts in their places; pictures that are left are counted anew."""
+        count = 0
+
+        def put(match: re.Match[str]) -> str:
+            nonlocal count
+            if _is_paste(match[0]):
+                return self._pasted[int(match[1])]
+            count += 1
+            return f"[image #{count}]"
+
+        return _MARK.sub(put, text)
+
+    def pictures(self, text: str) -> tuple[str, ...]:
+        """Those that are still in the text, in its order."""
+        found = (match for match in _MARK.finditer(text) if not _is_paste(match[0]))
+        return tuple(self._pictures[int(match[1])] for match in found)
+
+    def spread(self, text: str) -> str:
+        """For an editor, where marks are plain words: `gather` knows them again."""
+        return released(_MARK.sub(lambda mark: self.pasted(mark[0]) or visible(mark[0]), text))
+
+    def gather(self, text: str) -> str:
+        """What came back from there, with marks for what there was before."""
+        text = accepted(text)
+        for pasted in sorted(self._pasted.values(), key=len, reverse=True):
+            text = text.replace(pasted, self.fold(pasted))
+        for number in self._pictures:
+            text = text.replace(f"[image #{number}]", f"{OPEN}image #{number}{SHUT}")
+        return text
+
+    def draft(self, text: str, *, shell: bool) -> Draft:
+        """What is written, with just what belongs to it."""
+        found = [(int(match[1]), _is_paste(match[0])) for match in _MARK.finditer(text)]
+        return Draft(
+            text,
+            {number: self._pasted[number] for number, paste in found if paste},
+            {number: self._pictures[number] for number, paste in found if not paste},
+            shell,
+        )
+
+    def adopt(self, draft: Draft) -> str:
+        """The draft's text, with numbers that are free here."""
+
+        def renumber(match: re.Match[str]) -> str:
+            number = int(match[1])
+            if _is_paste(match[0]):
+                return self.fold(draft.pasted[number]) if number in draft.pasted else ""
+            return self.attach(draft.pictures[number]) if number in draft.pictures else ""
+
+        return _MARK.sub(renumber, draft.text)
+
+
+def _number(known: dict[int, str], thing: str) -> int:
+    """The same thing has the same number."""
+    for number, other in known.items():
+        if other == thing:
+            return number
+    number = len(known) + 1
+    known[number] = thing
+    return number
+
+
+def _is_paste(mark: str) -> bool:
+    return mark.startswith(f"{OPEN}pasted")

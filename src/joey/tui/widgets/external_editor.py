@@ -1,0 +1,59 @@
+"""The draft in the user's own editor.
+
+A module of its own because it runs another program that takes over the whole terminal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from textual.app import App, SuspendNotSupported
+
+from joey.errors import UserError
+
+_FALLBACK = "vi"
+_NAME = "message.md"
+
+
+class EditorError(UserError):
+    """The editor could not be used; the draft is as it was."""
+
+
+async def edited(app: App[Any], text: str, env: Mapping[str, str] = os.environ) -> str:
+    """What the person made of the text. The task goes on meanwhile; the screen waits.
+
+    Raises:
+        EditorError
+    """
+    command = env.get("VISUAL") or env.get("EDITOR") or _FALLBACK
+    try:
+        # The screen is left in an orderly way only when nothing is raised inside.
+        with app.suspend(), app.batch_update():
+            outcome = await asyncio.to_thread(_edited, command, text, env)
+    except SuspendNotSupported:
+        raise EditorError("this terminal cannot be left for an editor") from None
+    if isinstance(outcome, EditorError):
+        raise outcome
+    return outcome
+
+
+def _edited(command: str, text: str, env: Mapping[str, str]) -> str | EditorError:
+    with TemporaryDirectory(prefix="joey-") as folder:
+        file = Path(folder, _NAME)
+        try:
+            file.write_text(text, encoding="utf-8")
+            code = subprocess.call([*shlex.split(command), str(file)], env=dict(env))
+            changed = file.read_text(encoding="utf-8", errors="replace")
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            return EditorError(f"{command} cannot be used: {reason}; set EDITOR to your editor")
+    if code != 0:
+        return EditorError(f"{command} ended with code {code}, so nothing was changed")
+    return changed

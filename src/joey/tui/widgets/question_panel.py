@@ -1,0 +1,327 @@
+"""The panel with a task's open question and its possible answers.
+
+Permission is given only by a key that was meant to give it. Keys typed at the moment a question
+appears belong to the message that was being typed: see `QuestionPanel.wants`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import monotonic
+
+from msgspec import Struct
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.geometry import Size
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from joey.core.events import AskOpened
+from joey.core.task import APPROVALS, Answer, AskKind, Response
+from joey.presentation.phrases import COMMAND_TOOL, held_by, why_asked
+from joey.presentation.questions import follow_up, question_of
+from joey.presentation.text import cut, one_line, sanitise
+from joey.presentation.tool_calls import asked_change, card, changes_nothing
+from joey.tui.task_controller import Asked
+from joey.tui.widgets.choice_list import MARK, ChoiceList, Line
+
+GUARD = 0.3
+"""Seconds for which a question must have been seen before a key or a click can answer it."""
+
+
+class QuestionPanel(Widget, can_focus=True):
+    FOCUS_ON_CLICK = False
+    DEFAULT_CSS = """
+    QuestionPanel { height: auto; padding: 0 1; border-top: solid ansi_yellow; }
+    QuestionPanel Static { height: auto; }
+    QuestionPanel #about { max-height: 8; }
+    QuestionPanel Input {
+        margin-left: 2; display: none;
+    }
+    QuestionPanel.speaking Input { display: block; }
+    """
+
+    class Answered(Message):
+        def __init__(self, panel: QuestionPanel, answer: Answer) -> None:
+            super().__init__()
+            self.panel = panel
+            self.answer = answer
+
+    def __init__(self, asked: Asked, question: Question, who: str = "") -> None:
+        super().__init__()
+        self.asked = asked
+        self.question = question
+        self._who = who
+        self._seen_at = monotonic()
+
+    def compose(self) -> ComposeResult:
+        question = self.question
+        yield Static(self._heading(question.hint), markup=False, id="heading")
+        if question.about:
+            yield Static(question.about, markup=False, id="about")
+        if question.why:
+            yield Static(Text(f"because {question.why}", "dim"), classes="why", markup=False)
+        if question.held:
+            is_held = self.asked.ask.sandbox in ("full", "landlock")
+            yield Static(Text(question.held, "dim" if is_held else "yellow"), markup=False)
+        if question.warning:
+            yield Static(Text(f"! {question.warning}", "bold red"), markup=False)
+        texts = sum(map(bool, (question.about, question.held, question.warning)))
+        yield AnswerList([Line(one.label, number=one.number) for one in question.choices], texts)
+        yield Input(
+            placeholder="what shall it do instead? (Enter sends, Esc goes back)", compact=True
+        )
+
+    def hint(self, text: str) -> None:
+        self.query_one("#heading", Static).update(self._heading(text))
+
+    def _heading(self, hint: str) -> Text:
+        heading = Text().append(self.question.title, "bold yellow")
+        if self._who:
+            heading.append(f"  {self._who}", "dim")
+        if hint:
+            heading.append(f"  {hint}", "dim")
+        return heading
+
+    def on_mount(self) -> None:
+        self.call_after_refresh(self._begin_guard)
+
+    def _begin_guard(self) -> None:
+        self._seen_at = monotonic()
+
+    @property
+    def is_guarded(self) -> bool:
+        """It has only just appeared: keys may have been meant for something else."""
+        return self.question.is_approval and monotonic() - self._seen_at < GUARD
+
+    def wants(self, event: events.Key) -> bool:
+        """Whether a key is meant for the question; all others are words that are being typed."""
+        if self.is_guarded:
+            return False
+        return (
+            event.key in ("escape", "enter", "up", "down")
+            or self._meant_by(event.character) is not None
+            or self.query_one(ChoiceList).knows(event.key)
+        )
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key == "escape" and self.asked.ask.ask is not AskKind.COMPLETION_RESULT:
+            event.stop()  # a result needs no answer: there the key is that of the whole screen
+            self._escape()
+        elif not self.has_focus:
+            return
+        elif (chosen := self._meant_by(event.character)) is not None:
+            event.stop()
+            self._choose(chosen)
+        elif self.wants(event) and self.query_one(ChoiceList).hear(event.key):
+            event.stop()
+
+    def _meant_by(self, character: str | None) -> Choice | None:
+        """Letters decide about a call alone: anything else may be answered with a sentence."""
+        if not self.question.is_approval or not character:
+            return None
+        return next((one for one in self.question.choices if character in one.keys), None)
+
+    def on_choice_list_taken(self, event: ChoiceList.Taken) -> None:
+        event.stop()
+        if event.pressed_at is not None and event.pressed_at - self._seen_at < GUARD:
+            return
+        event.sender.at = event.number
+        self._choose(self.question.choices[event.number])
+
+    def _choose(self, choice: Choice) -> None:
+        if choice.answer is not None:
+            self.post_message(self.Answered(self, choice.answer))
+            return
+        self.add_class("speaking")
+        self.query_one(Input).focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if words := event.value.strip():
+            self.post_message(self.Answered(self, Answer(Response.MESSAGE, text=words)))
+
+    def _escape(self) -> None:
+        if self.has_class("speaking"):
+            self.remove_class("speaking")
+            self.focus()
+            return
+        choice = next((one for one in self.question.choices if one.on_escape), None)
+        if choice is not None and choice.answer is not None and not self.is_guarded:
+            self.post_message(self.Answered(self, choice.answer))
+
+
+FEW = 5
+"""Lines that a small terminal has for answers, so that a no stands beside the yes."""
+OTHERS = 5
+"""Lines of a small terminal that are not for answers; each text above them takes two more."""
+INDENT = 2
+"""Of the lines behind the first: they stand under its words, not under its number."""
+
+
+class AnswerList(ChoiceList):
+    def __init__(self, lines: Sequence[Line], texts: int = 0) -> None:
+        """`texts` stand between the heading and the answers."""
+        super().__init__(lines, numbered=True)
+        self._texts = texts
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        needed = sum(len(self._pieces(row, width)) for row in range(len(self.lines)))
+        left = viewport.height - OTHERS - 2 * self._texts
+        room = max(3, min(FEW, left), viewport.height // 2 - 2)
+        return min(room, max(1, needed))
+
+    def _scroll(self) -> None:
+        room, width = self.size.height, self.size.width
+        self._top = min(self._top, self.at)
+        if not room:
+            return
+        while self._top < self.at:
+            rows = range(self._top, self.at + 1)
+            if sum(len(self._pieces(row, width)) for row in rows) <= room:
+                return
+            self._top += 1
+
+    def _row_at(self, y: int) -> int:
+        for row in range(self._top, len(self.lines)):
+            y -= len(self._pieces(row, self.size.width))
+            if y < 0:
+                return row
+        return len(self.lines)
+
+    def render(self) -> Text:
+        drawn = [
+            Text(f"{MARK if row == self.at and not number else '  '}{piece}", self._style(row))
+            for row in range(self._top, len(self.lines))
+            for number, piece in enumerate(self._pieces(row, self.size.width))
+        ]
+        return Text("\n", no_wrap=True).join(drawn[: max(1, self.size.height)])
+
+    def _style(self, row: int) -> str:
+        return "bold cyan" if row == self.at else ""
+
+    def _pieces(self, row: int, width: int) -> list[str]:
+        label = self._label(row)
+        _, places = cut(label, max(8, width - len(MARK)), INDENT)
+        first, *more = (label[start:end] for start, end in places)
+        return [first, *(f"{' ' * INDENT}{piece}" for piece in more)]
+
+
+MOST_SHOWN = 6
+"""Lines of what would be done; the whole of it stands in the conversation."""
+LONGEST = 2000
+"""Characters of an answer: a person has to see what they say."""
+YES = Answer(Response.YES)
+NO = Answer(Response.NO)
+
+
+class Choice(Struct, frozen=True):
+    label: str
+    answer: Answer | None
+    """None: the person says it in words."""
+    keys: str = ""
+    """Letters that choose it, beside its number."""
+    number: int | None = None
+    """Where it is always the same, whatever else may be answered; else its place."""
+    on_escape: bool = False
+
+
+class Question(Struct, frozen=True):
+    title: str
+    choices: tuple[Choice, ...]
+    about: Text
+    """What would be done, or what is asked."""
+    why: str = ""
+    held: str = ""
+    """How far the operating system would hold a command."""
+    warning: str = ""
+    hint: str = ""
+    is_approval: bool = False
+    """A yes lets something happen: it is never given by keys that were meant for something else."""
+
+
+def question_from(ask: AskOpened) -> Question:
+    if ask.ask in APPROVALS:
+        return _approval(ask)
+    match ask.ask:
+        case AskKind.FOLLOWUP:
+            asked = follow_up(ask.text)
+            suggested = tuple(
+                Choice(one_line(one.shown, LONGEST), Answer(Response.MESSAGE, text=one.answer))
+                for one in asked.suggest
+            )
+            return Question("Your answer", suggested, Text(), hint="or write your own below")
+        case AskKind.COMPLETION_RESULT:
+            accept = Choice("accept the result", YES, "y")
+            return Question("Done?", (accept,), Text(), hint="or say below what to change")
+        case AskKind.API_REQ_FAILED:
+            choices = (Choice("try again", YES, "y"), Choice("stop", NO, "n", on_escape=True))
+            return Question("The request failed", choices, Text(), hint="words go along with it")
+        case AskKind.MISTAKE_LIMIT_REACHED:
+            choices = (
+                Choice("let it try again", YES, "y"),
+                Choice("stop", NO, "n", on_escape=True),
+            )
+            return Question(
+                "It keeps going wrong", choices, Text(question_of(ask)), hint="or say how to go on"
+            )
+        case AskKind.LIMIT_REACHED:
+            choices = (Choice("go on", YES, "y"), Choice("stop here", NO, "n", on_escape=True))
+            return Question("A limit is reached", choices, Text(question_of(ask)))
+        case AskKind.RESUME_TASK:
+            choices = (Choice("go on", YES, "y"), Choice("not now", NO, "n", on_escape=True))
+            return Question("Go on with this task?", choices, Text(), hint="or say what to do")
+        case _:
+            leave = Choice("leave it as it is", NO, "n", on_escape=True)
+            return Question("The task is done", (leave,), Text(), hint="or say what to do next")
+
+
+def _approval(ask: AskOpened) -> Question:
+    choices = [Choice("yes", YES, "y", number=1)]
+    if ask.always:
+        rule = one_line(ask.always, LONGEST)
+        choices.append(Choice(f"always: {rule}", Answer(Response.YES, always=True), "a", 2))
+    choices.append(Choice("no", NO, "n", number=3, on_escape=True))
+    choices.append(Choice("no, and say what to do instead", None, number=4))
+    is_command = ask.ask is AskKind.COMMAND
+    reason = why_asked(sanitise(ask.reason or ""), ask.text if is_command else "")
+    held = "" if ask.sandbox is None else held_by(ask.sandbox)
+    return Question(
+        _title(ask),
+        tuple(choices),
+        _brief(ask),
+        why=reason,
+        held=held,
+        warning="this file is protected: it tells joey itself what to do" if ask.protected else "",
+        is_approval=True,
+    )
+
+
+def _title(ask: AskOpened) -> str:
+    match ask.ask:
+        case AskKind.COMMAND:
+            return "Run this command?"
+        case AskKind.USE_MCP_SERVER:
+            return "Ask this MCP server?"
+        case AskKind.BROWSER_ACTION_LAUNCH:
+            return "Use the browser?"
+        case _:
+            if ask.path and (ask.diff or changes_nothing(ask.text)):
+                return asked_change(ask.text, ask.path)
+            return "Allow this?"
+
+
+def _brief(ask: AskOpened) -> Text:
+    if ask.diff and ask.path:
+        return Text()  # the change stands above
+    tool = COMMAND_TOOL if ask.ask is AskKind.COMMAND else ask.tool or ""
+    whole = card(tool, ask.text, ask.path, None, asked=False)
+    lines = whole.split("\n", allow_blank=True)
+    if ask.ask is AskKind.TOOL:
+        return lines[0]
+    shown = Text("\n").join(lines[:MOST_SHOWN])
+    if len(lines) > MOST_SHOWN:
+        shown.append(f"\n  … {len(lines) - MOST_SHOWN} more lines above", "dim")
+    return shown

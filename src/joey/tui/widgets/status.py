@@ -1,0 +1,288 @@
+"""Status widgets around the composer: the status line, the todo list, the queued messages.
+
+The status line shows activity, mode, model, directory, context usage, cost and permissions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from time import monotonic
+
+from msgspec import Struct, structs
+from rich.cells import cell_len
+from rich.text import Text
+from textual.timer import Timer
+from textual.widget import Widget
+
+from joey.core.events import (
+    Countdown,
+    Event,
+    RequestStarted,
+    RowOpened,
+    TaskPaused,
+    TaskStarted,
+    TokenUsage,
+    ToolAnnounced,
+    ToolFinished,
+)
+from joey.core.task import Todo
+from joey.presentation.phrases import COMMAND_TOOL, waiting
+from joey.presentation.text import one_line
+from joey.tui.host import Standing, Waiting
+
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+BEAT = 0.12
+SEPARATOR = " · "
+FULL = 80
+"""Per cent of the window from which its share is worth a look."""
+
+LASTING = 8
+"""The worth from which parts are said in full until others have gone."""
+
+
+class Part(Struct, frozen=True):
+    text: str
+    style: str = ""
+    worth: int = 0
+    """Parts of little worth go first when there is no room."""
+    short: str = ""
+    """What stands for it before it goes altogether."""
+    joint: str = SEPARATOR
+    """What stands between it and the part before."""
+
+    @property
+    def is_longer(self) -> bool:
+        return self.short not in ("", self.text)
+
+
+class StatusLine(Widget):
+    DEFAULT_CSS = """
+    StatusLine { height: 1; padding: 0 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._standing: Standing | None = None
+        self._usage = TokenUsage()
+        self._hint = ""
+        self._doing = ""
+        self._is_timed = True
+        self._began = 0.0
+        self._timer: Timer | None = None
+
+    def on_mount(self) -> None:
+        self._timer = self.set_interval(BEAT, self.refresh, pause=True)
+
+    def tell(self, standing: Standing, usage: TokenUsage) -> None:
+        if (standing, usage) != (self._standing, self._usage):
+            self._standing, self._usage = standing, usage
+            self.refresh()
+
+    def hint(self, text: str) -> None:
+        """Something said in place of the usual, until it is taken back with nothing."""
+        if text != self._hint:
+            self._hint = text
+            self.refresh()
+
+    @property
+    def doing(self) -> str:
+        return self._doing
+
+    @property
+    def is_working(self) -> bool:
+        return bool(self._doing)
+
+    def work(self, doing: str, *, is_timed: bool = True) -> None:
+        """What goes on, from now on; nothing: it rests, or waits for the person. What tells a time
+        itself is not timed."""
+        self._is_timed = is_timed
+        if bool(doing) != bool(self._doing):
+            self._began = monotonic()
+        self._doing = doing
+        if self._timer is not None:
+            self._timer.resume() if doing else self._timer.pause()
+        self.refresh()
+
+    def render(self) -> Text:
+        width = self.size.width
+        if self._hint:
+            return Text(self._hint, "yellow", no_wrap=True, overflow="ellipsis")
+        parts = list(self._parts())
+        if self._doing:
+            seconds = f" {int(monotonic() - self._began)}s" if self._is_timed else ""
+            frame = FRAMES[int(monotonic() / BEAT) % len(FRAMES)]
+            work = [Part(f"{frame} {self._doing}{seconds}", "cyan", 11)]
+            work.append(Part("Esc stops", "cyan", 10, joint=", "))
+            if self._doing == RUNNING:
+                work.append(Part("Ctrl+B leaves it running", "cyan", 8, "Ctrl+B leaves it", ", "))
+            parts = [*work, *parts]
+        return fitted(parts, width)
+
+    def _parts(self) -> Iterator[Part]:
+        standing = self._standing
+        if standing is None:
+            return
+        yield Part(one_line(standing.mode, 24), "bold", 7)
+        if standing.background:
+            count = standing.background
+            yield Part(f"{count} in the background", "cyan", 8, short=f"{count} behind")
+        model = one_line(standing.model, 40)
+        yield Part(model, "", 6, short=model.rpartition("/")[2][:18])
+        folder = one_line(standing.folder, 60)
+        yield Part(folder, "dim", 0, short=folder.rpartition("/")[2][:20])
+        if standing.branch:
+            yield Part(f"⎇ {one_line(standing.branch, 30)}", "dim", 1)
+        if standing.window and self._usage.context_tokens:
+            share = round(100 * self._usage.context_tokens / standing.window)
+            style, worth = ("yellow", 6) if share >= FULL else ("dim", 3)
+            yield Part(f"{share}% context", style, worth, short=f"{share}%")
+        if self._usage.total_cost:
+            yield Part(f"${self._usage.total_cost:.2f}", "dim", 2)
+        if standing.permissions:
+            is_open = standing.permissions == "allows everything"
+            style, worth = ("yellow", 9) if is_open else ("dim", 5)
+            yield Part(standing.permissions, style, worth)
+        if standing.sandbox:
+            yield Part(standing.sandbox, "dim", 4)
+
+
+def fitted(parts: list[Part], width: int) -> Text:
+    """As many of the parts as there is room for: first some are said shorter, then they go. The
+    last is cut."""
+    shown = list(parts)
+    while len(shown) > 1 and _width(shown) > width:
+        longer = [part for part in shown if part.is_longer and part.worth < LASTING]
+        least = min(longer or shown, key=lambda part: part.worth)
+        if least.is_longer:
+            shown[shown.index(least)] = structs.replace(least, text=least.short)
+        else:
+            shown.remove(least)
+    line = Text(no_wrap=True, overflow="ellipsis")
+    for number, part in enumerate(shown):
+        if number:
+            line.append(part.joint, "dim" if part.joint == SEPARATOR else part.style)
+        line.append(part.text, part.style)
+    line.truncate(max(1, width), overflow="ellipsis")
+    return line
+
+
+def _width(parts: list[Part]) -> int:
+    joints = sum(len(part.joint) for part in parts[1:])
+    return sum(cell_len(part.text) for part in parts) + joints
+
+
+RUNNING = "running the command"
+
+
+def doing_of(event: Event) -> str | None:
+    """None when the event changes nothing about it."""
+    match event:
+        case TaskStarted() | ToolFinished():
+            return "working"
+        case RequestStarted():
+            return "thinking"
+        case RowOpened(say="reasoning"):
+            return "thinking"
+        case RowOpened(tool=str(tool)):
+            return f"preparing {one_line(tool, 30)}"
+        case RowOpened():
+            return "writing"
+        case ToolAnnounced(tool=tool):
+            return RUNNING if tool == COMMAND_TOOL else one_line(tool, 30)
+        case Countdown():
+            return waiting(event)
+        case TaskPaused():
+            return "waiting for subtasks"
+        case _:
+            return None
+
+
+MOST_TODOS = 7
+"""Lines; of a longer list those around the one that is being worked on."""
+_MARKS = {"completed": ("✓", "green"), "in_progress": ("●", "cyan"), "pending": ("○", "dim")}
+
+
+class TodoList(Widget):
+    DEFAULT_CSS = """
+    TodoList { height: auto; max-height: 9; padding: 0 1; display: none; }
+    TodoList.wanted { display: block; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._todos: tuple[Todo, ...] = ()
+        self._hidden = False
+
+    def tell(self, todos: Sequence[Todo]) -> None:
+        self._todos = tuple(todos)
+        self._show()
+
+    def toggle(self) -> bool:
+        """Whether there is a list to show or hide."""
+        self._hidden = not self._hidden
+        self._show()
+        return bool(self._todos)
+
+    def _show(self) -> None:
+        is_over = all(todo.status == "completed" for todo in self._todos)
+        self.set_class(bool(self._todos) and not self._hidden and not is_over, "wanted")
+        self.refresh(layout=True)
+
+    def render(self) -> Text:
+        done = sum(todo.status == "completed" for todo in self._todos)
+        text = Text(no_wrap=True, overflow="ellipsis")
+        text.append(f"{done} of {len(self._todos)} done", "dim")
+        first = self._first(done)
+        for todo in self._todos[first : first + MOST_TODOS]:
+            mark, style = _MARKS[todo.status]
+            words = "dim" if todo.status != "in_progress" else "bold"
+            text.append(f"\n{mark} ", style).append(one_line(todo.content, 300), words)
+        left = len(self._todos) - first - MOST_TODOS
+        if left > 0:
+            text.append(f"\n  … {left} more", "dim")
+        return text
+
+    def _first(self, done: int) -> int:
+        at = next((n for n, todo in enumerate(self._todos) if todo.status == "in_progress"), done)
+        return max(0, min(at - 2, len(self._todos) - MOST_TODOS))
+
+
+MOST_MESSAGES = 3
+SOME = 10
+"""Columns of the words beside which the hint has to fit."""
+READ = "  (Up takes it back)"
+SENT_BY_HAND = "  (Enter sends, Up takes it back)"
+
+
+class WaitingWords(Widget):
+    DEFAULT_CSS = """
+    WaitingWords { height: auto; padding: 0 1; display: none; }
+    WaitingWords.wanted { display: block; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._words: tuple[Waiting, ...] = ()
+        self._is_read = True
+
+    def tell(self, words: Sequence[Waiting], *, is_read: bool) -> None:
+        """`is_read`: joey is at work, and will come to them by itself."""
+        if (tuple(words), is_read) != (self._words, self._is_read):
+            self._words, self._is_read = tuple(words), is_read
+            self.set_class(bool(words), "wanted")
+            self.refresh(layout=True)
+
+    @property
+    def last(self) -> Waiting | None:
+        return self._words[-1] if self._words else None
+
+    def render(self) -> Text:
+        hint = READ if self._is_read else SENT_BY_HAND
+        lines = [Text(f"↳ {one_line(each.text, 300)}") for each in self._words[-MOST_MESSAGES:]]
+        if lines:
+            lines[-1].truncate(max(SOME, self.size.width - len(hint)), overflow="ellipsis")
+            lines[-1].append(hint)
+        if len(self._words) > MOST_MESSAGES:
+            lines.insert(0, Text(f"… {len(self._words) - MOST_MESSAGES} more wait"))
+        text = Text("\n", "dim", no_wrap=True, overflow="ellipsis")
+        return text.join(lines)

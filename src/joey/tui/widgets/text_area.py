@@ -1,0 +1,339 @@
+"""The composer's text area, with readline keys and marks that behave like one character.
+
+Keys act at once and not through bindings: Textual looks bindings up only when a key has bubbled
+up to the app, and the letters that follow would be inserted before. `KnownText` and `KnownHeight`
+cache what Textual would compute again for every painted line.
+
+Many terminals send escape and return for Shift+Enter. Textual would take that for two keys when
+more input follows, and the second would send half a message: see `understand_new_lines`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+from textual.geometry import Offset
+from textual.keys import Keys
+from textual.widgets import TextArea
+from textual.widgets.text_area import (
+    Document,
+    DocumentNavigator,
+    EditResult,
+    Location,
+    Selection,
+    WrappedDocument,
+)
+
+from joey.tui.widgets import draft
+
+_BLANK_WORD = re.compile(r"\S+\s*$")
+
+
+MOVING = {
+    "left": "cursor_left",
+    "right": "cursor_right",
+    "ctrl+f": "cursor_right",
+    "ctrl+left": "cursor_word_left",
+    "alt+left": "cursor_word_left",
+    "alt+b": "cursor_word_left",
+    "ctrl+right": "cursor_word_right",
+    "alt+right": "cursor_word_right",
+    "alt+f": "cursor_word_right",
+    "home": "cursor_line_start",
+    "ctrl+a": "cursor_line_start",
+    "end": "cursor_line_end",
+    "ctrl+e": "cursor_line_end",
+}
+FAR = ("home", "end")
+"""Left to whoever is around while nothing is written: there is nowhere to go in it."""
+SELECTING = {
+    "shift+left": "cursor_left",
+    "shift+right": "cursor_right",
+    "shift+up": "cursor_up",
+    "shift+down": "cursor_down",
+    "shift+home": "cursor_line_start",
+    "shift+end": "cursor_line_end",
+    "ctrl+shift+left": "cursor_word_left",
+    "ctrl+shift+right": "cursor_word_right",
+}
+CHANGING = {
+    "backspace": "delete_left",
+    "shift+backspace": "delete_left",
+    "ctrl+h": "delete_left",
+    "delete": "delete_right",
+    "ctrl+w": "kill_blank_word",
+    "alt+backspace": "kill_word_left",
+    "ctrl+backspace": "kill_word_left",
+    "alt+d": "kill_word_right",
+    "alt+delete": "kill_word_right",
+    "ctrl+delete": "kill_word_right",
+    "ctrl+k": "kill_to_end",
+    "ctrl+u": "kill_to_start",
+    "ctrl+y": "yank",
+    "ctrl+underscore": "undo",
+    "ctrl+slash": "undo",
+    "super+z": "undo",
+    "alt+underscore": "redo",
+    "super+shift+z": "redo",
+    "super+c": "copy",
+    "ctrl+shift+c": "copy",
+    "ctrl+j": "new_line",
+    "shift+enter": "new_line",
+    "alt+enter": "new_line",
+    "ctrl+enter": "new_line",
+}
+
+
+class Mark(Struct, frozen=True):
+    """Where one stands."""
+
+    row: int
+    start: int
+    end: int
+    text: str
+
+
+class TextEntry(TextArea, inherit_bindings=False):
+    DEFAULT_CSS = """
+    TextEntry {
+        width: 1fr;
+        height: auto;
+        max-height: 33vh;
+        border: none;
+        padding: 0;
+        background: transparent;
+        scrollbar-size-vertical: 1;
+        &:focus { border: none; }
+    }
+    """
+
+    def __init__(
+        self, intercept: Callable[[str, str | None], bool], paste: Callable[[str], None]
+    ) -> None:
+        """`intercept` is asked first about every key; True: it is done with it."""
+        super().__init__(highlight_cursor_line=False)
+        self._intercept = intercept
+        self._paste = paste
+        self.cursor_blink = False
+        self._killed = ""
+
+    def _set_document(self, text: str, language: str | None) -> None:
+        super()._set_document("", language)
+        self.document = KnownText(text)
+        self.wrapped_document = KnownHeight(self.document, tab_width=self.indent_width)
+        self.navigator = DocumentNavigator(self.wrapped_document)
+        self._rewrap_and_refresh_virtual_size()
+
+    def find_matching_bracket(self, bracket: str, search_from: Location) -> None:
+        """Brackets are not shown, and looking for them takes time."""
+
+    # What is in it
+
+    @property
+    def is_empty(self) -> bool:
+        return self.document.line_count == 1 and not self.document[0]
+
+    @property
+    def before(self) -> str:
+        """What stands before the cursor in its line."""
+        row, column = self.cursor_location
+        return self.document[row][:column]
+
+    def write(self, text: str) -> None:
+        """As if it had been typed, or pasted."""
+        result = self.replace(text, *self.selection, maintain_selection_offset=False)
+        self.move_cursor(result.end_location)
+
+    def rewrite(self, text: str, *, to_first_line: bool = False) -> None:
+        """Put something else into the place of all; undoing brings it back."""
+        self.history.checkpoint()
+        self.replace(text, self.document.start, self.document.end)
+        self.history.checkpoint()
+        self.move_cursor((0, len(self.document[0])) if to_first_line else self.document.end)
+
+    def marks(self) -> Iterator[Mark]:
+        for row, line in enumerate(self.document.lines):
+            yield from (Mark(row, *span, line[slice(*span)]) for span in draft.marks(line))
+
+    def mark_before(self) -> Mark | None:
+        """The one that ends at the cursor."""
+        row, column = self.cursor_location
+        line = self.document[row]
+        spans = (span for span in draft.marks(line) if span[1] == column)
+        return next((Mark(row, *span, line[slice(*span)]) for span in spans), None)
+
+    def write_over(self, mark: Mark, text: str) -> None:
+        result = self.replace(text, (mark.row, mark.start), (mark.row, mark.end))
+        self.move_cursor(result.end_location)
+
+    def is_at_first_line(self) -> bool:
+        return self.navigator.is_first_wrapped_line(self.cursor_location)
+
+    def is_at_last_line(self) -> bool:
+        return self.navigator.is_last_wrapped_line(self.cursor_location)
+
+    # Marks are one thing each: the cursor jumps over them, and they are deleted whole
+
+    def validate_selection(self, selection: Selection) -> Selection:
+        was = self.selection.end
+        start, end = (self._outside(place, place < was) for place in selection)
+        return Selection(start, end)
+
+    def _outside(self, place: Location, leftwards: bool) -> Location:
+        row, column = place
+        for start, end in draft.marks(self.document[row]):
+            if start < column < end:
+                return row, start if leftwards else end
+        return place
+
+    def replace(
+        self,
+        insert: str,
+        start: Location,
+        end: Location,
+        *,
+        maintain_selection_offset: bool = True,
+    ) -> EditResult:
+        top, bottom = self._whole_marks(start, end)
+        return super().replace(
+            insert, top, bottom, maintain_selection_offset=maintain_selection_offset
+        )
+
+    def delete(
+        self, start: Location, end: Location, *, maintain_selection_offset: bool = True
+    ) -> EditResult:
+        top, bottom = self._whole_marks(start, end)
+        return super().delete(top, bottom, maintain_selection_offset=maintain_selection_offset)
+
+    def _whole_marks(self, start: Location, end: Location) -> tuple[Location, Location]:
+        top, bottom = sorted((start, end))
+        return self._outside(top, leftwards=True), self._outside(bottom, leftwards=False)
+
+    def get_line(self, line_index: int) -> Text:
+        line = self.document.get_line(line_index)
+        if line.isprintable():
+            return Text(line, end="", no_wrap=True)
+        text = Text(draft.visible(line), end="", no_wrap=True)
+        for start, end in draft.marks(line):
+            text.stylize(Style(italic=True, bold=True), start, end)
+        for place in draft.unseen_places(line):
+            text.stylize(Style(reverse=True), place, place + 1)
+        return text
+
+    def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
+        # An undo changes the text first: the cursor may still be where no line is any more.
+        if self.cursor_location[0] >= self.document.line_count:
+            return Offset()
+        return super().scroll_cursor_visible(center, animate)
+
+    # Keys
+
+    async def on_key(self, event: events.Key) -> None:
+        # So textual names Enter with another key where xterm's protocol spells it.
+        key = "ctrl+j" if event.key.endswith("\r") else event.key
+        if self._intercept(key, event.character):
+            pass
+        elif key in MOVING and not (self.is_empty and key in FAR):
+            getattr(self, f"action_{MOVING[key]}")()
+        elif key in SELECTING:
+            getattr(self, f"action_{SELECTING[key]}")(select=True)
+        elif key in CHANGING:
+            getattr(self, f"action_{CHANGING[key]}")()
+        else:
+            if key.startswith(("ctrl+", "super+")):
+                event.prevent_default()  # some terminals tell the letter too; it is not typed
+            return
+        event.stop()
+        event.prevent_default()
+
+    def on_paste(self, event: events.Paste) -> None:
+        event.prevent_default()
+        event.stop()
+        self._paste(event.text)
+
+    def action_new_line(self) -> None:
+        self.write("\n")
+
+    def action_copy(self) -> None:
+        if self.selected_text:
+            self.app.copy_to_clipboard(draft.released(draft.visible(self.selected_text)))
+
+    def action_kill_to_end(self) -> None:
+        row, column = self.cursor_location
+        end = len(self.document[row])
+        joins = column == end and row + 1 < self.document.line_count
+        self._kill((row + 1, 0) if joins else (row, end))
+
+    def action_kill_to_start(self) -> None:
+        row, column = self.cursor_location
+        joins = column == 0 and row > 0
+        self._kill((row - 1, len(self.document[row - 1])) if joins else (row, 0))
+
+    def action_kill_word_left(self) -> None:
+        self._kill(self.get_cursor_word_left_location())
+
+    def action_kill_word_right(self) -> None:
+        self._kill(self.get_cursor_word_right_location())
+
+    def action_kill_blank_word(self) -> None:
+        row, column = self.cursor_location
+        if self.mark_before() is not None:
+            self._kill((row, column - 1))
+        elif match := _BLANK_WORD.search(self.before):
+            self._kill((row, match.start()))
+        elif self.before:
+            self._kill((row, 0))
+        else:
+            self._kill(self.get_cursor_left_location())
+
+    def action_yank(self) -> None:
+        if self._killed:
+            self.write(self._killed)
+
+    def _kill(self, to: Location) -> None:
+        """Delete up to there, or what is selected, and keep it for Ctrl+Y."""
+        start, end = self.selection
+        if start == end:
+            end = to
+        result = self.delete(start, end, maintain_selection_offset=False)
+        if result.replaced_text:
+            self._killed = result.replaced_text
+
+
+class KnownText(Document):
+    """The whole text is put together once per change."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._whole: str | None = None
+
+    @property
+    def text(self) -> str:
+        if self._whole is None:
+            self._whole = super().text
+        return self._whole
+
+    def replace_range(self, start: Location, end: Location, text: str) -> EditResult:
+        self._whole = None
+        return super().replace_range(start, end, text)
+
+
+class KnownHeight(WrappedDocument):
+    @property
+    def height(self) -> int:
+        return len(self._offset_to_line_info)
+
+
+_SEQUENCES = ("\x1b\r", "\x1b\n")
+
+
+def understand_new_lines() -> None:
+    """From now on each of them is one key, Ctrl+J."""
+    assert isinstance(ANSI_SEQUENCES_KEYS, dict)
+    ANSI_SEQUENCES_KEYS.update(dict.fromkeys(_SEQUENCES, (Keys.ControlJ,)))
