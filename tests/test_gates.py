@@ -19,9 +19,9 @@ from starlette.routing import Route, WebSocketRoute
 from joey.app.configuration import configured
 from joey.app.customs import scopes_for, settings_within
 from joey.app.options import make_options
-from joey.cli.arguments import parse, run_parser
-from joey.cli.command_arguments import COMMAND_PARSERS
-from joey.cli.stdin_commands import NAMES as STDIN_COMMANDS
+from joey.cli.command_line import parse, run_parser
+from joey.cli.commands.arguments import COMMAND_PARSERS
+from joey.cli.headless.stdin_protocol import NAMES as STDIN_COMMANDS
 from joey.config.hooks import read_project_hooks
 from joey.core.hooks import Moment
 from joey.core.permissions.hosts import narrowed

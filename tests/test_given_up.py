@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from joey.cli.own_shell import run_in_shell
+from joey.cli.screen.shell import run_in_shell
 from joey.content.diagnostics import LocalProblems
 from joey.core.hooks import Hook, Moment
 from joey.core.settings import Settings

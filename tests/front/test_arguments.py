@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.cli.arguments import parse
+from joey.cli.command_line import parse
 from joey.cli.exit_codes import UsageError
 
 PROMPTS = [

@@ -17,11 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from joey.cli.arguments import run_parser
-from joey.cli.command_arguments import COMMAND_PARSERS
-from joey.cli.completion import words_of
-from joey.cli.completion_tree import complete
-from joey.cli.completion_values import DYNAMIC, FREE, ON_DISK, Files
+from joey.cli.command_line import run_parser
+from joey.cli.commands.arguments import COMMAND_PARSERS
+from joey.cli.commands.completion import DYNAMIC, FREE, ON_DISK, Files, complete, words_of
 from tests.front.binary import LIMIT, Joey
 from tests.front.small_web import OLLAMA, small_web
 from tests.front.terminal import Screen

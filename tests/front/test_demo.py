@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.cli.demo_script import PROMPT, RESULT, SERVER_JS
+from joey.cli.commands.demo import PROMPT, RESULT, SERVER_JS
 from tests.front.binary import Joey
 
 

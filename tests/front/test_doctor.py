@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from joey.cli import probes_home
-from joey.cli.doctor import PROBES, look
-from joey.cli.probes import Finding, Probe, Status
-from joey.cli.probes_home import probe_disk
+from joey.cli.commands import doctor_checks
+from joey.cli.commands.doctor import PROBES, look
+from joey.cli.commands.doctor_checks import Finding, Probe, Status, probe_disk
 from tests.front.binary import Joey
 from tests.front.small_web import OLLAMA, OPENAI, small_web
 from tests.front.terminal import terminal
@@ -82,9 +81,9 @@ async def test_a_model_server_of_this_machine_is_found_with_the_flags_to_use_it(
 
 
 def test_too_little_room_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probes_home, "ENOUGH_DISK", 1 << 62)
+    monkeypatch.setattr(doctor_checks, "ENOUGH_DISK", 1 << 62)
     assert probe_disk().status is Status.WARN
-    monkeypatch.setattr(probes_home, "LITTLE_DISK", 1 << 62)
+    monkeypatch.setattr(doctor_checks, "LITTLE_DISK", 1 << 62)
     assert probe_disk().status is Status.FAIL
 
 

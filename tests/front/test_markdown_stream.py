@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from joey.cli.markdown_stream import MarkdownStream
+from joey.cli.repl.markdown import MarkdownStream
 from tests.front.terminal import picture
 
 TEXT = """\

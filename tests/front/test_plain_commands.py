@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from joey.cli.keyboard import PASTE_GAP
+from joey.cli.repl.keyboard import PASTE_GAP
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach

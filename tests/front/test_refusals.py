@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.cli.refusals import helpful_flags, tell_refusals
+from joey.cli.headless.refusals import helpful_flags, tell_refusals
 from joey.core.events import AskOpened
 from joey.core.settings import Settings
 from joey.core.task import AskKind

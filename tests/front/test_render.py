@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from rich.console import Console
 
-from joey.cli.render import Renderer
+from joey.cli.repl.renderer import Renderer
 from joey.core.events import (
     AskAnswered,
     AskOpened,

@@ -381,7 +381,7 @@ async def test_a_defect_is_one_message_and_a_traceback_only_when_asked_for(
     joey: Joey, flags: list[str], traced: bool
 ) -> None:
     defect = (
-        "import sys, joey.cli.run as run; from joey.cli.main import main;"
+        "import sys, joey.cli.headless.run as run; from joey.cli.main import main;"
         "run.run_print = lambda arguments: 1 / 0; sys.exit(main(sys.argv[1:]))"
     )
     process = await asyncio.create_subprocess_exec(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from joey.cli.server_watch import ServerWatch
+from joey.cli.notices import ServerWatch
 from joey.core.events import RequestStarted
 from tests.mcp.house import House, tiny
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from joey.cli.command_arguments import COMMAND_PARSERS
+from joey.cli.commands.arguments import COMMAND_PARSERS
 from tests.front.binary import Joey, reach
 
 HELPS = [(), *((name,) for name in COMMAND_PARSERS)]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.cli.stdin_commands import BadLine, Command, CommandReader
+from joey.cli.headless.stdin_protocol import BadLine, Command, CommandReader
 from joey.core.task import Response
 
 START = {"command": "start", "requestId": "1", "prompt": "do it"}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.cli.stream_json import Line, RunResult, StreamJson, init_line, result_line
+from joey.cli.headless.stream_json import Line, RunResult, StreamJson, init_line, result_line
 from joey.core.events import (
     AskAnswered,
     AskOpened,

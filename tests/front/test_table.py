@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.cli.table import clip, table
+from joey.cli.output import clip, table
 from joey.presentation.text import cells
 
 WORDS = st.text("ab 字📝", max_size=40)

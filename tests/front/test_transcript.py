@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from joey.cli.transcript import as_markdown, fenced
+from joey.cli.task_views import as_markdown, fenced
 from joey.ports import TaskMetadata
 
 TASK = TaskMetadata(id="t1", title="fix it\nplease", workspace="/w", model="m", created=1)

@@ -16,11 +16,11 @@ from typing import Any
 import msgspec
 
 import joey
-from joey.cli.arguments import run_parser
-from joey.cli.command_arguments import COMMAND_PARSERS
+from joey.cli.command_line import run_parser
+from joey.cli.commands.arguments import COMMAND_PARSERS
 from joey.cli.exit_codes import ExitCode, exit_code_of
-from joey.cli.stdin_commands import Command as StdinCommand
-from joey.cli.stdin_replies import CAPABILITIES
+from joey.cli.headless.stdin_protocol import CAPABILITIES
+from joey.cli.headless.stdin_protocol import Command as StdinCommand
 from joey.config.profiles import PROFILE_KEYS
 from joey.config.schema import DescribedKey
 from joey.config.settings import ADDED, LOWERED, OFF

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from joey.app.sandboxing import sandbox_report
-from joey.cli.stream_json import StreamJson
+from joey.cli.headless.stream_json import StreamJson
 from joey.client.event_decoder import EventReader
 from joey.core.events import AskOpened, ToolAnnounced
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Confinement, decide

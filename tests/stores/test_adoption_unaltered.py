@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from joey.app import make_options, open_engine
-from joey.cli.transcript import as_markdown, read_rows
+from joey.cli.task_views import as_markdown, read_rows
 from joey.core.history.api import ApiHistory
 from joey.core.models import ToolProtocol
 from joey.core.rewind import ts_of

@@ -10,9 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from joey.cli.kept_output import MOST_READ, read_kept_output
-from joey.cli.own_shell import run_in_shell
-from joey.cli.screen_standing import branch_of, permissions_of, shown_folder
+from joey.cli.screen.host import branch_of, permissions_of, shown_folder
+from joey.cli.screen.shell import MOST_READ, read_kept_output, run_in_shell
 from joey.core.settings import Settings
 from joey.errors import UserError
 from tests.terminals.processes import open_transports

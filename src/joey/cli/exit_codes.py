@@ -1,4 +1,4 @@
-"""How a run is told to whoever started it: one number, from one table."""
+"""Exit codes of `joey`: one table for outcomes of tasks and for errors."""
 
 from __future__ import annotations
 

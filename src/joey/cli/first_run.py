@@ -1,7 +1,7 @@
-"""Whoever has neither key nor profile: what can be done about it here and now.
+"""First run without a key or profile: use a model server that runs on this machine.
 
-At a terminal a model server of this machine is offered with one key; elsewhere it is named, with
-the flags that would use it.
+At a terminal the server is offered with one key press; elsewhere the error names it, with the
+flags that would use it.
 """
 
 from __future__ import annotations

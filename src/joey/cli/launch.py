@@ -1,4 +1,8 @@
-"""From flags to a task at work: a new one, or one that is to go on."""
+"""Launching tasks from the command line: flags to options, a new task or an earlier one.
+
+`launch` starts or resumes the task; `check_model` looks for problems before a screen opens, and
+asks the user about a model address that only the task's own directory names.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +13,26 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
 from joey.app import joey_home, make_options
 from joey.app.configuration import configured
-from joey.app.options import remarks_on_settings, remembered_workspace
+from joey.app.options import remembered_workspace
 from joey.app.sandboxing import check_unattended
-from joey.app.servers import problems_of_servers
 from joey.cli.exit_codes import UsageError
-from joey.cli.result_schema import load_schema
+from joey.cli.notices import introduce
 from joey.core.models import ToolProtocol
-from joey.core.settings import Limits
+from joey.core.settings import Limits, TaskSecrets
+from joey.core.structured_output import Schema, read_schema
 from joey.core.task import TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
-from joey.errors import ConfigError
+from joey.errors import ConfigError, UntiedAddressError
 from joey.ports import TaskMetadata
-from joey.presentation.text import columns, one_line, wrap
+from joey.presentation.text import one_line
 
-MOST_REMARKS = 5
 SHORT = 13
 """Characters of an id that are shown: of ours, those that hold the time."""
 
@@ -63,28 +67,6 @@ async def launch(
     if arguments.fork:
         task_id = (await engine.fork(earlier.id, options=options)).id
     return introduce(await engine.resume(task_id, prompt or None, images=images, options=options))
-
-
-def introduce(task: Task) -> Task:
-    """Say in a line each what of the person's files could not be used."""
-    customs = task.bench.extras.customs
-    line = notice(customs.warnings) if customs is not None else None
-    lines = [] if line is None else [line]
-    if task.bench.extras.mcp is not None:
-        problems = problems_of_servers(task.bench.workspace)
-        lines += (f"joey: {one_line(problem, 400)}" for problem in problems)
-    lines += (f"joey: {one_line(remark, 400)}" for remark in remarks_on_settings()[:MOST_REMARKS])
-    for line in lines:
-        print(wrap(line, columns(sys.stderr)), file=sys.stderr)
-    return task
-
-
-def notice(warnings: Sequence[str]) -> str | None:
-    """One line about what could not be used; None when there is nothing to say."""
-    if not warnings:
-        return None
-    more = f" (and {len(warnings) - 1} more, see joey doctor)" if len(warnings) > 1 else ""
-    return f"joey: {one_line(warnings[0], 300)}{more}"
 
 
 def earlier_task(engine: Engine, arguments: Namespace) -> TaskMetadata | None:
@@ -231,3 +213,74 @@ def _system_prompt(file: str | None) -> str | None:
         raise UsageError(
             f"the system prompt file {file} cannot be read: {error.strerror}"
         ) from error
+
+
+MAX_SCHEMA = 1024 * 1024
+
+
+def load_schema(given: str) -> Schema:
+    """A schema that is written out, or in a file.
+
+    Raises:
+        UsageError: the file cannot be read, or what is written out is no schema that can be
+            checked.
+        ConfigError: the file has none.
+    """
+    if not given.lstrip().startswith("{"):
+        return _schema(_read(given), given)
+    try:
+        return _schema(given.encode("utf-8", "replace"), "--json-schema")
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
+
+
+def _schema(text: bytes, where: str) -> Schema:
+    try:
+        return read_schema(msgspec.json.decode(text))
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{where} is not JSON: {error}.") from error
+    except RecursionError as error:
+        raise ConfigError(f"{where} is nested too deeply to be a schema.") from error
+
+
+def _read(file: str) -> bytes:
+    try:
+        with Path(file).open("rb") as opened:
+            data = opened.read(MAX_SCHEMA + 1)
+    except OSError as error:
+        raise UsageError(f"the JSON schema {file} cannot be read: {error.strerror}") from error
+    if len(data) > MAX_SCHEMA:
+        raise ConfigError(f"{file} is larger than {MAX_SCHEMA // 1024 // 1024} MB.")
+    return data.removeprefix(b"\xef\xbb\xbf")
+
+
+_YES = ("y", "yes")
+
+
+def check_model(engine: Engine, arguments: Namespace) -> None:
+    """See that the flags and files name a model, before a screen or a conversation opens. An
+    address that only the task folder names is asked about once.
+
+    Raises:
+        UserError
+    """
+    earlier = earlier_task(engine, arguments)
+    try:
+        options_for(arguments, earlier, None)
+    except UntiedAddressError as error:
+        if earlier is None or not sys.stdin.isatty() or not _agreed(error):
+            raise
+        tie = TaskSecrets(provider=error.provider, base_url=error.address)
+        engine.keep_secrets(earlier.id, tie)
+
+
+def _agreed(error: UntiedAddressError) -> bool:
+    print(f"This task talks to {one_line(error.address, 400)}, as to {error.provider}.")
+    print("The address comes from the task folder; it is in none of your profiles.")
+    question = f"Send the conversation and your key for {error.provider}, if any, there? [y/N] "
+    try:
+        answer = input(question)
+    except EOFError:
+        print()
+        return False
+    return answer.strip().lower() in _YES

@@ -1,4 +1,4 @@
-"""The log of a run: on stderr, without secrets. Only `--debug` asks for more than warnings."""
+"""Logging to stderr, without secrets. More than warnings only with `--debug`."""
 
 from __future__ import annotations
 

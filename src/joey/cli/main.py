@@ -1,7 +1,7 @@
-"""`joey`: from the command line to a command, and from an error to a line and an exit code.
+"""Entry point of `joey`: runs a command, turns errors into a message and an exit code.
 
-Everything that takes time to import is imported by the command that needs it: `joey --help`
-loads none of it.
+Everything that takes time to import is imported by the command that needs it: `joey --help` loads
+none of it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 
-from joey.cli.arguments import COMMANDS, parse
+from joey.cli.command_line import COMMANDS, parse
 from joey.cli.exit_codes import ExitCode, exit_code_of_error
 from joey.errors import UserError
 
@@ -46,7 +46,7 @@ def _main(argv: Sequence[str] | None) -> int:
     debug = "--debug" in argv
     try:
         if argv[:1] == ["__complete"]:
-            from joey.cli.completion import answer
+            from joey.cli.commands.completion import answer
 
             return int(answer(argv[1:]))
         return int(_run(parse(argv)))
@@ -56,7 +56,7 @@ def _main(argv: Sequence[str] | None) -> int:
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        from joey.cli.outputs import leave_stdout
+        from joey.cli.output import leave_stdout
 
         leave_stdout()
         return ExitCode.BROKEN_PIPE
@@ -75,17 +75,17 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
     set_up_log(debug=arguments.debug and arguments.command != "serve")
     match arguments.command:
         case str(name) if name in COMMANDS:
-            # `joey NAME` is `run_NAME` of `joey.cli.NAME`; no other is loaded.
-            command = getattr(import_module(f"joey.cli.{name}"), f"run_{name}")
+            # `joey NAME` is `run_NAME` of `joey.cli.commands.NAME`; no other is loaded.
+            command = getattr(import_module(f"joey.cli.commands.{name}"), f"run_{name}")
             return ExitCode(command(arguments))
         case _ if _is_conversation(arguments):
             return _converse(arguments)
         case _ if arguments.input_format == "stream-json":
-            from joey.cli.stdin_stream import run_stream
+            from joey.cli.headless.stdin_session import run_stream
 
             return run_stream(arguments)
         case _:
-            from joey.cli.run import run_print
+            from joey.cli.headless.run import run_print
 
             return run_print(arguments)
 
@@ -95,10 +95,10 @@ def _converse(arguments: argparse.Namespace) -> ExitCode:
     can_do_more = os.environ.get("TERM", "") not in ("", "dumb") and sys.stderr.isatty()
     can_draw = sys.stderr.encoding.lower().replace("-", "") == "utf8"
     if arguments.plain or os.environ.get("JOEY_PLAIN") or not (can_do_more and can_draw):
-        from joey.cli.converse import run_conversation
+        from joey.cli.repl.repl import run_conversation
 
         return run_conversation(arguments)
-    from joey.cli.screen import run_screen
+    from joey.cli.screen.screen import run_screen
 
     return run_screen(arguments)
 
@@ -128,7 +128,7 @@ def _flush() -> None:
         try:
             stream.flush()
         except (OSError, ValueError):
-            from joey.cli.outputs import leave
+            from joey.cli.output import leave
 
             leave(stream)
 

@@ -1,4 +1,4 @@
-"""What the person wants: words from the command line, a file or a pipe, and pictures."""
+"""The prompt of a run: text from the arguments, a file or a pipe, with images."""
 
 from __future__ import annotations
 

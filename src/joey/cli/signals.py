@@ -1,7 +1,7 @@
-"""Ctrl-C and its relatives.
+"""Handling of SIGINT, SIGTERM and SIGHUP.
 
-The first signal stops what is being done, cleanly. The second ends the process, and with it the
-programs that it started; a terminal that hangs up may say so several times, and is heard once.
+The first signal stops the work cleanly. The second ends the process, and with it the programs
+that it started. A terminal that hangs up may send SIGHUP several times; it counts once.
 """
 
 from __future__ import annotations

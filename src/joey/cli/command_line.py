@@ -1,0 +1,347 @@
+"""The command line of `joey`: options of a run, help, misspelt commands.
+
+A prompt may be any text, so only input that nobody would send to a model counts as a misspelt
+command: one word that is nearly a command, or one followed by nearly an action.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Sequence
+
+from joey import __version__
+from joey.cli.arguments import Parser, count, duration, money
+from joey.cli.commands.arguments import COMMAND_PARSERS
+from joey.cli.exit_codes import UsageError
+from joey.core.suggest import nearest
+from joey.core.text import regex
+
+COMMANDS = tuple(COMMAND_PARSERS)
+FORMATS = ("text", "json", "stream-json")
+INPUT_FORMATS = ("text", "stream-json")
+
+_DESCRIPTION = """\
+A coding agent that works in this folder: it reads, edits and runs what the
+task needs, and asks before it does what you have not allowed. Without a prompt
+it opens a conversation.
+
+examples:
+  joey "fix the failing test"            work here, asking where you must allow
+  joey -p "why does make fail?"          the answer alone on stdout, for scripts
+  git diff | joey -p "review this"       a prompt and its context
+  joey -c "now the same for Windows"     go on with the latest task here
+  joey -p -y --max-budget-usd 2 "port it"
+                                         allow everything, up to two dollars
+  joey -p --allow-writes --allow "npm test" "fix the tests"
+                                         allow edits, and one command
+  joey -- tasks                          a prompt that is the name of a command
+
+commands (joey help COMMAND has the options of each):
+  to begin
+    demo          a whole task without key or network
+    doctor        what is found, what is missing, what to do
+    profiles      ways to reach a model, with their keys
+    models        which models there are to choose from
+    completion    commands, flags and values with the tab key of your shell
+  earlier work
+    tasks         list, search, show, export, import, rewind, fork, delete
+  what it may do, and what it is told
+    config        every setting: what it is, what it means, how to change it
+    permissions   what the rules say about a command, and decided in the past
+    trust         let this folder run what it brings along
+    modes         which modes there are here, and what they are told
+    mcp           MCP servers, which bring tools along
+  in other places
+    serve         tasks over WebSocket and in the browser
+    attach        look at a task of a server, and answer it
+    acp           tasks in an editor: the Agent Client Protocol"""
+
+_EPILOG = """\
+exit codes:
+  0 done   1 failed   2 wrong usage, a bad value of a flag
+  3 gave up, or a person was needed   53 limit of turns or tool calls
+  55 limit of money, tokens or time   75 provider down, try again
+  78 configuration: files, variables, keys, the model's name   130/143 signals
+
+files and variables:
+  JOEY_HOME (default ~/.roo) holds tasks, settings.json and profiles.json. Keys
+  are taken from ANTHROPIC_API_KEY, OPENAI_API_KEY, OPENROUTER_API_KEY and
+  others (see joey doctor). NO_COLOR switches colours off."""
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """What is to be done, with `command` naming it (`run` when none was).
+
+    Raises:
+        UsageError
+        SystemExit: --help, help and --version, which have printed what they should.
+    """
+    if argv[:1] == ["help"] and (len(argv) == 1 or argv[1] in COMMANDS):
+        argv = [*argv[1:], "--help"]  # many words behind it are a cry for it: a prompt
+    if is_about_a_command(argv):
+        raise UsageError(f"there is no command {argv[1]!r}{_rather(argv[1])}")
+    if argv and argv[0] in COMMANDS:
+        arguments = COMMAND_PARSERS[argv[0]]().parse_args(argv[1:])
+        arguments.command = argv[0]
+        return arguments
+    if hint := meant_command(argv):
+        raise UsageError(f"did you mean `{hint}`? (as a prompt: joey -- {shlex.join(argv)})")
+    end = argv.index("--") if "--" in argv else len(argv)
+    arguments = run_parser().parse_intermixed_args(argv[:end])
+    arguments.command = "run"
+    _settle_formats(arguments)
+    _check(arguments)
+    arguments.prompt += argv[end + 1 :]
+    return arguments
+
+
+def _rather(word: str) -> str:
+    near = nearest(word, COMMANDS)
+    meant = f"; did you mean `joey help {near}`?" if near else f": {', '.join(COMMANDS)}"
+    return f"{meant} (as a prompt: joey -- help {shlex.quote(word)})"
+
+
+def _settle_formats(arguments: argparse.Namespace) -> None:
+    if arguments.stdin_prompt_stream:
+        arguments.input_format = "stream-json"
+        arguments.output_format = arguments.output_format or "stream-json"
+    arguments.output_format = arguments.output_format or "text"
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    words = arguments.prompt
+    if len(words) == 1 and words[0] in COMMANDS:
+        raise UsageError(
+            f"{words[0]!r} is a command, and commands come first: joey {words[0]} …"
+            f" (as a prompt: joey -- {words[0]})"
+        )
+    if arguments.input_format == "stream-json":
+        _check_stream(arguments)
+    if not arguments.continue_ and not arguments.resume:
+        if arguments.fork:
+            raise UsageError("--fork needs the task to copy: -c, or -r ID")
+        return
+    if arguments.ephemeral:
+        raise UsageError("--ephemeral keeps no tasks, so there is none to continue")
+    if arguments.protocol:
+        raise UsageError("a task keeps its protocol; it can be chosen for a new one only")
+
+
+def _check_stream(arguments: argparse.Namespace) -> None:
+    if arguments.output_format != "stream-json":
+        typed = "--stdin-prompt-stream"
+        if not arguments.stdin_prompt_stream:
+            typed = "--input-format stream-json"
+        raise UsageError(f"{typed} needs --output-format stream-json")
+    if arguments.prompt or arguments.prompt_file is not None or arguments.image:
+        raise UsageError(
+            "with --input-format stream-json, prompts and images come as commands on stdin:"
+            """ {"command":"start","requestId":"1","prompt":"fix the failing test"}"""
+        )
+
+
+def run_parser() -> Parser:
+    parser = Parser(
+        prog="joey",
+        usage="joey [OPTIONS] [PROMPT]\n       joey -p [OPTIONS] PROMPT\n       joey COMMAND …",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        allow_abbrev=False,
+    )
+    parser.add_argument("prompt", nargs="*", metavar="PROMPT", help="what to do; - reads a pipe")
+    parser.add_argument("--version", action="version", version=f"joey {__version__}")
+    _add_output(parser.add_argument_group("output"))
+    _add_task(parser.add_argument_group("task"))
+    _add_model(parser.add_argument_group("model"))
+    _add_permissions(parser.add_argument_group("permissions"))
+    _add_limits(parser.add_argument_group("limits"))
+    return parser
+
+
+def _add_output(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "-p",
+        "--print",
+        action="store_true",
+        help="no conversation: the answer on stdout, progress on stderr (as without a terminal)",
+    )
+    group.add_argument(
+        "--output-format",
+        choices=FORMATS,
+        help="of -p: the result, one JSON object, or one JSON object per line (default: text)",
+    )
+    group.add_argument(
+        "--input-format",
+        choices=INPUT_FORMATS,
+        default="text",
+        help="of stdin: the prompt, or a JSON command per line (needs --output-format stream-json)",
+    )
+    group.add_argument(
+        "--stdin-prompt-stream",
+        action="store_true",
+        help="as --input-format and --output-format stream-json: its name in Roo's command line",
+    )
+    group.add_argument(
+        "--json-schema",
+        metavar="FILE|JSON",
+        help="the result is JSON that fits this schema; anything else is not accepted",
+    )
+    group.add_argument(
+        "--plain",
+        action="store_true",
+        help="a conversation line by line instead of the screen (also JOEY_PLAIN=1, TERM=dumb)",
+    )
+    group.add_argument("--debug", action="store_true", help="log to stderr, and show tracebacks")
+
+
+def _add_task(group: argparse._ArgumentGroup) -> None:
+    which = group.add_mutually_exclusive_group()
+    which.add_argument(
+        "-c",
+        "--continue",
+        dest="continue_",
+        action="store_true",
+        help="go on with the latest task of this folder",
+    )
+    which.add_argument(
+        "-r", "--resume", metavar="ID", help="go on with this task (the start of its id is enough)"
+    )
+    group.add_argument(
+        "--fork", action="store_true", help="with -c or -r: go on in a copy; the task itself stays"
+    )
+    group.add_argument("-w", "--workspace", metavar="DIR", help="the folder to work in")
+    group.add_argument("--prompt-file", metavar="FILE", help="read the prompt from a file")
+    group.add_argument(
+        "--image",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="send a picture along: PNG, JPEG, GIF or WebP (repeatable)",
+    )
+    group.add_argument("--ephemeral", action="store_true", help="keep nothing of this task")
+
+
+def _add_model(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("-m", "--model", metavar="MODEL", help="which model (see joey models)")
+    group.add_argument(
+        "--provider", metavar="PROVIDER", help="anthropic, openai, openrouter, ollama…"
+    )
+    group.add_argument("--base-url", metavar="URL", help="another address of the provider")
+    group.add_argument("--profile", metavar="PROFILE", help="a profile (see joey profiles)")
+    group.add_argument("--mode", metavar="MODE", help="code, architect, ask, debug…")
+    group.add_argument(
+        "--protocol",
+        choices=("native", "xml"),
+        help="how the model calls tools (default: what it can do)",
+    )
+    group.add_argument(
+        "--system-prompt-file", metavar="FILE", help="use this system prompt in place of joey's"
+    )
+
+
+def _add_permissions(group: argparse._ArgumentGroup) -> None:
+    how = group.add_mutually_exclusive_group()
+    how.add_argument(
+        "-y",
+        "--yes",
+        action="store_true",
+        help="allow everything without asking, as far as the sandbox and --add-dir reach",
+    )
+    how.add_argument(
+        "-a", "--require-approval", action="store_true", help="ask before everything, even reading"
+    )
+    group.add_argument(
+        "--allow",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="commands that begin like this may run without asking (repeatable)",
+    )
+    group.add_argument(
+        "--allow-writes",
+        action="store_true",
+        help="files of the workspace may be changed without asking (protected ones still ask)",
+    )
+    group.add_argument(
+        "--add-dir",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="work in this directory too, as if it were part of the workspace (repeatable)",
+    )
+    group.add_argument(
+        "--deny",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="commands that begin like this never run (repeatable)",
+    )
+    group.add_argument(
+        "--no-sandbox",
+        action="store_true",
+        help="do not confine commands: what they may do is what you may do",
+    )
+
+
+def _add_limits(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--max-turns", metavar="N", type=count, help="stop after N replies of the model"
+    )
+    group.add_argument(
+        "--max-budget-usd", metavar="USD", type=money, help="stop when this much is spent"
+    )
+    group.add_argument(
+        "--max-wall-time", metavar="TIME", type=duration, help="stop after 90, 90s, 10m or 1h"
+    )
+    group.add_argument(
+        "--max-tokens", metavar="N", type=count, help="stop when N tokens went to or fro"
+    )
+    group.add_argument("--max-tool-calls", metavar="N", type=count, help="stop after N tool calls")
+
+
+_MEANT = {
+    "tasks": "joey tasks list",
+    "modes": "joey modes list",
+    "doctor": "joey doctor",
+    "demo": "joey demo",
+    "config": "joey config list",
+    "profiles": "joey profiles list",
+    "models": "joey models",
+    "completion": "joey completion --help",
+    "permissions": "joey permissions --help",
+    "serve": "joey serve",
+    "help": "joey --help",
+    "version": "joey --version",
+}
+_ACTIONS = ("list", "show", "export")
+_ID = regex(r"[0-9a-f-]{4,}")
+
+
+def meant_command(words: Sequence[str]) -> str | None:
+    """The command that these arguments probably stand for; None for a prompt."""
+    if not 1 <= len(words) <= 3 or any(" " in word or word.startswith("-") for word in words):
+        return None
+    name = nearest(words[0], _MEANT)
+    if name is None:
+        return None
+    match words[1:]:
+        case []:
+            return _MEANT[name]
+        case [action] if name == "tasks" and (near := nearest(action, _ACTIONS)):
+            return f"joey tasks {near}" if near == "list" else f"joey tasks {near} ID"
+        case [("show" | "export") as action, task] if name == "tasks" and _ID.fullmatch(task):
+            return f"joey tasks {action} {task}"
+        case [command] if name == "help" and command in _MEANT:
+            return f"joey {command} --help"
+    return None
+
+
+def is_about_a_command(words: Sequence[str]) -> bool:
+    """`help` and one word behind it, which nobody would pay a model for."""
+    return (
+        len(words) == 2
+        and words[0] == "help"
+        and not words[1].startswith("-")
+        and len(words[1].split()) == 1
+    )

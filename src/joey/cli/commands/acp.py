@@ -1,0 +1,162 @@
+"""`joey acp`: the Agent Client Protocol on standard input and output, for editors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from joey.acp.agent import Agent, serve
+from joey.acp.jsonrpc import Frames
+from joey.acp.session import Choice, Page
+from joey.app import make_options, open_engine, open_task_index
+from joey.app.customs import open_customs
+from joey.app.model_choice import Asked, choose
+from joey.app.options import usable
+from joey.app.servers import problems_of_servers
+from joey.app.setup import Setup
+from joey.cli.exit_codes import ExitCode, UsageError
+from joey.cli.logs import PlainLines
+from joey.cli.notices import MOST_REMARKS, note
+from joey.cli.signals import interruptible
+from joey.cli.stdin_reader import pieces
+from joey.core.modes import Mode
+from joey.core.settings import Route, TaskSecrets
+from joey.engine.engine import TaskOptions
+from joey.errors import ConfigError
+from joey.ports.storage import TaskQuery
+from joey.presentation.text import one_line
+
+LOOKED_THROUGH = 1000
+"""Tasks, subtasks among them, for a page of sessions."""
+
+
+def run_acp(arguments: Namespace) -> ExitCode:
+    if arguments.setup:
+        return _set_up()
+    if sys.stdin.isatty():
+        raise UsageError("joey acp is started by an editor, which talks to it through pipes")
+    output = _own_output()
+    _log_plainly()
+    return asyncio.run(_serve(arguments, output))
+
+
+def _set_up() -> ExitCode:
+    """As `joey` begins at a terminal: it asks for what is missing."""
+    from joey.cli.main import main
+
+    if not sys.stdin.isatty() or not sys.stdout.isatty():
+        raise UsageError("joey acp --setup needs a terminal")
+    return ExitCode(main([]))
+
+
+async def _serve(arguments: Namespace, output: int) -> ExitCode:
+    frames = Frames(pieces(sys.stdin.fileno()), output)
+    with interruptible(parts=True) as interruption:
+        async with open_engine() as engine:
+            agent = Agent(engine, Household(arguments), lambda: time.time_ns() // 1_000_000)
+            try:
+                await interruption.stoppable(serve(agent, frames))
+            except asyncio.CancelledError:
+                if interruption.code is None:
+                    raise
+    return interruption.code or ExitCode.DONE
+
+
+def _own_output() -> int:
+    """Standard output for the protocol alone; what anything else writes there goes to stderr."""
+    output = os.dup(1)
+    os.dup2(2, 1)
+    return output
+
+
+def _log_plainly() -> None:
+    """Before the protocol's library sets up a log of its own, which would tell keys."""
+    if not logging.getLogger().handlers:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(PlainLines("joey: %(message)s"))
+        logging.basicConfig(level=logging.WARNING, handlers=[handler])
+        # When a start is cancelled, asyncio reaps the program itself and warns of it as unknown.
+        logging.getLogger("asyncio").setLevel(logging.ERROR)
+
+
+class Household:
+    """What sessions need, from the person's files, variables and flags."""
+
+    def __init__(self, arguments: Namespace) -> None:
+        self._arguments = arguments
+
+    def check_folder(self, folder: Path) -> Path:
+        return usable(folder)
+
+    def new_options(self, folder: Path, mode: str | None, model: str | None) -> TaskOptions:
+        asked = self._arguments
+        return make_options(
+            workspace=folder,
+            provider=asked.provider,
+            model=model or asked.model,
+            base_url=asked.base_url,
+            profile=asked.profile,
+            mode=mode or asked.mode,
+        )
+
+    def other_options(
+        self, folder: Path, model: str, earlier: Route, secrets: TaskSecrets | None
+    ) -> TaskOptions:
+        return make_options(workspace=folder, model=model, earlier=earlier, secrets=secrets)
+
+    def modes(self, folder: Path) -> Sequence[Mode]:
+        return Setup(workspace=folder).modes()
+
+    def commands(self, folder: Path) -> Sequence[Choice]:
+        customs = open_customs(folder)
+        skills = (skill for mode in customs.modes for skill in customs.skills(mode))
+        named = {skill.name: Choice(skill.name, skill.description) for skill in skills}
+        for command in customs.commands():
+            known = Choice(command.name, command.description, command.argument_hint)
+            named[command.name] = known
+        return [named[name] for name in sorted(named)]
+
+    def remarks(self, folder: Path) -> Sequence[str]:
+        lines = (note(folder), *open_customs(folder).warnings, *problems_of_servers(folder))
+        return [one_line(line.removeprefix("joey: "), 400) for line in lines if line][:MOST_REMARKS]
+
+    def models(self, provider: str) -> Sequence[str]:
+        setup = Setup(workspace=Path("/"))
+        profiles = setup.preferences.profiles()
+        active = profiles.profiles.get(profiles.active)
+        foreign = active.model if active is not None and active.provider != provider else None
+        return [model for model in setup.models(provider) if model != foreign]
+
+    def tasks(self, folder: str | None, skip: int, most: int) -> Page:
+        index = open_task_index()
+        try:
+            limit = max(LOOKED_THROUGH, 4 * (skip + most))
+            found = index.find(TaskQuery(workspace=folder, limit=limit)).found
+        finally:
+            index.close()
+        own = [each.task for each in found if each.task.parent_id is None]
+        return Page(own[skip : skip + most], more=len(own) > skip + most)
+
+    def missing(self) -> str | None:
+        asked = self._arguments
+        flags = Asked(
+            provider=asked.provider,
+            model=asked.model,
+            base_url=asked.base_url,
+            profile=asked.profile,
+        )
+        try:
+            profiles = Setup(workspace=Path("/")).preferences.profiles()
+        except ConfigError:
+            return None  # whoever begins a session hears what is wrong with the file
+        try:
+            choose(flags, None, profiles, os.environ)
+        except ConfigError as error:
+            return str(error)
+        return None

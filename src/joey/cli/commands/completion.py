@@ -1,0 +1,470 @@
+"""`joey completion`: the completion script of a shell; `joey __complete` answers its requests.
+
+Candidates are read from the argument parsers: a new command or flag completes without another
+entry anywhere. The values of a flag or positional argument follow from its metavar; every metavar
+of the command line is in one of the tables here, and a test checks that.
+
+An answer is a line that says whether file names fit (`none`, `files`, `folders`), then one line
+per candidate: the text to insert, a tab, a short description. The scripts always ask the `joey`
+on the `PATH`: the first word of the command line may be anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from joey.cli.command_line import COMMANDS, run_parser
+from joey.cli.commands.arguments import COMMAND_PARSERS
+from joey.cli.exit_codes import ExitCode
+from joey.errors import UserError
+from joey.presentation.text import one_line
+
+_LONGEST = 100
+_BREAKS = "=:"
+"""Characters at which bash begins a new word, though the shell does not."""
+
+
+def run_completion(arguments: Namespace) -> ExitCode:
+    sys.stdout.write(SCRIPTS[arguments.shell])
+    return ExitCode.DONE
+
+
+def answer(arguments: Sequence[str]) -> ExitCode:
+    """`SHELL WORD… LAST`; of bash the whole line, and the piece of it that it would replace."""
+    shell, *words = arguments or ["zsh", ""]
+    if shell == "bash":
+        line, piece = (*words, "", "")[:2]
+        words = words_of(line)[1:] or [""]
+        _print(complete(words), _kept_by_bash(words[-1], piece))
+    else:
+        if shell == "fish":
+            # The last `--` is the script's own: fish drops an empty last word otherwise.
+            end = len(words) - 2 if len(words) > 1 else 0
+            words = [*words[:end], *words[end + 1 :]]
+        _print(complete(words), "")
+    return ExitCode.DONE
+
+
+def words_of(line: str) -> list[str]:
+    """A command line as the shell would split it, as far as it is written."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    found: list[str] = []
+    try:
+        for word in lexer:
+            found.append(word)
+    except ValueError:
+        found.append(lexer.token)  # a quote is open: what is in it so far
+        return found
+    if not line or line[-1].isspace():
+        found.append("")
+    return found
+
+
+def _kept_by_bash(word: str, piece: str) -> str:
+    """The beginning of a word that bash leaves alone, since it breaks words at `=` and `:`."""
+    if piece and piece in _BREAKS:
+        return word
+    return word.removesuffix(piece) if any(each in word for each in _BREAKS) else ""
+
+
+def _print(completion: Completion, kept: str) -> None:
+    lines = [str(completion.files)]
+    for each in completion.candidates:
+        if each.value.isprintable():
+            about = one_line(each.about, _LONGEST)
+            lines.append(f"{each.value.removeprefix(kept)}\t{about}")
+    sys.stdout.write("\n".join([*lines, ""]))
+
+
+class Files(StrEnum):
+    NONE = "none"
+    FILES = "files"
+    FOLDERS = "folders"
+
+
+class Place(Struct, frozen=True):
+    """Where a value is wanted, and what was written before."""
+
+    metavar: str
+    current: str
+    words: tuple[str, ...]
+    flags: Mapping[str, str]
+    """Values of flags, by their names in the parser."""
+    prog: str
+    dest: str
+
+    @property
+    def workspace(self) -> Path:
+        return Path(self.flags.get("workspace") or Path.cwd()).resolve()
+
+
+Values = list[tuple[str, str]]
+
+
+def _tasks(place: Place) -> Values:
+    from joey.app.completion_values import tasks
+
+    return tasks(os.environ, place.current, place.workspace)
+
+
+def _modes(place: Place) -> Values:
+    from joey.app.completion_values import modes
+
+    return modes(os.environ, place.workspace)
+
+
+def _models(place: Place) -> Values:
+    from joey.app.completion_values import models
+
+    return models(os.environ, place.flags.get("provider"))
+
+
+def _profiles(place: Place) -> Values:
+    from joey.app.completion_values import profiles
+
+    return profiles(os.environ)
+
+
+def _providers(place: Place) -> Values:
+    from joey.app.completion_values import providers
+
+    return providers()
+
+
+def _servers(place: Place) -> Values:
+    from joey.app.completion_values import servers
+
+    return servers(os.environ, place.workspace)
+
+
+def _setting_names(place: Place) -> Values:
+    from joey.app.completion_values import setting_names
+
+    return setting_names()
+
+
+def _profile_keys(place: Place) -> Values:
+    from joey.app.completion_values import profile_key_names
+
+    return profile_key_names()
+
+
+def _setting_values(place: Place) -> Values:
+    from joey.app.completion_values import profile_values, setting_values
+
+    if "profiles" in place.prog:
+        return profile_values(place.words[1], os.environ)
+    name, *given = place.words
+    return setting_values(name, len(given), os.environ, place.workspace)
+
+
+def _items(place: Place) -> Values:
+    """Of a list: those that are there can be removed."""
+    from joey.app.completion_values import list_items
+
+    return list_items(place.words[0], os.environ) if place.dest == "remove" else []
+
+
+DYNAMIC: dict[str, Callable[[Place], Values]] = {
+    "ID": _tasks,
+    "ITEM": _items,
+    "KEY": _setting_names,
+    "MODE": _modes,
+    "MODEL": _models,
+    "PROFILE": _profiles,
+    "PROFILE_KEY": _profile_keys,
+    "PROVIDER": _providers,
+    "SERVER": _servers,
+    "VALUE": _setting_values,
+}
+ON_DISK: dict[str, Files] = {
+    "FILE": Files.FILES,
+    "FILE|JSON": Files.FILES,
+    "PATH": Files.FILES,
+    "DIR": Files.FOLDERS,
+}
+FREE = frozenset(
+    """
+    ADDRESS COMMAND MESSAGE N NAME NAME=VALUE NEW ORIGIN PATTERN PROMPT SECONDS TIME URL USD WHEN
+    WORDS
+    """.split()  # noqa: SIM905 (easier to read and to extend than a literal)
+) | {"NAME: VALUE"}
+"""What only the person knows."""
+
+
+def values_of(place: Place) -> tuple[Values, Files]:
+    """What fits, and whether names of files do."""
+    if place.metavar in ON_DISK:
+        return [], ON_DISK[place.metavar]
+    find = DYNAMIC.get(place.metavar)
+    try:
+        return (find(place) if find else []), Files.NONE
+    except (UserError, OSError, IndexError, ValueError):
+        return [], Files.NONE  # the command itself will say what is wrong
+
+
+HELP = "help"
+REPEATED = (argparse._AppendAction,)
+
+
+class Candidate(Struct, frozen=True):
+    value: str
+    about: str = ""
+
+
+class Completion(Struct, frozen=True):
+    candidates: tuple[Candidate, ...] = ()
+    files: Files = Files.NONE
+    """What of the disk fits too; that is the shell's own business."""
+
+
+def complete(words: Sequence[str]) -> Completion:
+    """`words` are those behind `joey`; the last is being written, and may be empty."""
+    *before, current = words or [""]
+    if not before and not current.startswith("-"):
+        return _among(current, [*_commands(), Candidate(HELP, "the options of a command")])
+    if before[:1] == [HELP]:
+        return _among(current, _commands()) if len(before) == 1 else Completion()
+    walk = _Walk(before)
+    if walk.parser is None:
+        return Completion()
+    if walk.wanting is not None:
+        return _values(walk, walk.wanting, current)
+    if not walk.ended and current.startswith("--") and "=" in current:
+        flag, _, value = current.partition("=")
+        action = walk.parser._option_string_actions.get(flag)
+        return Completion() if action is None else _values(walk, action, value, f"{flag}=")
+    if not walk.ended and current.startswith("-"):
+        return _among(current, walk.flags())
+    return _words(walk, current)
+
+
+class _Walk:
+    """Through the words that are complete: which parser reads the next one, and what it wants."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        first, rest = (words[0], words[1:]) if words and words[0] in COMMANDS else ("", words)
+        self.parser: argparse.ArgumentParser | None = (
+            COMMAND_PARSERS[first]() if first else run_parser()
+        )
+        self.wanting: argparse.Action | None = None
+        """The flag whose value comes next."""
+        self.ended = False
+        """`--` was written: no flags from there on."""
+        self.words: list[str] = []
+        self.given: dict[str, str] = {}
+        """Values of flags, by their longest names."""
+        self.used: set[str] = set()
+        for word in rest:
+            if self.parser is None:
+                return
+            self._take(self.parser, word)
+
+    def _take(self, parser: argparse.ArgumentParser, word: str) -> None:
+        if self.wanting is not None and not (_is_greedy(self.wanting) and word.startswith("-")):
+            self.given[self.wanting.dest] = word
+            if not _is_greedy(self.wanting):
+                self.wanting = None
+        elif self.ended or not word.startswith("-") or word == "-":
+            self._take_word(parser, word)
+        elif word == "--":
+            self.wanting, self.ended = None, True
+        else:
+            self._take_flag(parser, word)
+
+    def _take_flag(self, parser: argparse.ArgumentParser, word: str) -> None:
+        flag, is_joined, value = word.partition("=")
+        action = parser._option_string_actions.get(flag)
+        self.wanting = None
+        if action is None:
+            return
+        self.used |= set(action.option_strings)
+        if is_joined:
+            self.given[action.dest] = value
+        elif _takes_value(action):
+            self.wanting = action
+
+    def _take_word(self, parser: argparse.ArgumentParser, word: str) -> None:
+        if (below := _below(parser)) is not None:
+            self.parser = below.get(word)
+            self.words = []
+        else:
+            self.words.append(word)
+
+    def flags(self) -> Iterator[Candidate]:
+        """Those that may still be written, by their long names first."""
+        assert self.parser is not None
+        for action in self.parser._actions:
+            if action.help == argparse.SUPPRESS or not action.option_strings:
+                continue
+            if isinstance(action, REPEATED) or not self.used & set(action.option_strings):
+                about = _plain(action.help)
+                yield from (Candidate(flag, about) for flag in reversed(action.option_strings))
+
+
+def _words(walk: _Walk, current: str) -> Completion:
+    assert walk.parser is not None
+    if (below := _below(walk.parser)) is not None:
+        return _among(current, (Candidate(name, _about(each)) for name, each in below.items()))
+    places = walk.parser._get_positional_actions()
+    number = len(walk.words)
+    if number < len(places):
+        return _values(walk, places[number], current)
+    if places and _is_greedy(places[-1]):
+        return _values(walk, places[-1], current)
+    return Completion()
+
+
+def _values(walk: _Walk, action: argparse.Action, current: str, before: str = "") -> Completion:
+    if action.choices is not None:
+        found = [Candidate(str(choice)) for choice in action.choices]
+        return _among(current, found, before)
+    metavar = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    prog = walk.parser.prog if walk.parser is not None else ""
+    place = Place(metavar, current, tuple(walk.words), walk.given, prog, action.dest)
+    offered, files = values_of(place)
+    return _among(current, (Candidate(*each) for each in offered), before, files)
+
+
+def _among(
+    current: str,
+    candidates: Iterator[Candidate] | Sequence[Candidate],
+    before: str = "",
+    files: Files = Files.NONE,
+) -> Completion:
+    fitting = (each for each in candidates if each.value.startswith(current))
+    return Completion(tuple(Candidate(before + each.value, each.about) for each in fitting), files)
+
+
+def _commands() -> list[Candidate]:
+    return [Candidate(name, _about(make())) for name, make in COMMAND_PARSERS.items()]
+
+
+def _below(parser: argparse.ArgumentParser) -> dict[str, Any] | None:
+    """The parsers of a command's actions; None where there are none."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return None
+
+
+def _about(parser: argparse.ArgumentParser) -> str:
+    return _plain((parser.description or "").partition(". ")[0].partition(": ")[0])
+
+
+def _plain(text: str | None) -> str:
+    return (text or "").replace("%%", "%").rstrip(".")
+
+
+def _takes_value(action: argparse.Action) -> bool:
+    return action.nargs != 0
+
+
+def _is_greedy(action: argparse.Action) -> bool:
+    return action.nargs in ("*", "+")
+
+
+BASH = r"""# joey for bash: source this, or let bash-completion find it (see joey completion --help)
+_joey() {
+    local line value about files="none" first=1 width=0
+    local -a values=() abouts=()
+    while IFS= read -r line; do
+        if ((first)); then
+            files=$line first=0
+            continue
+        fi
+        value=${line%%$'\t'*} about=${line#*$'\t'}
+        values+=("$value") abouts+=("$about")
+        ((${#value} > width)) && width=${#value}
+    done < <(command joey __complete bash "${COMP_LINE:0:COMP_POINT}" "$2" 2>/dev/null)
+    COMPREPLY=()
+    case $files in
+    files) compopt -o default ;;
+    folders) compopt -o dirnames ;;
+    esac
+    local i
+    for i in "${!values[@]}"; do
+        # Readline lists several candidates, and only then may they carry words about them.
+        case $COMP_TYPE in
+        33 | 63 | 64) if ((${#values[@]} > 1)) && [[ -n ${abouts[i]} ]]; then
+            printf -v value '%-*s  (%s)' "$width" "${values[i]}" "${abouts[i]}"
+            value=${value:0:${COLUMNS:-80}-1}
+        else
+            printf -v value '%q' "${values[i]}"
+        fi ;;
+        *) printf -v value '%q' "${values[i]}" ;;
+        esac
+        COMPREPLY+=("$value")
+    done
+    if ((${#COMPREPLY[@]} == 1)) && [[ ${COMPREPLY[0]} == *= ]]; then
+        compopt -o nospace 2>/dev/null
+    fi
+}
+complete -F _joey joey
+"""
+
+ZSH = r"""#compdef joey
+# joey for zsh: put this into a folder of $fpath as _joey, or source it after compinit
+_joey() {
+    local line files="none"
+    local -a values shown
+    local -i first=1 width=0
+    for line in "${(@f)$(command joey __complete zsh "${(@Q)words[2,CURRENT]}" 2>/dev/null)}"; do
+        if ((first)); then
+            files=$line first=0
+            continue
+        fi
+        values+=("${line%%$'\t'*}")
+        ((${#values[-1]} > width)) && width=${#values[-1]}
+        shown+=("$line")
+    done
+    local -i i
+    for ((i = 1; i <= ${#shown}; i++)); do
+        line=${shown[i]#*$'\t'}
+        shown[i]="${(r:width:)values[i]}${line:+  -- $line}"
+        shown[i]=${shown[i][1,COLUMNS-1]}
+    done
+    case $files in
+    files) _files ;;
+    folders) _files -/ ;;
+    esac
+    ((${#values})) && compadd -l -d shown -a values
+}
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+    _joey "$@"
+else
+    compdef _joey joey
+fi
+"""
+
+FISH = r"""# joey for fish: put this into ~/.config/fish/completions/joey.fish
+function __joey_complete
+    set -l before (commandline -opc)
+    set -l current (commandline -ct)
+    set -l lines (command joey __complete fish $before[2..-1] -- "$current" 2>/dev/null)
+    switch "$lines[1]"
+        case files
+            __fish_complete_path "$current"
+        case folders
+            __fish_complete_directories "$current"
+    end
+    for line in $lines[2..-1]
+        printf '%s\n' $line
+    end
+end
+complete -c joey -f -a '(__joey_complete)'
+"""
+
+SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}

@@ -1,0 +1,279 @@
+"""`joey config`: the settings, their sources and meaning, and how to change them.
+
+`joey config edit` opens a copy in the editor, which replaces the file only when it is valid: the
+settings can be read at any moment, and going back means discarding the copy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from joey.app.personal_settings import DescribedKey, Origin, PersonalSettings, SettingState
+from joey.app.profile_shelf import ProfileShelf
+from joey.cli.exit_codes import ExitCode, UsageError
+from joey.cli.launch import workspace_of
+from joey.cli.output import table, write_out
+from joey.errors import ConfigError, UserError
+from joey.presentation.text import columns, one_line, sanitise, wrap
+from joey.system.files import make_folder
+
+WIDE = 120
+"""Columns from which on the meanings stand beside the values; else they stand below."""
+_Row = tuple[str, Any, str, str]
+"""Name, value, where it comes from, what it means."""
+_OWNERS = {Origin.DEFAULT: "default", Origin.YOURS: "yours", Origin.PROJECT: "project"}
+
+
+def run_config(arguments: Namespace) -> ExitCode:
+    settings = PersonalSettings(workspace_of(arguments))
+    match arguments.action:
+        case "list":
+            _list(settings, arguments)
+        case "get":
+            _get(settings, arguments)
+        case "set":
+            _set(settings, arguments)
+        case "unset":
+            _unset(settings, arguments.key)
+        case "describe":
+            _describe(settings, arguments)
+        case "path":
+            _write(str(settings.path))
+        case "edit":
+            return edit_settings(settings)
+    return ExitCode.DONE
+
+
+def _list(settings: PersonalSettings, arguments: Namespace) -> None:
+    states = settings.states()
+    if arguments.changed:
+        states = [state for state in states if state.origin is not Origin.DEFAULT]
+    model = _model()
+    if arguments.json:
+        reached = [{"key": key, "value": value, "from": origin} for key, value, origin, _ in model]
+        _write_json([*(_fields(state) for state in states), *reached])
+    elif states or model:
+        rows = [
+            (state.key.name, state.value, _OWNERS[state.origin], state.key.about)
+            for state in states
+        ]
+        _write("\n".join(_table([*rows, *model], columns(sys.stdout))))
+    else:
+        print("every setting is as it comes", file=sys.stderr)
+    for remark in settings.remarks():
+        print(wrap(f"joey: {sanitise(remark)}", columns(sys.stderr)), file=sys.stderr)
+
+
+def _model() -> list[_Row]:
+    """What a task would talk to: of a profile, or of the environment."""
+    shelf = ProfileShelf()
+    try:
+        facts = shelf.facts()
+    except UserError:
+        return []  # nothing was chosen yet, or not enough: joey doctor tells
+    about = shelf.key
+    return [
+        (f"profile.{fact.name}", fact.value, fact.origin, about(fact.name).about)
+        for fact in facts
+        if fact.origin != "default" or fact.name in ("provider", "model")
+    ]
+
+
+def _table(rows: Iterable[_Row], width: int | None) -> list[str]:
+    """Columns for a person; for a pipe, values with tabs between them and no heading."""
+    cells = [[name, _shown(value), origin, about] for name, value, origin, about in rows]
+    if width is None:
+        return ["\t".join(row) for row in cells]
+    if width >= WIDE:
+        return table([["setting", "value", "from", "what it is"], *cells], width, firm={0, 2})
+    heading, *lines = table(
+        [["setting", "value", "from"], *(cell[:3] for cell in cells)], width, firm={0, 2}
+    )
+    meanings = (wrap(f"    {about}", width) for *_, about in cells)
+    return [heading, *(part for pair in zip(lines, meanings, strict=True) for part in pair)]
+
+
+def _get(settings: PersonalSettings, arguments: Namespace) -> None:
+    value = _named(settings, arguments.key).value
+    if isinstance(value, str) and not arguments.json:
+        _write(sanitise(value) if sys.stdout.isatty() else value)
+    else:
+        _write(json.dumps(value, ensure_ascii=False))
+
+
+def _set(settings: PersonalSettings, arguments: Namespace) -> None:
+    changes = bool(arguments.add or arguments.remove)
+    if changes == bool(arguments.value):
+        raise UsageError(
+            "give a value, or for a list --add or --remove:"
+            f" joey config set {arguments.key} VALUE (joey config describe {arguments.key})"
+        )
+    key = _key(settings, arguments.key)
+    try:
+        if changes:
+            value: Any = settings.adjust(key.name, arguments.add, arguments.remove)
+        else:
+            value = settings.set(key.name, arguments.value)
+    except ConfigError as error:
+        if str(error).startswith("`"):  # of the value, not of the file
+            raise UsageError(f"{error} (see joey config describe {key.name})") from error
+        raise
+    print(f"{key.name} is now {_shown(value)}", file=sys.stderr)
+    state = settings.state(key.name)
+    if state.origin is Origin.PROJECT:
+        shown = _shown(state.value)
+        note = f"in this folder it stays {shown}: .roo/settings.json makes it stricter"
+        print(wrap(f"joey: {note}", columns(sys.stderr)), file=sys.stderr)
+
+
+def _unset(settings: PersonalSettings, name: str) -> None:
+    try:
+        done = settings.unset(name)
+    except ConfigError as error:
+        if str(error).startswith("There is no setting"):
+            raise UsageError(str(error)) from error
+        raise
+    print(f"{name} is as it comes" if done else f"{name} was not set", file=sys.stderr)
+
+
+def _describe(settings: PersonalSettings, arguments: Namespace) -> None:
+    state = _named(settings, arguments.key)
+    key = state.key
+    if arguments.json:
+        _write_json(_fields(state))
+        return
+    facts = [
+        ("what", key.about),
+        ("may be", key.kind),
+        ("default", _shown(key.default)),
+        ("now", f"{_shown(state.value)} ({_OWNERS[state.origin]})"),
+        ("project", key.project or "has no say"),
+        ("set it", f"joey config set {key.name} {_example(key)}"),
+    ]
+    lines = (wrap(f"  {name + ':':9} {text}", columns(sys.stdout)) for name, text in facts)
+    _write("\n".join((key.name, *lines)))
+
+
+def _example(key: DescribedKey) -> str:
+    if key.is_list:
+        return "--add ITEM"
+    if key.may_be_list:
+        return f"{key.choices[-1]}, or: {key.name} ITEM ITEM"
+    others = [choice for choice in key.choices if choice != _shown(key.default)]
+    return others[0] if others else "VALUE"
+
+
+def _named(settings: PersonalSettings, name: str) -> SettingState:
+    _key(settings, name)
+    return settings.state(name)
+
+
+def _key(settings: PersonalSettings, name: str) -> DescribedKey:
+    try:
+        return settings.key(name)
+    except ConfigError as error:
+        raise UsageError(f"{error} joey config list names all.") from error
+
+
+def _fields(state: SettingState) -> dict[str, Any]:
+    described: dict[str, Any] = msgspec.to_builtins(state.key)
+    name, about, kind = described.pop("name"), described.pop("about"), described.pop("kind")
+    for note in ("isList", "mayBeList"):
+        described.pop(note, None)
+    return {
+        "key": name,
+        "value": state.value,
+        "from": state.origin,
+        "type": kind,
+        **described,
+        "description": about,
+    }
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case None | "":
+            return "-"
+        case str():
+            return one_line(value, 200)
+        case _:
+            return one_line(json.dumps(value, ensure_ascii=False), 200)
+
+
+def _write(text: str) -> None:
+    write_out(f"{text}\n".encode("utf-8", "replace"))
+
+
+def _write_json(value: object) -> None:
+    write_out(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
+def edit_settings(settings: PersonalSettings) -> ExitCode:
+    """Raises ConfigError, UsageError."""
+    before = settings.text()
+    make_folder(settings.path.parent)
+    with tempfile.TemporaryDirectory(prefix=".joey-edit-", dir=settings.path.parent) as folder:
+        copy = Path(folder, settings.path.name)
+        copy.write_text(before, encoding="utf-8")
+        while True:
+            after = _edited(copy)
+            if after == before:
+                print("nothing was changed", file=sys.stderr)
+                return ExitCode.DONE
+            try:
+                settings.replace_text(after, before)
+            except ConfigError as error:
+                _edit_again(error, settings.path)
+                continue
+            print(f"{settings.path} is changed", file=sys.stderr)
+            for remark in settings.remarks():
+                print(f"joey: {sanitise(remark)}", file=sys.stderr)
+            return ExitCode.DONE
+
+
+def _edit_again(error: ConfigError, path: Path) -> None:
+    """Ask; whoever does not want to gets the file back as it was.
+
+    Raises:
+        ConfigError
+    """
+    back = f"{path} is as it was before."
+    if not sys.stdin.isatty():
+        raise ConfigError(f"{error} {back}") from error
+    print(f"joey: {sanitise(str(error))}", file=sys.stderr)
+    try:
+        answer = input("Edit again, or go back to what it was? [E/b] ").strip().lower()
+    except EOFError:
+        answer = "b"
+    if answer.startswith("b"):
+        raise ConfigError(back)
+
+
+def _edited(file: Path) -> str:
+    """Raises UsageError."""
+    named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        done = subprocess.run([*shlex.split(named), str(file)], check=False)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"the editor {named!r} cannot be started ({error}): name another in EDITOR"
+        ) from error
+    if done.returncode:
+        raise UsageError(f"the editor {named!r} ended with {done.returncode}; nothing was changed")
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"the editor {named!r} left no file that can be read ({error}); nothing was changed"
+        ) from error

@@ -1,0 +1,267 @@
+"""`joey demo`: one small task with a scripted model on loopback; everything else is real."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from argparse import Namespace
+from pathlib import Path
+
+from msgspec import Struct
+from rich.console import Console
+
+from joey.app import make_options, open_engine
+from joey.cli.exit_codes import ExitCode, UsageError, exit_code_of
+from joey.cli.launch import short_id
+from joey.cli.notices import describe_cost
+from joey.cli.repl.renderer import Renderer
+from joey.cli.signals import interruptible
+from joey.core.events import AskOpened
+from joey.core.models import ToolProtocol
+from joey.core.task import Answer, Response
+from joey.engine.engine import Engine
+from joey.engine.task import Task
+from joey.testing.script import Turn, call, say, usage
+from joey.testing.server import ModelServer
+
+INTRODUCTION = """\
+This is a demonstration: a scripted model answers on this machine, so nothing leaves it and
+nothing costs anything. The client, the tools, the files and the histories are the real ones.
+Where you would be asked, the demonstration answers, and says so."""
+_KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
+
+
+class DemoPolicy:
+    """Allows everything that the script asks for, which is known beforehand."""
+
+    name = "demo"
+
+    def answer(self, ask: AskOpened) -> Answer | None:
+        return Answer(Response.YES)
+
+
+class Place(Struct, frozen=True):
+    """Where the demonstration leaves its files."""
+
+    root: Path
+
+    @property
+    def workspace(self) -> Path:
+        return self.root / "project"
+
+    @property
+    def home(self) -> Path:
+        return self.root / "joey-home"
+
+
+def run_demo(arguments: Namespace) -> ExitCode:
+    place = _prepare(arguments.keep)
+    return asyncio.run(_run(arguments, place))
+
+
+def _prepare(keep: str | None) -> Place:
+    """The folder of the task as the script expects it: a package.json and an empty `src`."""
+    try:
+        root = Path(keep).absolute() if keep else Path(tempfile.mkdtemp(prefix="joey-demo-"))
+        place = Place(root)
+        root.mkdir(parents=True, exist_ok=True)
+        if any(root.iterdir()):
+            raise UsageError(f"{root} is not empty; --keep wants a new or an empty folder")
+        (place.workspace / "src").mkdir(parents=True)
+        (place.workspace / "package.json").write_text(PACKAGE_JSON, encoding="utf-8")
+    except OSError as error:
+        where = error.filename or keep
+        raise UsageError(f"{where} cannot be used: {error.strerror}") from error
+    return place
+
+
+async def _run(arguments: Namespace, place: Place) -> ExitCode:
+    renderer = Renderer(Console(), echo=True)
+    renderer.note(INTRODUCTION)
+    is_xml = arguments.protocol == ToolProtocol.XML
+    env = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    model = ModelServer(turns(xml=is_xml, fast=arguments.fast))
+    with interruptible() as interruption:
+        async with model, open_engine(home=place.home, env=env) as engine:
+            task = await _start(engine, arguments, place, model.url, env)
+            try:
+                async for event in task.events():
+                    renderer.show(event)
+            except asyncio.CancelledError:
+                await task.cancel()
+            code = interruption.code or exit_code_of(await task.wait())
+            folder = task.recorder.log.folder
+    renderer.note(f"\n{describe_cost(task.usage)} (by the list price; nothing was spent)")
+    _say_where(renderer, place, task, folder)
+    return code
+
+
+async def _start(
+    engine: Engine, arguments: Namespace, place: Place, url: str, env: dict[str, str]
+) -> Task:
+    options = make_options(
+        workspace=place.workspace,
+        home=place.home,
+        env=env,
+        provider=arguments.wire,
+        base_url=url if arguments.wire == "anthropic" else f"{url}/v1",
+        model=MODEL,
+        protocol=ToolProtocol(arguments.protocol),
+        policy=DemoPolicy(),
+    )
+    return await engine.start(PROMPT, options=options)
+
+
+def _say_where(renderer: Renderer, place: Place, task: Task, folder: Path) -> None:
+    renderer.note(
+        f"The workspace:         {place.workspace}\n"
+        f"What you saw:          {folder / 'ui_messages.json'}\n"
+        f"What the model saw:    {folder / 'api_conversation_history.json'}\n"
+        f"To look at it again:   JOEY_HOME={shlex.quote(str(place.home))}"
+        f" {this_program()} tasks show {short_id(task.id, ())}"
+    )
+
+
+def this_program() -> str:
+    """How the joey that runs is called from here."""
+    started = Path(sys.argv[0])
+    if started.stem != "joey" or not started.exists():
+        return f"{shlex.quote(sys.executable)} -m joey"
+    found = shutil.which("joey")
+    is_found = found is not None and Path(found).samefile(started)
+    return "joey" if is_found else shlex.quote(str(started))
+
+
+PROMPT = "Create a simple Express.js server with a /hello endpoint that returns 'Hello World'"
+MODEL = "claude-sonnet-4-5-20250929"
+
+PACKAGE_JSON = """\
+{
+  "name": "my-project",
+  "version": "1.0.0",
+  "description": "",
+  "main": "index.js",
+  "scripts": {
+    "test": "echo \\"Error: no test specified\\" && exit 1"
+  },
+  "dependencies": {}
+}"""
+
+INSTALL = """\
+# stands in for `npm install express`: needs neither npm nor a network
+sed -i.bak 's/"dependencies": {}/"dependencies": { "express": "^5.1.0" }/' package.json &&
+rm package.json.bak &&
+printf '%s\\n' 'added 64 packages, and audited 65 packages in 3s' '' \\
+  '8 packages are looking for funding' '  run `npm fund` for details' '' \\
+  'found 0 vulnerabilities'"""
+
+SERVER_JS = """\
+const express = require('express');
+const app = express();
+const PORT = 3000;
+
+app.get('/hello', (req, res) => {
+  res.send('Hello World');
+});
+
+app.listen(PORT, () => {
+  console.log(`Server is running on http://localhost:${PORT}`);
+});"""
+
+RESULT = """\
+Successfully created an Express.js server with the following:
+
+1. Installed Express.js as a dependency
+2. Created `src/server.js` with:
+   - Express server setup
+   - `/hello` endpoint that returns 'Hello World'
+   - Server configured to run on port 3000
+
+To start the server, run:
+```bash
+node src/server.js
+```
+
+Then visit http://localhost:3000/hello to see the response."""
+
+
+class Reply(Struct, frozen=True):
+    """One reply of the model: words, and a call."""
+
+    text: str
+    tool: str
+    input: dict[str, str]
+    call_id: str
+    tokens: tuple[int, int, int, int]
+    """Input that was not cached, output, written to the cache, read from it."""
+
+
+REPLIES = (
+    Reply(
+        "I'll help you create an Express.js server with a /hello endpoint. First, let me check"
+        " the current package.json to see if Express is already a dependency.",
+        "read_file",
+        {"path": "package.json"},
+        "toolu_01A7BcD3eFgH4iJkL5mNo6pQ",
+        (3104, 412, 8432, 0),
+    ),
+    Reply(
+        "I can see that Express is not installed yet. I'll need to install it first using npm.",
+        "execute_command",
+        {"command": INSTALL},
+        "toolu_02R7sT8uVwX9yZa0bCd1eF",
+        (3110, 398, 0, 22016),
+    ),
+    Reply(
+        "Express has been installed successfully. Now I'll create the server file with the"
+        " /hello endpoint.",
+        "write_to_file",
+        {"path": "src/server.js", "file_text": SERVER_JS},
+        "toolu_03G2hI3jKlM4nOp5qRs6tU",
+        (3118, 586, 0, 22433),
+    ),
+    Reply(
+        "I've successfully created the Express.js server with a /hello endpoint. The server is"
+        " configured to run on port 3000. You can start it by running `node src/server.js` and"
+        ' then visit http://localhost:3000/hello to see the "Hello World" message.',
+        "attempt_completion",
+        {"result": RESULT},
+        "toolu_04V7wX8yZa9bCd0eF1gH2i",
+        (3121, 480, 0, 22849),
+    ),
+)
+
+_PIECE = 4
+_PACE = 80.0
+_XML_NAMES = {"file_text": "content"}
+
+
+def turns(*, xml: bool, fast: bool) -> list[Turn]:
+    """The script for a model server: calls as such, or written into the text."""
+    return [_turn(reply, xml=xml, fast=fast) for reply in REPLIES]
+
+
+def _turn(reply: Reply, *, xml: bool, fast: bool) -> Turn:
+    fresh, output, writes, reads = reply.tokens
+    tokens = usage(input=fresh, output=output, cache_writes=writes, cache_reads=reads)
+    pace = None if fast else _PACE
+    if xml:
+        return Turn(say(f"{reply.text}\n\n{_as_xml(reply)}", chunk=_PIECE), tokens, pace=pace)
+    return Turn(
+        say(reply.text, chunk=_PIECE),
+        call(reply.tool, dict(reply.input), id=reply.call_id, chunk=2 * _PIECE),
+        tokens,
+        pace=pace,
+    )
+
+
+def _as_xml(reply: Reply) -> str:
+    inner = "\n".join(
+        f"<{_XML_NAMES.get(name, name)}>{value}</{_XML_NAMES.get(name, name)}>"
+        for name, value in reply.input.items()
+    )
+    return f"<{reply.tool}>\n{inner}\n</{reply.tool}>"

@@ -1,0 +1,127 @@
+"""`joey doctor`: findings about the installation, with advice.
+
+Checks run concurrently and independently: an error in one of them becomes its finding.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+
+import msgspec
+from msgspec import structs
+
+from joey.cli.commands import doctor_checks
+from joey.cli.commands.doctor_checks import Finding, Probe, Status
+from joey.cli.exit_codes import ExitCode
+from joey.cli.logs import discreet
+from joey.cli.output import write_out
+from joey.errors import UserError
+from joey.presentation.text import columns, one_line, sanitise, wrap
+
+_MARKS = {Status.OK: "✓", Status.WARN: "!", Status.FAIL: "✗"}
+_COLOURS = {Status.OK: "32", Status.WARN: "33", Status.FAIL: "31"}
+PROBES: tuple[Probe, ...] = (
+    Probe("joey", doctor_checks.probe_installs),
+    Probe("Python", doctor_checks.probe_python),
+    Probe("Clock", doctor_checks.probe_clock),
+    Probe("Terminal", doctor_checks.probe_terminal),
+    Probe("Home", doctor_checks.probe_home),
+    Probe("Privacy", doctor_checks.probe_privacy, doctor_checks.make_private),
+    Probe("Disk", doctor_checks.probe_disk),
+    Probe("Tasks", doctor_checks.probe_tasks, doctor_checks.tidy_tasks),
+    Probe("Index of tasks", doctor_checks.probe_index, doctor_checks.renew_index),
+    Probe("Leftovers", doctor_checks.probe_leftovers),
+    Probe("bash", doctor_checks.probe_bash),
+    Probe("ripgrep", doctor_checks.probe_ripgrep),
+    Probe("git", doctor_checks.probe_git),
+    Probe("Sandbox", doctor_checks.probe_sandbox),
+    Probe("Browser", doctor_checks.probe_browser),
+    Probe("Settings", doctor_checks.probe_settings),
+    Probe("Modes and rules", doctor_checks.probe_customs),
+    Probe("MCP servers", doctor_checks.probe_servers),
+    Probe("Hooks", doctor_checks.probe_hooks),
+    Probe("This folder", doctor_checks.probe_trust),
+    Probe("Profiles", doctor_checks.probe_profiles, doctor_checks.settle_profiles),
+    Probe("Keys", doctor_checks.probe_keys),
+    Probe("Local models", doctor_checks.probe_local_servers, asks_around=True),
+    Probe("Model", doctor_checks.probe_model),
+    Probe("Connection", doctor_checks.probe_reach, asks_around=True),
+)
+
+
+def run_doctor(arguments: Namespace) -> ExitCode:
+    wanted = [each for each in PROBES if not (arguments.offline and each.asks_around)]
+    findings = look(wanted, fix=arguments.fix)
+    failed = any(finding.status is Status.FAIL for finding in findings)
+    if arguments.json:
+        report = {"ok": not failed, "findings": findings}
+        write_out(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+    else:
+        _print(findings)
+    return ExitCode.FAILED if failed else ExitCode.DONE
+
+
+def look(wanted: Sequence[Probe], *, fix: bool = False) -> list[Finding]:
+    """What every probe found, in the order of the probes."""
+    with ThreadPoolExecutor(len(wanted)) as threads:
+        futures = [threads.submit(_looked, probe, fix) for probe in wanted]
+        _show_progress(futures)
+        return [_discreet(future.result()) for future in futures]
+
+
+def _discreet(finding: Finding) -> Finding:
+    """Errors may repeat what they met."""
+    return structs.replace(
+        finding,
+        found=discreet(finding.found),
+        advice=discreet(finding.advice),
+        fixed=tuple(map(discreet, finding.fixed)),
+    )
+
+
+def _looked(probe: Probe, fix: bool) -> Finding:
+    try:
+        finding = probe.look()
+        if not fix or probe.repair is None or finding.status is Status.OK:
+            return finding
+        fixed = tuple(probe.repair())
+        return structs.replace(probe.look(), fixed=fixed) if fixed else finding
+    except UserError as error:
+        return Finding(probe.name, Status.WARN, f"could not be looked at: {error}")
+    except Exception as error:
+        found = f"could not be looked at ({type(error).__name__}: {error})"
+        advice = "This is a defect of joey, unless the machine is to blame: please report it."
+        return Finding(probe.name, Status.WARN, found, advice)
+
+
+def _show_progress(futures: Sequence[Future[Finding]]) -> None:
+    if columns(sys.stderr) is None:
+        return
+    for done, _ in enumerate(as_completed(futures), 1):
+        sys.stderr.write(f"\r\x1b[Klooking: {done} of {len(futures)}…")
+        sys.stderr.flush()
+    sys.stderr.write("\r\x1b[K")
+    sys.stderr.flush()
+
+
+def _print(findings: Iterable[Finding]) -> None:
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    width = columns(sys.stdout)
+    for finding in findings:
+        mark = _MARKS[finding.status]
+        line = wrap(f"{mark} {finding.name}: {_indented(finding.found)}", width)
+        if coloured:
+            line = f"\x1b[{_COLOURS[finding.status]}m{mark}\x1b[0m{line.removeprefix(mark)}"
+        print(line)
+        if finding.advice:
+            print(wrap(f"    {_indented(finding.advice)}", width))
+        for done in finding.fixed:
+            print(wrap(f"    fixed: {one_line(done, 400)}", width))
+
+
+def _indented(text: str) -> str:
+    return sanitise(text).replace("\n", "\n    ")

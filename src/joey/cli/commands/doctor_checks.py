@@ -1,0 +1,499 @@
+"""Checks of `joey doctor`: the machine, the user's files, the model connection.
+
+Each check tries one thing and returns a finding; some can also repair what is safe to repair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import locale
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+from msgspec import Struct
+
+from joey import __version__
+from joey.app import check_up, joey_home
+from joey.app.check_up import find_chromium, keys_here
+from joey.app.customs import open_customs
+from joey.app.hooks import hooks_here
+from joey.app.local_servers import PLACES, LocalServer, find_local_servers
+from joey.app.model_list import NO_SUCH_PAGE, ask_for_models, silent_address
+from joey.app.options import make_options
+from joey.app.personal_settings import PersonalSettings
+from joey.app.profile_shelf import ProfileShelf
+from joey.app.sandboxing import sandbox_report
+from joey.app.servers import problems_of_servers
+from joey.core.redaction import without_secrets
+from joey.core.settings import Profile
+from joey.errors import ConfigError, NoModelError, UserError
+from joey.ports import Level
+from joey.presentation.text import one_line
+
+OLDEST_PYTHON = (3, 11)
+OLDEST_GIT = (2, 17)
+"""Older ones have no `worktree remove`."""
+A_DAY = 86_400
+FIX = "joey doctor --fix sets this right."
+_HERE = Path(__file__).parent.parent.parent
+_INSTALL = "Install {0}: apt install {0}, dnf install {0}, brew install {0}."
+
+
+class Status(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+def here() -> Path:
+    """The folder that joey would work in. Raises UserError."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise UserError("the current folder is gone; go to another") from error
+
+
+class Finding(Struct, frozen=True, omit_defaults=True):
+    name: str
+    status: Status
+    found: str
+    advice: str = ""
+    """What to do about it."""
+    fixed: tuple[str, ...] = ()
+    """What `--fix` did about it."""
+
+
+class Probe(Struct, frozen=True):
+    name: str
+    look: Callable[[], Finding]
+    repair: Callable[[], Iterator[str]] | None = None
+    """Sets right what is safe to set right; a sentence about each thing."""
+    asks_around: bool = False
+    """It opens connections, if only to this machine."""
+
+
+def probe_python() -> Finding:
+    found = f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})"
+    if sys.version_info < OLDEST_PYTHON:
+        return Finding("Python", Status.FAIL, found, "Install Python 3.11 or newer.")
+    return Finding("Python", Status.OK, found)
+
+
+def probe_installs() -> Finding:
+    """Another joey that comes first on the path is a riddle to whoever has just upgraded."""
+    folders = [Path(each) for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if each]
+    programs = [each / "joey" for each in folders if os.access(each / "joey", os.X_OK)]
+    found = list(dict.fromkeys(path for path in programs if path.is_file()))
+    places = {os.path.realpath(path): path for path in reversed(found)}
+    own = f"joey {__version__} in {_HERE}"
+    if len(places) < 2:
+        return Finding("joey", Status.OK, own)
+    listed = ", ".join(str(path) for path in found)
+    advice = f"Only {found[0]} is started. Remove the others, or put theirs first on the PATH."
+    return Finding("joey", Status.WARN, f"{own}; {len(places)} on the PATH: {listed}", advice)
+
+
+def probe_bash() -> Finding:
+    path = shutil.which("bash")
+    if path is None:
+        advice = f"Commands run with it. {_INSTALL.format('bash')}"
+        return Finding("bash", Status.FAIL, "not found", advice)
+    return Finding("bash", Status.OK, path)
+
+
+def probe_ripgrep() -> Finding:
+    """Comes with joey; one that is installed otherwise does as well."""
+    beside = Path(sys.executable).parent / "rg"
+    path = str(beside) if beside.exists() else shutil.which("rg")
+    if path is None:
+        advice = f"Reinstall joey, which brings it along. Or: {_INSTALL.format('ripgrep')}"
+        return Finding("ripgrep", Status.FAIL, "not found", advice)
+    said = _first_line([path, "--version"])
+    if not said:
+        return Finding("ripgrep", Status.FAIL, f"{path} does not run", "Reinstall ripgrep.")
+    return Finding("ripgrep", Status.OK, said)
+
+
+def probe_git() -> Finding:
+    path = shutil.which("git")
+    if path is None:
+        advice = f"Checkpoints and subtasks of their own need it. {_INSTALL.format('git')}"
+        return Finding("git", Status.WARN, "not found", advice)
+    said = _first_line([path, "--version"])
+    numbers = [int(each) for each in said.rpartition(" ")[2].split(".")[:2] if each.isdigit()]
+    if not numbers:
+        return Finding("git", Status.WARN, f"{path} does not tell its version", "Reinstall git.")
+    if tuple(numbers) < OLDEST_GIT:
+        oldest = ".".join(map(str, OLDEST_GIT))
+        return Finding("git", Status.WARN, said, f"Install git {oldest} or newer.")
+    return Finding("git", Status.OK, said)
+
+
+def probe_sandbox() -> Finding:
+    """What confines commands, found out by running a hostile one."""
+    report = sandbox_report()
+    reasons = "; ".join(f"{level}: {reason}" for level, reason in report.reasons.items())
+    if report.level is Level.NONE:
+        advice = "Every command will be asked for. Install bubblewrap, or see --no-sandbox."
+        return Finding("Sandbox", Status.WARN, f"none works ({reasons})", advice)
+    if not reasons:
+        return Finding("Sandbox", Status.OK, str(report.level), " ".join(report.gaps))
+    better = "For the strongest one install bubblewrap, and allow user namespaces."
+    advice = " ".join((*report.gaps, better))
+    return Finding("Sandbox", Status.OK, f"{report.level} ({reasons})", advice)
+
+
+def probe_browser() -> Finding:
+    path = find_chromium(os.environ)
+    if path is None:
+        advice = "Only browser_action needs it: install Chromium, and joey with playwright."
+        return Finding("Browser", Status.OK, "none; the browser tool is not offered", advice)
+    if not os.access(path, os.X_OK):
+        advice = "Correct JOEY_CHROMIUM, or unset it."
+        return Finding("Browser", Status.WARN, f"{path} cannot be run", advice)
+    return Finding("Browser", Status.OK, path)
+
+
+def probe_terminal() -> Finding:
+    term = os.environ.get("TERM", "")
+    encoding = locale.getpreferredencoding(do_setlocale=False).lower().replace("-", "")
+    colours = "no colours (NO_COLOR)" if os.environ.get("NO_COLOR") else _colours(term)
+    found = f"TERM={term or '(not set)'}, {colours}, {encoding}"
+    if encoding != "utf8":
+        advice = "Letters beyond English will be wrong: set LANG to a UTF-8 locale (C.UTF-8)."
+        return Finding("Terminal", Status.WARN, found, advice)
+    if sys.stdout.isatty() and term in ("", "dumb"):
+        advice = "The screen needs a terminal that can do more: set TERM (xterm-256color)."
+        return Finding("Terminal", Status.WARN, found, advice)
+    return Finding("Terminal", Status.OK, found)
+
+
+def probe_clock() -> Finding:
+    """Certificates and the times of tasks go by it."""
+    now, own = time.time(), (_HERE / "__init__.py").stat().st_mtime
+    found = datetime.fromtimestamp(now).astimezone().isoformat(" ", "seconds")
+    if now < own - A_DAY:
+        advice = "It is behind joey's own files, and certificates will not be trusted: set it."
+        return Finding("Clock", Status.WARN, found, advice)
+    return Finding("Clock", Status.OK, found)
+
+
+def _colours(term: str) -> str:
+    if os.environ.get("COLORTERM") in ("truecolor", "24bit"):
+        return "true colours"
+    return "256 colours" if "256" in term else "few colours"
+
+
+def _first_line(command: list[str]) -> str:
+    env = {"PATH": os.environ.get("PATH", os.defpath)}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=5, check=False, env=env
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.partition("\n")[0]
+
+
+ENOUGH_DISK = 1024**3
+LITTLE_DISK = 100 * 1024**2
+_MOST = 5
+"""Things that are named; the rest is counted."""
+
+
+def probe_home() -> Finding:
+    """The folder for tasks and settings must exist, or be possible, and be writable."""
+    home = _home()
+    for folder in (home, home / "tasks"):
+        nearest = _nearest(folder)
+        try:
+            with tempfile.TemporaryFile(dir=nearest):
+                pass
+        except OSError as error:
+            advice = f"Make {nearest} a folder that is writable, or set JOEY_HOME to another."
+            return Finding("Home", Status.FAIL, f"{folder}: {error.strerror}", advice)
+    state = "" if home.exists() else " (made when the first task begins)"
+    return Finding("Home", Status.OK, f"{home}{state}")
+
+
+def probe_disk() -> Finding:
+    free = shutil.disk_usage(_nearest(_home())).free
+    found = f"{free / 1024**3:.1f} GB free where tasks are kept"
+    advice = "Make room: a full disk stops every task."
+    if free < LITTLE_DISK:
+        return Finding("Disk", Status.FAIL, found, advice)
+    if free < ENOUGH_DISK:
+        return Finding("Disk", Status.WARN, found, advice)
+    return Finding("Disk", Status.OK, found)
+
+
+def probe_privacy() -> Finding:
+    found = check_up.exposures(_home())
+    if not found:
+        return Finding("Privacy", Status.OK, "only you can read what joey keeps")
+    listed = _listed([f"{each.path} {each.why}" for each in found])
+    foreign = any(each.mode is None for each in found)
+    advice = "What belongs to another user: chown it, or choose another JOEY_HOME." * foreign
+    fixable = FIX * any(each.mode is not None for each in found)
+    return Finding("Privacy", Status.WARN, listed, " ".join(filter(None, (advice, fixable))))
+
+
+def make_private() -> Iterator[str]:
+    yield from check_up.close_to_others(check_up.exposures(_home()))
+
+
+def probe_tasks() -> Finding:
+    state = check_up.store_state(_home())
+    troubles = [f"{name}: {why}" for name, why in state.broken]
+    troubles += [f"{path} could not be read and was moved aside" for path in state.damaged]
+    untidy = [f"{folder.name} was left by a process that is gone" for folder in state.stale]
+    untidy += [f"{path.name} is a copy that was never finished" for path in state.leftovers]
+    count = f"{state.tasks:,} tasks"
+    if troubles:
+        advice = "Such tasks cannot go on, or lost a part: joey tasks delete ID, or keep them."
+        return Finding("Tasks", Status.WARN, f"{count}; {_listed(troubles + untidy)}", advice)
+    if untidy:
+        return Finding("Tasks", Status.WARN, f"{count}; {_listed(untidy)}", FIX)
+    return Finding("Tasks", Status.OK, count)
+
+
+def tidy_tasks() -> Iterator[str]:
+    yield from check_up.tidy(check_up.store_state(_home()))
+
+
+def probe_leftovers() -> Finding:
+    """What may still be wanted is told, and never removed by itself."""
+    home = _home()
+    aside, orphans = check_up.files_aside(home), check_up.orphaned_worktrees(home)
+    told = [f"{len(aside)} folders in {home / 'put-aside'}"] if aside else []
+    told += [f"{path}: of a task that is no more" for path in orphans]
+    if not told:
+        return Finding("Leftovers", Status.OK, "none")
+    advice = "Look at them, and remove what you do not want (git worktree remove, rm -r)."
+    return Finding("Leftovers", Status.WARN, _listed(told), advice)
+
+
+def probe_index() -> Finding:
+    trouble = check_up.index_trouble(_home())
+    if not trouble:
+        return Finding("Index of tasks", Status.OK, "well")
+    return Finding("Index of tasks", Status.WARN, f"damaged: {trouble}", f"It is a copy. {FIX}")
+
+
+def renew_index() -> Iterator[str]:
+    if check_up.index_trouble(_home()):
+        yield check_up.drop_index(_home())
+
+
+def probe_settings() -> Finding:
+    settings = PersonalSettings(here())
+    try:
+        settings.states()
+    except ConfigError as error:
+        advice = "joey config edit opens it; joey config unset KEY removes a key."
+        return Finding("Settings", Status.FAIL, str(error), advice)
+    remarks = settings.remarks()
+    if remarks:
+        advice = "joey config unset KEY removes a key that is not used."
+        return Finding("Settings", Status.WARN, _listed(list(remarks)), advice)
+    return Finding("Settings", Status.OK, f"{settings.path}{_unless(settings.path)}")
+
+
+def probe_customs() -> Finding:
+    """Modes, rules, commands and skills that count here."""
+    try:
+        customs = open_customs(here())
+        modes, warnings = customs.modes, customs.warnings
+    except UserError as error:
+        return Finding("Modes and rules", Status.WARN, "could not be read", str(error))
+    told = set(PersonalSettings(here()).remarks())
+    if problems := [each for each in warnings if each not in told]:
+        advice = "Correct the file; joey modes list shows what is understood."
+        return Finding("Modes and rules", Status.WARN, _listed(problems), advice)
+    return Finding("Modes and rules", Status.OK, f"{len(modes)} modes, and all of it is understood")
+
+
+def probe_servers() -> Finding:
+    problems = problems_of_servers(here())
+    if problems:
+        advice = "Correct the file; joey mcp list shows what is understood of it."
+        return Finding("MCP servers", Status.WARN, _listed(list(problems)), advice)
+    return Finding("MCP servers", Status.OK, "their files are well")
+
+
+def probe_hooks() -> Finding:
+    """Yours, and what this folder would add."""
+    try:
+        hooks, untrusted = hooks_here(here())
+    except UserError as error:
+        return Finding("Hooks", Status.WARN, "could not be read", str(error))
+    listed = "; ".join(f"{hook.event}: {hook.shown}" for hook in hooks) or "none"
+    if not untrusted:
+        return Finding("Hooks", Status.OK, listed)
+    found = f"{listed}; {untrusted} of this folder not used"
+    return Finding("Hooks", Status.WARN, found, "Look at them with joey trust.")
+
+
+def probe_trust() -> Finding:
+    missing = check_up.untrusted(here())
+    if not missing:
+        return Finding("This folder", Status.OK, "nothing in it waits for your trust")
+    found = f"not used, because you have not trusted it: {_listed(list(missing))}"
+    return Finding("This folder", Status.WARN, found, "Look at it with joey trust --show.")
+
+
+def _home() -> Path:
+    return joey_home(os.environ)
+
+
+def _nearest(path: Path) -> Path:
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def _unless(path: Path) -> str:
+    return "" if path.exists() else " (not there: everything is as it comes)"
+
+
+def _listed(things: Sequence[str]) -> str:
+    more = f"; and {len(things) - _MOST} more" if len(things) > _MOST else ""
+    return "; ".join(one_line(each, 300) for each in things[:_MOST]) + more
+
+
+PATIENCE = 3.0
+_PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
+_WRONG_KEY = (401, 403)
+
+
+def probe_keys() -> Finding:
+    """Names only: a key is never shown."""
+    try:
+        found = keys_here(os.environ)
+    except ConfigError as error:
+        return Finding("Keys", Status.FAIL, "profiles.json cannot be read", str(error))
+    if not found:
+        advice = "Set a key, joey profiles add, or use a model server of this machine."
+        return Finding("Keys", Status.WARN, "no key is set, and none in a profile", advice)
+    wrong = [f"{key.where}: {key.trouble}" for key in found if key.trouble]
+    listed = ", ".join(key.where for key in found)
+    if wrong:
+        advice = f"Set it again, as the provider shows it: {'; '.join(wrong)}."
+        return Finding("Keys", Status.WARN, listed, advice)
+    return Finding("Keys", Status.OK, listed)
+
+
+def probe_profiles() -> Finding:
+    shelf = ProfileShelf()
+    try:
+        known, remark = shelf.profiles(), shelf.remark
+    except ConfigError as error:
+        return Finding("Profiles", Status.FAIL, "they cannot be read", str(error))
+    if remark:
+        advice = FIX if shelf.active in known else f"joey profiles use NAME: {', '.join(known)}."
+        return Finding("Profiles", Status.WARN, remark, advice)
+    active = f" ({shelf.active} is the active one)" * (shelf.active in known)
+    return Finding("Profiles", Status.OK, f"{', '.join(known) or 'none'}{active}")
+
+
+def settle_profiles() -> Iterator[str]:
+    if settled := ProfileShelf().settle():
+        yield f"{settled} is the active profile"
+
+
+def probe_local_servers() -> Finding:
+    servers = asyncio.run(find_local_servers(os.environ))
+    if not servers:
+        looked = ", ".join(kind.name for kind in PLACES)
+        return Finding("Local models", Status.OK, f"none running (looked for {looked})")
+    listed = "; ".join(f"{each.provider} at {each.base_url}: {_offer(each)}" for each in servers)
+    usable = next((each for each in servers if each.models), servers[0])
+    advice = f"To use it: joey {shlex.join(usable.flags)}"
+    return Finding("Local models", Status.OK, listed, advice)
+
+
+def _offer(server: LocalServer) -> str:
+    models = server.models
+    more = f" and {len(models) - 3} more" if len(models) > 3 else ""
+    return ", ".join(models[:3]) + more if models else "no model is loaded yet"
+
+
+def probe_model() -> Finding:
+    """Settings and profiles are read, and a model is chosen, exactly as for a task."""
+    try:
+        profile = _profile()
+    except ConfigError as error:
+        return Finding("Model", Status.FAIL, "none can be used", str(error))
+    except UserError as error:
+        return Finding("Model", Status.WARN, "could not be chosen", str(error))
+    where = f" at {without_secrets(profile.base_url)}" if profile.base_url else ""
+    return Finding("Model", Status.OK, f"{profile.model} of {profile.provider}{where}")
+
+
+def probe_reach() -> Finding:
+    """Name, connection, certificate, and an answer to the cheapest question there is."""
+    try:
+        profile = _profile()
+    except NoModelError:
+        return Finding("Connection", Status.OK, "not tried: no model is chosen yet")
+    except UserError:
+        return Finding("Connection", Status.OK, "not tried: see the finding about the model")
+    begun = time.monotonic()
+    try:
+        answer = asyncio.run(ask_for_models(profile, os.environ, PATIENCE))
+        silent = None
+        if answer.status == NO_SUCH_PAGE:
+            silent = asyncio.run(silent_address(profile, os.environ, PATIENCE))
+    except ConfigError as error:
+        return Finding("Connection", Status.FAIL, "there is no way to it", str(error))
+    except UserError as error:
+        advice = f"{error}{_proxies()} joey doctor --offline leaves this out."
+        return Finding("Connection", Status.FAIL, f"{profile.provider} cannot be reached", advice)
+    took = f"in {(time.monotonic() - begun) * 1000:.0f} ms{_proxies()}"
+    return _unlisted(silent, profile, took) if silent else _judged(profile, answer.status, took)
+
+
+def _unlisted(url: str, profile: Profile, took: str) -> Finding:
+    """Some servers know nothing but what a task sends them; others are at another address."""
+    advice = (
+        f"Only a task will tell whether it works: it asks {without_secrets(url)}. If that fails,"
+        " check the address, its path above all; joey profiles show names its source."
+    )
+    found = f"{profile.provider} answers, but does not list its models ({NO_SUCH_PAGE}) {took}"
+    return Finding("Connection", Status.WARN, found, advice)
+
+
+def _judged(profile: Profile, status: int, took: str) -> Finding:
+    name = profile.provider
+    if status in _WRONG_KEY:
+        advice = "The key is not accepted there: set another. joey profiles show names its source."
+        return Finding("Connection", Status.FAIL, f"{name} answers {status} {took}", advice)
+    if status >= 500 or status == 429:
+        advice = "The service is in trouble or busy: try again later."
+        return Finding("Connection", Status.WARN, f"{name} answers {status} {took}", advice)
+    if 300 <= status < 400:
+        advice = "It points elsewhere: set the base URL to where it answers itself."
+        return Finding("Connection", Status.WARN, f"{name} answers {status} {took}", advice)
+    # Some have no list of models to ask for; that they answer at all is what matters.
+    return Finding("Connection", Status.OK, f"{name} answers ({status}) {took}")
+
+
+def _proxies() -> str:
+    named = [name for name in _PROXIES if os.environ.get(name) or os.environ.get(name.lower())]
+    return f" ({', '.join(named)} is set)" if named else ""
+
+
+def _profile() -> Profile:
+    """Raises UserError."""
+    profile = make_options(workspace=here()).profile
+    assert profile is not None
+    return profile

@@ -1,0 +1,82 @@
+"""`joey models`: the models to choose from, with context windows and prices."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import Namespace
+from typing import Any
+
+import msgspec
+
+from joey.app.model_list import ListedModel, list_models
+from joey.cli.exit_codes import ExitCode, UsageError
+from joey.cli.output import table, write_out
+from joey.errors import ConfigError
+from joey.presentation.text import columns, one_line, wrap
+
+
+def run_models(arguments: Namespace) -> ExitCode:
+    try:
+        found = asyncio.run(list_models(arguments.provider, offline=arguments.offline))
+    except ConfigError as error:
+        if arguments.provider and str(error).startswith("There is no provider"):
+            raise UsageError(str(error)) from error
+        raise
+    if arguments.json:
+        told = [_fields(found.provider, model) for model in found.models]
+        write_out(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
+    elif found.models:
+        lines = _table(found.models, columns(sys.stdout))
+        write_out("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+    else:
+        print(f"no models of {found.provider} are known here", file=sys.stderr)
+    if found.trouble:
+        note = f"joey: the server was not heard: {one_line(found.trouble, 400)}"
+        print(wrap(note, columns(sys.stderr)), file=sys.stderr)
+    return ExitCode.DONE
+
+
+def _table(models: tuple[ListedModel, ...], width: int | None) -> list[str]:
+    """Columns for a person; for a pipe, names alone with tabs before what is known of them."""
+    rows = [
+        [
+            f"{'*' if model.chosen else ' '} {one_line(model.id)}" if width else one_line(model.id),
+            _thousands(model.info.context_window) if model.info.known else "-",
+            _price(model),
+            "+".join(model.sources),
+        ]
+        for model in models
+    ]
+    if width is None:
+        return ["\t".join(row) for row in rows]
+    heading = ["  model", "window", "$ in/out per million", "from"]
+    return table([heading, *rows], width, firm={0, 1, 3})
+
+
+def _thousands(tokens: int) -> str:
+    return f"{tokens // 1000:,}k"
+
+
+def _price(model: ListedModel) -> str:
+    prices = model.info.prices
+    if prices is None or not model.info.known:
+        return "-"
+    return f"{prices.input:g}/{prices.output:g}"
+
+
+def _fields(provider: str, model: ListedModel) -> dict[str, Any]:
+    fields: dict[str, Any] = {"id": model.id, "provider": provider, "from": model.sources}
+    if model.chosen:
+        fields["chosen"] = True
+    if model.info.known:
+        fields |= {
+            "contextWindow": model.info.context_window,
+            "maxOutput": model.info.max_output,
+        }
+        if model.info.prices is not None:
+            fields["prices"] = {
+                "input": model.info.prices.input,
+                "output": model.info.prices.output,
+            }
+    return fields

@@ -1,0 +1,127 @@
+"""`joey modes`: the modes of a workspace, with their permissions and instructions."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from joey.app.customs import check_mode, open_customs
+from joey.cli.exit_codes import ExitCode, UsageError
+from joey.cli.launch import workspace_of
+from joey.cli.output import table, write_out
+from joey.core.modes import Grant, Mode, RuleFile, find_mode
+from joey.errors import ConfigError
+from joey.ports import Customs
+from joey.presentation.text import columns, one_line, sanitise, wrap
+
+_OWNERS = {"built-in": "built-in", "project": "project", "global": "yours"}
+
+
+def run_modes(arguments: Namespace) -> ExitCode:
+    customs = open_customs(workspace_of(arguments))
+    if arguments.action == "show":
+        _show(customs, arguments.slug, as_json=arguments.json)
+    elif arguments.json:
+        _write_json([_fields(mode) for mode in customs.modes])
+    else:
+        _write(_table(customs.modes, columns(sys.stdout)), wrapped=False)
+    for warning in customs.warnings:
+        text = f"joey: {sanitise(warning)}"
+        print(wrap(text, columns(sys.stderr)), file=sys.stderr)
+    return ExitCode.DONE
+
+
+def _table(modes: Iterable[Mode], width: int | None) -> Iterator[str]:
+    """Columns for a person; for a pipe, values with tabs between them and no heading."""
+    rows = [
+        [mode.slug, one_line(mode.name, 30), _OWNERS[mode.source], _groups(mode)] for mode in modes
+    ]
+    purposes = [one_line(mode.description or mode.purpose, 1000) for mode in modes]
+    if width is None:
+        yield from ("\t".join([*row, why]) for row, why in zip(rows, purposes, strict=True))
+        return
+    whole = [[*row, why] for row, why in zip(rows, purposes, strict=True)]
+    yield from table([["mode", "name", "from", "may", "use it for"], *whole], width, firm={0, 2})
+
+
+def _groups(mode: Mode) -> str:
+    limited = {grant.group: "*" if grant.file_regex else "" for grant in mode.grants}
+    return " ".join(f"{group}{mark}" for group, mark in limited.items()) or "-"
+
+
+def _show(customs: Customs, slug: str, *, as_json: bool) -> None:
+    try:
+        check_mode(slug, lambda: customs.modes)
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
+    mode = find_mode(slug, customs.modes)
+    assert mode is not None
+    instructions = customs.instructions(mode)
+    rules = [*instructions.mode_rules, *instructions.agents, *instructions.rules]
+    skills = [skill.name for skill in customs.skills(mode)]
+    if as_json:
+        told = {"rules": [file.label for file in rules], "skills": skills}
+        own_prompt = instructions.override is not None
+        _write_json({**_fields(mode), **told, "ownSystemPrompt": own_prompt})
+        return
+    _write(_described(mode, rules, skills, has_prompt=instructions.override is not None))
+
+
+def _described(
+    mode: Mode, rules: Sequence[RuleFile], skills: Sequence[str], *, has_prompt: bool
+) -> Iterator[str]:
+    facts = [
+        ("from", _OWNERS[mode.source]),
+        ("may", ", ".join(map(_granted, mode.grants)) or "ask, plan, and hand work to other modes"),
+        ("for", mode.description or mode.purpose),
+        ("rules", ", ".join(file.label for file in rules)),
+        ("skills", ", ".join(skills)),
+        ("prompt", f".roo/system-prompt-{mode.slug}" if has_prompt else ""),
+    ]
+    yield f"{mode.slug} · {one_line(mode.name)}"
+    yield from (f"{name + ':':8} {one_line(text, 2000)}" for name, text in facts if text)
+    yield from ("", sanitise(mode.role))
+    if mode.custom_instructions:
+        yield from ("", sanitise(mode.custom_instructions))
+
+
+def _granted(grant: Grant) -> str:
+    if not grant.file_regex:
+        return str(grant.group)
+    about = f", {grant.description}" if grant.description else ""
+    return f"{grant.group} ({grant.file_regex}{about})"
+
+
+def _fields(mode: Mode) -> dict[str, Any]:
+    """A mode as a file would write it."""
+    fields: dict[str, Any] = {
+        "slug": mode.slug,
+        "name": mode.name,
+        "roleDefinition": mode.role,
+        "whenToUse": mode.when_to_use,
+        "description": mode.description,
+        "customInstructions": mode.custom_instructions,
+        "groups": [_group_field(grant) for grant in mode.grants],
+        "source": mode.source,
+    }
+    return {name: value for name, value in fields.items() if value != ""}
+
+
+def _group_field(grant: Grant) -> Any:
+    options = {"fileRegex": grant.file_regex, "description": grant.description}
+    given = {name: value for name, value in options.items() if value is not None}
+    return [str(grant.group), given] if given else str(grant.group)
+
+
+def _write(lines: Iterable[str], *, wrapped: bool = True) -> None:
+    width = columns(sys.stdout) if wrapped else None
+    text = "".join(f"{wrap(line, width)}\n" for line in lines)
+    write_out(text.encode("utf-8", "replace"))
+
+
+def _write_json(value: object) -> None:
+    write_out(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")

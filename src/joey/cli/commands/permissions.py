@@ -1,0 +1,145 @@
+"""`joey permissions`: the decision of the rules about a command or a file, with the reason."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import IO, Any
+
+import msgspec
+from msgspec import structs
+
+from joey.app.permissions import Explainer, Explanation, Flags
+from joey.cli.exit_codes import ExitCode
+from joey.cli.headless.refusals import missing_rules
+from joey.cli.launch import workspace_of
+from joey.cli.output import write_out
+from joey.core.permissions.commands import quoted
+from joey.core.permissions.policy import Beyond
+from joey.presentation.phrases import held_by
+from joey.presentation.text import columns, one_line, sanitise, wrap
+
+LONGEST_LINE = 16 * 1024 * 1024
+"""Bytes of one question; more is answered with an error."""
+_COLOURS = {"allow": "32", "ask": "33", "deny": "31"}
+_ASKED = ("command", "read", "write")
+_OUTSIDE = (Beyond.READ_OUTSIDE, Beyond.WRITE_OUTSIDE)
+
+
+def run_permissions(arguments: Namespace) -> ExitCode:
+    if arguments.action == "report":
+        from joey.cli.commands.permissions_report import run_report
+
+        return run_report(arguments, flags_of(arguments))
+    explainer = Explainer(workspace_of(arguments), flags_of(arguments))
+    if arguments.stdin:
+        asyncio.run(_answer_all(explainer, sys.stdin.buffer))
+        return ExitCode.DONE
+    asyncio.run(_answer_one(explainer, arguments))
+    return ExitCode.DONE
+
+
+def flags_of(arguments: Namespace) -> Flags:
+    return Flags(
+        yes=arguments.yes,
+        require_approval=arguments.require_approval,
+        allow=tuple(arguments.allow),
+        deny=tuple(arguments.deny),
+        allow_writes=arguments.allow_writes,
+        no_sandbox=arguments.no_sandbox,
+        add_dirs=tuple(arguments.add_dir),
+    )
+
+
+async def _answer_one(explainer: Explainer, arguments: Namespace) -> None:
+    if arguments.read is not None:
+        explained = await explainer.read(arguments.read)
+    elif arguments.write is not None:
+        explained = await explainer.write(arguments.write)
+    else:
+        explained = await explainer.command(" ".join(arguments.words))
+    if arguments.json:
+        write_out(msgspec.json.format(msgspec.json.encode(explained), indent=2) + b"\n")
+        return
+    parts = [await explainer.command(quoted(words)) for words in explained.commands]
+    width = columns(sys.stdout)
+    for line in _described(explained, parts if len(parts) > 1 else []):
+        print(wrap(line, width))
+    if rules := await _lacking(explainer, explained, arguments):
+        flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)
+        print(wrap(f"  allowed with {sanitise(flags)}", width))
+
+
+async def _lacking(explainer: Explainer, explained: Explanation, arguments: Namespace) -> list[str]:
+    """The rules with which a command would run unasked."""
+    if not explained.commands or explained.decision != "ask":
+        return []
+    line = " ".join(arguments.words)
+    rules = missing_rules(line, explainer.settings) or []
+    flags = flags_of(arguments)
+    wider = Explainer(workspace_of(arguments), structs.replace(flags, allow=(*flags.allow, *rules)))
+    return rules if (await wider.command(line)).decision == "allow" else []
+
+
+def _described(explained: Explanation, parts: list[Explanation]) -> Iterator[str]:
+    """Lines for a person."""
+    yield f"{_painted(explained.decision)}: {sanitise(explained.reason)}"
+    if explained.protected and explained.decision == "ask":
+        yield "  it is protected: alwaysAllowWriteProtected has to be on, too"
+    if any(f"{each} is off" in explained.reason for each in _OUTSIDE):
+        yield "  allowed with --add-dir and its directory"
+    if explained.sandbox and explained.decision != "deny":
+        yield f"  {held_by(explained.sandbox)}"
+    rows = [(part.decision, one_line(quoted(part.commands[0]), 60), part) for part in parts]
+    size = max((len(line) for _, line, _ in rows), default=0)
+    for decision, line, part in rows:
+        why = f"by {part.rule}" if part.decision == "allow" else part.reason
+        space = " " * (6 - len(decision))
+        yield f"  {_painted(decision)}{space}{line:{size}}  {one_line(why, 120)}"
+
+
+def _painted(decision: str) -> str:
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return decision
+    return f"\x1b[{_COLOURS[decision]}m{decision}\x1b[0m"
+
+
+async def _answer_all(explainer: Explainer, questions: IO[bytes]) -> None:
+    for line in _lines(questions):
+        answer = await _answer(explainer, line)
+        write_out(msgspec.json.encode(answer) + b"\n")
+
+
+def _lines(source: IO[bytes]) -> Iterator[bytes]:
+    """Lines without the blank ones; of one that is too long, the beginning, which is no JSON."""
+    while line := source.readline(LONGEST_LINE):
+        cut = line
+        while not cut.endswith(b"\n") and (cut := source.readline(LONGEST_LINE)):
+            line = line[:1000]
+        if line.strip():
+            yield line
+
+
+async def _answer(explainer: Explainer, line: bytes) -> dict[str, Any]:
+    try:
+        question = msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return {"id": None, "error": f"not a line of JSON: {error}"}
+    if not isinstance(question, dict):
+        return {"id": None, "error": "not an object"}
+    id_ = question.get("id")
+    asked = [(name, question[name]) for name in _ASKED if name in question]
+    match asked:
+        case [("command", str(text))]:
+            explained = await explainer.command(text)
+        case [("read", str(text))]:
+            explained = await explainer.read(text)
+        case [("write", str(text))]:
+            explained = await explainer.write(text)
+        case _:
+            return {"id": id_, "error": "it needs one text: command, read or write"}
+    return {"id": id_, **msgspec.to_builtins(explained)}

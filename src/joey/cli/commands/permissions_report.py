@@ -1,0 +1,155 @@
+"""`joey permissions report`: decisions in earlier tasks, and those that other rules would make.
+
+Imported late, because it loads the task store and the engine, which `explain` does not need.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from joey.app.audit import Audit, Comparison, TaskReport
+from joey.app.permissions import Flags
+from joey.cli.exit_codes import ExitCode
+from joey.cli.launch import find_task, short_id, workspace_of
+from joey.cli.output import table, write_out
+from joey.core.permissions.audit import Judged
+from joey.ports import TaskMetadata
+from joey.presentation.phrases import COMMAND_TOOL, why_asked
+from joey.presentation.text import columns, one_line
+
+_WIDEST = 1000
+_PERSON = "person"
+_NOBODY = "unattended"
+
+
+def run_report(arguments: Namespace, flags: Flags) -> ExitCode:
+    audit = Audit()
+    tasks = _tasks(audit, arguments)
+    if flags != Flags():
+        compared = asyncio.run(audit.compare(tasks, flags))
+        if arguments.json:
+            _write(_compared_object(compared, tasks))
+        else:
+            _print(_compared_lines(compared, tasks, audit.ids()))
+        return ExitCode.DONE
+    reports = list(audit.report(tasks))
+    if arguments.json:
+        _write({"tasks": msgspec.to_builtins(reports), "counts": _counts(reports)})
+    else:
+        _print(_report_lines(reports))
+    return ExitCode.DONE
+
+
+def _tasks(audit: Audit, arguments: Namespace) -> list[TaskMetadata]:
+    if arguments.task is not None:
+        return [find_task(audit.starting(arguments.task), arguments.task)]
+    place = None if arguments.workspace is None else workspace_of(arguments)
+    return audit.latest(arguments.last, place)
+
+
+def _report_lines(reports: Sequence[TaskReport]) -> Iterator[str]:
+    width = columns(sys.stdout)
+    for report in reports:
+        yield f"{report.id}  {one_line(report.title, 80)}"
+        if report.problem:
+            yield f"  {one_line(report.problem, 300)}"
+        rows = [("", call.outcome, _what(call), _why(call)) for call in report.calls]
+        yield from table(rows, width, firm={0, 1}) if rows else ()
+    counts = _counts(reports)
+    parts = [f"{count} {name}" for name, count in counts.items()]
+    yield f"{_number(len(reports), 'task')}: {', '.join(parts) or 'no calls that need permission'}"
+
+
+def _what(call: Judged) -> str:
+    said = f"$ {call.about}" if call.tool == COMMAND_TOOL else f"{call.tool} {call.about}"
+    return one_line(said, _WIDEST)
+
+
+def _why(call: Judged) -> str:
+    """By which rule, or whose answer."""
+    if call.decision != "ask":
+        return one_line(f"by {call.rule}", _WIDEST)
+    refused = f", refused by {call.rule}" if call.rule else ""
+    return one_line(f"{_who(call)}{refused}: {_asked_because(call.reason, call)}", _WIDEST)
+
+
+def _asked_because(reason: str | None, call: Judged) -> str:
+    return why_asked(reason or "", call.about if call.tool == COMMAND_TOOL else "")
+
+
+def _who(call: Judged) -> str:
+    if call.by is None:
+        return "nobody answered"
+    if call.by == _NOBODY:
+        return "nobody was there"
+    said = "no" if call.outcome == "rejected" or call.by.startswith("hook ") else "yes"
+    name = "you" if call.by == _PERSON else call.by
+    if call.always is not None:
+        return f"{name} said always `{call.always}`"
+    return f"{name} said {said}"
+
+
+def _counts(reports: Sequence[TaskReport]) -> dict[str, int]:
+    outcomes = Counter(call.outcome for report in reports for call in report.calls)
+    return dict(sorted(outcomes.items()))
+
+
+def _compared_lines(
+    compared: Comparison, tasks: Sequence[TaskMetadata], ids: Sequence[str]
+) -> Iterator[str]:
+    short = {task: short_id(task, ids) for task in {one.task for one in compared.differences}}
+    rows = [
+        (
+            short[one.task],
+            _what(one.call),
+            f"{_was(one.call)} → {one.now.decision}",
+            one_line(
+                f"by {one.now.rule}" if one.now.rule else _asked_because(one.now.reason, one.call),
+                _WIDEST,
+            ),
+        )
+        for one in compared.differences
+    ]
+    yield from table(rows, columns(sys.stdout), firm={0, 2}) if rows else ()
+    same = compared.judged - len(compared.differences)
+    left_out = f", {compared.left_out} cannot be judged again" if compared.left_out else ""
+    yield (
+        f"{_number(len(tasks), 'task')}, {_number(compared.judged, 'call')}:"
+        f" {len(compared.differences)} would be decided otherwise, {same} as before{left_out}"
+    )
+
+
+def _was(call: Judged) -> str:
+    return f"{call.decision} ({call.outcome})" if call.decision == "ask" else call.decision
+
+
+def _compared_object(compared: Comparison, tasks: Sequence[TaskMetadata]) -> dict[str, Any]:
+    changes = Counter(f"{one.call.decision}-{one.now.decision}" for one in compared.differences)
+    return {
+        "tasks": len(tasks),
+        "judged": compared.judged,
+        "different": len(compared.differences),
+        "notJudged": compared.left_out,
+        "changes": dict(sorted(changes.items())),
+        "differences": msgspec.to_builtins(compared.differences),
+    }
+
+
+def _number(count: int, name: str) -> str:
+    return f"{count} {name}" if count == 1 else f"{count} {name}s"
+
+
+def _write(value: object) -> None:
+    write_out(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
+def _print(lines: Iterator[str]) -> None:
+    for line in lines:
+        print(line)

@@ -1,0 +1,215 @@
+"""`joey profiles`: named ways to reach a model.
+
+Keys are typed without echo, or come through a pipe; never from the command line.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from typing import Any
+
+import msgspec
+
+from joey.app.profile_shelf import KEY, ProfileShelf, masked, told_of
+from joey.cli.exit_codes import ExitCode, UsageError
+from joey.cli.output import table, write_out
+from joey.cli.prompt import is_filled, piped_from
+from joey.errors import ConfigError
+from joey.presentation.text import columns, one_line
+
+LONGEST_KEY = 8192
+_YES = frozenset({"y", "yes"})
+
+
+def run_profiles(arguments: Namespace) -> ExitCode:
+    shelf = ProfileShelf()
+    try:
+        return _run(shelf, arguments)
+    except ConfigError as error:
+        if str(error).startswith(("There is no", "`", "A key", "The profile", "This cannot be")):
+            raise UsageError(str(error)) from error
+        raise
+
+
+def _run(shelf: ProfileShelf, arguments: Namespace) -> ExitCode:
+    match arguments.action:
+        case "list":
+            _list(shelf, as_json=arguments.json)
+        case "show":
+            _show(shelf, arguments.name, as_json=arguments.json)
+        case "add":
+            _add(shelf, arguments)
+        case "set":
+            _set(shelf, arguments)
+        case "unset":
+            done = shelf.unset(arguments.name, arguments.key)
+            _tell(f"{arguments.key} {'is taken out of' if done else 'was not in'} {arguments.name}")
+        case "use":
+            shelf.use(arguments.name)
+            _tell(f"tasks use {arguments.name} from now on")
+        case "remove":
+            return _remove(shelf, arguments)
+    return ExitCode.DONE
+
+
+def _list(shelf: ProfileShelf, *, as_json: bool) -> None:
+    profiles, active = shelf.profiles(), shelf.active
+    if shelf.remark:
+        _tell(shelf.remark)
+    if as_json:
+        told = [
+            {"name": name, "active": name == active, "provider": each.provider}
+            | {key: value for key, value in _reach(each.model, each.base_url) if value}
+            for name, each in profiles.items()
+        ]
+        _write_json(told)
+        return
+    if not profiles:
+        _tell("there are no profiles yet; joey profiles add makes one (see its --help)")
+        return
+    width = columns(sys.stdout)
+    rows = [
+        [
+            f"{'*' if name == active else ' '} {one_line(name)}" if width else one_line(name),
+            each.provider,
+            one_line(each.model) or "-",
+            one_line(each.base_url or "") or "-",
+        ]
+        for name, each in profiles.items()
+    ]
+    if width is None:
+        _write("\n".join("\t".join([*row, "*" if row[0] == active else ""]) for row in rows))
+    else:
+        _write("\n".join(table([["  name", "provider", "model", "address"], *rows], width)))
+
+
+def _reach(model: str, base_url: str | None) -> list[tuple[str, str | None]]:
+    return [("model", model), ("baseUrl", base_url)]
+
+
+def _show(shelf: ProfileShelf, name: str | None, *, as_json: bool) -> None:
+    facts = shelf.facts(name)
+    if as_json:
+        _write_json({fact.name: {"value": fact.value, "from": fact.origin} for fact in facts})
+        return
+    rows = [[fact.name, _shown(fact.value), f"({fact.origin})"] for fact in facts]
+    _write("\n".join(table(rows, columns(sys.stdout), firm={0})))
+
+
+def _add(shelf: ProfileShelf, arguments: Namespace) -> None:
+    shelf.check_new(arguments.name, arguments.provider)
+    key = None if arguments.no_key else _new_key(shelf, arguments)
+    shelf.add(
+        arguments.name,
+        arguments.provider,
+        model=arguments.model,
+        baseUrl=arguments.base_url,
+        apiKey=key,
+    )
+    if arguments.use:
+        shelf.use(arguments.name)
+    used = " and used from now on" if shelf.active == arguments.name else ""
+    with_key = f", with the key {masked(key)}" if key else ""
+    _tell(f"the profile {arguments.name} is made{used}{with_key}")
+    if shelf.remark:
+        _tell(shelf.remark)
+    if key is None and shelf.needs_key(arguments.provider) and arguments.base_url is None:
+        _tell(f"it has no key yet: joey profiles set {arguments.name} apiKey")
+
+
+def _new_key(shelf: ProfileShelf, arguments: Namespace) -> str | None:
+    """Asked for, or piped in, where the provider takes one; an empty pipe stands for none."""
+    provider = arguments.provider
+    if arguments.key:
+        return _read_key(provider)
+    if sys.stdin.isatty():
+        wanted = arguments.base_url is None and shelf.needs_key(provider)
+        return _read_key(provider) if wanted else None
+    fd = None if shelf.is_local(provider) else piped_from(sys.stdin)
+    text = sys.stdin.readline(LONGEST_KEY) if fd is not None and is_filled(fd) else ""
+    if not text.strip():
+        return None
+    try:
+        return _usable(text)
+    except ConfigError as error:
+        hint = "It came through standard input, which --no-key leaves alone."
+        raise UsageError(f"{error} {hint}") from error
+
+
+def _set(shelf: ProfileShelf, arguments: Namespace) -> None:
+    name, key = arguments.name, shelf.key(arguments.key).name
+    if key == KEY and not arguments.value:
+        shelf.set_key(name, _read_key(name))
+        _tell(f"the key of {name} is changed")
+        return
+    if not arguments.value:
+        raise UsageError(f"give a value: joey profiles set {name} {key} VALUE")
+    value = shelf.set(name, key, arguments.value)
+    _tell(f"{key} of {name} is now {_shown(told_of(key, value))}")
+
+
+def _remove(shelf: ProfileShelf, arguments: Namespace) -> ExitCode:
+    if arguments.name not in shelf.profiles():
+        shelf.remove(arguments.name)  # says which ones there are
+    if not arguments.yes:
+        if not sys.stdin.isatty():
+            raise UsageError("nobody is there to ask; add -y to remove it")
+        answer = input(f"Remove the profile {arguments.name}, with its key? [y/N] ")
+        if answer.strip().lower() not in _YES:
+            _tell("nothing was removed")
+            return ExitCode.DONE
+    shelf.remove(arguments.name)
+    _tell(f"the profile {arguments.name} is removed; {_left(shelf)}")
+    return ExitCode.DONE
+
+
+def _left(shelf: ProfileShelf) -> str:
+    left = shelf.profiles()
+    if not left:
+        return "there is none left"
+    return f"{shelf.active} is the active one" if shelf.active in left else shelf.remark
+
+
+def _read_key(whose: str) -> str:
+    """From the terminal, unseen; else the first line of stdin.
+
+    Raises:
+        UsageError: nothing came.
+    """
+    if sys.stdin.isatty():
+        import getpass
+
+        try:
+            text = getpass.getpass(f"Key for {whose} (it is not shown): ")
+        except EOFError:
+            text = ""
+    else:
+        text = sys.stdin.readline(LONGEST_KEY)
+    if not text.strip():
+        raise UsageError("no key came: type it, or send it through a pipe")
+    return _usable(text)
+
+
+def _usable(text: str) -> str:
+    """Raises ConfigError."""
+    from joey.app.first_profile import usable_key
+
+    return usable_key(text)
+
+
+def _shown(value: Any) -> str:
+    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 200)
+
+
+def _tell(text: str) -> None:
+    print(one_line(text, 1000), file=sys.stderr)
+
+
+def _write(text: str) -> None:
+    write_out(f"{text}\n".encode("utf-8", "replace"))
+
+
+def _write_json(value: object) -> None:
+    write_out(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")

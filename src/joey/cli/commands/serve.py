@@ -1,0 +1,85 @@
+"""`joey serve`: tasks over WebSocket, for programs and for the web page."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from argparse import Namespace
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from joey.app import Setup, open_engine, open_store
+from joey.app.secrecy import KNOWN
+from joey.cli.exit_codes import ExitCode
+from joey.cli.launch import workspace_of
+from joey.cli.signals import interruptible
+from joey.server.auth import find_token
+from joey.server.http import has_page
+from joey.server.hub import Hub
+from joey.server.serve import Listening, ServeOptions, check_address, log_to, serving
+from joey.server.websocket import Limits
+
+IPC_VARIABLE = "ROO_CODE_IPC_SOCKET_PATH"
+"""Where Roo Code's own programs say that they want its IPC socket."""
+
+
+def run_serve(arguments: Namespace) -> ExitCode:
+    return asyncio.run(_serve(arguments))
+
+
+async def _serve(arguments: Namespace) -> ExitCode:
+    options = _options(arguments)
+    check_address(options)
+    setup = Setup(workspace=workspace_of(arguments))
+    file = Path(arguments.token_file) if arguments.token_file else None
+    token = find_token(setup.home, os.environ, file)
+    KNOWN.learn(token.value)
+    KNOWN.learn_environment(os.environ)
+    log_to(sys.stderr, logging.DEBUG if arguments.debug else logging.INFO, KNOWN.blot)
+    hub = Hub(open_engine(home=setup.home), open_store(setup.home), setup)
+    try:
+        with interruptible(signal.SIGINT, signal.SIGTERM) as interruption:
+            async with AsyncExitStack() as open_:
+                if path := arguments.ipc or os.environ.get(IPC_VARIABLE):
+                    from joey.server.ipc import serve_ipc
+
+                    await open_.enter_async_context(serve_ipc(hub, Path(path)))
+                listening = await open_.enter_async_context(serving(hub, token, options))
+                _greet(listening)
+                await asyncio.get_running_loop().create_future()
+    except asyncio.CancelledError:
+        if interruption.code is None:
+            raise
+    return interruption.code or ExitCode.DONE
+
+
+def _options(arguments: Namespace) -> ServeOptions:
+    return ServeOptions(
+        host=arguments.host,
+        port=arguments.port,
+        allow_remote=arguments.allow_remote,
+        limits=Limits(connections=arguments.max_connections),
+        allow_origins=tuple(arguments.allow_origin),
+        tls_cert=Path(arguments.tls_cert) if arguments.tls_cert else None,
+        tls_key=Path(arguments.tls_key) if arguments.tls_key else None,
+    )
+
+
+def _greet(listening: Listening) -> None:
+    """The first line of stdout is the link, for people and for programs that start us."""
+    print(listening.link, flush=True)
+    browser = (
+        "Open the link above in a browser, or connect"
+        if has_page()
+        else "The web page was not built into this copy: run `make web` in joey's source."
+        " Programs connect"
+    )
+    print(
+        f"joey: listening on {listening.address}. {browser} to"
+        f" {listening.address.replace('http', 'ws', 1)}/ws. Ctrl-C stops.",
+        file=sys.stderr,
+        flush=True,
+    )

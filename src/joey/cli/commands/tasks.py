@@ -1,0 +1,379 @@
+"""`joey tasks`: list, search, show, export and delete stored tasks.
+
+Importing, rewinding and forking are in modules of their own, imported late because of what they
+load. Nothing is deleted that was not named and confirmed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import msgspec
+
+from joey.app import open_store
+from joey.app.secrecy import learn_all
+from joey.app.worktrees import remove_worktree
+from joey.cli.exit_codes import ExitCode, UsageError
+from joey.cli.launch import find_task, workspace_of
+from joey.cli.output import write_out
+from joey.cli.task_views import (
+    as_markdown,
+    as_told,
+    listed_rows,
+    read_rows,
+    row_table,
+    status_of,
+    subtask_tree,
+    task_table,
+)
+from joey.core.redaction import without_secrets
+from joey.errors import TaskNotFoundError
+from joey.ports import Store, TaskMetadata
+from joey.ports.storage import HIGHLIGHT, FoundTask, TaskIndex, TaskPage
+from joey.presentation.text import cells, columns, one_line, sanitise, wrap
+
+if TYPE_CHECKING:
+    from joey.ports.storage import TaskQuery
+
+
+def run_tasks(arguments: Namespace) -> ExitCode:
+    if arguments.action == "import":
+        from joey.cli.commands.tasks_import import import_tasks
+
+        return import_tasks(arguments)
+    store = open_store()
+    with opened_index() as index:
+        match arguments.action:
+            case "list":
+                _list(store, index, arguments)
+            case "search":
+                _search(store, index, arguments)
+            case "show":
+                _show(store, index, arguments)
+            case "export":
+                export_task(store, index, arguments)
+            case "delete":
+                return delete_tasks(store, index, arguments)
+            case "rewind" | "fork":
+                # They open an engine, which takes its time to load.
+                from joey.cli.commands.tasks_rewind import fork_task, rewind_task
+
+                revise = fork_task if arguments.action == "fork" else rewind_task
+                return revise(index, arguments)
+    return ExitCode.DONE
+
+
+def _list(store: Store, index: TaskIndex, arguments: Namespace) -> None:
+    page = index.find(query_of(arguments, _place(arguments)), refresh=arguments.refresh)
+    if arguments.json:
+        _write_json([msgspec.to_builtins(as_told(each.task, store)) for each in page.found])
+        return
+    if page.found:
+        width = columns(sys.stdout)
+        _write_lines(task_table(page.found, store, with_folder=arguments.all, width=width))
+    _tell_the_rest(page, arguments)
+
+
+def _search(store: Store, index: TaskIndex, arguments: Namespace) -> None:
+    words = " ".join(arguments.words)
+    if not any(char.isalnum() for char in words):
+        raise UsageError(f"there is no word in {words!r} to search for")
+    page = index.find(query_of(arguments, _place(arguments), words), refresh=arguments.refresh)
+    if arguments.json:
+        _write_json(found_objects(page.found, store))
+        return
+    if page.found:
+        width = columns(sys.stdout)
+        if width is None:
+            _write_lines(found_fields(page.found, store))
+        else:
+            _write_lines(found_lines(page.found, store, with_folder=arguments.all, width=width))
+    _tell_the_rest(page, arguments)
+
+
+def _place(arguments: Namespace) -> str | None:
+    return None if arguments.all else str(workspace_of(arguments))
+
+
+def _tell_the_rest(page: TaskPage, arguments: Namespace) -> None:
+    if not page.found:
+        narrowed = arguments.action == "search" or arguments.status or arguments.since is not None
+        such = "such tasks" if narrowed else "tasks"
+        elsewhere = "" if arguments.all else " in this folder; --all looks in all folders"
+        print(f"there are no {such}{elsewhere}", file=sys.stderr)
+    elif page.total > len(page.found):
+        print(f"and {page.total - len(page.found):,} more (-n shows more of them)", file=sys.stderr)
+
+
+def _show(store: Store, index: TaskIndex, arguments: Namespace) -> None:
+    task = as_told(find_task(index.starting(arguments.id), arguments.id), store)
+    rows = read_rows(store, task.id)
+    if arguments.rows:
+        listed = listed_rows(rows)
+        if arguments.json:
+            _write_json(listed)
+        else:
+            _write_lines(row_table(listed, columns(sys.stdout)))
+    elif arguments.json:
+        _write_json({**msgspec.to_builtins(task), "messages": rows})
+    else:
+        _write(sanitise(as_markdown(task, rows, subtask_tree(task, index, store))))
+
+
+def _write_lines(lines: Sequence[str]) -> None:
+    _write("".join(f"{line}\n" for line in lines))
+
+
+def _write(text: str) -> None:
+    write_out(text.encode("utf-8", "replace"))
+
+
+def _write_json(value: object) -> None:
+    write_out(_json(value))
+
+
+def _json(value: object) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+
+
+_WORTH_A_WORD = 200
+"""Tasks; fewer are read before anybody could read about it."""
+
+
+def query_of(arguments: Namespace, workspace: str | None, words: str | None = None) -> TaskQuery:
+    # Every command reads this file for its flags; only those that look for tasks come here.
+    from joey.ports.storage import TaskQuery
+
+    return TaskQuery(
+        words=words,
+        workspace=workspace,
+        status=arguments.status,
+        since=arguments.since,
+        limit=arguments.number,
+    )
+
+
+@contextmanager
+def opened_index() -> Iterator[TaskIndex]:
+    """The index of tasks; a person sees how it is filled, and hears what was wrong with it."""
+    from joey.app import open_task_index
+
+    line = _Line(sys.stderr)
+    index = open_task_index(progress=line.tell if columns(sys.stderr) else None)
+    try:
+        yield index
+    finally:
+        line.clear()
+        index.close()
+        for notice in index.notices:
+            text = sanitise(f"joey: {notice}")
+            print(wrap(text, columns(sys.stderr)), file=sys.stderr)
+
+
+class _Line:
+    """`indexing 1,200 of 100,000…`, drawn over itself."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._drawn = False
+
+    def tell(self, done: int, total: int) -> None:
+        if total < _WORTH_A_WORD:
+            return
+        self._drawn = True
+        self._stream.write(f"\r\x1b[Kindexing {done:,} of {total:,}…")
+        self._stream.flush()
+        if done == total:
+            self.clear()
+
+    def clear(self) -> None:
+        if self._drawn:
+            self._drawn = False
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+
+_FOUND = re.compile(f"({HIGHLIGHT[0]}[^{HIGHLIGHT[1]}]*{HIGHLIGHT[1]})")
+_MARKS = str.maketrans(dict.fromkeys(HIGHLIGHT))
+_LEAD = "    "
+_LONGEST_FIELD = 400
+
+
+def found_lines(
+    found: Sequence[FoundTask], store: Store, *, with_folder: bool, width: int
+) -> list[str]:
+    """The table of tasks, each with its snippet below."""
+    heading, *lines = task_table(found, store, with_folder=with_folder, width=width)
+    shown = [heading]
+    for each, line in zip(found, lines, strict=True):
+        shown.append(line)
+        if each.snippet:
+            shown.append(_LEAD + highlighted(each.snippet, width - len(_LEAD)))
+    return shown
+
+
+def found_fields(found: Sequence[FoundTask], store: Store) -> list[str]:
+    """Id, time, status, folder, title and snippet, with tabs between them."""
+    lines: list[str] = []
+    for each in found:
+        task = each.task
+        changed = datetime.fromtimestamp((task.updated or task.created) / 1000).astimezone()
+        texts = (task.workspace, task.title, plain(each.snippet))
+        fields = [task.id, changed.isoformat(timespec="seconds"), status_of(task, store)]
+        lines.append("\t".join([*fields, *(one_line(text, _LONGEST_FIELD) for text in texts)]))
+    return lines
+
+
+def found_objects(found: Sequence[FoundTask], store: Store) -> list[dict[str, Any]]:
+    return [
+        {**msgspec.to_builtins(as_told(each.task, store)), "snippet": plain(each.snippet)}
+        for each in found
+    ]
+
+
+def plain(snippet: str) -> str:
+    return snippet.translate(_MARKS)
+
+
+def highlighted(snippet: str, width: int) -> str:
+    """On one line of a terminal, the found words bright."""
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    line, room = "", width
+    for piece in _FOUND.split(" ".join(snippet.split())):
+        is_found = piece.startswith(HIGHLIGHT[0])
+        text = one_line(f"|{plain(piece)}|", len(piece) + 2)[1:-1]
+        while text and cells(text) > room:
+            text = text[:-1]
+        line += f"\x1b[1;33m{text}\x1b[0m" if text and is_found and coloured else text
+        room -= cells(text)
+    return line
+
+
+def export_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:
+    """Secrets are left out: fields of that name, keys in use, and what looks like one.
+
+    Raises:
+        UsageError: it cannot be written there.
+    """
+    task = find_task(index.starting(arguments.id), arguments.id)
+    if arguments.format == "roo":
+        _export_folder(store, task, arguments)
+        return
+    data = _document(store, index, task, arguments.format)
+    if arguments.output is None:
+        write_out(data)
+        return
+    _write_file(data, Path(arguments.output), force=arguments.force)
+
+
+def write_markdown(store: Store, index: TaskIndex, task_id: str, path: Path) -> None:
+    """A task as a document, in the place of an earlier one of it.
+
+    Raises:
+        UsageError: it cannot be written there.
+    """
+    task = find_task(index.starting(task_id), task_id)
+    _write_file(_document(store, index, task, "markdown"), path, force=True)
+
+
+def _write_file(data: bytes, path: Path, *, force: bool) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
+    try:
+        with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+            file.write(data)
+    except FileExistsError as error:
+        raise UsageError(f"{path} is there already; --force replaces it") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _document(store: Store, index: TaskIndex, task: TaskMetadata, form: str) -> bytes:
+    blot = learn_all().blot
+    facts = without_secrets(msgspec.to_builtins(as_told(task, store)), blot)
+    rows = without_secrets(read_rows(store, task.id), blot)
+    if form == "json":
+        whole = msgspec.json.encode({**facts, "messages": rows})
+        return msgspec.json.format(whole, indent=2) + b"\n"
+    shown = msgspec.convert(facts, TaskMetadata)
+    text = as_markdown(shown, rows, subtask_tree(task, index, store))
+    return blot(text).encode("utf-8", "replace")
+
+
+def _export_folder(store: Store, task: TaskMetadata, arguments: Namespace) -> None:
+    from joey.app.exchange import write_roo_folder
+
+    if arguments.output is None:
+        raise UsageError("--format roo writes a folder; say with -o DIR where to put it")
+    records = store.read(task.id)
+    folder = write_roo_folder(
+        task, records, Path(arguments.output), force=arguments.force, blot=learn_all().blot
+    )
+    write_out(f"{folder}\n".encode())
+
+
+_YES = frozenset({"y", "yes"})
+
+
+def delete_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> ExitCode:
+    """The task, and its subtasks where that was asked for.
+
+    Raises:
+        StoreError: one of them is open, or is not joey's to delete; those named before are gone.
+    """
+    task = find_task(index.starting(arguments.id), arguments.id)
+    below = index.family(task.id)
+    doomed = [task, *below] if arguments.with_subtasks else [task]
+    if not arguments.yes and not _agreed(doomed, below):
+        print("nothing was deleted", file=sys.stderr)
+        return ExitCode.NEEDS_PERSON
+    # Open ones first: they refuse, while everything is still there. Subtasks before their parent,
+    # which keeps naming those that are left when something goes wrong.
+    held = [each for each in doomed if _is_held(store, each)]
+    for each in (*held, *(each for each in reversed(doomed) if each not in held)):
+        store.delete(each.id)
+        asyncio.run(remove_worktree(each.id))
+        print(f"deleted {_named(each)}")
+    if below and not arguments.with_subtasks:
+        print(_left_behind(below), file=sys.stderr)
+    return ExitCode.DONE
+
+
+def _agreed(doomed: Sequence[TaskMetadata], below: Sequence[TaskMetadata]) -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError("nobody is there to ask; agree with --yes")
+    print("To be deleted, with everything in the folder of each:")
+    for each in doomed:
+        print(f"  {_named(each)}")
+    if below and len(doomed) == 1:
+        print(_left_behind(below))
+    try:
+        answer = input("Delete for good? [y/N] ")
+    except EOFError:
+        print()
+        return False
+    return answer.strip().lower() in _YES
+
+
+def _left_behind(below: Sequence[TaskMetadata]) -> str:
+    names = "".join(f"\n  {_named(each)}" for each in below)
+    return f"Its subtasks are tasks of their own, and stay (--with-subtasks names them too):{names}"
+
+
+def _named(task: TaskMetadata) -> str:
+    return f"{task.id}  {one_line(task.title, 60)}".rstrip()
+
+
+def _is_held(store: Store, task: TaskMetadata) -> bool:
+    try:
+        return store.is_held(task.id)
+    except TaskNotFoundError:
+        return False

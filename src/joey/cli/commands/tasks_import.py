@@ -1,0 +1,113 @@
+"""`joey tasks import`: find tasks of Roo Code, Zoo Code and Cline, and import them."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+from msgspec import structs
+
+from joey.app.exchange import Exchange, ForeignTask, Sighting, disk_is_full
+from joey.cli.exit_codes import ExitCode, UsageError
+from joey.cli.output import table, write_out
+from joey.errors import StoreError
+from joey.presentation.text import columns, one_line
+
+_HEADS = ("program", "id", "changed", "rows", "state", "title")
+_STATES = ("imported", "ready", "incomplete", "skipped", "damaged")
+_SHOWN_PROBLEMS = 10
+
+
+def import_tasks(arguments: Namespace) -> ExitCode:
+    """Damaged tasks are told, and do not keep the others back."""
+    if not arguments.paths and not arguments.roo:
+        raise UsageError("say which tasks to import: a PATH, or --roo for all on this machine")
+    exchange = Exchange()
+    found = exchange.find([Path(path) for path in arguments.paths], everywhere=arguments.roo)
+    # What is wrong with a task is told in the table; the details are for --debug.
+    logging.getLogger("joey.storage").addHandler(logging.NullHandler())
+    wanted = _wanted(found, arguments)
+    if arguments.dry_run:
+        sightings = [exchange.look_at(task) for task in _counted(wanted, "looking at")]
+    else:
+        sightings = [_take(exchange, task) for task in _counted(wanted, "importing")]
+    if arguments.json:
+        whole = msgspec.json.encode(sightings)
+        write_out(msgspec.json.format(whole, indent=2) + b"\n")
+    elif sightings:
+        lines = _table(sightings, columns(sys.stdout))
+        write_out("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+    _sum_up(sightings, dry_run=arguments.dry_run)
+    damaged = any(each.state == "damaged" for each in sightings)
+    return ExitCode.FAILED if damaged and not arguments.dry_run else ExitCode.DONE
+
+
+def _wanted(found: Sequence[ForeignTask], arguments: Namespace) -> list[ForeignTask]:
+    for start in arguments.only:
+        if not any(task.id.startswith(start) for task in found):
+            raise UsageError(f"none of the {len(found)} tasks found begins with {start!r}")
+    starts = tuple(arguments.only)
+    return [
+        task
+        for task in found
+        if (not starts or task.id.startswith(starts))
+        and (arguments.since is None or task.changed >= arguments.since)
+    ]
+
+
+def _take(exchange: Exchange, task: ForeignTask) -> Sighting:
+    seen = exchange.look_at(task)
+    if seen.state in ("imported", "damaged"):
+        return structs.replace(seen, state="skipped" if seen.state == "imported" else "damaged")
+    try:
+        exchange.take(task)
+    except StoreError as error:
+        if disk_is_full(error):
+            raise
+        return structs.replace(seen, state="damaged", problem=str(error))
+    return structs.replace(seen, state="imported")
+
+
+def _counted(tasks: Sequence[ForeignTask], doing: str) -> Iterator[ForeignTask]:
+    """The tasks one by one; on a terminal, how far it has come."""
+    tell: Callable[[str], object] = sys.stderr.write if columns(sys.stderr) else lambda text: None
+    try:
+        for number, task in enumerate(tasks, 1):
+            tell(f"\r{doing} task {number} of {len(tasks)}")
+            sys.stderr.flush()
+            yield task
+    finally:
+        tell("\r\x1b[K")
+
+
+def _table(sightings: Sequence[Sighting], width: int | None) -> list[str]:
+    """A line for each task, under the place that it is in."""
+    lines = table([_HEADS, *map(_cells, sightings)], width, firm={1, 2, 3, 4})
+    places = dict.fromkeys(f"{each.program or 'tasks'}: {each.place}" for each in sightings)
+    return [*(one_line(place, 400) for place in places), "", *lines]
+
+
+def _cells(seen: Sighting) -> tuple[str, ...]:
+    changed = datetime.fromtimestamp(seen.changed / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
+    facts = (seen.program or "-", one_line(seen.id, 40), changed, str(seen.rows), seen.state)
+    return (*facts, one_line(seen.title, 1000))
+
+
+def _sum_up(sightings: Sequence[Sighting], *, dry_run: bool) -> None:
+    counts = Counter(seen.state for seen in sightings)
+    told = (f"{counts[state]} {state}" for state in _STATES if counts[state])
+    said = ", ".join(told) or "no tasks found"
+    hint = "; nothing was changed" if dry_run else ""
+    print(f"{said}{hint}", file=sys.stderr)
+    troubled = [seen for seen in sightings if seen.problem]
+    for seen in troubled[:_SHOWN_PROBLEMS]:
+        print(f"{one_line(seen.id, 40)}: {one_line(seen.problem, 300)}", file=sys.stderr)
+    if len(troubled) > _SHOWN_PROBLEMS:
+        more = len(troubled) - _SHOWN_PROBLEMS
+        print(f"and {more} more with problems (--json has them all)", file=sys.stderr)

@@ -1,0 +1,103 @@
+"""`joey trust`: the programs that a workspace would run, shown to the user who decides."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterable
+from pathlib import Path
+
+from joey.app.trust import WorkspaceTrust
+from joey.cli.exit_codes import ExitCode, UsageError
+from joey.cli.launch import workspace_of
+from joey.errors import ConfigError
+from joey.ports.extensions import Wanted
+from joey.presentation.phrases import in_a_sentence
+from joey.presentation.text import sanitise
+
+_YES = frozenset({"y", "yes"})
+
+
+def run_trust(arguments: Namespace) -> ExitCode:
+    trust = WorkspaceTrust(workspace_of(arguments))
+    if arguments.revoke:
+        done = trust.revoke()
+        print("nothing of this folder is trusted any more" if done else "it was not trusted")
+        return ExitCode.DONE
+    if not trust.wanted:
+        print("this folder brings nothing along that would need your trust")
+        return ExitCode.DONE
+    missing = trust.missing
+    print(f"{trust.workspace} would run:")
+    print(_described(trust.wanted, missing))
+    if arguments.show or not missing:
+        print("not all of this is trusted" if missing else "all of this is trusted")
+        return ExitCode.DONE
+    if not arguments.yes and not _agreed():
+        print("not trusted; none of this runs")
+        return ExitCode.NEEDS_PERSON
+    trust.grant()
+    print("trusted, as it is now")
+    return ExitCode.DONE
+
+
+def offer_trust(workspace: Path) -> None:
+    """Ask once, before a conversation begins; a no goes on without."""
+    trust = _of(workspace)
+    missing = () if trust is None else trust.missing
+    if trust is None or all(item.only_unasked for item in missing):
+        return
+    print("This folder brings something along that would run on your machine:", file=sys.stderr)
+    print(_described(missing, ()), file=sys.stderr)
+    if _agreed():
+        trust.grant()
+    else:
+        print("joey goes on without it (joey trust asks again)", file=sys.stderr)
+
+
+def untrusted_note(workspace: Path) -> str:
+    """A line for those who cannot be asked; empty when all is well."""
+    try:
+        trust = _of(workspace)
+        missing = [] if trust is None else [item for item in trust.missing if not _told(item)]
+    except ConfigError as error:
+        return in_a_sentence(str(error))
+    if not missing:
+        return ""
+    titles = ", ".join(sanitise(item.title) for item in missing)
+    return f"not used, because you have not trusted this folder (joey trust): {titles}"
+
+
+def _told(item: Wanted) -> bool:
+    """Custom tools, hooks and modes are told of by the task itself."""
+    return item.name.startswith(("tool:", "hook:", "mode:"))
+
+
+def _of(workspace: Path) -> WorkspaceTrust | None:
+    """None where nothing is wanted; most folders bring nothing along."""
+    try:
+        trust = WorkspaceTrust(workspace)
+    except OSError as error:
+        raise ConfigError(f"{workspace} cannot be looked at: {error.strerror}.") from error
+    return trust if trust.wanted else None
+
+
+def _agreed() -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError("nobody is there to ask; look at it with --show, and agree with --yes")
+    try:
+        answer = input("Trust this, as it is now? [y/N] ")
+    except EOFError:
+        print()
+        return False
+    return answer.strip().lower() in _YES
+
+
+def _described(wanted: Iterable[Wanted], missing: Iterable[Wanted]) -> str:
+    unknown = {item.name for item in missing}
+    lines: list[str] = []
+    for item in wanted:
+        mark = " (not trusted)" if item.name in unknown else ""
+        lines.append(f"  {sanitise(item.title)}{mark}")
+        lines += (f"      {sanitise(line)}" for line in item.details)
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Runs without a screen: `joey -p`, and streams on stdin and stdout."""

@@ -1,0 +1,228 @@
+"""Progress of a run without a screen, as short lines on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import TextIO
+
+import msgspec
+from msgspec import Struct
+
+from joey.core.events import (
+    AskAnswered,
+    AskOpened,
+    CallGrew,
+    ChildSpawned,
+    ContextCondensed,
+    ContextTruncated,
+    Countdown,
+    Event,
+    ModeSwitched,
+    ReplyReceived,
+    RequestEnded,
+    RequestStarted,
+    RowGrew,
+    Said,
+    TaskAborted,
+    TaskCreated,
+    TaskFailed,
+    TaskFinished,
+    TaskPaused,
+    ToolAnnounced,
+    ToolFinished,
+)
+from joey.core.history.api import COMPLETION
+from joey.core.messages import TextPart
+from joey.core.task import APPROVALS, AskKind
+from joey.presentation.phrases import COMMAND_TOOL, command_end, mishap, shrinkage, trouble, waiting
+from joey.presentation.questions import follow_up
+from joey.presentation.text import columns, one_line, wrap
+
+_WRITES = "  the model writes…"
+_PASSING: dict[type[object], str] = {
+    RequestStarted: "  waiting for the model…",
+    RowGrew: _WRITES,
+    CallGrew: _WRITES,
+    RequestEnded: "",
+}
+_WIPE = "\r\x1b[K"
+WIDTH = 120
+"""Of a line where no terminal says how wide it is."""
+
+
+class _Call(Struct, frozen=True, rename="camel"):
+    """What the row of a call says about somebody else's tool."""
+
+    server_name: str = ""
+    tool_name: str = ""
+    arguments: str = ""
+
+
+class PassingLine:
+    """Stands for as long as nothing else is to be told, on a terminal alone."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._has_terminal = columns(stream) is not None
+        self._shown = ""
+
+    def show(self, text: str) -> None:
+        """Raises OSError, ValueError."""
+        if self._has_terminal and text != self._shown:
+            print(f"{_WIPE}{text}", end="", file=self._stream, flush=True)
+            self._shown = text
+
+
+class Progress:
+    """Hears events and prints the ones worth a line. A closed stream is not worth a failure."""
+
+    def __init__(
+        self, stream: TextIO | None = None, mark: str = "", passing: PassingLine | None = None
+    ) -> None:
+        """`mark` stands before every line: it says which subtask is meant."""
+        self._stream: TextIO | None = stream or sys.stderr
+        self._mark = mark
+        self._passing = passing
+        self._counted: int | None = None
+        """The wait that was announced last."""
+        self._asked: dict[int, AskKind] = {}
+
+    def hear(self, event: Event) -> None:
+        match event:
+            case RequestStarted() | RowGrew() | CallGrew() | RequestEnded():
+                self._pass(_PASSING[type(event)])
+            case ReplyReceived():
+                for placed in event.parts:
+                    if isinstance(placed.part, TextPart) and placed.part.text.strip():
+                        self.brief(f"  {one_line(placed.part.text, 2 * WIDTH)}")
+            case ToolAnnounced(tool=tool) if tool != COMPLETION:
+                self.brief(describe_call(event.tool, event.path, event.text))
+            case AskOpened(ask=ask) if ask in APPROVALS:
+                self._asked[event.ts] = ask
+                self.brief(describe_call(event.tool or "", event.path, event.text))
+            case AskOpened(ask=AskKind.FOLLOWUP):
+                self._asked[event.ts] = AskKind.FOLLOWUP
+                self.brief(f"? {one_line(follow_up(event.text).question, 2 * WIDTH)}")
+            case AskAnswered(ask_ts=ts) if ts in self._asked:
+                self._answered(event, self._asked.pop(ts))
+            case ToolFinished(tool=tool) if tool == COMMAND_TOOL and (end := command_end(event)):
+                self.brief(f"  {end}")
+            case Said():
+                self._said(event)
+            case ContextCondensed() | ContextTruncated():
+                self.line(f"~ {shrinkage(event)}")
+            case ModeSwitched(mode=mode):
+                self.brief(f"  now in {mode} mode")
+            case Countdown(ts=ts) if ts != self._counted:
+                self._counted = ts
+                self.line(f"~ {waiting(event)}: {one_line(trouble(event.message), 2 * WIDTH)}")
+            case TaskCreated():
+                self.line(f"joey: task {event.task_id} · {event.model} · {event.mode}")
+
+    def _said(self, event: Said) -> None:
+        match event.say:
+            case "error":
+                self.brief(f"! {one_line(mishap(event.text), 2 * WIDTH)}")
+            case "hook_message":
+                self.brief(f"  {one_line(event.text, 2 * WIDTH)}")
+            case "rooignore_error":
+                self.brief(f"! {one_line(event.text)} is hidden by .rooignore")
+            case "condense_context_error":
+                self.line(f"~ not condensed: {one_line(event.text, 2 * WIDTH)}")
+
+    def _answered(self, event: AskAnswered, kind: AskKind) -> None:
+        if kind is AskKind.FOLLOWUP:
+            self.brief(f"  answered: {one_line(event.answer.text, 2 * WIDTH)}")
+        elif not event.answer.approves:
+            self.line("  refused: nobody is there to allow it")
+
+    def brief(self, text: str) -> None:
+        """One line, cut where the terminal ends."""
+        self._write(cut_short(self._mark + text, columns(self._stream) or WIDTH))
+
+    def line(self, text: str) -> None:
+        """All of it, over as many lines as the terminal needs."""
+        self._write(wrap(self._mark + text, columns(self._stream)))
+
+    def of_subtask(self, mark: str) -> Progress:
+        return Progress(self._stream, mark, self._passing)
+
+    def _pass(self, text: str) -> None:
+        if self._stream is None or self._passing is None:
+            return
+        try:
+            self._passing.show(text)
+        except (OSError, ValueError):
+            self._stream = None
+
+    def _write(self, text: str) -> None:
+        self._pass("")
+        if self._stream is None:
+            return
+        try:
+            print(text, file=self._stream, flush=True)
+        except (OSError, ValueError):
+            self._stream = None
+
+
+class FamilyProgress:
+    """The lines of a task and of its subtasks, which are numbered: `[2]`, and `[2.1]` below it."""
+
+    def __init__(self, root_id: str, progress: Progress) -> None:
+        self._root_id = root_id
+        self._numbers = {root_id: ""}
+        self._voices = {root_id: progress}
+        self._below: Counter[str] = Counter()
+
+    def hear(self, task_id: str, event: Event) -> None:
+        if task_id not in self._voices:
+            self._admit(task_id, self._root_id)
+        voice = self._voices[task_id]
+        if task_id == self._root_id or not isinstance(event, TaskCreated):
+            voice.hear(event)
+        match event:
+            case ChildSpawned(child_id=child_id):
+                said = f"subtask in {event.mode} mode: {one_line(event.message, 2 * WIDTH)}"
+                self._admit(child_id, task_id).brief(said)
+            case TaskPaused(child_ids=child_ids):
+                for child_id in child_ids:
+                    if child_id not in self._voices:
+                        self._admit(child_id, task_id).line(f"going on with subtask {child_id}")
+            case TaskFinished() if task_id != self._root_id:
+                voice.line("done")
+            case TaskAborted() if task_id != self._root_id:
+                voice.line("stopped")
+            case TaskFailed(message=message) if task_id != self._root_id:
+                voice.line(f"failed: {one_line(message, 2 * WIDTH)}")
+
+    def _admit(self, task_id: str, parent_id: str) -> Progress:
+        self._below[parent_id] += 1
+        above = self._numbers[parent_id]
+        number = f"{above}.{self._below[parent_id]}" if above else str(self._below[parent_id])
+        self._numbers[task_id] = number
+        voice = self._voices[task_id] = self._voices[parent_id].of_subtask(f"[{number}] ")
+        return voice
+
+
+def cut_short(text: str, width: int) -> str:
+    """Cut at `width`, with the indent that it has."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def describe_call(tool: str, path: str | None, text: str) -> str:
+    if tool == COMMAND_TOOL:
+        return f"$ {one_line(text, 2 * WIDTH)}"
+    return f"· {one_line(_described(tool, path, text), 2 * WIDTH)}"
+
+
+def _described(tool: str, path: str | None, text: str) -> str:
+    """Calls of servers and of custom tools are nothing without their arguments."""
+    if '"arguments":' not in text:
+        return f"{tool} {path or ''}"
+    try:
+        row = msgspec.json.decode(text, type=_Call)
+    except msgspec.DecodeError:
+        return f"{tool} {path or ''}"
+    name = f"{row.server_name}: {row.tool_name}" if row.server_name else tool
+    return f"{name} {row.arguments if row.arguments != '{}' else ''}"

@@ -1,0 +1,125 @@
+"""Denied actions of a run without a user, with the flags that would allow them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+
+from joey.cli.headless.progress import describe_call
+from joey.core.events import AskOpened
+from joey.core.permissions.commands import judge_command
+from joey.core.permissions.policy import Allow, Beyond
+from joey.core.permissions.programs import only_reads
+from joey.core.permissions.shell import Words, plain_commands
+from joey.core.settings import Settings
+from joey.presentation.phrases import COMMAND_TOOL
+
+_HELPED_BY_RULES = ("alwaysAllowExecute is off", "no rule allows", "allows the program, but")
+_HELPED_BY_WRITES = "alwaysAllowWrite is off"
+_OUT_OF_REACH = {
+    Beyond.READ_OUTSIDE: "-y reads outside the workspace only what sandboxed commands see: add"
+    f" --add-dir DIR, or set {Beyond.READ_OUTSIDE}",
+    Beyond.WRITE_OUTSIDE: "-y does not write outside the workspace: add --add-dir DIR, or set"
+    f" {Beyond.WRITE_OUTSIDE}",
+    Beyond.WRITE_PROTECTED: f"-y does not change protected files: set {Beyond.WRITE_PROTECTED}",
+}
+
+
+def tell_refusals(
+    refused: Sequence[AskOpened], settings: Settings, *, yes: bool = False
+) -> list[str]:
+    """Lines for the person; `yes`: everything was allowed, as far as a flag can."""
+    calls = (describe_call(ask.tool or str(ask.ask), ask.path, ask.text) for ask in refused)
+    lines = ["joey: not done, because nobody was there to allow it:"]
+    lines += (f"  {call}" for call in dict.fromkeys(calls))
+    if yes:
+        return [*lines, f"joey: {_in_spite_of_yes(refused)}"]
+    advice = _out_of_reach(refused) or "-y allows everything in the workspace"
+    advice = f"{advice}; without -p, joey asks"
+    if flags := " ".join(helpful_flags(refused, settings)):
+        advice = f"{flags} would have allowed {_how_much(refused, settings)}; {advice}"
+    return [*lines, f"joey: {advice}"]
+
+
+def _in_spite_of_yes(refused: Sequence[AskOpened]) -> str:
+    """It lies beyond the boundary of the run; or a project is stricter than the flag, on purpose
+    or because its file is broken."""
+    if beyond := _out_of_reach(refused):
+        return f"{beyond}; without -p, joey asks"
+    reasons = ((ask.reason or "").rpartition(": ")[2] for ask in refused)
+    off = [reason for reason in dict.fromkeys(reasons) if reason.endswith(" is off")]
+    if not off:
+        return "-y does not allow this; without -p, joey asks"
+    return (
+        f"-y was given, but {' and '.join(off)} here: .roo/settings.json of the workspace is"
+        " stricter, or cannot be understood. joey config list shows what it does; correct it, or"
+        " leave -p out, and joey asks"
+    )
+
+
+def _out_of_reach(refused: Sequence[AskOpened]) -> str:
+    """What allows that which lies beyond the boundary of the run; empty where nothing does."""
+    beyond = [each for each in Beyond if any(each in _beyond(ask) for ask in refused)]
+    return "; ".join(_OUT_OF_REACH[each] for each in beyond)
+
+
+def _beyond(ask: AskOpened) -> set[Beyond]:
+    found = {each for each in Beyond if f"{each} is off" in (ask.reason or "")}
+    is_both = ask.protected and Beyond.WRITE_OUTSIDE in found
+    return found | {Beyond.WRITE_PROTECTED} if is_both else found
+
+
+def helpful_flags(refused: Iterable[AskOpened], settings: Settings) -> list[str]:
+    """The flags that allow as much of this as rules can, and no more."""
+    flags: list[str] = []
+    for ask in refused:
+        flags += _flags(ask, settings) or ()
+    return list(dict.fromkeys(flags))
+
+
+def _how_much(refused: Sequence[AskOpened], settings: Settings) -> str:
+    helped = [_flags(ask, settings) is not None for ask in refused]
+    if not all(helped):
+        return "some of it"
+    return "it" if len(helped) == 1 else "this"
+
+
+def _flags(ask: AskOpened, settings: Settings) -> list[str] | None:
+    """None when no flag but `-y` would help."""
+    reason = ask.reason or ""
+    if ask.tool == COMMAND_TOOL:
+        rules = missing_rules(ask.text, settings)
+        if rules is None or not any(words in reason for words in _HELPED_BY_RULES):
+            return None
+        return [f"--allow {shlex.quote(rule)}" for rule in rules]
+    outside = (ask.path or "/").startswith("/")
+    if _HELPED_BY_WRITES in reason and not ask.protected and not outside:
+        return ["--allow-writes"]
+    return None
+
+
+def missing_rules(line: str, settings: Settings) -> list[str] | None:
+    """The rules that a command line lacks to be allowed; None when no rule would do."""
+    commands = plain_commands(line)
+    if commands is None:
+        return None
+    rules = [_rule_for(words, settings) for words in dict.fromkeys(commands)]
+    found = [rule for rule in dict.fromkeys(rules) if rule]
+    if None in rules or not _allowed(line, found, settings):
+        return None
+    # Where rules allow all of it already, it is commands as such that are switched off.
+    return found or list(dict.fromkeys(shlex.quote(words[0]) for words in commands))
+
+
+def _rule_for(words: Words, settings: Settings) -> str | None:
+    """A rule that allows a command: the program alone where it only reads, else all the words. ""
+    when it has one, None when there is none."""
+    line = shlex.join(words)
+    rules = ["", shlex.quote(words[0]), line] if only_reads(words, 1) else ["", line]
+    found = (rule for rule in rules if _allowed(line, [rule] if rule else [], settings))
+    return next(found, None)
+
+
+def _allowed(line: str, rules: list[str], settings: Settings) -> bool:
+    allowed = (*settings.allowed_commands, *rules)
+    return isinstance(judge_command(line, allowed, settings.denied_commands), Allow)

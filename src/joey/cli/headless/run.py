@@ -1,0 +1,248 @@
+"""`joey -p`: one task without a user, its result, and the output formats of the result.
+
+A run always ends with a result and an exit code (D12).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import Namespace
+from typing import Protocol
+
+import msgspec
+from msgspec import structs
+
+from joey.app import open_engine
+from joey.cli import notices
+from joey.cli.exit_codes import ExitCode, UsageError, exit_code_of, exit_code_of_error
+from joey.cli.headless.progress import FamilyProgress, PassingLine, Progress
+from joey.cli.headless.stream_json import (
+    Line,
+    RunResult,
+    StreamJson,
+    error_lines,
+    init_line,
+    result_line,
+)
+from joey.cli.launch import launch, short_id
+from joey.cli.notices import ServerWatch, destination, total_cost
+from joey.cli.output import leave_stdout, write_out
+from joey.cli.prompt import gather_prompt, load_images
+from joey.cli.signals import Interruption, interruptible
+from joey.client.family import family
+from joey.core.events import Event
+from joey.core.structured_output import read_structured
+from joey.engine.asks import Unattended
+from joey.engine.outcomes import Aborted, Completed, Ending, Failed
+from joey.engine.task import Task
+from joey.errors import NoModelError, UserError
+from joey.presentation.phrases import in_a_sentence, outcome
+from joey.presentation.text import sanitise
+
+
+def run_print(arguments: Namespace) -> ExitCode:
+    """Run the task that the flags describe, and say how it went."""
+    output = OUTPUTS[arguments.output_format]()
+    try:
+        prompt = gather_prompt(arguments.prompt, arguments.prompt_file, sys.stdin)
+        if not prompt.strip() and not arguments.continue_ and not arguments.resume:
+            raise UsageError("say what to do: joey -p 'fix the failing test'")
+        images = load_images(arguments.image)
+        return asyncio.run(_run(arguments, prompt, images, output))
+    except BrokenPipeError:
+        leave_stdout()
+        return ExitCode.BROKEN_PIPE
+    except UserError as raised:
+        error = raised
+        if isinstance(raised, NoModelError):
+            from joey.cli.first_run import with_found_server
+
+            error = with_found_server(raised)
+        code = exit_code_of_error(error)
+        output.end(RunResult(exit_code=code, code=code.name.lower(), reason=str(error)))
+        raise error from raised
+
+
+async def _run(
+    arguments: Namespace, prompt: str, images: tuple[str, ...], output: Output
+) -> ExitCode:
+    # Lines of JSON may go to the same terminal at any time.
+    is_streaming = arguments.output_format == "stream-json"
+    passing = None if is_streaming else PassingLine(sys.stderr)
+    policy, progress = Unattended(), Progress(passing=passing)
+    with interruptible(parts=True) as interruption:
+        async with open_engine(ephemeral=arguments.ephemeral) as engine:
+            try:
+                launching = launch(engine, arguments, prompt, images, policy)
+                task = await interruption.stoppable(launching)
+            except asyncio.CancelledError:
+                output.end(interrupted(code := _must_have(interruption)))
+                return code
+            output.begin(task.id)
+            if where := destination(task.bench.route.provider, task.bench.base_url):
+                progress.line(f"joey: {where}")
+            if note := notices.note(task.bench.workspace):
+                progress.line(f"joey: {note}")
+            since = 0
+            if arguments.continue_ or arguments.resume:
+                # It has said much before; only this run is told.
+                since = task.bus.seq
+                progress.line(f"joey: going on with task {task.id}")
+            try:
+                await interruption.stoppable(_follow(task, since, output, progress))
+            except asyncio.CancelledError:
+                progress.line("joey: stopping…")
+                await task.cancel()
+            ending = await task.wait()
+            run = result_of(task, ending, refused=bool(policy.refused), signal=interruption.code)
+            output.end(run)
+            short = short_id(task.id, engine.ids())
+    if run.code == "needs_person":
+        # It judges commands anew, and most runs end otherwise.
+        from joey.cli.headless.refusals import tell_refusals
+
+        for line in tell_refusals(policy.refused, task.bench.settings, yes=arguments.yes):
+            progress.line(line)
+    _tell(run, short, progress, kept=not arguments.ephemeral)
+    return ExitCode(run.exit_code)
+
+
+async def _follow(task: Task, since: int, output: Output, progress: Progress) -> None:
+    voices = FamilyProgress(task.id, progress)
+    servers = ServerWatch(task.bench.extras.mcp, lambda text: progress.line(f"joey: {text}"))
+    with servers.waiting():
+        async with family(task, task.events(since), whole=not since) as told:
+            async for each in told:
+                if each.teller is task:
+                    output.hear(each.event)
+                    servers.hear(each.event)
+                voices.hear(each.teller.id, each.event)
+
+
+def _must_have(interruption: Interruption) -> ExitCode:
+    if interruption.code is None:
+        raise asyncio.CancelledError
+    return interruption.code
+
+
+def _tell(run: RunResult, short: str, progress: Progress, *, kept: bool) -> None:
+    """The last lines on standard error: what went wrong, what to do, what it cost."""
+    if run.code != "needs_person" and run.exit_code != ExitCode.DONE:
+        progress.line(f"joey: {in_a_sentence(run.reason)}")
+    if run.exit_code != ExitCode.DONE and kept:
+        progress.line(f"joey: to go on with this task: joey -r {short}")
+    progress.line(f"joey: {outcome(run.code)} · {total_cost(run.usage)} · task {short}")
+
+
+def result_of(
+    task: Task, ending: Ending, *, refused: bool, signal: ExitCode | None = None
+) -> RunResult:
+    """`refused`: something was not done because nobody was there to allow it; `signal`: what
+    stopped it, if one did."""
+    run = RunResult(
+        exit_code=exit_code_of(ending, refused=refused),
+        code="answered" if isinstance(ending, Completed) and ending.answered else "completed",
+        usage=task.total_usage,
+        task_id=task.id,
+    )
+    match ending:
+        case Completed(result):
+            run = _presented(run, result, structured=task.bench.result_check is not None)
+            reason = "Something was not allowed, and nobody was there to ask."
+            return structs.replace(run, code="needs_person", reason=reason) if refused else run
+        case Failed(code, reason):
+            return structs.replace(run, code=code, reason=reason)
+        case Aborted():
+            stopped = interrupted(signal or ExitCode.INTERRUPTED, task.id)
+            return structs.replace(stopped, usage=run.usage)
+
+
+def interrupted(code: ExitCode, task_id: str = "") -> RunResult:
+    """The result of a run that a signal ended."""
+    reason = "The run was interrupted."
+    return RunResult(exit_code=code, code="aborted", reason=reason, task_id=task_id)
+
+
+def _presented(run: RunResult, result: str, *, structured: bool) -> RunResult:
+    if not structured:
+        return structs.replace(run, result=result)
+    read = read_structured(result)
+    return structs.replace(run, result=read.text, structured=read.value)
+
+
+class Output(Protocol):
+    def begin(self, task_id: str) -> None: ...
+
+    def hear(self, event: Event) -> None: ...
+
+    def end(self, run: RunResult) -> None:
+        """Say the last word."""
+        ...
+
+
+class TextOutput:
+    """The result alone; nothing when there is none."""
+
+    def begin(self, task_id: str) -> None:
+        pass
+
+    def hear(self, event: Event) -> None:
+        pass
+
+    def end(self, run: RunResult) -> None:
+        if run.result is None:
+            return
+        text = sanitise(run.result) if sys.stdout.isatty() else run.result
+        write_out((text if text.endswith("\n") else f"{text}\n").encode("utf-8", "replace"))
+
+
+class JsonOutput:
+    """One object at the end, with every message that was completed."""
+
+    def __init__(self) -> None:
+        self._stream = StreamJson()
+        self._events: list[Line] = []
+
+    def begin(self, task_id: str) -> None:
+        pass
+
+    def hear(self, event: Event) -> None:
+        self._events += (line for line in self._stream.feed(event) if line.get("done"))
+
+    def end(self, run: RunResult) -> None:
+        result = result_line(run, self._stream.last_text)
+        whole = {**result, "usage": run.usage, "events": self._events}
+        write_out(msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n")
+
+
+class StreamJsonOutput:
+    """One object per line, as things happen."""
+
+    def __init__(self) -> None:
+        self._stream = StreamJson()
+        self._encode = msgspec.json.Encoder().encode
+        self._begun = False
+
+    def begin(self, task_id: str) -> None:
+        self._begun = True
+        self._write([init_line(task_id)])
+
+    def hear(self, event: Event) -> None:
+        if lines := self._stream.feed(event):
+            self._write(lines)
+
+    def end(self, run: RunResult) -> None:
+        if not self._begun:
+            self.begin(run.task_id)
+        self._write([*error_lines(run), result_line(run, self._stream.last_text)])
+
+    def _write(self, lines: list[Line]) -> None:
+        write_out(b"".join(self._encode(line) + b"\n" for line in lines))
+
+
+OUTPUTS: dict[str, type[TextOutput | JsonOutput | StreamJsonOutput]] = {
+    "text": TextOutput,
+    "json": JsonOutput,
+    "stream-json": StreamJsonOutput,
+}

@@ -1,0 +1,367 @@
+"""Events as lines of JSON, in the `stream-json` format of Roo's command line.
+
+A message that grows is sent in pieces: each line holds the new part, and the last line of an id
+has ``done: true`` and the whole content, so that a reader may ignore all others. Lines about
+attempts and bookkeeping are left out, as in Roo. Some things are sent that Roo leaves out: the
+results of all tools, the ids and arguments of calls as the model made them, and on the last line
+why a run ended and what all of it cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from joey.core.events import (
+    AskAnswered,
+    AskOpened,
+    CallGrew,
+    CommandGrew,
+    Event,
+    ReplyReceived,
+    RowGrew,
+    RowOpened,
+    Said,
+    TokenUsage,
+    ToolAnnounced,
+    ToolFinished,
+    UserSaid,
+)
+from joey.core.messages import CallPart, ReasoningPart, TextPart, ToolCall
+from joey.core.task import AskKind
+from joey.presentation.phrases import COMMAND_TOOL
+
+Line = dict[str, Any]
+
+SCHEMA_VERSION = 1
+PROTOCOL = "roo-cli-stream"
+NOT_TOLD = frozenset(
+    {
+        "api_req_started",
+        "api_req_finished",
+        "api_req_retried",
+        "api_req_retry_delayed",
+        "api_req_rate_limit_wait",
+        "api_req_deleted",
+        "checkpoint_saved",
+        "condense_context",
+        "condense_context_error",
+        "sliding_window_truncation",
+    }
+)
+_SPEAKING_TOOLS = frozenset({"attempt_completion", "ask_followup_question"})
+"""Their arguments come as words to the person, and once more with their outcome."""
+_MCP = "mcp_server"
+_MCP_ROWS = ("_mcp_tool", "_mcp_resource")
+_NAMES = {
+    COMMAND_TOOL: COMMAND_TOOL,
+    "apply_diff": "appliedDiff",
+    "apply_patch": "appliedDiff",
+    "codebase_search": "codebaseSearch",
+    "edit": "appliedDiff",
+    "insert_content": "insertContent",
+    "new_task": "newTask",
+    "list_code_definition_names": "listCodeDefinitionNames",
+    "read_command_output": "readCommandOutput",
+    "read_file": "readFile",
+    "search_files": "searchFiles",
+    "search_replace": "appliedDiff",
+    "switch_mode": "switchMode",
+    "update_todo_list": "updateTodoList",
+}
+"""What Roo's rows call a tool. Of the others that depends on what the call turns out to do."""
+
+
+class RunResult(Struct, frozen=True, kw_only=True):
+    """How a run ended."""
+
+    exit_code: int
+    code: str
+    """`completed`, `answered`, `aborted`, `needs_person`, `configuration`…, or the code of the
+    failure."""
+    reason: str = ""
+    """A sentence for the person; nothing when all went well."""
+    result: str | None = None
+    """What the model presented as the result, if it did."""
+    structured: Any = UNSET
+    """The value of a result that had to fit a JSON schema."""
+    usage: TokenUsage = TokenUsage()
+    task_id: str = ""
+
+
+def init_line(
+    task_id: str, content: str = "Task started", capabilities: Sequence[str] = ()
+) -> Line:
+    line: Line = {"type": "system", "subtype": "init", "content": content}
+    if task_id:
+        line["taskId"] = task_id
+    said = {"schemaVersion": SCHEMA_VERSION, "protocol": PROTOCOL}
+    return line | said | {"capabilities": list(capabilities)}
+
+
+def result_line(run: RunResult, last_text: str) -> Line:
+    """The last line. Without a presented result, the assistant's latest words stand in for it."""
+    line: Line = {
+        "type": "result",
+        "done": True,
+        "success": run.exit_code == 0,
+        "content": last_text if run.result is None else run.result,
+        "cost": {
+            "totalCost": run.usage.total_cost,
+            "inputTokens": run.usage.total_tokens_in,
+            "outputTokens": run.usage.total_tokens_out,
+            "cacheWrites": run.usage.total_cache_writes,
+            "cacheReads": run.usage.total_cache_reads,
+        },
+        "code": run.code,
+        "exitCode": run.exit_code,
+    }
+    if run.structured is not UNSET:
+        line["structured"] = run.structured
+    if run.task_id:
+        line["taskId"] = run.task_id
+    if run.reason:
+        line["reason"] = run.reason
+    return line
+
+
+def error_lines(run: RunResult) -> list[Line]:
+    """What stands before the last line of a run that failed."""
+    if not run.reason or run.code in ("aborted", "needs_person"):
+        return []
+    return [{"type": "error", "content": run.reason, "done": True}]
+
+
+class StreamJson:
+    """Turns events into lines. Keeps only what is open."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, str] = {}
+        """Rows that grow, with the type of their lines."""
+        self._growing: dict[int, str] = {}
+        """Calls whose arguments come, by their rows."""
+        self._calls: dict[str, tuple[int, ToolCall]] = {}
+        """Calls of the latest reply, with their rows."""
+        self._names: dict[str, str] = {}
+        """What they were called on their lines."""
+        self._asked: dict[int, str] = {}
+        """Calls of the latest reply that were asked about, by the questions."""
+        self._refused: set[str] = set()
+        """Those that were not allowed."""
+        self._command = ""
+        """The call whose command runs."""
+        self._server_call: tuple[str, str] | None = None
+        """The call that an MCP server works on, and its tool."""
+        self._output_id: int | None = None
+        """Under which the output of the running command is told."""
+        self.last_text = ""
+        """The assistant's latest words: the content of a result when none was presented."""
+
+    def feed(self, event: Event) -> list[Line]:
+        return list(self._lines(event))
+
+    def _lines(self, event: Event) -> Iterator[Line]:
+        match event:
+            case RowGrew(ts=ts, delta=delta) if kind := self._open.get(ts):
+                yield {"type": kind, "id": ts, "content": delta}
+            case CallGrew(ts=ts, delta=delta) if ts in self._growing:
+                line: Line = {"type": "tool_use", "id": ts, "callId": self._growing[ts]}
+                yield {**line, "content": delta}
+            case RowOpened():
+                yield from self._open_row(event)
+            case CommandGrew(ts=ts, output=output):
+                yield self._grow_output(ts, output)
+            case ReplyReceived():
+                yield from self._close_reply(event)
+            case UserSaid(ts=ts, text=text):
+                yield _whole("user", ts, text)
+            case ToolAnnounced():
+                yield self._tool_use(event, event.tool)
+            case AskOpened():
+                yield from self._ask(event)
+            case AskAnswered(ask_ts=ts, answer=answer) if ts in self._asked:
+                if not answer.approves:
+                    self._refused.add(self._asked[ts])
+            case ToolFinished():
+                if event.call_id not in self._names:
+                    yield self._untold_use(event)
+                yield self._tool_result(event)
+            case Said(say=say) if say not in NOT_TOLD:
+                yield from self._said(event)
+
+    def _open_row(self, event: RowOpened) -> Iterator[Line]:
+        if event.tool in _SPEAKING_TOOLS:
+            return
+        if event.tool is None:
+            self._open[event.ts] = "thinking" if event.say == "reasoning" else "assistant"
+            return
+        self._growing[event.ts] = event.call_id or ""
+        yield {
+            "type": "tool_use",
+            "subtype": _subtype(event.tool),
+            "id": event.ts,
+            "callId": event.call_id,
+            "tool_use": _named(_NAMES.get(event.tool), event.tool),
+        }
+
+    def _close_reply(self, event: ReplyReceived) -> Iterator[Line]:
+        self._calls.clear()
+        self._names.clear()
+        self._asked.clear()
+        self._refused.clear()
+        self._growing.clear()
+        for placed in event.parts:
+            match placed.part:
+                case TextPart(text=text) if text.strip():
+                    self._open.pop(placed.ts, None)
+                    self.last_text = text
+                    yield _whole("assistant", placed.ts, text)
+                case ReasoningPart(text=text) if text:
+                    self._open.pop(placed.ts, None)
+                    yield _whole("thinking", placed.ts, text)
+                case CallPart(call=call):
+                    self._calls[call.id] = (placed.ts, call)
+
+    def _tool_use(self, event: ToolAnnounced | AskOpened, tool: str) -> Line:
+        """A call that is complete: as the model made it, and as Roo's rows tell it."""
+        call_id = event.call_id or ""
+        self._growing.pop(event.ts, None)
+        is_asked = isinstance(event, AskOpened) and event.ask is AskKind.USE_MCP_SERVER
+        if is_asked or (tool != COMMAND_TOOL and _is_mcp(event.text)):
+            self._server_call = (call_id, tool)
+            self._names[call_id] = _MCP
+            return _tool_use(event, "mcp", _server_use(tool, event.text))
+        _, call = self._calls.get(call_id, (event.ts, None))
+        row = {"tool": COMMAND_TOOL, "command": event.text}
+        if tool == COMMAND_TOOL:
+            self._command = call_id
+        else:
+            row = _row(event.text)
+        name = str(row.get("tool") or _NAMES.get(tool, tool))
+        self._names[call_id] = name
+        rest = {key: value for key, value in row.items() if key != "tool"}
+        use: Line = {**_named(name, tool), "input": call.input if call else rest}
+        if tool != COMMAND_TOOL:
+            use["row"] = row
+        return _tool_use(event, _subtype(tool), use)
+
+    def _untold_use(self, event: ToolFinished) -> Line:
+        """A call without a row: it was refused, skipped or wrong, or spoke to the person."""
+        ts, call = self._calls.get(event.call_id, (event.row_ts or event.ts, None))
+        self._names[event.call_id] = _NAMES.get(event.tool, event.tool)
+        use = _named(self._names[event.call_id], event.tool)
+        if call is not None:
+            use["input"] = call.input
+        line: Line = {"type": "tool_use", "subtype": _subtype(event.tool), "id": ts}
+        return {**line, "callId": event.call_id, "tool_use": use, "done": True}
+
+    def _ask(self, event: AskOpened) -> Iterator[Line]:
+        self._open.pop(event.ts, None)
+        match event.ask:
+            case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
+                tool = COMMAND_TOOL if event.ask is AskKind.COMMAND else event.tool or ""
+                self._asked[event.ts] = event.call_id or ""
+                yield self._tool_use(event, tool)
+            case ask if event.text:
+                yield {**_whole("assistant", event.ts, event.text), "subtype": str(ask)}
+
+    def _grow_output(self, ts: int, output: str) -> Line:
+        if self._server_call is not None:
+            call_id, tool = self._server_call
+            told: Line = {"type": "tool_result", "subtype": "mcp", "id": ts, "callId": call_id}
+            return told | {"tool_result": {**_named(_MCP, tool), "output": output}}
+        self._output_id = self._output_id or ts
+        return {
+            "type": "tool_result",
+            "subtype": "command",
+            "id": self._output_id,
+            "callId": self._command,
+            "tool_result": {**_named(COMMAND_TOOL, COMMAND_TOOL), "output": output},
+        }
+
+    def _tool_result(self, event: ToolFinished) -> Line:
+        """The end of a call; of a command, under the id that its output was told with."""
+        name = self._names.get(event.call_id) or _NAMES.get(event.tool, event.tool)
+        said = "error" if event.is_error or event.call_id in self._refused else "output"
+        result: Line = {**_named(name, event.tool), said: event.content}
+        line: Line = {"type": "tool_result", "subtype": "tool", "id": event.ts}
+        if name == _MCP:
+            line["subtype"] = "mcp"
+            self._server_call = None
+        if event.tool == COMMAND_TOOL:
+            line["subtype"] = "command"
+            line["id"] = self._output_id or event.ts
+            self._output_id = None
+            if event.exit_code is not None:
+                result["exitCode"] = event.exit_code
+        return {**line, "callId": event.call_id, "tool_result": result, "done": True}
+
+    def _said(self, event: Said) -> Iterator[Line]:
+        match event.say:
+            case "error":
+                yield _whole("error", event.ts, event.text)
+            case "rooignore_error":
+                told = f"{event.text} is hidden by .rooignore"
+                yield {**_whole("error", event.ts, told), "subtype": event.say}
+            case "command_output" | "mcp_server_response" | "codebase_search_result":
+                # The tool's result repeats it.
+                return
+            case "text":
+                self._open.pop(event.ts, None)
+                self.last_text = event.text
+                yield _whole("assistant", event.ts, event.text)
+            case say if event.text:
+                yield {**_whole("assistant", event.ts, event.text), "subtype": say}
+
+
+def _subtype(tool: str) -> str:
+    return "command" if tool == COMMAND_TOOL else "tool"
+
+
+def _is_mcp(text: str) -> bool:
+    return text.startswith('{"type":') and str(_row(text).get("type")).endswith(_MCP_ROWS)
+
+
+def _tool_use(event: ToolAnnounced | AskOpened, subtype: str, use: Line) -> Line:
+    line: Line = {"type": "tool_use", "subtype": subtype, "id": event.ts}
+    if event.call_id:
+        line["callId"] = event.call_id
+    match event:
+        case ToolAnnounced(rule=str(rule)):
+            line["rule"] = rule
+        case AskOpened(reason=str(reason)):
+            line["reason"] = reason
+    if event.sandbox is not None:
+        line["sandbox"] = event.sandbox
+    return {**line, "tool_use": use, "done": True}
+
+
+def _server_use(tool: str, text: str) -> Line:
+    """Roo's `input` is the row as text; beside it stands what one would look for in there."""
+    row = _row(text)
+    named = _named(_MCP, tool or str(row.get("type") or _MCP))
+    use: Line = {**named, "input": {"raw": text}, "server": row.get("serverName", "")}
+    if "uri" in row:
+        return {**use, "uri": row["uri"]}
+    given = str(row.get("arguments") or "{}")
+    return {**use, "serverTool": row.get("toolName", ""), "arguments": _row(given)}
+
+
+def _named(name: str | None, tool: str) -> Line:
+    """`name` is Roo's and is left out while it is not known; `tool` is what the model called."""
+    return {"tool": tool} if name is None else {"name": name, "tool": tool}
+
+
+def _row(text: str) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return {"text": text}
+    return value if isinstance(value, dict) else {"text": text}
+
+
+def _whole(kind: str, ts: int, text: str) -> Line:
+    return {"type": kind, "id": ts, "content": text, "done": True}

@@ -1,0 +1,178 @@
+"""Notices about a task for the user: model, warnings, MCP servers, cost, commands left running.
+
+All front ends of the command line print them. A task itself waits some seconds for its MCP
+servers before its first request, and continues without those that are not ready by then;
+`ServerWatch` only reports that. Whether a workspace has untrusted programs is only looked at from
+outside: most have none, and need not load `trust`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from joey import __version__
+from joey.app.options import remarks_on_settings
+from joey.app.servers import problems_of_servers
+from joey.core.events import Event, RequestStarted, TokenUsage
+from joey.core.mcp import McpServer
+from joey.core.redaction import without_secrets
+from joey.engine.engine import TaskOptions
+from joey.engine.task import Task
+from joey.ports import Mcp, RunningCommand
+from joey.presentation.text import columns, one_line, wrap
+
+
+def introduction(options: TaskOptions) -> str:
+    """`joey 0.1.0 · some-model (provider) · ~/project`."""
+    profile, workspace = options.profile, options.workspace
+    assert profile is not None
+    assert workspace is not None
+    spoken = f"{profile.provider} at {_address(profile.base_url)}" if profile.base_url else ""
+    model = f"{profile.model} ({spoken or profile.provider})"
+    return f"joey {__version__} · {model} · {_shown(workspace)}"
+
+
+def destination(provider: str, base_url: str | None) -> str:
+    """Where a task's words go, when that is not the provider's own address; else nothing."""
+    if not base_url:
+        return ""
+    return f"talking to {_address(base_url)} as to {provider}"
+
+
+def _address(url: str) -> str:
+    return one_line(str(without_secrets(url)), 200)
+
+
+def _shown(folder: Path) -> str:
+    home = Path.home()
+    return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else str(folder)
+
+
+WORTH_A_WORD = 1.0
+"""Seconds after which a wait is announced."""
+
+
+class ServerWatch:
+    def __init__(self, mcp: Mcp | None, tell: Callable[[str], None]) -> None:
+        self._mcp = mcp
+        self._tell = tell
+        self._asked = False
+        """The model has been asked: nobody is waited for any more."""
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """While a task begins."""
+        if self._mcp is None:
+            yield
+            return
+        timer = asyncio.get_running_loop().call_later(WORTH_A_WORD, self.tell_waiting)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def hear(self, event: Event) -> None:
+        if isinstance(event, RequestStarted) and not self._asked:
+            self._asked = True
+            for server in self._missing():
+                why = server.error or "it is still starting"
+                self._tell(
+                    f"the MCP server {one_line(server.name)} is not ready; its tools are missing:"
+                    f" {one_line(why, 300)}"
+                )
+
+    def tell_waiting(self) -> None:
+        names = [one_line(each.name) for each in self._missing() if each.status == "connecting"]
+        if names and not self._asked:
+            self._tell(f"waiting for MCP servers: {', '.join(names)}…")
+
+    def _missing(self) -> list[McpServer]:
+        """Those that should be there; what is switched off or not trusted is told elsewhere."""
+        servers = () if self._mcp is None else self._mcp.servers
+        return [each for each in servers if each.status in ("connecting", "disconnected")]
+
+
+LONGEST = 200
+
+
+def in_background(task: Task) -> list[RunningCommand]:
+    """Those that were left running, and still do."""
+    left = task.bench.terminal.running
+    return [each for each in left if each.end is None or each.end.left_running]
+
+
+def ended_with_joey(task: Task) -> Iterator[str]:
+    """A line for each, to be read when joey is left."""
+    for each in in_background(task):
+        yield f"ended, because it ran in the background: {one_line(each.command, LONGEST)}"
+
+
+def describe_cost(usage: TokenUsage) -> str:
+    """`12.5k tokens in, 1.9k out, $0.0312`."""
+    tokens = f"{_short(usage.total_tokens_in)} tokens in, {_short(usage.total_tokens_out)} out"
+    return f"{tokens}, ${usage.total_cost:.4f}" if usage.total_cost else tokens
+
+
+def total_cost(usage: TokenUsage) -> str:
+    """`14.4k tokens, $0.0312`."""
+    tokens = f"{_short(usage.total_tokens_in + usage.total_tokens_out)} tokens"
+    return f"{tokens}, ${usage.total_cost:.4f}" if usage.total_cost else tokens
+
+
+def _short(count: int) -> str:
+    return str(count) if count < 1000 else f"{count / 1000:.1f}k"
+
+
+FOLDER = ".roo"
+MODES = ".roomodes"
+
+
+def offer(workspace: Path) -> None:
+    """Ask the person whether they trust it, if there is anything to trust."""
+    if _may_bring(workspace):
+        from joey.cli.commands.trust import offer_trust
+
+        offer_trust(workspace)
+
+
+def note(workspace: Path) -> str:
+    """A line that names what is left alone because nobody has trusted it; else empty."""
+    if not _may_bring(workspace):
+        return ""
+    from joey.cli.commands.trust import untrusted_note
+
+    return untrusted_note(workspace)
+
+
+def _may_bring(workspace: Path) -> bool:
+    """Most folders do not, and need not pay for loading what would look."""
+    return (workspace / FOLDER).is_dir() or (workspace / MODES).exists()
+
+
+MOST_REMARKS = 5
+
+
+def introduce(task: Task) -> Task:
+    """Say in a line each what of the person's files could not be used."""
+    customs = task.bench.extras.customs
+    line = notice(customs.warnings) if customs is not None else None
+    lines = [] if line is None else [line]
+    if task.bench.extras.mcp is not None:
+        problems = problems_of_servers(task.bench.workspace)
+        lines += (f"joey: {one_line(problem, 400)}" for problem in problems)
+    lines += (f"joey: {one_line(remark, 400)}" for remark in remarks_on_settings()[:MOST_REMARKS])
+    for line in lines:
+        print(wrap(line, columns(sys.stderr)), file=sys.stderr)
+    return task
+
+
+def notice(warnings: Sequence[str]) -> str | None:
+    """One line about what could not be used; None when there is nothing to say."""
+    if not warnings:
+        return None
+    more = f" (and {len(warnings) - 1} more, see joey doctor)" if len(warnings) > 1 else ""
+    return f"joey: {one_line(warnings[0], 300)}{more}"

@@ -1,0 +1,117 @@
+"""Output of commands: writing to stdout, text tables.
+
+A slow reader of stdout is waited for; one that has stalled is given up once a signal has come. In
+a table, cells that are too long end with an ellipsis; the widest columns are cut first, so that
+short values stay complete beside long titles.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import sys
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from typing import TextIO
+
+from joey.cli.signals import was_stopped
+from joey.errors import UserError
+from joey.presentation.text import cells
+
+LOOK_AGAIN = 0.1
+GOODBYE = 1.0
+"""Seconds for a reader to take the last words, once we shall stop."""
+
+
+def write_out(data: bytes) -> None:
+    """Raises BrokenPipeError when nobody reads any more, UserError when it cannot be written."""
+    try:
+        sys.stdout.flush()
+        _write(data)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        leave_stdout()
+        if error.errno == errno.EIO:
+            return  # the terminal is gone; where that matters, a signal says so
+        raise UserError(f"standard output cannot be written: {error.strerror}") from error
+
+
+def _write(data: bytes) -> None:
+    """A reader that is slow holds us up; one that has stalled does not, once we shall stop."""
+    try:
+        fd = sys.stdout.fileno()
+    except (OSError, ValueError):
+        sys.stdout.buffer.write(data)
+        return
+    rest = memoryview(data)
+    while rest:
+        if not _may_write(fd):
+            leave_stdout()
+            return
+        # What a pipe takes for sure when it takes anything.
+        rest = rest[os.write(fd, rest[: select.PIPE_BUF]) :]
+
+
+def _may_write(fd: int) -> bool:
+    patience = 0.0
+    while not select.select([], [fd], [], LOOK_AGAIN)[1]:
+        if was_stopped():
+            patience += LOOK_AGAIN
+            if patience > GOODBYE:
+                return False
+    return True
+
+
+def leave_stdout() -> None:
+    """Whatever is still buffered goes nowhere, without complaint at the end of the process."""
+    leave(sys.stdout)
+
+
+def leave(stream: TextIO) -> None:
+    with suppress(ValueError):  # a closed stream has nothing left to say
+        number = stream.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, number)
+        os.close(nowhere)
+
+
+GAP = "  "
+_LEAST = 6
+"""Cells below which a column is of no use."""
+
+
+def table(
+    rows: Sequence[Sequence[str]], width: int | None, firm: Collection[int] = ()
+) -> list[str]:
+    """One line for each row. Columns in `firm` are not cut; None is a width without end."""
+    sizes = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    if width is not None:
+        _shrink(sizes, width, firm)
+    lines = (_line(row, sizes) for row in rows)
+    return [line if width is None else clip(line, width) for line in lines]
+
+
+def _shrink(sizes: list[int], width: int, firm: Collection[int]) -> None:
+    soft = [number for number in range(len(sizes)) if number not in firm]
+    while sum(sizes) + len(GAP) * (len(sizes) - 1) > width:
+        widest = max(soft, key=lambda number: sizes[number], default=None)
+        if widest is None or sizes[widest] <= _LEAST:
+            return
+        sizes[widest] -= 1
+
+
+def _line(row: Sequence[str], sizes: Sequence[int]) -> str:
+    clipped = [clip(text, size) for text, size in zip(row, sizes, strict=True)]
+    padded = (text + " " * (size - cells(text)) for text, size in zip(clipped, sizes, strict=True))
+    return GAP.join(padded).rstrip()
+
+
+def clip(text: str, room: int) -> str:
+    """The text within so many cells, with an ellipsis where something is left out."""
+    if cells(text) <= room:
+        return text
+    while text and cells(text) > room - 1:
+        text = text[:-1]
+    return f"{text}…"

@@ -1,0 +1,164 @@
+"""Lines typed at a terminal, read without a thread and without blocking the event loop.
+
+The terminal itself does the line editing. A line that nobody waits for goes to the `unasked`
+callback, so that the user may type while the task works; None is the end of the input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import os
+import termios
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from joey.client.session import Session
+from joey.core.events import AskAnswered, AskOpened, AskWithdrawn
+
+PASTE_GAP = 0.03
+"""Seconds within which further lines belong to the same paste; nobody types so fast."""
+
+
+class Interrupted(Exception):
+    """Ctrl-C while waiting for a line."""
+
+
+class Keyboard:
+    def __init__(self, fd: int, unasked: Callable[[str | None], None]) -> None:
+        self._fd = fd
+        self._unasked = unasked
+        self._loop = asyncio.get_running_loop()
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._text = ""
+        self._lines: deque[tuple[float, str]] = deque()
+        """Each with the time at which it came."""
+        self._last_came = 0.0
+        """That of the line that was read last."""
+        self._waiter: asyncio.Future[None] | None = None
+        self.is_closed = False
+        """Ctrl-D on an empty line, or the terminal is gone."""
+        self._manners: list[Any] | None = None
+        """How the terminal behaved before."""
+
+    def __enter__(self) -> Self:
+        self._loop.add_reader(self._fd, self._read)
+        if os.isatty(self._fd):
+            self._manners = termios.tcgetattr(self._fd)
+            quiet = [*self._manners]
+            quiet[3] &= ~termios.ECHOCTL  # no ^C in the middle of a line
+            termios.tcsetattr(self._fd, termios.TCSANOW, quiet)
+        return self
+
+    def restore(self) -> None:
+        """Leave the terminal as it was."""
+        if self._manners is None:
+            return
+        manners, self._manners = self._manners, None
+        with contextlib.suppress(termios.error):  # it may be gone
+            termios.tcsetattr(self._fd, termios.TCSANOW, manners)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._loop.remove_reader(self._fd)
+        self.restore()
+
+    @property
+    def is_waiting(self) -> bool:
+        return self._waiter is not None and not self._waiter.done()
+
+    def interrupt(self) -> None:
+        """Ctrl-C: whoever waits for a line gets `Interrupted`."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(Interrupted())
+
+    def put_back(self, line: str) -> None:
+        """It is for whoever waits for a line next."""
+        self._lines.append((self._loop.time(), line))
+
+    def discard(self) -> None:
+        """Forget what was typed ahead: it was not typed as an answer to what is asked now."""
+        self._lines.clear()
+        self._text = ""
+        if os.isatty(self._fd):
+            termios.tcflush(self._fd, termios.TCIFLUSH)
+
+    async def read_line(self) -> str:
+        """Raises EOFError, Interrupted."""
+        while not self._lines:
+            if self.is_closed:
+                raise EOFError
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        self._last_came, line = self._lines.popleft()
+        return line
+
+    async def read_message(self) -> str:
+        """A line with all that was pasted behind it; a backslash at its end asks for another."""
+        lines = [await self.read_line()]
+        while True:
+            if lines[-1].endswith("\\"):
+                lines[-1] = lines[-1].removesuffix("\\")
+                lines.append(await self.read_line())
+                continue
+            if self._lines and self._lines[0][0] > self._last_came + PASTE_GAP:
+                return "\n".join(lines)  # both were typed ahead, one by one
+            try:
+                async with asyncio.timeout(PASTE_GAP):
+                    lines.append(await self.read_line())
+            except (TimeoutError, EOFError):
+                return "\n".join(lines)
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._fd, 65536)
+        except OSError:
+            data = b""
+        *lines, self._text = (self._text + self._decoder.decode(data)).split("\n")
+        if not data:
+            self.is_closed = True
+            self._loop.remove_reader(self._fd)
+        if self._waiter is None or self._waiter.done():
+            for line in lines:
+                self._unasked(line)
+            if self.is_closed:
+                self._unasked(None)
+        elif lines or self.is_closed:
+            for line in lines:
+                self.put_back(line)
+            self._waiter.set_result(None)
+
+
+async def read_answer(keyboard: Keyboard, task: Session, ask: AskOpened) -> str | None:
+    """The next line; None when the question is not open any more.
+
+    Raises:
+        EOFError, Interrupted
+    """
+    line = asyncio.ensure_future(keyboard.read_line())
+    settled = asyncio.ensure_future(_settled(task, ask))
+    try:
+        await asyncio.wait([line, settled], return_when=asyncio.FIRST_COMPLETED)
+        return line.result() if line.done() else None
+    finally:
+        for each in (line, settled):
+            each.cancel()
+        await asyncio.gather(line, settled, return_exceptions=True)
+
+
+async def _settled(task: Session, ask: AskOpened) -> None:
+    """Returns when a hook, a timeout or another person has settled it."""
+    async for event in task.events(task.seq):
+        match event:
+            case AskAnswered(ask_ts=ts) | AskWithdrawn(ask_ts=ts) if ts == ask.ts:
+                return

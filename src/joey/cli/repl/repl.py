@@ -1,0 +1,491 @@
+"""`joey --plain` on a terminal: a conversation line by line (REPL).
+
+At any moment the conversation does one of three things: it waits for a message at the prompt, it
+prints the events of a task, or it waits for the answer to a question of the task. Ctrl-C stops a
+running task (the next line resumes it), and messages that it has not read come back to the user,
+to be sent or not; at the prompt, Ctrl-C twice exits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from joey.app import open_engine, open_store
+from joey.cli import notices
+from joey.cli.exit_codes import ExitCode
+from joey.cli.first_run import offer_found_server
+from joey.cli.launch import (
+    check_model,
+    earlier_task,
+    find_task,
+    launch,
+    options_for,
+    short_id,
+    workspace_of,
+)
+from joey.cli.notices import ServerWatch, ended_with_joey, introduction, total_cost
+from joey.cli.prompt import gather_prompt, load_images
+from joey.cli.repl.commands import (
+    ABOUT_TASK,
+    COMPACTING,
+    LEAVING,
+    REVISING,
+    LineErrands,
+    begin_condensing,
+    condense,
+    is_no_answer,
+    open_earlier,
+    revise,
+    small_command,
+    too_early,
+)
+from joey.cli.repl.keyboard import Interrupted, Keyboard, read_answer
+from joey.cli.repl.renderer import Renderer, Scene
+from joey.cli.signals import interruptible
+from joey.cli.task_views import rows_of
+from joey.client.family import family
+from joey.client.session import Session
+from joey.core.events import (
+    AskOpened,
+    Event,
+    MessageUnqueued,
+    Record,
+    TaskAborted,
+    TaskFailed,
+    TaskFinished,
+)
+from joey.core.history.ledger import Ledger
+from joey.core.task import APPROVALS, AskKind
+from joey.engine.bus import Subscription
+from joey.engine.engine import Engine
+from joey.engine.task import Task
+from joey.errors import UserError
+from joey.presentation.questions import answer_of
+from joey.presentation.slash_commands import INIT_PROMPT, SlashCommand, guess_at
+from joey.presentation.text import one_line
+
+NOT_READ = "joey has not read this; Enter sends it, other words take its place:"
+
+
+class Leave(Exception):
+    """The person wants to go."""
+
+    def __init__(self, code: ExitCode = ExitCode.DONE) -> None:
+        self.code = code
+
+
+def run_conversation(arguments: Namespace) -> ExitCode:
+    prompt = gather_prompt(arguments.prompt, arguments.prompt_file, sys.stdin)
+    images = load_images(arguments.image)
+    offer_found_server(arguments)
+    notices.offer(workspace_of(arguments))
+    return asyncio.run(_run(arguments, prompt, images))
+
+
+async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> ExitCode:
+    renderer = Renderer(Console())
+    code = ExitCode.DONE
+    with interruptible(signal.SIGTERM, signal.SIGHUP) as interruption:
+        async with open_engine(ephemeral=arguments.ephemeral) as engine:
+            check_model(engine, arguments)
+            conversation = Conversation(engine, arguments, renderer, images)
+            with Keyboard(sys.stdin.fileno(), conversation.hear_unasked) as keyboard:
+                try:
+                    await conversation.run(keyboard, prompt)
+                except Leave as leave:
+                    code = interruption.code or leave.code
+                except (asyncio.CancelledError, OSError):
+                    if interruption.code is None:
+                        raise
+                    code = interruption.code
+            if code is not ExitCode.HANGUP:  # nobody would read it
+                await conversation.say_goodbye()
+    return code
+
+
+async def _to_rest(subscription: Subscription) -> AsyncIterator[Event]:
+    with subscription:
+        async for heard in subscription:
+            yield heard.event
+            if isinstance(heard.event, TaskFinished | TaskAborted | TaskFailed):
+                return
+
+
+class Conversation:
+    def __init__(
+        self, engine: Engine, arguments: Namespace, renderer: Renderer, images: tuple[str, ...]
+    ) -> None:
+        self._engine = engine
+        self._arguments = arguments
+        self._renderer = renderer
+        self._images = images
+        self._task: Task | None = None
+        self._earlier: str | None = None
+        """The task to go on with, until the first words for it."""
+        self._scene: Scene | None = None
+        """The screen, while the task works."""
+        self._errands = LineErrands(engine, arguments, renderer)
+        self._unread = UnreadWords(engine)
+        self._jobs: set[asyncio.Task[None]] = set()
+        """Things that were begun by a key and go on beside the drawing."""
+        self._stopping = False
+        self._leaving = False
+        self._at_prompt: Keyboard | None = None
+        """Where the next line is for the prompt, also while a command is carried out there."""
+
+    async def run(self, keyboard: Keyboard, prompt: str) -> None:
+        """Talk until the person leaves.
+
+        Raises:
+            Leave
+        """
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._interrupt, keyboard)
+        try:
+            self._greet(prompt)
+            await self._talk(keyboard, prompt)
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            await asyncio.gather(*self._jobs, return_exceptions=True)
+            await self._errands.close()
+
+    async def say_goodbye(self) -> None:
+        """The last lines: what ends with joey, what it cost, and how to go on."""
+        task_id = self._earlier if self._task is None else self._task.id
+        if task_id is None:
+            return
+        parts = []
+        if self._task is not None:
+            for line in ended_with_joey(self._task):
+                self._renderer.note(line)
+            await self._task.cancel()
+            parts.append(total_cost(self._task.total_usage))
+        if not self._arguments.ephemeral:
+            parts.append(f"to go on: joey -r {short_id(task_id, self._engine.ids())}")
+        self._renderer.note(" · ".join(parts))
+
+    def hear_unasked(self, line: str | None) -> None:
+        """A line that was typed while the task, or a command of the person's, works."""
+        if self._at_prompt is not None and line is not None:
+            self._at_prompt.put_back(line)
+        elif line is None or line.strip() in LEAVING:
+            self._leaving = True
+            self._stop()
+        elif line.strip():
+            self._begin(self._hear(line))
+
+    async def _hear(self, line: str) -> None:
+        if await self._is_done_at_once(line.strip(), None) or self._task is None:
+            return
+        listener = self._task if self._scene is None else self._scene.listener
+        self._unread.may_wait_for(listener)
+        self._renderer.note("(joey reads this before its next step)")
+        await listener.send(line)
+
+    def _greet(self, prompt: str) -> None:
+        self._earlier = greet(self._engine, self._arguments, self._renderer.note)
+        if prompt:
+            self._renderer.echo(prompt)
+        else:
+            self._renderer.note("what shall be done? (/help for help, Ctrl-D leaves)")
+
+    async def _talk(self, keyboard: Keyboard, prompt: str) -> None:
+        words = prompt or await self._next_words(keyboard)
+        while True:
+            try:
+                await self._work_on(keyboard, words)
+            except UserError as error:
+                if self._task is None and prompt:
+                    raise
+                self._renderer.error(str(error))
+                self._stopping = False
+            if self._leaving:
+                raise Leave
+            words = await self._next_words(keyboard)
+
+    async def _work_on(self, keyboard: Keyboard, words: str) -> None:
+        """Say these words to the task, or begin one with them, and see it through."""
+        if self._task is None:
+            self._task = await launch(self._engine, self._arguments, words, self._images)
+            self._images = ()
+            subscription = self._task.subscribe()
+        else:
+            subscription = self._task.subscribe()
+            await self._task.send(words)
+        if self._stopping:  # it was told to before there was anything to stop
+            self._stop()
+        scene = self._scene = Scene(self._task, self._renderer)
+        servers = ServerWatch(self._task.bench.extras.mcp, scene.renderer(self._task).note)
+        try:
+            with servers.waiting():
+                async with family(self._task, _to_rest(subscription)) as told:
+                    async for each in told:
+                        if each.teller is self._task:
+                            servers.hear(each.event)
+                        if isinstance(each.event, AskOpened):
+                            await self._answer(keyboard, scene, each.teller, each.event)
+                        else:
+                            scene.show(each.teller, each.event)
+        finally:
+            self._scene = None
+        try:
+            await self._task.wait()
+        finally:
+            self._stopping = False
+            if not self._leaving and self._unread.take_back():
+                self._renderer.note(f"{NOT_READ}\n{self._unread.text}")
+
+    async def _answer(
+        self, keyboard: Keyboard, scene: Scene, task: Session, ask: AskOpened
+    ) -> None:
+        if task.pending is None or task.pending.ts != ask.ts:
+            return  # it was stopped while another question was on the screen
+        if ask.ask in APPROVALS:
+            keyboard.discard()
+        scene.show(task, ask)
+        while task.pending is not None and task.pending.ts == ask.ts:
+            try:
+                line = await read_answer(keyboard, task, ask)
+            except Interrupted:
+                self._renderer.leave_prompt()
+                self._stop()
+                return
+            except EOFError:
+                self._renderer.leave_prompt()
+                raise Leave from None
+            if line is None:
+                return
+            if line.strip() in LEAVING:
+                raise Leave
+            done = await self._is_done_at_once(line.strip(), ask)
+            answer = None if done else answer_of(ask, line)
+            if answer is not None:
+                await task.answer(ask.ts, answer)
+                return
+            scene.renderer(task).ask(ask)
+
+    async def _is_done_at_once(self, words: str, ask: AskOpened | None) -> bool:
+        """Carry out or refuse a small command while the task works or asks; False for words."""
+        if not words.startswith("/"):
+            return False
+        may_be_path = ask is not None and ask.ask is AskKind.FOLLOWUP
+        if (named := small_command(words)) is not None:
+            await self._do_at_once(*named, ask)
+        elif guess := guess_at(words, self._errands.names, may_be_path=may_be_path):
+            self._renderer.note(guess)
+        elif ask is not None and is_no_answer(words, ask):
+            self._renderer.note(f"{words} is no answer to this; say what to do, or see /help")
+        else:
+            return False
+        return True
+
+    async def _do_at_once(self, command: SlashCommand, words: str, ask: AskOpened | None) -> None:
+        if (why := too_early(command, ask)) is not None:
+            self._renderer.note(why)
+        elif command.name in COMPACTING:
+            begin_condensing(self._task, words, self._renderer)
+        else:
+            try:
+                await self._errands.run(command, words, self._task)
+            except UserError as error:
+                self._renderer.error(str(error))
+
+    # At the prompt
+
+    async def _next_words(self, keyboard: Keyboard) -> str:
+        """What the person says next; small commands are carried out on the way."""
+        self._at_prompt, interrupted = keyboard, False
+        while True:
+            self._renderer.prompt("\n")
+            try:
+                words = await keyboard.read_message()
+            except Interrupted:
+                self._renderer.leave_prompt()
+                if interrupted:
+                    raise Leave(ExitCode.INTERRUPTED) from None
+                interrupted = True
+                self._renderer.note("(Ctrl-C again, or Ctrl-D, to leave)")
+                continue
+            except EOFError:
+                self._renderer.leave_prompt()
+                raise Leave from None
+            interrupted = False
+            if words.startswith("/"):
+                words = await self._command(words.strip())
+            elif not words.strip():
+                words = self._unread.text
+            if words.strip():
+                self._unread.forget()
+                self._at_prompt = None
+                return words
+
+    async def _command(self, text: str) -> str:
+        """Carry out a small command; what is to be said to the model is handed back."""
+        named = small_command(text)
+        if named is None:
+            if (guess := guess_at(text, self._errands.names)) is None:
+                return text
+            self._renderer.note(guess)
+            return ""
+        try:
+            return await self._carry_out(*named)
+        except UserError as error:
+            self._renderer.error(str(error))
+            return ""
+
+    async def _carry_out(self, command: SlashCommand, words: str) -> str:
+        """What is to be said to the model, if anything."""
+        match command.name:
+            case "exit" | "quit":
+                raise Leave
+            case "new":
+                await self._let_go()
+                self._renderer.note("a new task; what shall be done?")
+            case "init":
+                await self._let_go()
+                return INIT_PROMPT.read_text(encoding="utf-8").strip()
+            case "resume" | "tasks" if words:
+                await self._resume(words)
+            case name if name in COMPACTING:
+                await condense(await self._task_at_hand(), words, self._renderer)
+                self._stopping = False
+            case name if name in REVISING:
+                task = await self._task_at_hand()
+                asked = [f"/{name}", *words.split()]
+                self._task = await revise(self._engine, task, asked, self._renderer.note)
+            case name:
+                task = await self._task_at_hand() if name in ABOUT_TASK else self._task
+                self._task = await self._errands.run(command, words, task)
+        return ""
+
+    async def _task_at_hand(self) -> Task | None:
+        """Also the one that is to go on, before the first words for it."""
+        if self._task is None and self._earlier is not None:
+            self._task = await open_earlier(self._engine, self._arguments)
+        return self._task
+
+    async def _let_go(self) -> None:
+        """The next words begin another task."""
+        if self._task is not None:
+            await self._engine.release(self._task)
+        self._task = self._earlier = None
+        self._arguments.continue_, self._arguments.resume = False, None
+
+    async def _resume(self, start: str) -> None:
+        find_task(self._engine.history(), start)  # nothing is left for one that is not there
+        await self._let_go()
+        await self._errands.close()
+        self._arguments.resume, self._arguments.fork = start, False
+        self._arguments.mode = None  # it was meant for the first task
+        self._greet("")
+
+    # Ctrl-C
+
+    def _interrupt(self, keyboard: Keyboard) -> None:
+        if keyboard.is_waiting:
+            keyboard.interrupt()
+        elif self._stopping:
+            # The journal is written as things happen: nothing that was acknowledged is lost.
+            keyboard.restore()
+            os._exit(ExitCode.INTERRUPTED)
+        else:
+            self._stop()
+
+    def _stop(self) -> None:
+        self._stopping = self._stopping or self._at_prompt is None
+        if self._task is not None and self._task.running:
+            self._stopping = True
+            if not self._leaving:
+                self._unread.take_back()  # subtasks are closed when they stop
+            self._begin(self._task.cancel())
+
+    def _begin(self, job: Coroutine[Any, Any, None]) -> None:
+        begun = asyncio.ensure_future(job)
+        self._jobs.add(begun)
+        begun.add_done_callback(self._end)
+
+    def _end(self, job: asyncio.Task[None]) -> None:
+        self._jobs.discard(job)
+        if not job.cancelled() and (error := job.exception()) is not None:
+            self._renderer.error(str(error))
+
+
+def greet(engine: Engine, arguments: Namespace, tell: Callable[[str], None]) -> str | None:
+    """The id of the task that is to go on, if one is.
+
+    Raises:
+        UserError
+    """
+    earlier = earlier_task(engine, arguments)
+    tell(introduction(options_for(arguments, earlier, None)))
+    if earlier is None:
+        return None
+    short = short_id(earlier.id, engine.ids())
+    tell(f"going on with task {short}: {one_line(earlier.title, 200)}")
+    records = open_store().read(earlier.id)
+    if words := last_words(rows_of(records)):
+        tell(f"it said last: {one_line(words, 400)}")
+    if not arguments.fork and (waiting := _waiting(records)):
+        said = "these words of yours were not read yet, and go along with the next"
+        tell(f"{said}: {one_line(waiting, 400)}")
+    return earlier.id
+
+
+def _waiting(records: Sequence[Record]) -> str:
+    """What was said to the task while it worked, and no request has carried to the model."""
+    ledger = Ledger()
+    for record in records:
+        ledger.apply(record.event)
+    return " / ".join(message.text for message in ledger.queue.values())
+
+
+class UnreadWords:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._listeners: set[str] = set()
+        """Those with whom words may wait, as long as they are open."""
+        self._words: list[str] = []
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self._words)
+
+    def may_wait_for(self, listener: Session) -> None:
+        self._listeners.add(listener.id)
+
+    def take_back(self) -> bool:
+        """Whether there are any that nobody has read."""
+        for task in map(self._engine.find, sorted(self._listeners)):
+            if task is not None:
+                self._words += _unqueue(task)
+        return bool(self._words)
+
+    def forget(self) -> None:
+        self._words.clear()
+        self._listeners.clear()
+
+
+def _unqueue(task: Task) -> list[str]:
+    waiting = tuple(task.recorder.facts.queue.values())
+    for message in waiting:
+        task.publish(MessageUnqueued(ts=task.now(), id=message.id))
+    return [message.text for message in waiting]
+
+
+_SPOKEN = ("completion_result", "text")
+
+
+def last_words(rows: Sequence[dict[str, Any]]) -> str:
+    """What the assistant said last: its result, or its latest words."""
+    for row in reversed(rows[1:]):
+        if row.get("say") in _SPOKEN and (text := str(row.get("text") or "").strip()):
+            return text
+    return ""

@@ -1,0 +1,1 @@
+"""The screen, started from the command line."""

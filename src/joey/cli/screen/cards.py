@@ -1,0 +1,179 @@
+"""Cards that the app shows on request: diagnostics, MCP servers, skills, permissions."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from rich.text import Text
+
+from joey.app import open_store, open_task_index
+from joey.app.customs import open_customs
+from joey.app.known_providers import known_providers
+from joey.app.local_servers import find_local_servers
+from joey.app.permission_overview import Judgement, PermissionOverview
+from joey.app.permissions import scope_of
+from joey.app.setting_sources import SettingSources
+from joey.app.shelf import open_shelf
+from joey.cli.commands.doctor import PROBES, look
+from joey.cli.commands.doctor_checks import Status
+from joey.cli.commands.permissions import flags_of
+from joey.cli.commands.tasks import write_markdown
+from joey.core.modes import usual_mode
+from joey.core.permissions.policy import Confinement
+from joey.core.settings import Settings
+from joey.engine.task import Task
+from joey.ports import Level, Mcp, TaskMetadata
+from joey.presentation.text import one_line, sanitise
+from joey.tui.host import Provider
+
+_MARKS = {Status.OK: ("✓", "green"), Status.WARN: ("!", "yellow"), Status.FAIL: ("✗", "red")}
+
+
+def about_task(task: TaskMetadata, status: str) -> str:
+    """`interrupted · yesterday's date · $0.12`."""
+    moment = datetime.fromtimestamp((task.updated or task.created) / 1000).astimezone()
+    cost = f" · ${task.total_cost:.2f}" if task.total_cost else ""
+    return f"{moment.strftime('%m-%d %H:%M')} · {status}{cost}"
+
+
+def doctor() -> Text:
+    text = Text("Doctor", "bold")
+    for finding in look(PROBES):
+        mark, colour = _MARKS[finding.status]
+        text.append(f"\n{mark} ", colour).append(f"{finding.name}: {_indented(finding.found)}")
+        if finding.advice:
+            text.append(f"\n    {_indented(finding.advice)}", "dim")
+    return text
+
+
+def _indented(words: str) -> str:
+    return sanitise(words).replace("\n", "\n    ")
+
+
+def servers(workspace: Path, mcp: Mcp | None) -> Text:
+    text = Text("MCP servers", "bold")
+    shelf = open_shelf(workspace)
+    live = {} if mcp is None else {server.name: server for server in mcp.servers}
+    listed = shelf.listed()
+    for server in listed:
+        running = live.get(server.name)
+        state = running.status if running is not None else server.state
+        tools = f", {len(running.tools)} tools" if running is not None and running.tools else ""
+        text.append(f"\n  {one_line(server.name, 40)}", "cyan")
+        text.append(f"  {state}{tools}  {one_line(server.reached_by, 120)}", "dim")
+        if running is not None and running.error:
+            text.append(f"\n    {one_line(running.error, 300)}", "red")
+    if not listed:
+        text.append("\n  none; joey mcp add --help says how to add one", "dim")
+    for problem in shelf.problems:
+        text.append(f"\n  {sanitise(problem)}", "yellow")
+    return text
+
+
+def skills(workspace: Path) -> Text:
+    customs = open_customs(workspace)
+    found = {skill.name: skill for mode in customs.modes for skill in customs.skills(mode)}
+    text = Text("Skills", "bold")
+    for name, skill in sorted(found.items()):
+        text.append(f"\n  {one_line(name, 40)}", "cyan")
+        text.append(f"  {one_line(skill.description, 300)}", "dim")
+    if not found:
+        text.append("\n  none; they are folders with a SKILL.md below .roo/skills", "dim")
+    text.append("\n\nCommands of your own", "bold")
+    commands = customs.commands()
+    for command in commands:
+        text.append(f"\n  /{one_line(command.name, 40)}", "cyan")
+        text.append(f"  {one_line(command.description, 300)}", "dim")
+    if not commands:
+        text.append("\n  none; they are Markdown files below .roo/commands", "dim")
+    return text
+
+
+def export(task_id: str, workspace: Path) -> str:
+    """Raises UsageError."""
+    index = open_task_index()
+    try:
+        path = workspace / f"joey-{index.short_id(task_id)}.md"
+        write_markdown(open_store(), index, task_id, path)
+    finally:
+        index.close()
+    return str(path)
+
+
+async def providers(env: Mapping[str, str]) -> tuple[Provider, ...]:
+    """What runs on this machine comes first."""
+    found = await find_local_servers(env)
+    here = [Provider(server.provider, False, server.base_url, server.models) for server in found]
+    names = {server.provider for server in found}
+    others = (
+        Provider(each.name, each.needs_key, models=each.models)
+        for each in known_providers()
+        if each.name not in names
+    )
+    return (*here, *others)
+
+
+LONGEST = 2000
+"""Characters of rules: they are shown whole, unless there are hundreds."""
+_GROUPS = (
+    ("Runs unasked", "allow", "✓", "green"),
+    ("Is asked about", "ask", "?", "yellow"),
+    ("Is refused", "deny", "✗", "red"),
+)
+
+
+def permissions_card(
+    task: Task | None, arguments: Namespace, workspace: Path, level: Level | None
+) -> Text:
+    """Of a task, or of one that would begin now.
+
+    Raises:
+        ConfigError, WorkspaceError
+    """
+    flags = flags_of(arguments)
+    sources = SettingSources(workspace, flags)
+    if task is None:
+        scope = scope_of(flags)
+        settings, edits_granted = sources.settings, False
+        mode = usual_mode(arguments.mode or settings.mode, open_customs(workspace).modes)
+    else:
+        settings, edits_granted, mode = task.settings, task.granted.edits, task.mode
+        scope = task.bench.scope
+    sandbox: Confinement = "off" if settings.sandbox == "off" else level.value if level else "none"
+    overview = PermissionOverview(
+        sources, settings, mode, sandbox, workspace, edits_granted=edits_granted, scope=scope
+    )
+    text = listed(overview.judgements())
+    if edits_granted:
+        text.append("/permissions ask: edits are asked about again\n", "dim")
+    chosen = sources.of_value("sandbox", settings.sandbox)
+    text.append(f"{_held(sandbox, settings, chosen)}\n")
+    return text.append("joey permissions explain says why for any command or file", "dim")
+
+
+def listed(judgements: Sequence[Judgement]) -> Text:
+    text = Text()
+    for title, decision, mark, colour in _GROUPS:
+        judged = [each for each in judgements if each.decision == decision]
+        if judged:
+            text.append(f"{title}\n", "bold")
+        for each in judged:
+            text.append(f"  {mark} ", colour).append(one_line(each.about, LONGEST))
+            said = f"{each.rule} ({each.source})" if each.source else each.rule
+            text.append(f"  {one_line(said, LONGEST)}\n", "dim")
+    return text
+
+
+def _held(sandbox: Confinement, settings: Settings, source: str) -> str:
+    """How far commands are held, and what they reach."""
+    match sandbox:
+        case "off":
+            return f"Sandbox: switched off ({source})"
+        case "none":
+            return "Sandbox: none works here; joey doctor says why"
+    hosts = settings.sandbox_network
+    network = hosts if isinstance(hosts, str) else one_line(", ".join(hosts), LONGEST)
+    return f"Sandbox: {sandbox}; network: {network or 'off'}"

@@ -1,0 +1,107 @@
+"""`joey` on a terminal: opens the app, and prints the last lines when it is closed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from joey.app import joey_home, open_engine
+from joey.app.first_profile import is_first_run
+from joey.app.secrecy import KNOWN
+from joey.cli import notices
+from joey.cli.exit_codes import ExitCode
+from joey.cli.launch import check_model, earlier_task, short_id, workspace_of
+from joey.cli.notices import ended_with_joey, total_cost
+from joey.cli.prompt import gather_prompt, load_images
+from joey.cli.screen.host import ScreenHost
+from joey.cli.signals import Interruption, interruptible
+from joey.engine.engine import Engine
+from joey.engine.task import Task
+from joey.presentation.text import columns, wrap
+from joey.system.files import make_folder
+from joey.tui.app import JoeyApp
+from joey.tui.startup import Beginning
+from joey.tui.terminal_window import keep_terminal
+from joey.tui.widgets.prompt_history import FILE, PromptHistory
+
+LOG = "screen.log"
+
+
+def run_screen(arguments: Namespace) -> ExitCode:
+    if arguments.debug:
+        _log_to_file(joey_home(os.environ) / LOG)
+    prompt = gather_prompt(arguments.prompt, arguments.prompt_file, sys.stdin)
+    images = load_images(arguments.image)
+    notices.offer(workspace_of(arguments))
+    return asyncio.run(_run(arguments, prompt, images))
+
+
+def _log_to_file(path: Path) -> None:
+    """Standard error is where the screen is drawn."""
+    make_folder(path.parent)
+    opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logging.StreamHandler):
+            handler.setStream(os.fdopen(opened, "a", encoding="utf-8"))
+
+
+async def _run(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> ExitCode:
+    async with open_engine(ephemeral=arguments.ephemeral) as engine:
+        earlier = earlier_task(engine, arguments)
+        is_new_here = earlier is None and not _names_model(arguments) and is_first_run()
+        if not is_new_here:
+            check_model(engine, arguments)
+        host = ScreenHost(engine, arguments, needs_model=is_new_here)
+        kept = None if arguments.ephemeral else joey_home(os.environ) / FILE
+        app = JoeyApp(
+            host,
+            PromptHistory(kept, host.workspace, KNOWN.blot),
+            Beginning(
+                prompt=prompt,
+                images=images,
+                task_id=None if earlier is None else earlier.id,
+                fork=arguments.fork,
+            ),
+        )
+        with interruptible(parts=True) as interruption:
+            code = await _show(app, interruption)
+        await host.close()
+        if problem := app.defect or app.refusal:
+            raise problem
+        session = app.dialogue.session
+        task = None if session is None else engine.find(session.id)
+        if task is not None:
+            ended = list(ended_with_joey(task))
+            await task.cancel()
+            if code is not ExitCode.HANGUP:  # nobody would read it
+                _say_goodbye(engine, task, ended, ephemeral=arguments.ephemeral)
+    return code
+
+
+def _names_model(arguments: Namespace) -> bool:
+    return any((arguments.provider, arguments.base_url, arguments.profile))
+
+
+async def _show(app: JoeyApp, interruption: Interruption) -> ExitCode:
+    """Until it is closed; a signal closes it, and the terminal is as it was all the same."""
+    interruption.before_end = keep_terminal()
+    running = asyncio.ensure_future(app.run_async())
+    try:
+        await interruption.stoppable(asyncio.wait({running}))
+    except asyncio.CancelledError:
+        app.exit()
+    code = await running
+    interruption.before_end = None
+    return interruption.code or ExitCode(code or 0)
+
+
+def _say_goodbye(engine: Engine, task: Task, ended: list[str], *, ephemeral: bool) -> None:
+    """The last lines: what ends with joey, what it cost, and how to go on."""
+    for line in ended:
+        print(wrap(line, columns(sys.stdout)))
+    again = "" if ephemeral else f" · to go on: joey -r {short_id(task.id, engine.ids())}"
+    print(wrap(f"{total_cost(task.total_usage)}{again}", columns(sys.stdout)))

@@ -1,0 +1,116 @@
+"""Shell commands of the app: running the user's own, full output of the model's.
+
+Of an output that is kept in a file because it was too long for its row, at most a megabyte is
+read: the beginning and the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import logging
+import os
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from joey.core.terminal_text import format_size
+from joey.errors import UserError
+from joey.system.subprocess import begun
+
+CHUNK = 8192
+GRACE = 1.0
+
+
+async def run_in_shell(
+    command: str, folder: Path, env: Mapping[str, str], tell: Callable[[str], None]
+) -> str:
+    """How it ended, when not well; being cancelled ends it.
+
+    Raises:
+        UserError
+    """
+    shell = env.get("SHELL") or "/bin/sh"
+    try:
+        process = await begun(
+            asyncio.create_subprocess_exec(
+                *(shell, "-c", command),
+                cwd=folder,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+            )
+        )
+    except (OSError, ValueError) as error:
+        raise UserError(f"{shell} could not be started: {error}") from error
+    try:
+        await _read_process(process, tell)
+        code = await process.wait()
+    except asyncio.CancelledError:
+        await _end(process)
+        raise
+    return f"exit {code}" if code > 0 else f"ended by {_name(-code)}" if code else ""
+
+
+async def _read_process(process: asyncio.subprocess.Process, tell: Callable[[str], None]) -> None:
+    assert process.stdout is not None
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    while data := await process.stdout.read(CHUNK):
+        tell(decoder.decode(data))
+    tell(decoder.decode(b"", final=True))
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """The whole group: gently, then not."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                await _read_process(process, lambda _: None)  # it has not ended before that is read
+                await process.wait()
+                return
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+log = logging.getLogger(__name__)
+
+MOST_READ = 1024 * 1024
+"""Bytes; of more the beginning and the end."""
+
+
+def read_kept_output(task_folder: Path, row_ts: int) -> str | None:
+    """None when nothing is kept: a short output stands whole in its row."""
+    path = task_folder / "command-output" / f"cmd-{row_ts}.txt"
+    if path.is_symlink() or not path.is_file():
+        return None
+    try:
+        return _read(path)
+    except OSError as error:
+        log.warning("%s cannot be shown: %s", path, error)
+        return None
+
+
+def _read(path: Path) -> str:
+    with path.open("rb") as file:
+        data = file.read(MOST_READ)
+        rest = path.stat().st_size - len(data)
+        if rest <= 0:
+            return _decode(data)
+        half = MOST_READ // 2
+        file.seek(-half, 2)
+        left_out = format_size(len(data) + rest - 2 * half)
+        last = _decode(file.read(half))
+        return f"{_decode(data[:half])}\n[... {left_out} left out; all is in {path} ...]\n{last}"
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", errors="replace")

@@ -1,0 +1,358 @@
+"""Text views of stored tasks: Markdown transcript, numbered messages, table of tasks.
+
+Messages are numbered from the end, the last is 1; rows that say nothing to a user have no number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from joey.cli.exit_codes import UsageError
+from joey.cli.output import table
+from joey.core.events import Record
+from joey.core.history.branch import live_path
+from joey.core.history.ui import UiHistory
+from joey.core.task import AT_REST, TaskState
+from joey.errors import TaskNotFoundError
+from joey.ports import Store, TaskMetadata
+from joey.ports.storage import FoundTask, TaskIndex
+from joey.presentation.phrases import mishap
+from joey.presentation.questions import follow_up
+from joey.presentation.text import one_line
+
+_FENCE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
+_BOXES = {"completed": "x", "in_progress": "-"}
+_CHANGES = ("editedExistingFile", "newFileCreated", "appliedDiff")
+
+
+def as_markdown(
+    task: TaskMetadata, rows: Sequence[dict[str, Any]], subtasks: Sequence[str] = ()
+) -> str:
+    """`subtasks` are lines of a list."""
+    title = task.title.strip().split("\n")[0][:120] or task.id
+    sections = [f"# {title}", _facts(task)]
+    if subtasks:
+        sections.append("\n".join(["Subtasks:", "", *subtasks]))
+    for number, row in enumerate(rows):
+        sections += _section(row, first=number == 0)
+    return "\n\n".join(sections) + "\n"
+
+
+def read_rows(store: Store, task_id: str) -> list[dict[str, Any]]:
+    """The UI history of a task, from its journal."""
+    return rows_of(store.read(task_id))
+
+
+def rows_of(records: Sequence[Record]) -> list[dict[str, Any]]:
+    history = UiHistory()
+    for record in live_path(records):
+        history.apply(record.event)
+    return [msgspec.to_builtins(row) for row in history.rows]
+
+
+def _facts(task: TaskMetadata) -> str:
+    facts = {
+        "Task": task.id,
+        "Subtask of": task.parent_id or "",
+        "Workspace": task.workspace,
+        "Model": task.model,
+        "Mode": task.mode,
+        "Protocol": task.protocol,
+        "Status": task.status,
+        "Begun": _time(task.created),
+        "Tokens": f"{task.tokens_in} in, {task.tokens_out} out",
+        "Cost": f"${task.total_cost:.4f}" if task.total_cost else "",
+    }
+    return "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
+
+
+def _section(row: dict[str, Any], *, first: bool) -> Iterator[str]:
+    """One row; rows about bookkeeping are left out."""
+    kind, text = str(row.get("ask") or row.get("say")), str(row.get("text") or "")
+    if first:
+        kind = "user_feedback"
+    match kind:
+        case "user_feedback":
+            yield f"## User\n\n{text}"
+            yield from (f"({len(images)} images)" for images in [row.get("images")] if images)
+        case "text" if text.strip():
+            yield f"## Assistant\n\n{text}"
+        case "reasoning" if text.strip():
+            quoted = "\n".join(f"> {line}" for line in text.split("\n"))
+            yield f"> *Reasoning*\n>\n{quoted}"
+        case "tool" | "use_mcp_server":
+            yield from _tool(row, text)
+        case "mcp_server_response" if text:
+            yield f"Answer of the server:\n\n{fenced(text)}"
+        case "command":
+            yield f"### Command{_verdict(row)}\n\n{fenced(text, 'sh')}"
+        case "command_output" if text:
+            yield f"Output:\n\n{fenced(text)}"
+        case "followup":
+            asked = follow_up(text)
+            suggested = "".join(f"\n- {one.answer}" for one in asked.suggest)
+            yield f"## Question\n\n{asked.question}\n{suggested}".rstrip()
+        case "subtask_result" if text:
+            yield f"Result of the subtask:\n\n{text}"
+        case "completion_result" if text:
+            yield f"## Result\n\n{text}"
+        case "error" | "diff_error":
+            yield f"**Error:** {mishap(text)}"
+
+
+def _tool(row: dict[str, Any], text: str) -> Iterator[str]:
+    try:
+        details = msgspec.json.decode(text or "{}")
+    except msgspec.DecodeError:
+        details = {}
+    if not isinstance(details, dict):
+        details = {}
+    tool = str(row.get("tool") or details.get("tool") or "tool")
+    if tool == "execute_command":
+        yield f"### Command\n\n{fenced(text, 'sh')}"
+        return
+    if str(details.get("type")).endswith(("_mcp_tool", "_mcp_resource")):
+        yield from _server_call(row, details)
+        return
+    path = row.get("path") or details.get("path") or details.get("regex") or ""
+    yield f"### {tool} {f'`{path}`' if path else ''}".rstrip() + _verdict(row)
+    change = row.get("diff") or details.get("diff")
+    if not change and details.get("tool") in _CHANGES:
+        change = details.get("content")
+    if change:
+        yield fenced(str(change), "diff")
+    if details.get("tool") == "updateTodoList":
+        yield _todos(details.get("todos"))
+    elif (arguments := str(details.get("arguments") or "")) not in ("", "{}"):
+        yield fenced(arguments, "json")
+
+
+def _server_call(row: dict[str, Any], details: dict[str, Any]) -> Iterator[str]:
+    target = details.get("toolName") or details.get("uri") or ""
+    yield f"### {details.get('serverName') or ''}: {target}{_verdict(row)}"
+    if (arguments := str(details.get("arguments") or "")) not in ("", "{}"):
+        yield fenced(arguments, "json")
+
+
+def _todos(todos: Any) -> str:
+    """A list with boxes."""
+    items = todo_items(todos) if isinstance(todos, list) else []
+    return "\n".join(f"- {item}" for item in items) or "(the list is empty)"
+
+
+def todo_items(todos: Sequence[Any]) -> list[str]:
+    """Each with its box: `[x] write it`."""
+    return [
+        f"[{_BOXES.get(str(todo.get('status')), ' ')}] {todo.get('content')}"
+        for todo in todos
+        if isinstance(todo, dict)
+    ]
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    state = row.get("approvalState")
+    return f" ({state})" if row.get("type") == "ask" and state else ""
+
+
+def fenced(text: str, language: str = "") -> str:
+    """A code block whose fence is longer than any in the text."""
+    longest = max((len(match[1]) for match in _FENCE.finditer(text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def _time(milliseconds: int) -> str:
+    if not milliseconds:
+        return ""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+LONGEST = 200
+_UNTOLD = frozenset({"api_req_started", "api_req_finished", "checkpoint_saved"})
+"""Rows that say nothing to a person."""
+_EMPTY = frozenset({"completion_result", "resume_task", "resume_completed_task"})
+"""Questions that only follow what was said before."""
+_KINDS = {
+    "text": "joey",
+    "reasoning": "thoughts",
+    "user_feedback": "you",
+    "completion_result": "result",
+    "command_output": "output",
+    "followup": "question",
+}
+
+
+class Listed(Struct, frozen=True):
+    number: int
+    """From the end; the last is 1."""
+    ts: int
+    kind: str
+    text: str
+
+
+def listed_rows(rows: Sequence[Mapping[str, Any]]) -> list[Listed]:
+    """Those that a person knows, the first one first."""
+    told = [(row, place == 0) for place, row in enumerate(rows) if is_told(row)]
+    return [
+        Listed(len(told) - place, int(row["ts"]), _kind(row, first), _words(row))
+        for place, (row, first) in enumerate(told)
+    ]
+
+
+def is_told(row: Mapping[str, Any]) -> bool:
+    """Whether a person knows this row."""
+    if row.get("partial") or row.get("say") in _UNTOLD:
+        return False
+    return not (row.get("ask") in _EMPTY and not row.get("text"))
+
+
+def row_table(rows: Sequence[Listed], width: int | None) -> list[str]:
+    zone = datetime.now().astimezone().tzname()
+    heading = ["number", "message", f"time ({zone})", "what", "words"]
+    cells = [
+        [str(row.number), str(row.ts), _row_time(row.ts), row.kind, one_line(row.text, LONGEST)]
+        for row in rows
+    ]
+    return table([heading, *cells], width, firm={0, 1, 2, 3})
+
+
+def find_row(rows: Sequence[Mapping[str, Any]], name: str, task_id: str) -> int:
+    """The row that a person means: its number from the end, or its `ts`.
+
+    Raises:
+        UsageError
+    """
+    listed = listed_rows(rows)
+    if name.isascii() and name.isdigit():
+        wanted = int(name)
+        if wanted in (int(row["ts"]) for row in rows):
+            return wanted
+        for row in listed:
+            if row.number == wanted:
+                return row.ts
+    raise UsageError(
+        f"there is no message {one_line(name, 40)!r} in task {task_id};"
+        f" joey tasks show {task_id} --rows lists them"
+    )
+
+
+def _kind(row: Mapping[str, Any], first: bool) -> str:
+    if first:
+        return "you"
+    name = str(row.get("say") or row.get("ask") or "")
+    if name in ("tool", "command"):
+        return str(row.get("tool") or name)
+    return _KINDS.get(name, name)
+
+
+def _words(row: Mapping[str, Any]) -> str:
+    if row.get("path"):
+        return str(row["path"])
+    text = str(row.get("text") or "")
+    if not text.startswith("{"):
+        return text
+    try:
+        facts = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+    if isinstance(todos := facts.get("todos"), list):
+        return " ".join(todo_items(todos)) or "(the list is empty)"
+    named = (facts.get(name) for name in ("question", "path", "content", "mode"))
+    return next((word for word in named if isinstance(word, str) and word), text)
+
+
+def _row_time(ts: int) -> str:
+    try:
+        return datetime.fromtimestamp(ts / 1000).astimezone().strftime("%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+LONGEST_TITLE = 60
+LONGEST_CELL = 1000
+_STATUS = {TaskState.ABORTED: "interrupted"}
+_AT_WORK = {TaskState.WAITING: "waiting", TaskState.DELEGATED: "delegated"}
+_BELOW = "↳ "
+"""Before the title of a subtask."""
+
+
+def task_table(
+    found: Sequence[FoundTask], store: Store, *, with_folder: bool, width: int | None
+) -> list[str]:
+    """A heading and one line for each task, all within a terminal of `width`; None cuts nothing."""
+    zone = datetime.now().astimezone().tzname()
+    folder = ["folder"] if with_folder else []
+    rows = [["id", f"changed ({zone})", "status", "model", "cost", *folder, "task"]]
+    for each in found:
+        task = each.task
+        cost = f"${task.total_cost:.2f}" if task.total_cost else ""
+        texts = [task.model, cost, *([task.workspace] if with_folder else []), _title(task)]
+        facts = [each.short_id, _when(task), status_of(task, store)]
+        rows.append([*facts, *(one_line(text, LONGEST_CELL) for text in texts)])
+    return table(rows, width, firm={0, 1, 2, 4})
+
+
+def subtask_tree(task: TaskMetadata, index: TaskIndex, store: Store) -> list[str]:
+    """The subtasks of a task, and theirs, as lines of a Markdown list."""
+    family = {each.id: each for each in index.family(task.id)}
+    short = {task_id: index.short_id(task_id) for task_id in family}
+    return list(_branches(task, family, short, store, 0))
+
+
+def _branches(
+    task: TaskMetadata,
+    family: dict[str, TaskMetadata],
+    short: Mapping[str, str],
+    store: Store,
+    level: int,
+) -> Iterator[str]:
+    # What a process that is gone had not written into the parent, the child still says.
+    own = [each.id for each in family.values() if each.parent_id == task.id]
+    for child_id in dict.fromkeys((*task.child_ids, *reversed(own))):
+        # Each is shown once, in whatever circle the files say they are.
+        if (child := family.pop(child_id, None)) is None:
+            continue
+        facts = f"{short[child_id]} · {status_of(child, store)} · {child.mode}"
+        yield f"{'  ' * level}- {facts} · {one_line(child.title, LONGEST_TITLE)}"
+        yield from _branches(child, family, short, store, level + 1)
+
+
+def _title(task: TaskMetadata) -> str:
+    return f"{_BELOW}{task.title}" if task.parent_id else task.title
+
+
+def status_of(task: TaskMetadata, store: Store) -> str:
+    """What a task is doing now. What a process that is gone left unfinished was interrupted."""
+    try:
+        state = TaskState(task.status)
+    except ValueError:
+        return one_line(task.status, 12)
+    if state not in AT_REST or state is TaskState.CREATED:
+        if not _is_held(task, store):
+            return "interrupted"
+        return _AT_WORK.get(state, "running")
+    return _STATUS.get(state, str(state))
+
+
+def as_told(task: TaskMetadata, store: Store) -> TaskMetadata:
+    """With the status that people read everywhere, in place of the one on disk."""
+    return structs.replace(task, status=status_of(task, store))
+
+
+def _is_held(task: TaskMetadata, store: Store) -> bool:
+    try:
+        return store.is_held(task.id)
+    except TaskNotFoundError:
+        # Deleted a moment ago, or nothing but its metadata was ever there.
+        return False
+
+
+def _when(task: TaskMetadata) -> str:
+    moment = datetime.fromtimestamp((task.updated or task.created) / 1000).astimezone()
+    return moment.strftime("%Y-%m-%d %H:%M")
