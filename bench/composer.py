@@ -17,7 +17,7 @@ from textual import events
 from textual.app import App, ComposeResult
 
 from bench.tables import table, verdict
-from joey.app.file_offers import Names
+from joey.app.file_finder import Names
 from joey.tui.host import Offer
 from joey.tui.widgets.composer import Composer
 from joey.tui.widgets.prompt_history import PromptHistory

@@ -27,8 +27,7 @@ from joey.core.events import RequestStarted
 from joey.core.settings import Profile, Settings
 from joey.core.task import TaskState
 from joey.engine.engine import TaskOptions
-from joey.testing.server import ModelServer
-from joey.testing.strict import StrictModel, Tally, read_in_turn
+from joey.testing.server import ModelServer, StrictModel, Tally, read_in_turn
 
 TURNS = 5_000
 WINDOW = 32_000

@@ -16,9 +16,8 @@ import pytest
 from msgspec import Struct, structs
 from starlette.routing import Route, WebSocketRoute
 
-from joey.app.configuration import configured
-from joey.app.customs import scopes_for, settings_within
-from joey.app.options import make_options
+from joey.app.customizations import scopes_for, settings_within
+from joey.app.options import configured, make_options
 from joey.cli.command_line import parse, run_parser
 from joey.cli.commands.arguments import COMMAND_PARSERS
 from joey.cli.headless.stdin_protocol import NAMES as STDIN_COMMANDS

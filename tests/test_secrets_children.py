@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from joey.app.servers import surroundings
+from joey.app.mcp_servers import surroundings
 from joey.content.browser import Chromium, find_chromium
 from joey.ports import BrowserStep
 from joey.testing.script import Turn, call

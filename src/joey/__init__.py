@@ -1,6 +1,6 @@
 """joey: a coding agent that runs without an editor.
 
-Everything here is imported when it is first used, so that `import joey` costs nothing.
+Every public name is imported at its first use, so that `import joey` costs nothing.
 """
 
 from __future__ import annotations

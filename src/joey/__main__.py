@@ -1,4 +1,4 @@
-"""`python -m joey`."""
+"""The entry point of `python -m joey`."""
 
 from __future__ import annotations
 

@@ -1,26 +1,26 @@
-"""Every error joey raises on purpose, by who must hear it.
+"""The error hierarchy, by audience.
 
     JoeyError
     ├── ToolError              the model: becomes the result of its call
     │   ├── ArgumentError      the call's arguments do not fit the tool
-    │   ├── WordedError        the tool itself says what the model reads
-    │   ├── HiddenError        `.rooignore` keeps the file from it
-    │   ├── AbsentError        what a call looks up does not exist
+    │   ├── WordedError        the tool itself words the text that the model reads
+    │   ├── HiddenError        `.rooignore` hides the file from it
+    │   ├── AbsentError        the object of a lookup does not exist
     │   └── RefusedError       a rule or a hook forbids the call
-    ├── UserError              the person: printed as it is, never as a traceback
+    ├── UserError              the user: printed as it is, never as a traceback
     │   ├── ConfigError        settings, profiles, keys (exit 78)
     │   │   ├── NoModelError   no key, no profile, or no model named: nothing was chosen yet
     │   │   └── UntiedAddressError  a task folder names an address that the user has not
-    │   ├── WorkspaceError     the folder to work in cannot be used
+    │   ├── WorkspaceError     the workspace directory cannot be used
     │   ├── StoreError         task folders: missing, locked, unreadable, disk full
     │   │   ├── TaskNotFoundError
     │   │   └── TaskLockedError
-    │   ├── CondenseError      a conversation could not be summed up; it is as it was
+    │   ├── CondenseError      a conversation could not be condensed; it is unchanged
     │   └── ProviderError      the model's service; see `Trouble` for the kinds
-    ├── CheckpointError        files could not be kept or brought back; told, never fatal
-    └── TaskStateError         the developer: the engine was asked for what its state forbids
+    ├── CheckpointError        files could not be saved or restored; reported, never fatal
+    └── TaskStateError         the developer: the task's state forbids the operation
 
-Foreign errors are translated once, at the edge that meets them, with ``raise ... from``.
+Foreign errors are translated once, where they enter joey, with ``raise ... from``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from joey.app.page_files import page_files
+from joey.app.runtime import page_files
 from joey.content import browser
 from joey.content.browser import Chromium
 from joey.core.modes import find_mode

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from joey.app import open_engine
-from joey.app.idle import idle_options
+from joey.app.options import idle_options
 from joey.core.events import FilesRestored, TaskRewound
 from joey.core.history.ui import Row
 from joey.engine.task import Task

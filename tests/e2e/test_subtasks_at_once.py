@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from joey.app import make_options, open_engine
-from joey.app.servers import Servers
+from joey.app.mcp_servers import Servers
 from joey.app.trust import WorkspaceTrust
 from joey.config.trust import Trust
 from joey.engine.asks import Unattended

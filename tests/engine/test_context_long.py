@@ -11,8 +11,7 @@ from joey import Unattended, open_engine
 from joey.core.settings import Profile, Settings
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed
-from joey.testing.server import ModelServer
-from joey.testing.strict import StrictModel, read_in_turn
+from joey.testing.server import ModelServer, StrictModel, read_in_turn
 
 TURNS = 150
 WINDOW = 14_000

@@ -11,22 +11,17 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from joey.app import local_servers
-from joey.app.first_profile import (
-    is_first_run,
-    save_first_profile,
-    save_found_server,
-    usable_key,
-)
-from joey.app.local_servers import PLACES, find_local_servers
+from joey.app import models
+from joey.app.models import PLACES, find_local_servers
+from joey.app.profiles import is_first_run, save_first_profile, save_found_server, usable_key
 from joey.errors import ConfigError
 from tests.front.small_web import OLLAMA, OPENAI, small_web
 
 
-async def find_at(monkeypatch: pytest.MonkeyPatch, *urls: str) -> list[local_servers.LocalServer]:
+async def find_at(monkeypatch: pytest.MonkeyPatch, *urls: str) -> list[models.LocalServer]:
     """With the servers' own places moved to these."""
     moved = (structs.replace(kind, base_url=url) for kind, url in zip(PLACES, urls, strict=True))
-    monkeypatch.setattr(local_servers, "PLACES", tuple(moved))
+    monkeypatch.setattr(models, "PLACES", tuple(moved))
     return await find_local_servers({})
 
 

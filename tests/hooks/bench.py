@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from joey.app.hooks import hooks_for
+from joey.app.customizations import hooks_for
 from joey.app.trust import WorkspaceTrust
 from joey.config.preferences import SettingsRulebook
 from joey.core.events import Said, ToolFailed, ToolFinished

@@ -10,7 +10,7 @@ from threading import Barrier
 
 import pytest
 
-from joey.app.shelf import open_shelf
+from joey.app.trust import open_shelf
 from joey.core.mcp import McpTool
 from joey.mcp.config import parse_server
 from joey.mcp.trust import FILE, Pins

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from joey.app.sandboxing import sandbox_report
+from joey.app.sandbox import sandbox_report
 from joey.ports import Level
 
 

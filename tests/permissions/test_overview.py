@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from joey.app.permission_overview import Judgement, PermissionOverview
+from joey.app.permission_overview import Judgement, PermissionOverview, SettingSources
 from joey.app.permissions import Flags
-from joey.app.setting_sources import SettingSources
 from joey.core.modes import BUILT_IN, find_mode
 from joey.core.permissions.policy import EDITS_HERE, Confinement, StandingRule, with_rule
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from joey.app.sandboxing import sandbox_report
+from joey.app.sandbox import sandbox_report
 from joey.cli.headless.stream_json import StreamJson
 from joey.client.event_decoder import EventReader
 from joey.core.events import AskOpened, ToolAnnounced

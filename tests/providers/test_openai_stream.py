@@ -37,7 +37,7 @@ from joey.testing.script import (
     think,
     usage,
 )
-from joey.testing.wires import chunked
+from joey.testing.wire_format import chunked
 from tests.providers.sockets import Reader, Writer, listening, read_request
 from tests.providers.talking import ASK, PROFILES, chunks_of, events, heard, talking
 

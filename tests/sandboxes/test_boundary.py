@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.app.sandboxing import boundary_for
+from joey.app.sandbox import boundary_for
 from joey.core.paths import FileScope, Place
 from joey.core.settings import Settings
 from joey.workspace.files import LocalFiles

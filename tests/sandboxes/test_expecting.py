@@ -143,7 +143,7 @@ async def test_a_task_that_goes_on_after_it_was_cancelled_has_the_next_keeper_wa
 _EXPECTING = """
 import asyncio, os, psutil, sys
 from pathlib import Path
-from joey.app.sandboxing import sandbox_for
+from joey.app.sandbox import sandbox_for
 from joey.core.settings import Settings
 
 async def main():

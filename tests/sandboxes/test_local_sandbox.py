@@ -13,8 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
-from joey.app import make_options, sandboxing
-from joey.app.sandboxing import check_unattended, sandbox_for
+from joey.app import make_options
+from joey.app import sandbox as sandbox_module
+from joey.app.sandbox import check_unattended, sandbox_for
 from joey.cli.main import main
 from joey.core.settings import Settings
 from joey.core.task import AskKind
@@ -160,7 +161,7 @@ async def test_without_a_sandbox_each_command_is_asked(
 def test_yes_without_a_sandbox_needs_a_second_flag(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sandboxing, "prober", lambda: NOTHING)
+    monkeypatch.setattr(sandbox_module, "prober", lambda: NOTHING)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
     assert main(["-p", "-y", "hi"]) == 78
     told = " ".join(capsys.readouterr().err.split())
@@ -172,7 +173,7 @@ def test_yes_without_a_sandbox_needs_a_second_flag(
 async def test_the_second_flag_and_the_setting_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandboxing, "prober", lambda: NOTHING)
+    monkeypatch.setattr(sandbox_module, "prober", lambda: NOTHING)
     env = {"ANTHROPIC_API_KEY": "key", "HOME": str(tmp_path)}
     options = make_options(workspace=tmp_path, home=tmp_path, env=env, yes=True, no_sandbox=True)
     assert options.settings is not None

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from joey.app.sandboxing import sandbox_report
+from joey.app.sandbox import sandbox_report
 from joey.core.wire.commands import COMMANDS, ORIGINAL_COMMANDS
 from joey.server.commands import HANDLERS
 from joey.testing.script import Turn, call, pause, say

@@ -18,8 +18,7 @@ from joey.errors import ProviderError, Trouble
 from joey.ports import Provider
 from joey.providers.factory import make_provider
 from joey.providers.http import HttpClient
-from joey.testing.script import Turn, call, fail, pause, raw, say
-from joey.testing.script_file import read_script
+from joey.testing.script import Turn, call, fail, pause, raw, read_script, say
 from joey.testing.server import ModelServer, Request, by_conversation
 
 WIRES = ["anthropic", "openai"]

@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from joey.app.page_files import page_files
+from joey.app.runtime import page_files
 from joey.config.customizations import LocalCustoms, Places
 from joey.content.browser import Chromium, find_chromium
 from joey.content.code_index import Indexes

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.app import file_offers
-from joey.app.file_offers import FileOffers, Names
+from joey.app import file_finder
+from joey.app.file_finder import FileOffers, Names
 from joey.tui.host import Offer
 from joey.workspace.files import LocalFiles
 from tests.tui.composing import writing
@@ -54,7 +54,7 @@ async def test_letters_in_their_order_are_enough(house: Path) -> None:
 async def test_a_new_file_is_found_when_the_list_has_become_old(
     house: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_offers, "_STALE", 0.0)
+    monkeypatch.setattr(file_finder, "_STALE", 0.0)
     offers = FileOffers(LocalFiles(house))
     assert await offers.find("fresh") == []
     (house / "fresh.py").touch()
@@ -102,7 +102,7 @@ def test_all_that_fits_is_found_and_nothing_else(paths: list[str], typed: str) -
     assert len(found) == len({*found})
     assert {*found} <= spelling
     assert {*found} >= having
-    if len(having) < file_offers._SATISFYING:
+    if len(having) < file_finder._SATISFYING:
         assert {*found} == spelling
 
 

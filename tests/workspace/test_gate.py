@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from joey.app.page_files import page_files
+from joey.app.runtime import page_files
 from joey.content.outlines import LocalOutlines
 from joey.core.permissions.policy import Allow, decide
 from joey.core.settings import Settings

@@ -1,8 +1,6 @@
-"""The composition root: settings become adapters, adapters become a workbench, and the engine
-puts tasks on it. The one package that knows everybody.
+"""Composition root and application services: the only package that knows all adapters.
 
-The names here are imported when they are first used: who only asks for the value of a setting
-does not wait for an engine.
+Names are imported on first use: a program that only asks for a setting does not wait for an engine.
 """
 
 from __future__ import annotations
@@ -11,20 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from joey.app.customs import open_customs
-    from joey.app.opening import open_engine, open_store, open_task_index
+    from joey.app.customizations import open_customs
+    from joey.app.engine import open_engine, open_store, open_task_index
     from joey.app.options import make_options
-    from joey.app.setup import Setup
+    from joey.app.service import Setup
     from joey.config.home import joey_home
 
 _HOMES = {
-    "Setup": "joey.app.setup",
+    "Setup": "joey.app.service",
     "joey_home": "joey.config.home",
     "make_options": "joey.app.options",
-    "open_customs": "joey.app.customs",
-    "open_engine": "joey.app.opening",
-    "open_store": "joey.app.opening",
-    "open_task_index": "joey.app.opening",
+    "open_customs": "joey.app.customizations",
+    "open_engine": "joey.app.engine",
+    "open_store": "joey.app.engine",
+    "open_task_index": "joey.app.engine",
 }
 
 __all__ = [

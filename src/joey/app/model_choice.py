@@ -1,9 +1,9 @@
-"""Which model a task talks to, at which address and with which key.
+"""The choice of a task's model: its provider, address and key.
 
-A key goes only where its owner sent it. An address counts as named by the user when it is in a
-profile, a variable or a flag, or when joey remembers, outside the task folder, that it was named
-for the task. One that only the task folder names gets nothing. One that a client names with a task
-gets the key that came with it and no other.
+A key is sent only where its owner sent it. An address counts as named by the user if it is in a
+profile, a variable or a flag, or if joey remembers, outside the task directory, that it was named
+for the task. An address that only the task directory names gets no key. One that a client names
+with a task gets the key that came with it and no other.
 """
 
 from __future__ import annotations

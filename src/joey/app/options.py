@@ -1,18 +1,33 @@
-"""What a person's flags and files ask for."""
+"""Task options: from flags and files, from a client's configuration, for inspection.
+
+A client's configuration holds settings and profile keys for one task. Options for inspection open a
+task without a key and start nothing.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
-from joey.app.customs import check_mode, modes_for
-from joey.app.model_choice import Asked, KnownModel, choose
+from joey.app.customizations import check_mode, modes_for
+from joey.app.model_choice import (
+    Asked,
+    Choice,
+    KnownModel,
+    choice_again,
+    choose,
+    new_choice,
+    users_choice,
+    with_client_fields,
+)
 from joey.config.home import joey_home, person_home
-from joey.config.profiles import load_profiles
-from joey.config.settings import load_settings, unknown_settings
+from joey.config.preferences import Preferences, split
+from joey.config.profiles import Profiles, client_fields, load_profiles
+from joey.config.settings import PRIVATE, load_settings, unknown_settings, with_configuration
 from joey.core.models import ToolProtocol
 from joey.core.paths import FileScope
 from joey.core.settings import Limits, Profile, Settings, TaskSecrets
@@ -227,3 +242,152 @@ def usable(workspace: Path) -> Path:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise WorkspaceError(f"The workspace {folder} cannot be used: {reason}.") from error
+
+
+_STORED = frozenset(Settings.__struct_encode_fields__) - PRIVATE - {"mode"}
+"""Settings that a task keeps in its folder; its mode has a record of its own."""
+
+
+class _Given(Struct, frozen=True):
+    settings: dict[str, Any]
+    keys: dict[str, Any]
+    profile: str | None
+    mode: str | None
+
+
+def configured(
+    options: TaskOptions,
+    values: dict[str, Any],
+    env: Mapping[str, str] | None = None,
+    home: Path | None = None,
+) -> TaskOptions:
+    """The options of a new task with these laid over them; what is denied stays denied.
+
+    Raises:
+        ConfigError: naming the key that does not fit.
+    """
+    env = os.environ if env is None else env
+    home = home or joey_home(env)
+    given = _read(values)
+    options = _with_settings(options, given, home, env)
+    profiles = load_profiles(home)
+    if options.profile is None or given.profile is not None:
+        base = _users_choice(given, profiles, env)
+    elif given.keys:
+        base = Choice(options.profile, options.route or options.profile.route, options.secrets)
+    else:
+        return options
+    return _with_model(options, _chosen(base, given, env))
+
+
+def _users_choice(given: _Given, profiles: Profiles, env: Mapping[str, str]) -> Choice:
+    try:
+        return users_choice(given.profile, profiles, env)
+    except ConfigError:
+        fields = client_fields(given.keys, Profile().provider)
+        base = None if given.profile else new_choice(profiles.active, fields)
+        if base is None:
+            raise
+        return base
+
+
+def _chosen(base: Choice, given: _Given, env: Mapping[str, str]) -> Choice:
+    if not given.keys:
+        return base
+    return with_client_fields(base, client_fields(given.keys, base.profile.provider), env)
+
+
+def reconfigured(
+    task: KnownModel,
+    workspace: Path,
+    secrets: TaskSecrets | None,
+    values: dict[str, Any],
+    home: Path,
+    env: Mapping[str, str],
+) -> TaskOptions:
+    """Options for opening a task again, with these laid over its own.
+
+    Raises:
+        ConfigError
+    """
+    given = _read(values)
+    preferences = Preferences(home)
+    options = TaskOptions(workspace=workspace, settings=preferences.settings())
+    options = _with_settings(options, given, home, env)
+    if given.profile is not None:
+        base = users_choice(given.profile, preferences.profiles(), env)
+    elif given.keys:
+        fields = client_fields(given.keys, task.provider)
+        base = choice_again(fields, task, secrets, preferences.profiles(), env)
+    else:
+        return options
+    return _with_model(options, _chosen(base, given, env))
+
+
+def _read(values: dict[str, Any]) -> _Given:
+    settings, keys = split({name: value for name, value in values.items() if value is not None})
+    profile = _name("currentApiConfigName", settings.pop("currentApiConfigName", None))
+    return _Given(settings, keys, profile, _name("mode", settings.get("mode")))
+
+
+def _name(key: str, value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise ConfigError(f"{key} must be text, not {type(value).__name__}.")
+    return value
+
+
+def _with_settings(
+    options: TaskOptions, given: _Given, home: Path, env: Mapping[str, str]
+) -> TaskOptions:
+    workspace = options.workspace
+    assert workspace is not None
+    settings = with_configuration(options.settings or Settings(), given.settings)
+    check_mode(given.mode, lambda: modes_for(workspace, home, env, settings))
+    private = {name: value for name, value in given.settings.items() if name in PRIVATE}
+    secrets = options.secrets
+    if private:
+        secrets = structs.replace(secrets or TaskSecrets(), settings=private)
+    return structs.replace(
+        options,
+        settings=settings,
+        mode=given.mode or options.mode,
+        secrets=secrets,
+        configuration={name: value for name, value in given.settings.items() if name in _STORED},
+    )
+
+
+def _with_model(options: TaskOptions, choice: Choice) -> TaskOptions:
+    check_price(choice.profile, options.limits)
+    secrets = choice.secrets
+    if options.secrets is not None and options.secrets.settings:
+        secrets = structs.replace(secrets or TaskSecrets(), settings=options.secrets.settings)
+    return structs.replace(
+        options,
+        profile=choice.profile,
+        route=choice.route,
+        protocol=choice.profile.protocol or options.protocol,
+        secrets=secrets,
+        configuration=options.configuration | choice.tuning,
+    )
+
+
+def idle_options(
+    workspace: str, home: Path | None = None, env: Mapping[str, str] | None = None
+) -> TaskOptions:
+    """Nobody is asked for a key, and nothing is started: the model is never talked to, and what
+    the task remembers of its own stays.
+
+    Raises:
+        ConfigError
+    """
+    settings = load_settings(home or joey_home(os.environ if env is None else env))
+    quiet = structs.replace(
+        settings,
+        mcp_enabled=False,
+        codebase_index_enabled=False,
+        browser_tool_enabled=False,
+        image_profile="",
+    )
+    return TaskOptions(
+        workspace=Path(workspace) if workspace else Path.cwd(), profile=Profile(), settings=quiet
+    )

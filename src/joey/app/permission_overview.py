@@ -1,17 +1,25 @@
-"""What runs unasked in a task, what is asked about and what is refused, and which rule says so.
+"""Overview of the permissions of a task: each kind of call, its decision, rule and source.
 
-The policy itself is asked about a call of each kind, so that this cannot tell anything else.
+The policy itself is asked about a call of each kind, so that the overview cannot differ from it. A
+source is a file of the user, a flag, the project, or an answer given in the task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct, structs
 
-from joey.app.setting_sources import TASK, SettingSources
+from joey.app.customizations import scopes_for
+from joey.app.options import with_permissions
+from joey.app.permissions import Flags
+from joey.config.files import read_document
+from joey.config.home import joey_home, person_home
+from joey.config.settings import SETTINGS, load_settings, read_tightening, tightened
+from joey.config.untrusted_files import Sightings
 from joey.core.modes import Group, Mode
 from joey.core.paths import FileScope, Place
 from joey.core.permissions.policy import (
@@ -27,6 +35,7 @@ from joey.core.permissions.policy import (
     decide,
 )
 from joey.core.settings import Settings
+from joey.workspace.files import LocalFiles
 from joey.workspace.ignore import NAME as IGNORE_FILE
 
 _FIELDS = {field.encode_name: field.name for field in structs.fields(Settings)}
@@ -185,3 +194,74 @@ class PermissionOverview:
             kept = "" if source == TASK else source
             listed = f"{about} {', '.join(f'`{entry}`' for entry in entries)}"
             yield Judgement(listed, decision, rule if kept else f"{rule}, {TASK}", kept)
+
+
+DEFAULT = "default"
+PROJECT = ".roo/settings.json of the project"
+TASK = "for this task"
+_SETTING_NAMES = {field.name: field.encode_name for field in structs.fields(Settings)}
+
+
+class SettingSources:
+    """Of one workspace. Raises ConfigError, WorkspaceError."""
+
+    def __init__(
+        self,
+        workspace: Path,
+        flags: Flags,
+        home: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        env = os.environ if env is None else env
+        home = home or joey_home(env)
+        self._flags = flags
+        self._file = _shown(home / SETTINGS, person_home(env))
+        self._given = read_document(home / SETTINGS) or {}
+        self._own = load_settings(home)
+        self._flagged = with_permissions(
+            self._own,
+            flags.yes,
+            flags.require_approval,
+            flags.allow,
+            flags.deny,
+            flags.allow_writes,
+        )
+        if flags.no_sandbox:
+            self._flagged = structs.replace(self._flagged, sandbox="off")
+        project = read_tightening(scopes_for(LocalFiles(workspace), home, env), Sightings())
+        self.settings = tightened(self._flagged, project)
+        """Those of a task that would begin now."""
+
+    def of_value(self, field: str, value: object) -> str:
+        """Where a field of the settings has this value from."""
+        if getattr(self.settings, field) != value:
+            return TASK
+        if getattr(self._flagged, field) != value:
+            return PROJECT
+        if getattr(self._own, field) != value:
+            return self._flag(field)
+        return self._file if _SETTING_NAMES[field] in self._given else DEFAULT
+
+    def of_entry(self, field: str, entry: str) -> str:
+        """Where a list of the settings has this entry from."""
+        if entry in getattr(self._own, field):
+            return self._file
+        if entry in getattr(self._flagged, field):
+            return self._flag(field)
+        return PROJECT if entry in getattr(self.settings, field) else TASK
+
+    def _flag(self, field: str) -> str:
+        match field:
+            case "sandbox":
+                return "--no-sandbox"
+            case "denied_commands":
+                return "--deny"
+            case "auto_approval_enabled" if self._flags.require_approval:
+                return "-a"
+        if self._flags.yes:
+            return "-y"
+        return "--allow-writes" if self._flags.allow_writes and "write" in field else "--allow"
+
+
+def _shown(path: Path, home: Path) -> str:
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

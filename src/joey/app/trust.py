@@ -1,4 +1,7 @@
-"""What a workspace would run, and whether the person has agreed to it."""
+"""Trust in a workspace: everything it would run, and the MCP servers to list, change and test.
+
+Loading the MCP library takes a second; tasks without servers never import this module.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from joey.app.customs import modes_to_trust
-from joey.app.hooks import project_hooks
-from joey.app.shelf import open_shelf
+from joey.app.customizations import modes_to_trust, project_hooks
+from joey.app.mcp_servers import surroundings
 from joey.config.home import joey_home
 from joey.config.trust import Trust, Trusted
 from joey.execution.custom_tools import wanted_tools
+from joey.mcp.servers import Listed, ServerNotFoundError, Shelf
 from joey.ports.extensions import Wanted
 from joey.workspace.files import LocalFiles
 
@@ -55,3 +58,14 @@ class WorkspaceTrust:
     @property
     def _contents(self) -> dict[str, bytes]:
         return {item.name: item.content for item in self.wanted}
+
+
+__all__ = ["Listed", "ServerNotFoundError", "Shelf", "open_shelf"]
+
+
+def open_shelf(
+    workspace: Path, home: Path | None = None, env: Mapping[str, str] | None = None
+) -> Shelf:
+    """The servers of a workspace, to look at and to change."""
+    env = os.environ if env is None else env
+    return Shelf(workspace.resolve(), surroundings(home or joey_home(env), env))

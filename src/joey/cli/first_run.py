@@ -14,8 +14,8 @@ import termios
 import tty
 from argparse import Namespace
 
-from joey.app.first_profile import is_first_run, save_found_server
-from joey.app.local_servers import LocalServer, find_local_servers
+from joey.app.models import LocalServer, find_local_servers
+from joey.app.profiles import is_first_run, save_found_server
 from joey.errors import ConfigError, NoModelError
 from joey.presentation.text import columns, one_line, wrap
 

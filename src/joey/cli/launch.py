@@ -17,9 +17,8 @@ import msgspec
 from msgspec import structs
 
 from joey.app import joey_home, make_options
-from joey.app.configuration import configured
-from joey.app.options import remembered_workspace
-from joey.app.sandboxing import check_unattended
+from joey.app.options import configured, remembered_workspace
+from joey.app.sandbox import check_unattended
 from joey.cli.exit_codes import UsageError
 from joey.cli.notices import introduce
 from joey.core.models import ToolProtocol

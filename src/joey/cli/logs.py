@@ -27,7 +27,7 @@ def set_up_log(*, debug: bool) -> None:
 def discreet(text: str) -> str:
     """The text without the keys that are in use."""
     # What has not been loaded has met none, and would take its time.
-    secrecy = sys.modules.get("joey.app.secrecy")
+    secrecy = sys.modules.get("joey.app.redaction")
     known: KnownSecrets = KnownSecrets() if secrecy is None else secrecy.KNOWN
     known.learn_environment(os.environ)
     return known.blot(text)

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from joey import __version__
+from joey.app.mcp_servers import problems_of_servers
 from joey.app.options import remarks_on_settings
-from joey.app.servers import problems_of_servers
 from joey.core.events import Event, RequestStarted, TokenUsage
 from joey.core.mcp import McpServer
 from joey.core.redaction import without_secrets

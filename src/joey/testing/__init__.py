@@ -1,4 +1,4 @@
-"""Doubles for tests and demos, public on purpose: a scripted model, in process or on loopback.
+"""Test doubles, public on purpose: a scripted model, in process or on loopback.
 
 from joey.testing.script import Turn, call, say
 from joey.testing.scripted import ScriptedProvider

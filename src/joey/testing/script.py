@@ -1,4 +1,4 @@
-"""What a scripted model says: the words in which tests, demos and script files write its turns.
+"""Scripts of a model: turns for tests, demos and script files.
 
     Turn(
         think("Let me look.", signature="sig"),
@@ -7,15 +7,38 @@
         usage(input=1200, output=34),
     )
 
-The same turn plays through `ScriptedProvider` (no network) and `ModelServer` (either wire). Steps
-play in order. `pause`, `fail` and `disconnect` happen where they stand: before the first word
-they come before the head of the answer, after it in the middle of the stream.
+The same turn plays through `ScriptedProvider` (no network) and `ModelServer` (either wire format).
+Steps play in order. `pause`, `fail` and `disconnect` take effect where they are: before the first
+text they precede the head of the response, after it they interrupt the stream.
+
+`read_script` reads a script from a JSON file:
+
+    {"turns": [
+       [{"type": "say", "text": "I'll read it.", "chunk": 4},
+        {"type": "call", "name": "read_file", "input": {"path": "a.py"}, "chunk": 20},
+        {"type": "usage", "input": 1200, "output": 34}],
+       {"steps": [{"type": "say", "text": "Done."}], "coalesce": true, "pace": 2000, "done": true}
+     ],
+     "each": true}
+
+A turn is a list of steps, or an object when it needs more (see `Turn`). Steps are
+
+    say         text, chunk?                      think     text?, signature?, chunk?
+    call        name, input?, id?, chunk?         redacted  data
+    usage       input?, output?, cache_writes?, cache_reads?
+    stop        reason                            pause     seconds
+    fail        status?, message?, code?, retry_after?, headers?, body?
+    disconnect  clean?                            raw       text?, data? (base64)
+
+`input` is an object, or text that is sent as it is. With `each`, every conversation gets the script
+from its beginning: the turn is chosen by the number of replies that a request holds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -210,3 +233,31 @@ def _with_id(step: Step, ids: itertools.count[int]) -> Step:
     if isinstance(step, Call) and step.id is None:
         return structs.replace(step, id=f"toolu_{next(ids):06}")
     return step
+
+
+class _FileTurn(Struct, forbid_unknown_fields=True):
+    steps: list[FileStep]
+    coalesce: bool = False
+    pace: float | None = None
+    done: bool = True
+
+
+class _FileScript(Struct, forbid_unknown_fields=True):
+    turns: list[list[FileStep] | _FileTurn]
+    each: bool = False
+
+
+def read_script(path: Path) -> tuple[list[Turn], bool]:
+    """The turns in a file, and whether each conversation gets them all.
+
+    Raises:
+        msgspec.ValidationError: naming the place that is not as it should be.
+    """
+    script = msgspec.json.decode(path.read_bytes(), type=_FileScript)
+    return [_turn(turn) for turn in script.turns], script.each
+
+
+def _turn(turn: list[FileStep] | _FileTurn) -> Turn:
+    if isinstance(turn, list):
+        return Turn(*turn)
+    return Turn(*turn.steps, coalesce=turn.coalesce, pace=turn.pace, done=turn.done)

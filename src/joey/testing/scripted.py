@@ -1,4 +1,4 @@
-"""A provider that plays a script. For the engine it is a provider like the others."""
+"""A provider that plays a script; for the engine it is a provider like the others."""
 
 from __future__ import annotations
 

@@ -1,21 +1,26 @@
-"""A model server on loopback that plays a script over the real wires.
+"""A model server on loopback that plays a script over the real wire formats.
 
-It speaks Anthropic's `/v1/messages` and OpenAI's `/v1/chat/completions` (with or without the
-`/v1`), streaming only, and remembers every request.
+It implements Anthropic's `/v1/messages` and OpenAI's `/v1/chat/completions` (with or without the
+`/v1`), streaming only, and records every request.
 
     async with ModelServer([Turn(say("Hello."))]) as server:
         profile = Profile(provider="anthropic", base_url=server.url, model="any")
 
 From other processes: `python -m joey.testing.server script.json --port 0` writes its URL as the
-first line of its output and serves until it is stopped; `joey.testing.script_file` says what is
-in the file. `--requests FILE` appends each request to a file as a line of JSON: `path`,
-`headers`, `body`.
+first line of its output and serves until it is stopped; `joey.testing.script` describes the file.
+`--requests FILE` appends each request to a file as a line of JSON: `path`, `headers`, `body`.
+
+`StrictModel` is a script that refuses requests above its window, for tasks that outgrow it many
+times. It counts the bytes of each request, reports the count as its usage, and refuses a request
+that is too long with the message of a real service. Asked for a summary, it writes one that names
+its number.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import signal
 import sys
 import time
@@ -27,9 +32,20 @@ from typing import Any, Self, cast
 import msgspec
 from msgspec import Struct
 
-from joey.testing import wires
-from joey.testing.script import Disconnect, Fail, Gate, Pause, Turn
-from joey.testing.script_file import read_script
+from joey.core.context.condense import SYSTEM
+from joey.testing import wire_format
+from joey.testing.script import (
+    Disconnect,
+    Fail,
+    Gate,
+    Pause,
+    Turn,
+    call,
+    fail,
+    read_script,
+    say,
+    usage,
+)
 
 _HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\n"
@@ -240,10 +256,10 @@ class _Connection(asyncio.Protocol):
     async def _play(self, turn: Turn, request: Request) -> None:
         model = str(request.body.get("model", ""))
         number = len(self._server.requests)
-        first = _HEAD + wires.opening(turn, request.wire, number, model)
+        first = _HEAD + wire_format.opening(turn, request.wire, number, model)
         started = time.perf_counter()
         written = 0
-        for frame in wires.frames(turn, request.wire):
+        for frame in wire_format.frames(turn, request.wire):
             if not isinstance(frame, bytes):
                 if isinstance(frame, Fail):
                     await self._refuse(frame, request.wire)
@@ -280,7 +296,7 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
     async def _refuse(self, step: Fail, wire: str) -> None:
-        body = wires.error_body(step, wire)
+        body = wire_format.error_body(step, wire)
         fields = {"content-type": "application/json", **step.headers}
         if step.retry_after is not None:
             fields["retry-after"] = f"{step.retry_after:g}"
@@ -311,9 +327,9 @@ def _request(path: str, headers: dict[str, str], raw: bytes, connection: int) ->
     wire = ""
     place = path.partition("?")[0]
     if place.endswith("/messages"):
-        wire = wires.ANTHROPIC
+        wire = wire_format.ANTHROPIC
     elif place.endswith("/chat/completions"):
-        wire = wires.OPENAI
+        wire = wire_format.OPENAI
     return Request(path, headers, body, raw, time.perf_counter(), connection, wire)
 
 
@@ -366,6 +382,64 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     asyncio.run(_serve(arguments.script, arguments.port, arguments.requests))
+
+
+_OUTPUT = 50
+
+
+class Tally(Struct):
+    """What was asked of the model."""
+
+    turns: int = 0
+    summaries: int = 0
+    nested: int = 0
+    """Summaries of a conversation that began with the one before."""
+    biggest: int = 0
+    """The tokens of the longest request."""
+    too_long: int = 0
+    """Requests that were refused."""
+
+
+class StrictModel:
+    def __init__(
+        self, turns: Callable[[int], Turn], window: int, bytes_per_token: float = 4.0
+    ) -> None:
+        """`turns` makes the answer to the n-th request, from 0 on; summaries do not count."""
+        self._turns = turns
+        self._window = window
+        self._bytes_per_token = bytes_per_token
+        self.tally = Tally()
+
+    def __call__(self, request: Request) -> Turn:
+        tally = self.tally
+        tokens = math.ceil(len(request.raw) / self._bytes_per_token)
+        tally.biggest = max(tally.biggest, tokens)
+        if tokens > self._window:
+            tally.too_long += 1
+            return Turn(fail(400, f"prompt is too long: {tokens} tokens > {self._window} maximum"))
+        if is_for_summary(request):
+            tally.nested += f"Summary number {tally.summaries}.".encode() in request.raw
+            tally.summaries += 1
+            turn = Turn(say(f"Summary number {tally.summaries}. Files were read."))
+        else:
+            turn = self._turns(tally.turns)
+            tally.turns += 1
+        return Turn(*turn.steps, usage(input=tokens, output=_OUTPUT), coalesce=True)
+
+
+def is_for_summary(request: Request) -> bool:
+    return SYSTEM[:40].encode() in request.raw
+
+
+def read_in_turn(files: int, turns: int) -> Callable[[int], Turn]:
+    """Reads one file after the other for so many turns, then is done."""
+
+    def turn(number: int) -> Turn:
+        if number < turns:
+            return Turn(call("read_file", {"path": f"file{number % files}.txt"}))
+        return Turn(call("attempt_completion", {"result": f"{turns} files read."}))
+
+    return turn
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ from joey.acp.agent import Agent, serve
 from joey.acp.jsonrpc import Frames
 from joey.acp.session import Choice, Page
 from joey.app import make_options, open_engine, open_task_index
-from joey.app.customs import open_customs
+from joey.app.customizations import open_customs
+from joey.app.mcp_servers import problems_of_servers
 from joey.app.model_choice import Asked, choose
 from joey.app.options import usable
-from joey.app.servers import problems_of_servers
-from joey.app.setup import Setup
+from joey.app.service import Setup
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.logs import PlainLines
 from joey.cli.notices import MOST_REMARKS, note

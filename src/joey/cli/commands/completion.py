@@ -114,55 +114,55 @@ Values = list[tuple[str, str]]
 
 
 def _tasks(place: Place) -> Values:
-    from joey.app.completion_values import tasks
+    from joey.app.completion import tasks
 
     return tasks(os.environ, place.current, place.workspace)
 
 
 def _modes(place: Place) -> Values:
-    from joey.app.completion_values import modes
+    from joey.app.completion import modes
 
     return modes(os.environ, place.workspace)
 
 
 def _models(place: Place) -> Values:
-    from joey.app.completion_values import models
+    from joey.app.completion import models
 
     return models(os.environ, place.flags.get("provider"))
 
 
 def _profiles(place: Place) -> Values:
-    from joey.app.completion_values import profiles
+    from joey.app.completion import profiles
 
     return profiles(os.environ)
 
 
 def _providers(place: Place) -> Values:
-    from joey.app.completion_values import providers
+    from joey.app.completion import providers
 
     return providers()
 
 
 def _servers(place: Place) -> Values:
-    from joey.app.completion_values import servers
+    from joey.app.completion import servers
 
     return servers(os.environ, place.workspace)
 
 
 def _setting_names(place: Place) -> Values:
-    from joey.app.completion_values import setting_names
+    from joey.app.completion import setting_names
 
     return setting_names()
 
 
 def _profile_keys(place: Place) -> Values:
-    from joey.app.completion_values import profile_key_names
+    from joey.app.completion import profile_key_names
 
     return profile_key_names()
 
 
 def _setting_values(place: Place) -> Values:
-    from joey.app.completion_values import profile_values, setting_values
+    from joey.app.completion import profile_values, setting_values
 
     if "profiles" in place.prog:
         return profile_values(place.words[1], os.environ)
@@ -172,7 +172,7 @@ def _setting_values(place: Place) -> Values:
 
 def _items(place: Place) -> Values:
     """Of a list: those that are there can be removed."""
-    from joey.app.completion_values import list_items
+    from joey.app.completion import list_items
 
     return list_items(place.words[0], os.environ) if place.dest == "remove" else []
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-from joey.app.personal_settings import DescribedKey, Origin, PersonalSettings, SettingState
-from joey.app.profile_shelf import ProfileShelf
+from joey.app.profiles import ProfileShelf
+from joey.app.settings import DescribedKey, Origin, PersonalSettings, SettingState
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import workspace_of
 from joey.cli.output import table, write_out

@@ -22,17 +22,22 @@ from pathlib import Path
 from msgspec import Struct
 
 from joey import __version__
-from joey.app import check_up, joey_home
-from joey.app.check_up import find_chromium, keys_here
-from joey.app.customs import open_customs
-from joey.app.hooks import hooks_here
-from joey.app.local_servers import PLACES, LocalServer, find_local_servers
-from joey.app.model_list import NO_SUCH_PAGE, ask_for_models, silent_address
+from joey.app import doctor, joey_home
+from joey.app.customizations import hooks_here, open_customs
+from joey.app.doctor import find_chromium, keys_here
+from joey.app.mcp_servers import problems_of_servers
+from joey.app.models import (
+    NO_SUCH_PAGE,
+    PLACES,
+    LocalServer,
+    ask_for_models,
+    find_local_servers,
+    silent_address,
+)
 from joey.app.options import make_options
-from joey.app.personal_settings import PersonalSettings
-from joey.app.profile_shelf import ProfileShelf
-from joey.app.sandboxing import sandbox_report
-from joey.app.servers import problems_of_servers
+from joey.app.profiles import ProfileShelf
+from joey.app.sandbox import sandbox_report
+from joey.app.settings import PersonalSettings
 from joey.core.redaction import without_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError, UserError
@@ -237,7 +242,7 @@ def probe_disk() -> Finding:
 
 
 def probe_privacy() -> Finding:
-    found = check_up.exposures(_home())
+    found = doctor.exposures(_home())
     if not found:
         return Finding("Privacy", Status.OK, "only you can read what joey keeps")
     listed = _listed([f"{each.path} {each.why}" for each in found])
@@ -248,11 +253,11 @@ def probe_privacy() -> Finding:
 
 
 def make_private() -> Iterator[str]:
-    yield from check_up.close_to_others(check_up.exposures(_home()))
+    yield from doctor.close_to_others(doctor.exposures(_home()))
 
 
 def probe_tasks() -> Finding:
-    state = check_up.store_state(_home())
+    state = doctor.store_state(_home())
     troubles = [f"{name}: {why}" for name, why in state.broken]
     troubles += [f"{path} could not be read and was moved aside" for path in state.damaged]
     untidy = [f"{folder.name} was left by a process that is gone" for folder in state.stale]
@@ -267,13 +272,13 @@ def probe_tasks() -> Finding:
 
 
 def tidy_tasks() -> Iterator[str]:
-    yield from check_up.tidy(check_up.store_state(_home()))
+    yield from doctor.tidy(doctor.store_state(_home()))
 
 
 def probe_leftovers() -> Finding:
     """What may still be wanted is told, and never removed by itself."""
     home = _home()
-    aside, orphans = check_up.files_aside(home), check_up.orphaned_worktrees(home)
+    aside, orphans = doctor.files_aside(home), doctor.orphaned_worktrees(home)
     told = [f"{len(aside)} folders in {home / 'put-aside'}"] if aside else []
     told += [f"{path}: of a task that is no more" for path in orphans]
     if not told:
@@ -283,15 +288,15 @@ def probe_leftovers() -> Finding:
 
 
 def probe_index() -> Finding:
-    trouble = check_up.index_trouble(_home())
+    trouble = doctor.index_trouble(_home())
     if not trouble:
         return Finding("Index of tasks", Status.OK, "well")
     return Finding("Index of tasks", Status.WARN, f"damaged: {trouble}", f"It is a copy. {FIX}")
 
 
 def renew_index() -> Iterator[str]:
-    if check_up.index_trouble(_home()):
-        yield check_up.drop_index(_home())
+    if doctor.index_trouble(_home()):
+        yield doctor.drop_index(_home())
 
 
 def probe_settings() -> Finding:
@@ -344,7 +349,7 @@ def probe_hooks() -> Finding:
 
 
 def probe_trust() -> Finding:
-    missing = check_up.untrusted(here())
+    missing = doctor.untrusted(here())
     if not missing:
         return Finding("This folder", Status.OK, "nothing in it waits for your trust")
     found = f"not used, because you have not trusted it: {_listed(list(missing))}"

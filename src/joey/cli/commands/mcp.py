@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from joey.app.shelf import Listed, ServerNotFoundError, Shelf, open_shelf
+from joey.app.trust import Listed, ServerNotFoundError, Shelf, open_shelf
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import workspace_of
 from joey.cli.output import table, write_out

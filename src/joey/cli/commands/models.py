@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from joey.app.model_list import ListedModel, list_models
+from joey.app.models import ListedModel, list_models
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import table, write_out
 from joey.errors import ConfigError

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from joey.app.customs import check_mode, open_customs
+from joey.app.customizations import check_mode, open_customs
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import workspace_of
 from joey.cli.output import table, write_out

@@ -14,8 +14,7 @@ from typing import Any
 
 import msgspec
 
-from joey.app.audit import Audit, Comparison, TaskReport
-from joey.app.permissions import Flags
+from joey.app.permissions import Audit, Comparison, Flags, TaskReport
 from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import find_task, short_id, workspace_of
 from joey.cli.output import table, write_out

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from joey.app.profile_shelf import KEY, ProfileShelf, masked, told_of
+from joey.app.profiles import KEY, ProfileShelf, masked, told_of
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import table, write_out
 from joey.cli.prompt import is_filled, piped_from
@@ -194,7 +194,7 @@ def _read_key(whose: str) -> str:
 
 def _usable(text: str) -> str:
     """Raises ConfigError."""
-    from joey.app.first_profile import usable_key
+    from joey.app.profiles import usable_key
 
     return usable_key(text)
 

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from joey.app import Setup, open_engine, open_store
-from joey.app.secrecy import KNOWN
+from joey.app.redaction import KNOWN
 from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import workspace_of
 from joey.cli.signals import interruptible

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from joey.app import open_store
-from joey.app.secrecy import learn_all
-from joey.app.worktrees import remove_worktree
+from joey.app.engine import remove_worktree
+from joey.app.redaction import learn_all
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import find_task, workspace_of
 from joey.cli.output import write_out
@@ -309,7 +309,7 @@ def _document(store: Store, index: TaskIndex, task: TaskMetadata, form: str) -> 
 
 
 def _export_folder(store: Store, task: TaskMetadata, arguments: Namespace) -> None:
-    from joey.app.exchange import write_roo_folder
+    from joey.app.task_exchange import write_roo_folder
 
     if arguments.output is None:
         raise UsageError("--format roo writes a folder; say with -o DIR where to put it")

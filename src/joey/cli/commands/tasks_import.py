@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from joey.app.exchange import Exchange, ForeignTask, Sighting, disk_is_full
+from joey.app.task_exchange import Exchange, ForeignTask, Sighting, disk_is_full
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import table, write_out
 from joey.errors import StoreError

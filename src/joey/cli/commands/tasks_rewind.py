@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from joey.app import open_engine
-from joey.app.idle import idle_options
+from joey.app.options import idle_options
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import find_task, short_id
 from joey.cli.output import write_out

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET, structs
 
 from joey.app import open_engine
-from joey.app.configuration import configured
+from joey.app.options import configured
 from joey.cli.exit_codes import ExitCode, UsageError, exit_code_of_error
 from joey.cli.headless.progress import FamilyProgress, Progress
 from joey.cli.headless.run import interrupted

@@ -10,13 +10,11 @@ from pathlib import Path
 from rich.text import Text
 
 from joey.app import open_store, open_task_index
-from joey.app.customs import open_customs
-from joey.app.known_providers import known_providers
-from joey.app.local_servers import find_local_servers
-from joey.app.permission_overview import Judgement, PermissionOverview
+from joey.app.customizations import open_customs
+from joey.app.models import find_local_servers, known_providers
+from joey.app.permission_overview import Judgement, PermissionOverview, SettingSources
 from joey.app.permissions import scope_of
-from joey.app.setting_sources import SettingSources
-from joey.app.shelf import open_shelf
+from joey.app.trust import open_shelf
 from joey.cli.commands.doctor import PROBES, look
 from joey.cli.commands.doctor_checks import Status
 from joey.cli.commands.permissions import flags_of

@@ -14,15 +14,14 @@ from msgspec import structs
 from rich.text import Text
 
 from joey.app import open_store, open_task_index
-from joey.app.customs import open_customs
-from joey.app.first_profile import save_first_profile, save_found_server
-from joey.app.local_servers import LocalServer
-from joey.app.model_list import list_models
-from joey.app.opening import open_file_offers
+from joey.app.customizations import open_customs
+from joey.app.file_finder import open_file_offers
+from joey.app.mcp_servers import problems_of_servers
+from joey.app.models import LocalServer, list_models
 from joey.app.options import remarks_on_settings
-from joey.app.sandboxing import check_unattended, sandbox_report
-from joey.app.servers import problems_of_servers
-from joey.app.setup import Setup
+from joey.app.profiles import save_first_profile, save_found_server
+from joey.app.sandbox import check_unattended, sandbox_report
+from joey.app.service import Setup
 from joey.cli.commands.tasks_rewind import describe
 from joey.cli.launch import earlier_task, options_for, short_id, workspace_of
 from joey.cli.notices import MOST_REMARKS, WORTH_A_WORD, ServerWatch, describe_cost, in_background

@@ -10,8 +10,8 @@ from argparse import Namespace
 from pathlib import Path
 
 from joey.app import joey_home, open_engine
-from joey.app.first_profile import is_first_run
-from joey.app.secrecy import KNOWN
+from joey.app.profiles import is_first_run
+from joey.app.redaction import KNOWN
 from joey.cli import notices
 from joey.cli.exit_codes import ExitCode
 from joey.cli.launch import check_model, earlier_task, short_id, workspace_of

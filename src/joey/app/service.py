@@ -1,4 +1,4 @@
-"""What a server needs to know and may change."""
+"""Application services for a server or a front end: options, modes, commands, models."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from joey.app.configuration import configured, reconfigured
-from joey.app.customs import modes_for, open_customs
+from joey.app.customizations import modes_for, open_customs
+from joey.app.engine import remove_worktree
 from joey.app.model_choice import KnownModel
-from joey.app.options import UNLIMITED, remembered_workspace, usable
-from joey.app.sandboxing import sandbox_report
-from joey.app.worktrees import remove_worktree
+from joey.app.options import UNLIMITED, configured, reconfigured, remembered_workspace, usable
+from joey.app.sandbox import sandbox_report
 from joey.config.home import joey_home
 from joey.config.preferences import Preferences
 from joey.config.settings import check_spelling

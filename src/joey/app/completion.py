@@ -1,7 +1,7 @@
-"""What can stand behind flags on this machine and in this folder: for the shell's completion.
+"""Shell completion values: tasks, modes, profiles, models, servers, settings.
 
-A shell asks while a person waits with a finger on a key, so every question loads only what it
-needs. What cannot be read completes nothing; the command itself will say what is wrong.
+A shell asks while a user waits, so every function loads only what it needs. What cannot be read
+completes to nothing; the command itself will report the error.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def modes(env: Mapping[str, str], workspace: Path) -> list[Candidate]:
     places = (workspace / ".roomodes", home / "modes.yaml", home / "custom_modes.yaml")
     found = BUILT_IN
     if any(place.exists() for place in places):
-        from joey.app.customs import modes_for
+        from joey.app.customizations import modes_for
         from joey.core.settings import Settings
 
         found = modes_for(workspace, home, env, Settings())
@@ -80,7 +80,7 @@ def models(env: Mapping[str, str], provider: str | None) -> list[Candidate]:
     if kind.is_local:
         import asyncio
 
-        from joey.app.local_servers import find_local_servers
+        from joey.app.models import find_local_servers
 
         servers = asyncio.run(find_local_servers(env))
         return [

@@ -1,4 +1,4 @@
-"""Tasks that come from other programs, and tasks that go to them."""
+"""Exchange of tasks with other programs: import and export."""
 
 from __future__ import annotations
 

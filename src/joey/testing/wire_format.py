@@ -1,8 +1,8 @@
-"""A scripted turn as the bytes of each wire.
+"""Wire formats of a scripted turn: the bytes that either service would send.
 
-The result is a list of frames, each ready to be written to the socket, with the steps that are
-no bytes (pauses, gates, disconnections, failures before the first word) left standing between.
-It depends on the turn alone, so it is made once and kept with it.
+The result is a list of frames, each ready to be written to the socket, with the steps that are not
+bytes (pauses, gates, disconnections, failures before the first text) left in between. It depends on
+the turn alone, so it is made once and kept with it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""MCP servers, put together: which environment they get, and whose trust counts."""
+"""MCP servers of an engine's tasks: their environment, and the trust they need."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 from msgspec import structs
 
+from joey.app.customizations import is_trusted
 from joey.config.home import joey_home
-from joey.config.trust import Trust, Trusted
+from joey.config.trust import Trust
 from joey.core.mcp import config_paths
-from joey.errors import ConfigError
 from joey.execution.terminal import command_environment
 from joey.mcp.leases import Hubs, Surroundings
 from joey.ports import Mcp
@@ -54,14 +54,6 @@ def problems_of_servers(workspace: Path) -> tuple[str, ...]:
     files = ConfigFiles(home, workspace, env)
     files.refresh()
     return files.problems
-
-
-def is_trusted(home: Path, workspace: Path, wanted: Mapping[str, bytes]) -> bool:
-    """Whether the person has agreed to all of this; a file that cannot be read is no trust."""
-    try:
-        return isinstance(Trust(home).standing(workspace, wanted), Trusted)
-    except ConfigError:
-        return False
 
 
 def surroundings(home: Path, env: Mapping[str, str]) -> Surroundings:

@@ -1,7 +1,7 @@
-"""The files that a person may mean by what they have typed.
+"""The file finder: paths of a workspace that match typed text.
 
-The list of all names is kept in memory and made again in the background when it is older than a
-few seconds; looking through it happens in a thread, so nobody who types ever waits.
+The list of names is kept in memory and refreshed in the background when it is a few seconds old. It
+is searched in a thread, so typing never waits.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from heapq import nsmallest
 from itertools import accumulate, islice
+from pathlib import Path
 from threading import Event
 
 from joey.errors import ToolError
@@ -167,3 +168,8 @@ def _folders(paths: Sequence[str]) -> set[str]:
             folders.add(folder)
             folder = folder[: folder.rfind("/", 0, -1) + 1]
     return folders
+
+
+def open_file_offers(workspace: Path) -> FileOffers:
+    """The files of a workspace, for those who type their names."""
+    return FileOffers(LocalFiles(workspace))

@@ -1,4 +1,4 @@
-"""What `joey doctor` has looked at by those who know the files: keys, privacy, tasks, the index."""
+"""Checks that only the application can make: keys, home directory, stored tasks, index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.app.worktrees import worktrees_folder
+from joey.app.engine import worktrees_folder
 from joey.config.home import joey_home
 from joey.config.profiles import PROFILES, load_profiles
 from joey.config.settings import SETTINGS

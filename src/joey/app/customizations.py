@@ -1,4 +1,7 @@
-"""What files say to the agent, put together for one workspace."""
+"""Customizations of a workspace: modes, rules, commands, skills, hooks, restrictions.
+
+Parts that a project brings along count only as far as the user trusts them.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,21 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from joey.app.servers import is_trusted
 from joey.config.customizations import LocalCustoms, Places, read_modes, scopes_of, trusted_parts
 from joey.config.home import joey_home, person_home
+from joey.config.hooks import read_project_hooks
 from joey.config.settings import load_settings, read_tightening, tightened
+from joey.config.trust import Trust, Trusted
 from joey.config.untrusted_files import Scopes, Sightings
+from joey.core.hooks import Hook
 from joey.core.modes import Mode, find_mode
 from joey.core.settings import Settings
 from joey.core.suggest import nearest
 from joey.errors import ConfigError, ToolError
+from joey.execution.hooks import LocalHooks, Surroundings
+from joey.execution.processes import MARK, end_marked
+from joey.execution.terminal import command_environment, find_shell
+from joey.ports import ProjectHooks
 from joey.ports.extensions import Wanted
 from joey.workspace.files import LocalFiles
 
@@ -87,3 +96,55 @@ def _places(
 
     trusts = partial(is_trusted, home, trusted_as or files.root)
     return Places(files.root, home, person_home(env), hides, trusts)
+
+
+def hooks_for(
+    files: LocalFiles,
+    home: Path,
+    env: Mapping[str, str],
+    settings: Settings,
+    trusted_as: Path | None = None,
+) -> LocalHooks:
+    environment = command_environment(env)
+    return LocalHooks(
+        settings.hooks,
+        partial(project_hooks, files, home, env),
+        partial(is_trusted, home, trusted_as or files.root),
+        Surroundings(
+            workspace=files.root,
+            shell=find_shell(environment.get("PATH")),
+            environment=environment,
+            end_marked=end_marked,
+            outer_marks=env.get(MARK, ""),
+        ),
+    )
+
+
+def hooks_here(workspace: Path) -> tuple[tuple[Hook, ...], int]:
+    """The hooks that count in a folder, and how many of its own are not trusted.
+
+    Raises:
+        ConfigError, WorkspaceError
+    """
+    env = os.environ
+    home = joey_home(env)
+    files = LocalFiles(workspace)
+    own = load_settings(home).hooks
+    found = project_hooks(files, home, env)
+    contents = {item.name: item.content for item in found.wanted}
+    if is_trusted(home, files.root, contents):
+        return (*own, *found.hooks), 0
+    return own, len(found.hooks)
+
+
+def project_hooks(files: LocalFiles, home: Path, env: Mapping[str, str]) -> ProjectHooks:
+    """Those that a project wants, trusted or not."""
+    return read_project_hooks(scopes_for(files, home, env))
+
+
+def is_trusted(home: Path, workspace: Path, wanted: Mapping[str, bytes]) -> bool:
+    """Whether the person has agreed to all of this; a file that cannot be read is no trust."""
+    try:
+        return isinstance(Trust(home).standing(workspace, wanted), Trusted)
+    except ConfigError:
+        return False

@@ -1,4 +1,7 @@
-"""Profiles to look at and to change. Keys go in, and come out as a few last letters at most."""
+"""Profile administration, and the first profile of a new user.
+
+Keys go in and never come out: at most their last letters are shown.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,22 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from joey.app.first_profile import usable_key
+from joey.app.models import LocalServer
 from joey.config.home import joey_home
-from joey.config.preferences import Preferences
+from joey.config.preferences import DEFAULT_PROFILE, Preferences
 from joey.config.profiles import (
     PROFILES,
     address_of,
     choose_profile,
     key_of,
     keys_given,
+    load_profiles,
     name_of_key,
 )
 from joey.config.schema import DescribedKey, find_key, profile_keys, read_value
 from joey.core.redaction import without_secrets
 from joey.core.settings import Profile
-from joey.errors import ConfigError
+from joey.errors import ConfigError, NoModelError
 from joey.providers.registry import KINDS, ProviderKind, find_kind
 
 KEY = "apiKey"
@@ -218,3 +222,79 @@ def _known(profiles: Mapping[str, Profile]) -> str:
     if not profiles:
         return "There are none yet; joey profiles add makes one."
     return f"Known ones: {', '.join(profiles)}."
+
+
+def is_first_run(home: Path | None = None, env: Mapping[str, str] | None = None) -> bool:
+    """Whether nothing was ever chosen: no profile, and nothing in the environment that would do.
+
+    Raises:
+        ConfigError: what there is cannot be understood or used, so that nobody knows.
+    """
+    env = os.environ if env is None else env
+    profiles = load_profiles(home or joey_home(env))
+    if profiles.profiles:
+        return False
+    try:
+        choose_profile(profiles=profiles, env=env, kinds=KINDS)
+    except NoModelError:
+        return True
+    return False
+
+
+def save_first_profile(
+    *,
+    provider: str,
+    model: str = "",
+    key: str | None = None,
+    base_url: str | None = None,
+    name: str = DEFAULT_PROFILE,
+    home: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Profile:
+    """Write a profile, make it the active one, and return it complete, as a task would get it.
+
+    Raises:
+        ConfigError: it could not be used (nothing is written then), or there is one of this name.
+    """
+    env = os.environ if env is None else env
+    home = home or joey_home(env)
+    kind = find_kind(provider)
+    key = None if key is None else usable_key(key)
+    given = {"provider": kind.name, "model": model, "baseUrl": base_url, "apiKey": key}
+    values = {key: value for key, value in given.items() if value}
+    preferences = Preferences(home)
+    complete = choose_profile(
+        profiles=preferences.profiles_with(name, values), env=env, kinds=KINDS, profile=name
+    )
+    preferences.save_profile(name, values, activate=True, exists=False)
+    return complete
+
+
+def save_found_server(
+    server: LocalServer, model: str | None = None, *, env: Mapping[str, str] | None = None
+) -> Profile:
+    """As `save_first_profile`, of a server that was found; by default with its first model."""
+    usual = find_kind(server.provider).base_url
+    return save_first_profile(
+        provider=server.provider,
+        model=model or next(iter(server.models), ""),
+        base_url=None if server.base_url == usual else server.base_url,
+        env=env,
+    )
+
+
+def usable_key(text: str) -> str:
+    """A key as it is pasted, without what came along.
+
+    Raises:
+        ConfigError: it cannot be one; the text does not repeat it.
+    """
+    key = text.strip().strip("\"'")
+    if not key:
+        raise ConfigError("The key is empty.")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ConfigError(
+            "This cannot be a key: it has spaces, line breaks or letters that no key has. Copy it"
+            " once more, alone."
+        )
+    return key

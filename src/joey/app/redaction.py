@@ -1,6 +1,6 @@
-"""Keys and tokens that this process has met, so that no log and no export repeats them.
+"""Secrets known to this process, redacted from logs and exports.
 
-There is one log for the whole process, and so there is one list of what it must not say.
+There is one log for the whole process, and so one list of secrets.
 """
 
 from __future__ import annotations

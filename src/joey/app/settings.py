@@ -1,4 +1,4 @@
-"""Settings to look at and to change: what counts, where it comes from, what it means."""
+"""Settings administration: values, their origin and meaning, and changes to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from joey.app.customs import scopes_for
+from joey.app.customizations import scopes_for
 from joey.config.files import (
     convert_document,
     parse_document,

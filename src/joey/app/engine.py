@@ -1,27 +1,27 @@
-"""Open an engine, or the tasks on disk."""
+"""Engines, and the storage of tasks under the home directory: store, index, worktrees."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from joey.app.benches import make_bench
-from joey.app.file_offers import FileOffers
-from joey.app.indexes import CodeIndexes
-from joey.app.servers import Servers
-from joey.app.worktrees import worktrees_folder
+from joey.app.mcp_servers import Servers
+from joey.app.runtime import CodeIndexes, make_bench
 from joey.config.home import joey_home
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.runtime import Workbench
+from joey.errors import ToolError
 from joey.ports import Store
 from joey.ports.storage import Progress, TaskIndex
 from joey.storage.memory_store import MemoryStore
+from joey.storage.task_folder import WORKTREES
 from joey.storage.task_store import JsonFileStore
 from joey.tools.registry import Registry, default_tools
 from joey.workspace.checkpoints.pool import CheckpointStores
 from joey.workspace.environment import SystemClock
-from joey.workspace.files import LocalFiles
+from joey.workspace.git.worktrees import GitWorktrees
 
 
 def open_engine(
@@ -50,11 +50,6 @@ def open_engine(
     return Engine(store, SystemClock(), bench)
 
 
-def open_file_offers(workspace: Path) -> FileOffers:
-    """The files of a workspace, for those who type their names."""
-    return FileOffers(LocalFiles(workspace))
-
-
 def open_store(home: Path | None = None, env: Mapping[str, str] | None = None) -> Store:
     """The tasks on disk."""
     return JsonFileStore(home or joey_home(os.environ if env is None else env))
@@ -70,3 +65,22 @@ def open_task_index(
     from joey.storage.task_index import SqliteTaskIndex
 
     return SqliteTaskIndex(home or joey_home(os.environ if env is None else env), progress)
+
+
+def worktrees_folder(home: Path) -> Path:
+    return home.resolve() / WORKTREES
+
+
+async def remove_worktree(
+    task_id: str, home: Path | None = None, env: Mapping[str, str] | None = None
+) -> None:
+    """A task is deleted, and with it its worktree and its branch, if it has them."""
+    folder = worktrees_folder(home or joey_home(os.environ if env is None else env))
+    place = folder / task_id
+    if not place.is_dir():
+        return
+    try:
+        # The worktree itself knows which repository it is of.
+        await GitWorktrees(place, folder).remove(task_id)
+    except ToolError:
+        shutil.rmtree(place, ignore_errors=True)  # the repository is gone, too

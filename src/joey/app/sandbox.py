@@ -1,4 +1,7 @@
-"""The sandbox for commands: found out once in a process, made for each task."""
+"""The sandbox of a task's commands, and the same boundary for its file tools.
+
+Which sandbox works is probed once per process; the sandbox itself is built for each task.
+"""
 
 from __future__ import annotations
 

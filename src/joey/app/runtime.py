@@ -1,27 +1,29 @@
-"""A workbench for one task: adapters chosen by its options."""
+"""Construction of a task's runtime: adapters chosen by its options.
+
+Code indexes are shared by the tasks of an engine that work in the same workspace. Pages in the
+browser get files only through the workspace: the browser itself opens none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from joey.app.customs import customs_for, settings_within
-from joey.app.hooks import hooks_for
-from joey.app.indexes import CodeIndexes
+from joey.app.customizations import customs_for, hooks_for, is_trusted, settings_within
+from joey.app.mcp_servers import Servers
 from joey.app.model_choice import tuned
 from joey.app.options import check_price, make_options, remembered_workspace
-from joey.app.page_files import page_files
-from joey.app.sandboxing import boundary_for, sandbox_for
-from joey.app.secrecy import http_client
-from joey.app.servers import Servers, is_trusted
+from joey.app.redaction import http_client
+from joey.app.sandbox import boundary_for, sandbox_for
 from joey.config.preferences import SettingsRulebook, split
 from joey.config.profiles import choose_profile, load_profiles
 from joey.config.settings import reopened_settings
 from joey.content.browser import Chromium, find_chromium, viewport_size
+from joey.content.code_index import Indexes
 from joey.content.diagnostics import LocalProblems
 from joey.content.isolated import LocalDocuments, WebPages
 from joey.content.outlines import LocalOutlines
@@ -29,11 +31,12 @@ from joey.core.redaction import without_user
 from joey.core.settings import Limits, Profile, Route, Settings
 from joey.engine.engine import TaskOptions
 from joey.engine.runtime import SUMMARIES, ModeProviders, Workbench
+from joey.errors import ConfigError, ToolError
 from joey.execution.bash_grammar import BashGrammar
 from joey.execution.custom_tools import LocalCustomTools
 from joey.execution.processes import end_marked
 from joey.execution.terminal import LocalTerminal
-from joey.ports import Extras, Files, Provider, Sandbox
+from joey.ports import CodeIndex, Embedder, Extras, Files, Provider, Sandbox
 from joey.providers.factory import make_provider
 from joey.providers.images import PictureMaker
 from joey.providers.registry import KINDS
@@ -44,6 +47,7 @@ from joey.workspace.files import LocalFiles
 from joey.workspace.git.process import repository_top
 from joey.workspace.git.repository import GitRepository
 from joey.workspace.git.worktrees import GitWorktrees
+from joey.workspace.listing import every_file
 from joey.workspace.search import LocalSearch
 
 if TYPE_CHECKING:
@@ -263,3 +267,66 @@ def _images(settings: Settings, home: Path, env: Mapping[str, str]) -> PictureMa
     profiles = load_profiles(home)
     chosen = choose_profile(profiles=profiles, env=env, kinds=KINDS, profile=settings.image_profile)
     return PictureMaker(chosen, http_client(chosen, env))
+
+
+def page_files(files: Files) -> Callable[[str, bool], Awaitable[bytes | None]]:
+    """Read through the workspace like everything else: the browser itself opens none."""
+
+    async def give(path: str, is_approved: bool) -> bytes | None:
+        """Files of the workspace that the model may see, and no list of them; and the one that
+        was asked for, unless something else has its name by now."""
+        try:
+            place = files.resolve(path)
+            if is_approved:
+                return await files.read(place) if place.path == Path(path) else None
+            return await files.read(place) if place.inside and not place.ignored else None
+        except ToolError:
+            return None
+
+    return give
+
+
+class CodeIndexes:
+    def __init__(self, home: Path, env: Mapping[str, str], *, kept: bool = True) -> None:
+        self._home = home
+        self._env = env
+        self._indexes = Indexes(home, kept=kept)
+
+    def lease(self, files: LocalFiles, settings: Settings) -> CodeIndex | None:
+        if not settings.codebase_index_enabled:
+            return None
+        embedder = self._embedder(settings.embedding_profile)
+        return self._indexes.open(files, lambda stop: every_file(files, stop), embedder)
+
+    def _embedder(self, name: str) -> Embedder | None:
+        """A profile that cannot be used is no reason not to work: searches go by words, and say
+        why."""
+        if not name:
+            return None
+        from joey.providers.embeddings import Embeddings
+
+        try:
+            profiles = load_profiles(self._home)
+            chosen = choose_profile(profiles=profiles, env=self._env, kinds=KINDS, profile=name)
+            # A provider's usual model is one for chatting.
+            chosen = structs.replace(chosen, model=profiles.profiles[name].model)
+            return Embeddings(chosen, http_client(chosen, self._env))
+        except ConfigError as error:
+            return _NoEmbedder(name, error)
+
+
+class _NoEmbedder:
+    """Stands where a model should, and says what is wrong with its profile."""
+
+    def __init__(self, profile: str, error: ConfigError) -> None:
+        self._error = error
+        self.model = f"the profile {profile!r}"
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        raise ConfigError(f"The setting `embeddingProfile` cannot be followed. {self._error}")
+
+    async def close(self) -> None:
+        """Nothing was opened."""
+
+
+_fits: type[Embedder] = _NoEmbedder

@@ -1,0 +1,317 @@
+"""Model discovery: models of the catalogue, of a provider's server, of local model servers.
+
+A local server counts only if it lists its models as its API promises: many other programs listen on
+ports 8000 and 8080. `look` sends the one small request this takes, with a short timeout, and
+reports at which step it failed; the HTTP client of the providers is built for long streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from joey.config.home import joey_home
+from joey.config.profiles import address_of, choose_profile, load_profiles
+from joey.core.models import ModelInfo
+from joey.core.settings import Profile
+from joey.errors import ConfigError, ProviderError, Trouble, UserError
+from joey.providers.anthropic import headers_for, wants_legacy
+from joey.providers.connection import Address, Connection, connect, parse_url, proxy_for
+from joey.providers.http_reader import End, Head, ProtocolError, ResponseReader
+from joey.providers.registry import (
+    KINDS,
+    ProviderKind,
+    WireKind,
+    endpoint,
+    find_kind,
+    lookup,
+    models_of,
+)
+
+PATIENCE = 3.0
+NO_SUCH_PAGE = 404
+CATALOGUE, SERVER = "catalogue", "server"
+
+
+class ListedModel(Struct, frozen=True):
+    id: str
+    info: ModelInfo
+    sources: tuple[str, ...]
+    """`catalogue`, `server`, or both."""
+    chosen: bool = False
+    """A task gets it unless flags say otherwise."""
+
+
+class ModelList(Struct, frozen=True):
+    provider: str
+    models: tuple[ListedModel, ...]
+    trouble: str = ""
+    """Why the server has not been heard."""
+
+
+async def list_models(
+    provider: str | None = None,
+    *,
+    offline: bool = False,
+    home: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> ModelList:
+    """Of the provider that a task would talk to, unless one is named.
+
+    Raises:
+        ConfigError: there is no such provider, or none was ever chosen.
+    """
+    env = os.environ if env is None else env
+    profile = route_of(provider, home or joey_home(env), env)
+    known = catalogued(profile)
+    offered: list[str] = []
+    trouble = ""
+    if not offline:
+        try:
+            offered = await offered_by(profile, env)
+        except UserError as error:
+            trouble = str(error)
+    sources = dict.fromkeys((*known, *offered), ())
+    models = tuple(
+        ListedModel(
+            name,
+            lookup(profile.provider, name),
+            (*((CATALOGUE,) if name in known else ()), *((SERVER,) if name in offered else ())),
+            chosen=name == profile.model,
+        )
+        for name in sources
+    )
+    return ModelList(profile.provider, models, trouble)
+
+
+def route_of(provider: str | None, home: Path, env: Mapping[str, str]) -> Profile:
+    """The profile that would be used, whether or not a model is named in it yet.
+
+    Raises:
+        ConfigError
+    """
+    name = None if provider is None else find_kind(provider).name
+    profiles = load_profiles(home)
+    choose = partial(choose_profile, profiles=profiles, env=env, kinds=KINDS, provider=name)
+    try:
+        return choose()
+    except ConfigError:
+        if name is None:
+            raise
+    try:
+        # Of a local server, which has no usual model, at least the address is known.
+        return structs.replace(choose(model="any"), model="")
+    except ConfigError:
+        return Profile(provider=name)
+
+
+def catalogued(profile: Profile) -> tuple[str, ...]:
+    """What the catalogue has for a provider, and what the profile names."""
+    usual = find_kind(profile.provider).default_model
+    named = (profile.model, usual, *models_of(profile.provider))
+    return tuple(dict.fromkeys(filter(None, named)))
+
+
+async def offered_by(
+    profile: Profile, env: Mapping[str, str], seconds: float = PATIENCE
+) -> list[str]:
+    """What the profile's server says that it has.
+
+    Raises:
+        UserError: it cannot be reached, or does not say.
+    """
+    answer = await ask_for_models(profile, env, seconds)
+    names = listed(answer)
+    if names is None:
+        raise UserError(f"{profile.provider} does not list its models (status {answer.status}).")
+    return names
+
+
+async def ask_for_models(profile: Profile, env: Mapping[str, str], seconds: float) -> Answer:
+    """The cheapest thing that one can ask a service: it costs nothing, and checks the key.
+
+    Raises:
+        ProviderError, ConfigError
+    """
+    kind = find_kind(profile.provider)
+    url = endpoint(kind, profile.base_url)
+    if kind.wire is WireKind.ANTHROPIC:
+        url = f"{url.removesuffix('/messages')}/models?limit=100"
+    else:
+        url = f"{url.removesuffix('/chat/completions')}/models"
+    return await look(url, env, seconds, _headers(profile))
+
+
+async def silent_address(
+    profile: Profile, env: Mapping[str, str], seconds: float = PATIENCE
+) -> str | None:
+    """Where a task would send its words, if a look there finds nothing; else None. To look is not
+    what a service expects, so this proves nothing; most say so, and thereby that they are there.
+
+    Raises:
+        ProviderError, ConfigError
+    """
+    url = endpoint(find_kind(profile.provider), profile.base_url)
+    status = (await look(url, env, seconds, _headers(profile))).status
+    return url if status == NO_SUCH_PAGE else None
+
+
+def _headers(profile: Profile) -> dict[str, str]:
+    if find_kind(profile.provider).wire is WireKind.ANTHROPIC:
+        key = headers_for(profile.api_key, legacy=wants_legacy(profile))
+    else:
+        key = {"authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
+    return key | profile.headers
+
+
+PLACES = tuple(kind for kind in KINDS if kind.is_local)
+LOCAL_TIMEOUT = 0.8
+"""Seconds for all of them together, since they are asked at once."""
+MOST_MODELS = 500
+
+
+class LocalServer(Struct, frozen=True):
+    provider: str
+    """As `--provider` and a profile name it."""
+    base_url: str
+    """Where requests go; what `--base-url` and a profile take."""
+    models: tuple[str, ...]
+    """What it offers; none when nothing is loaded or pulled yet."""
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What to write on the command line to use it."""
+        return ("--provider", self.provider, "-m", self.models[0] if self.models else "NAME")
+
+
+async def find_local_servers(env: Mapping[str, str]) -> list[LocalServer]:
+    """Those that answer now, in the order of the list of providers. Raises nothing."""
+    found = await asyncio.gather(*(_ask(kind, env) for kind in PLACES))
+    return [server for server in found if server is not None]
+
+
+async def _ask(kind: ProviderKind, env: Mapping[str, str]) -> LocalServer | None:
+    base = (address_of(kind, env) or kind.base_url).rstrip("/")
+    root = base.removesuffix("/v1")
+    is_ollama = kind.name == "ollama"
+    url = f"{root}/api/tags" if is_ollama else f"{base}/models"
+    try:
+        answer = await look(url, env, LOCAL_TIMEOUT)
+    except UserError:
+        return None  # nobody is there: the usual case
+    names = listed(answer, "models", "name") if is_ollama else listed(answer)
+    if names is None:
+        return None
+    return LocalServer(kind.name, f"{root}/v1" if is_ollama else base, tuple(names))
+
+
+def listed(answer: Answer, group: str = "data", name: str = "id") -> list[str] | None:
+    """Names in an answer such as `{"data": [{"id": "a"}]}`; None for any other."""
+    said: Any = answer.json
+    entries = said.get(group) if answer.status == 200 and isinstance(said, dict) else None
+    if not isinstance(entries, list):
+        return None
+    named = (entry.get(name) for entry in entries[:MOST_MODELS] if isinstance(entry, dict))
+    return [each for each in named if isinstance(each, str) and each and each.isprintable()]
+
+
+class KnownProvider(Struct, frozen=True):
+    name: str
+    needs_key: bool
+    models: tuple[str, ...]
+    """Those that are known by name, the usual one first."""
+
+
+def known_providers() -> tuple[KnownProvider, ...]:
+    return tuple(KnownProvider(kind.name, not kind.is_local, _models(kind)) for kind in KINDS)
+
+
+def _models(kind: ProviderKind) -> tuple[str, ...]:
+    names = dict.fromkeys((kind.default_model, *models_of(kind.name)))
+    return tuple(name for name in names if name)
+
+
+MOST = 4 * 1024 * 1024
+"""Bytes of an answer that are read: lists of models are long, and some are no lists."""
+
+
+class Answer(Struct, frozen=True):
+    status: int
+    body: bytes
+
+    @property
+    def json(self) -> object:
+        """What it says; None when that is no JSON."""
+        try:
+            return msgspec.json.decode(self.body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+
+
+async def look(
+    url: str, env: Mapping[str, str], seconds: float, headers: Mapping[str, str] | None = None
+) -> Answer:
+    """The answer to GET.
+
+    Raises:
+        ProviderError: nobody there, no such name, no trust, too slow, or no HTTP.
+        ConfigError: the address, or a proxy's in the environment, is not one.
+    """
+    address = parse_url(url)
+    target = Address(address.host, address.port, address.secure)
+    proxy = proxy_for(target, env)
+    try:
+        async with asyncio.timeout(seconds):
+            connection = await connect(target, proxy, ssl.create_default_context, seconds)
+            try:
+                connection.send((_request(address, proxy, headers or {}),))
+                return await _answer(connection)
+            finally:
+                connection.abort()
+    except TimeoutError as error:
+        text = f"{target.shown} did not answer within {seconds:g} seconds."
+        raise ProviderError(text, trouble=Trouble.NETWORK) from error
+    except (OSError, ProtocolError) as error:
+        text = f"{target.shown} does not answer like a web server ({error})."
+        raise ProviderError(text, trouble=Trouble.NETWORK) from error
+
+
+async def _answer(connection: Connection) -> Answer:
+    """Raises OSError, ProtocolError."""
+    reader = ResponseReader()
+    status, pieces, size = 0, list[bytes](), 0
+    while size < MOST:
+        data = await connection.receive()
+        for event in reader.feed(data) if data else reader.close():
+            match event:
+                case Head():
+                    status = event.status
+                case End():
+                    return Answer(status, b"".join(pieces))
+                case bytes():
+                    pieces.append(event)
+                    size += len(event)
+        if not data:
+            break
+    return Answer(status, b"".join(pieces))
+
+
+def _request(address: Address, proxy: Address | None, headers: Mapping[str, str]) -> bytes:
+    fields = {"Host": address.authority, "Accept": "application/json", **headers}
+    path = address.path
+    if proxy is not None and not address.secure:
+        path = f"http://{address.authority}{path}"
+        if proxy.proxy_authorization:
+            fields["Proxy-Authorization"] = proxy.proxy_authorization
+    fields |= {"Accept-Encoding": "identity", "Connection": "close"}
+    # What cannot stand in a header is left out: the question is only whether somebody answers.
+    told = (f"{k}: {v}" for k, v in fields.items() if v.isascii() and v.isprintable())
+    return "\r\n".join([f"GET {path} HTTP/1.1", *told, "", ""]).encode("ascii")
