@@ -69,7 +69,7 @@ __all__ = [
     "usage",
 ]
 
-MOST_MODULES = {"-p": 421, "-p -y": 439}
+MOST_MODULES = {"-p": 230, "-p -y": 241}
 """Modules and packages of joey that may be loaded before a run with these flags sends its first
 request."""
 
