@@ -28,7 +28,7 @@ def module_tree() -> str:
     """A section for each package, with a line for each of its modules."""
     found = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
     assert found <= {*ORDER}, f"packages without a place in ORDER: {found - {*ORDER}}"
-    lines = [f"- [`{path.name}`]({_link(path)}): {_summary(path)}" for path in _files(SOURCE)]
+    lines = [*map(_line, _files(SOURCE))]
     for package in ORDER:
         if package in found:
             lines += ["", *_section(SOURCE / package)]
@@ -40,8 +40,12 @@ def _section(package: Path) -> Iterator[str]:
     level = "#" * (3 + name.count("/"))
     yield f"{level} `{name}/`: {_summary(package / '__init__.py')}"
     yield ""
-    for path in _files(package):
-        yield f"- [`{path.name}`]({_link(path)}): {_summary(path)}"
+    described = [path for path in _files(package) if path.with_suffix(".md").exists()]
+    others = [path for path in _files(package) if path not in described]
+    yield from map(_line, described)
+    if described:
+        yield from ("", "Shared by them:", "")
+    yield from map(_line, others)
     for folder in sorted(path for path in package.iterdir() if (path / "__init__.py").exists()):
         yield ""
         yield from _section(folder)
@@ -51,8 +55,8 @@ def _files(package: Path) -> list[Path]:
     return sorted(path for path in package.glob("*.py") if path.name != "__init__.py")
 
 
-def _link(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
+def _line(path: Path) -> str:
+    return f"- [`{path.name}`]({path.relative_to(ROOT).as_posix()}): {_summary(path)}"
 
 
 def _summary(path: Path) -> str:
