@@ -1,9 +1,9 @@
 import { render } from "preact";
-import { App } from "./app";
-import { listenToKeys } from "./keys";
-import { listenToPresses } from "./presses";
-import { connect, openTask } from "./store";
-import { takeToken } from "./token";
+import { App } from "./page/app";
+import { listenToKeys } from "./page/keys";
+import { listenToPresses } from "./approval/presses";
+import { connect, openTask } from "./state/store";
+import { takeToken } from "./wire/token";
 
 const token = takeToken();
 if (token !== null) connect(token);

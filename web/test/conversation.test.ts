@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { Conversation } from "../src/conversation";
-import type { EventFrame, Row, TaskInfo } from "../src/wire";
+import { Conversation } from "../src/state/conversation";
+import type { EventFrame, Row, TaskInfo } from "../src/wire/protocol";
 
 const info: TaskInfo = {
   id: "t",

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { diffLines } from "../src/diff";
-import { compact, dollars, parsed, plainly, terminalText } from "../src/format";
+import { diffLines } from "../src/render/diff";
+import { compact, dollars, parsed, plainly, terminalText } from "../src/render/format";
 
 test("numbers are short", () => {
   expect([0, 999, 1000, 12_340, 256_789, 2_500_000].map(compact)).toEqual([

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { Heights } from "../src/heights";
-import type { Row } from "../src/wire";
+import { Heights } from "../src/conversation/heights";
+import type { Row } from "../src/wire/protocol";
 
 const rows: Row[] = Array.from({ length: 1000 }, (_, index) => ({
   ts: index,

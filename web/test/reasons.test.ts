@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import sentences from "../../src/joey/presentation/phrases.py?raw";
-import { SWITCHES, whyAsked } from "../src/reasons";
+import { SWITCHES, whyAsked } from "../src/approval/reasons";
 
 test("the reason does not repeat the command, nor itself", () => {
   const command = "make `x`; rm -rf build";

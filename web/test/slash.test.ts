@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { completed, fitting, wordAt } from "../src/slash";
+import { completed, fitting, wordAt } from "../src/composer/slash";
 
 const commands = ["review", "preview", "init", "re.test"].map((name) => ({ name, source: "project" }));
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { TaskList } from "../src/tasklist";
-import { asking, type Branch, countBelow, grouped, inSight } from "../src/tasktree";
-import type { TaskInfo } from "../src/wire";
+import { TaskList } from "../src/state/tasklist";
+import { asking, type Branch, countBelow, grouped, inSight } from "../src/state/tasktree";
+import type { TaskInfo } from "../src/wire/protocol";
 
 const task = (id: string, updated: number, more: Partial<TaskInfo> = {}): TaskInfo => ({
   id,

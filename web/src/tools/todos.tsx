@@ -1,0 +1,40 @@
+import { Fold } from "../render/folds";
+import type { Todo } from "../wire/protocol";
+
+const MARKS = { completed: "✓", in_progress: "◐", pending: "○" };
+const WORDS = { completed: "done", in_progress: "in progress", pending: "to do" };
+
+export function TodoItems({ todos }: { todos: Todo[] }) {
+  return (
+    <ul class="todos">
+      {todos.map((todo) => (
+        <li key={todo.id} class={todo.status}>
+          <span class="mark" role="img" aria-label={WORDS[todo.status]}>
+            {MARKS[todo.status]}
+          </span>
+          <span>{todo.content}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** The list in one line: how far it is and what is being done; unfolded, all of it. */
+export function TodoBar({ todos, name }: { todos: Todo[]; name: string }) {
+  if (todos.length === 0) return null;
+  const done = todos.filter((todo) => todo.status === "completed").length;
+  const current = todos.find((todo) => todo.status === "in_progress");
+  const title = (
+    <>
+      <strong>
+        Todo {done}/{todos.length}
+      </strong>
+      {current && <span class="ellipsis muted">{current.content}</span>}
+    </>
+  );
+  return (
+    <Fold name={`${name}/todos`} title={title} class="todo-bar">
+      {() => <TodoItems todos={todos} />}
+    </Fold>
+  );
+}
