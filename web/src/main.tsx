@@ -1,3 +1,5 @@
+// The page's entry point: connects with the token, starts the listeners, renders the app.
+
 import { render } from "preact";
 import { App } from "./page/app";
 import { listenToKeys } from "./page/keys";

@@ -1,5 +1,5 @@
-// A question is answered by a user who has seen it: not by a press that was meant for what was
-// there before.
+// A guard against accidental answers: a press counts only if it began when the question had been
+// visible for a while.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { pressedAt } from "./presses";

@@ -1,5 +1,5 @@
-// What joey waits for, as buttons. They are in the same places whatever is asked; text that was written
-// for the question goes along with whichever is pressed.
+// The panel for joey's questions, with the answer buttons. They are in the same places for every kind
+// of question; a message that was written for the question is sent with the answer.
 
 import type { Conversation } from "../state/conversation";
 import { parsed, plainly } from "../render/format";

@@ -1,4 +1,4 @@
-// When a press began: the one thing that a click or a repeated key does not tell by itself.
+// The times at which presses began, which neither a click nor a repeated key event tells.
 
 interface Key {
   name: string;

@@ -1,4 +1,4 @@
-// Why a person has to look, in words; the terminal says the same (`joey.presentation.phrases`).
+// The reasons for an approval as text, worded as in the terminal (`joey.presentation.phrases`).
 
 export const SWITCHES: Record<string, string> = {
   autoApprovalEnabled: "nothing is allowed without you",

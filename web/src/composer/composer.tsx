@@ -1,4 +1,4 @@
-// Below the conversation: what joey asks, what is queued, and the field for words.
+// The composer below a conversation: questions, queued messages and the message field.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { AskPanel, shapeOf, suggestionsOf, type AskShape, type Choice } from "../approval/panel";

@@ -1,4 +1,4 @@
-// Words that were not sent yet survive a reload of the page.
+// Drafts of unsent messages, kept across reloads of the page.
 
 const PREFIX = "joey.draft.";
 

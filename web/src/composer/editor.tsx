@@ -1,4 +1,4 @@
-// A field for words and pictures. Enter sends, Shift+Enter makes a line.
+// The message field with images and slash commands. Enter sends, Shift+Enter inserts a line break.
 
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";

@@ -1,3 +1,5 @@
+// The drop-down lists for the mode and the profile.
+
 import { activeProfile, attempt, command, modes, profiles } from "../state/store";
 
 interface ModeProps {

@@ -1,4 +1,4 @@
-// Which slash commands fit what is being written.
+// The matching and completion of slash commands at the caret.
 
 import type { SlashCommand } from "../wire/protocol";
 

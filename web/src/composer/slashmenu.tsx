@@ -1,4 +1,4 @@
-// The slash commands that fit what is being written, above the field.
+// The menu of matching slash commands above the message field, and its keyboard handling.
 
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";

@@ -1,4 +1,4 @@
-// Where each row stands: measured once it was seen, guessed before.
+// The heights and offsets of all rows: measured for rows that were rendered, estimated for the others.
 
 import type { Row } from "../wire/protocol";
 

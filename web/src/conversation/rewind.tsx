@@ -1,4 +1,4 @@
-// Going back to one of your messages: what that would change, and saying something else instead.
+// The rewind form: a preview of what changes, editing the message, forking; and the undo notice.
 
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";

@@ -1,4 +1,4 @@
-// One row of a conversation, by its kind.
+// One row of the conversation, rendered by its kind.
 
 import { CommandOutput, ToolCard } from "../tools/cards";
 import { Fold } from "../render/folds";

@@ -1,6 +1,6 @@
-// The conversation, of which only the rows in sight exist as elements. It follows the newest row
-// until the person scrolls up, and what is in sight stays where it is when rows above it change.
-// Words that are sent and questions that come up bring its end back into sight.
+// The conversation as a virtual list: only visible rows are in the DOM. It follows the newest row until
+// the user scrolls up, and keeps the visible rows in place when rows above them change height. Sending
+// a message or a new question scrolls it to the end.
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Conversation } from "../state/conversation";

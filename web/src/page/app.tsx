@@ -1,3 +1,5 @@
+// The root component: layout, global shortcuts and announcements for screen readers.
+
 import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect } from "preact/hooks";
 import { Composer } from "../composer/composer";

@@ -1,3 +1,5 @@
+// The modal dialogs: settings, keyboard shortcuts, rewind.
+
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";

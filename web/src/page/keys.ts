@@ -1,4 +1,4 @@
-// One listener for the keyboard; parts of the page say what they understand while they are shown.
+// The keyboard shortcuts: their list, and one listener that asks the handlers of visible components.
 
 type Handler = (event: KeyboardEvent) => boolean;
 

@@ -1,3 +1,5 @@
+// The form that asks for the server's token.
+
 import { useState } from "preact/hooks";
 import { connect } from "../state/store";
 

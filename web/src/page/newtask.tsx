@@ -1,3 +1,5 @@
+// The start view: a form for a new task.
+
 import { useState } from "preact/hooks";
 import { draftOf, keepDraft } from "../composer/drafts";
 import { Editor, type Words } from "../composer/editor";

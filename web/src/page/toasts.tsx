@@ -1,3 +1,5 @@
+// Short-lived messages at the edge of the page, mostly errors.
+
 import { signal } from "@preact/signals";
 
 interface Toast {

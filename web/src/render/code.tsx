@@ -1,3 +1,5 @@
+// A code block with syntax highlighting and a copy button.
+
 import { useState } from "preact/hooks";
 import { highlighted } from "./highlight";
 import { memo } from "./memo";

@@ -1,4 +1,4 @@
-// A change to a file. Colour comes with a sign, so that nobody needs the colour.
+// A diff with colored lines. Each line keeps its sign, so that color is never the only cue.
 
 import { Clipped } from "./folds";
 import { memo } from "./memo";

@@ -1,4 +1,4 @@
-// What a person has unfolded stays so, also when its row was out of sight for a while.
+// Collapsible sections and clipped texts. Their state outlives rows that are scrolled out of the DOM.
 
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";

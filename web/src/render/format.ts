@@ -1,4 +1,4 @@
-// Numbers and names as people read them.
+// Formatting of numbers, times, paths and terminal output; parsing of JSON; escaping of hidden characters.
 
 export function compact(count: number | null | undefined): string {
   const value = count ?? 0;

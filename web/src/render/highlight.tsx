@@ -1,4 +1,4 @@
-// Coloured code without HTML: the highlighter's tree becomes elements, its text stays text.
+// Syntax highlighting without HTML: the highlighter's tree becomes elements, its text stays text.
 
 import hljs from "highlight.js/lib/core";
 import bash from "highlight.js/lib/languages/bash";

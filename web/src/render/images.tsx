@@ -1,4 +1,4 @@
-// Pictures go out as data URIs, made small enough for one frame of the API.
+// Image thumbnails, and the reading of image files as data URIs that fit into one frame of the API.
 
 import { isImage } from "./markdown";
 

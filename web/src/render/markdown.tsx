@@ -1,5 +1,5 @@
-// Markdown becomes elements, never HTML: what a model or a file says is text, whatever it contains.
-// HTML in it is shown as it was written, links lead only to the web, and nothing is loaded from it.
+// A Markdown renderer that creates elements, never HTML: text from models and files is untrusted. HTML
+// in it is shown as source, links lead only to the web or to mail, and nothing is loaded from a network.
 
 import { Lexer, type Token, type Tokens } from "marked";
 import type { ComponentChildren, JSX } from "preact";

@@ -1,4 +1,4 @@
-// A component that is drawn again only when a property of it has changed.
+// A wrapper for components that renders again only when a property has changed.
 
 import { Component, type ComponentChildren, type FunctionComponent, h } from "preact";
 

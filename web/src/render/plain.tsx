@@ -1,3 +1,5 @@
+// Plain text in lines, clipped to a limit.
+
 import { Clipped } from "./folds";
 
 export function Plain(props: { name: string; text: string; limit: number; tail?: boolean }) {

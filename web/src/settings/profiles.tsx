@@ -1,4 +1,5 @@
-// Ways to reach a model. Keys go in and never come back: an empty key field leaves the key as it is.
+// The list of provider profiles and the form for one. API keys are write-only: an empty field keeps the
+// stored key.
 
 import { useState } from "preact/hooks";
 import { activeProfile, attempt, command, loadChoices, profiles } from "../state/store";

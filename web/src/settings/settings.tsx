@@ -1,4 +1,4 @@
-// What joey may do without asking, how far it may go, and which models it talks to.
+// The settings form: auto-approval, limits, custom instructions and profiles.
 
 import { useEffect, useState } from "preact/hooks";
 import { Profiles } from "./profiles";

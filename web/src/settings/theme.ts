@@ -1,4 +1,4 @@
-// Light or dark: the system decides until the person does.
+// The color theme: light, dark, or the system's until the user chooses.
 
 import { effect, signal } from "@preact/signals";
 

@@ -1,6 +1,5 @@
-// One task as this page knows it: the rows and what they do not say. Fed with event frames in any
-// number of repetitions; hearing a frame twice changes nothing, so after a broken connection the
-// page simply asks again from the last record it has seen.
+// The state of one task: its rows, status, queue and todos, folded from event frames. Folding is
+// idempotent: after a reconnect, the page asks again from the last sequence number that it has seen.
 
 import type { Ask, EventFrame, QueuedMessage, Row, TaskInfo, TaskStatus, Todo, Usage } from "../wire/protocol";
 

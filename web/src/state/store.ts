@@ -1,5 +1,5 @@
-// What the page knows, as signals, and how it follows joey: which task is open, the list of all of
-// them, and what is needed after each (re)connection.
+// The page's state as signals (connection, task list, open conversation), and the commands that load
+// it after each connect.
 
 import { batch, signal } from "@preact/signals";
 import { Conversation } from "./conversation";

@@ -1,4 +1,4 @@
-// All tasks that joey knows, the most recently changed first, kept fresh by what they say.
+// The list of all tasks, as signals kept up to date by events.
 
 import { computed, signal } from "@preact/signals";
 import { grouped } from "./tasktree";

@@ -1,4 +1,4 @@
-// Tasks with their subtasks below them.
+// The task tree: tasks grouped by workspace, with their subtasks below them.
 
 import type { TaskInfo } from "../wire/protocol";
 

@@ -1,3 +1,5 @@
+// The header of the open task: title, status, usage, and the stop, resume and delete buttons.
+
 import type { Conversation } from "../state/conversation";
 import { ParentLink } from "./subtasks";
 import { lastPart } from "../render/format";

@@ -1,4 +1,4 @@
-// All tasks, by the folder they work in.
+// The sidebar: search, and all tasks grouped by workspace.
 
 import { useEffect, useState } from "preact/hooks";
 import { isUnfolded, setFold } from "../render/folds";

@@ -1,3 +1,5 @@
+// The status badge of a task, and its token, cost and context meters.
+
 import type { Conversation } from "../state/conversation";
 import { compact, dollars } from "../render/format";
 import type { TaskStatus } from "../wire/protocol";

@@ -1,4 +1,4 @@
-// Where a task stands among others: the task that began it, and the subtasks that it waits for.
+// Links from a task to its parent and to the subtasks that it waits for.
 
 import type { Conversation } from "../state/conversation";
 import { StatusBadge } from "./status";

@@ -1,6 +1,6 @@
-// What a tool's row says in one line. Its text is JSON: what the tool made of its arguments, or,
-// while the model still writes them, the arguments themselves. Rows of other programs name no tool
-// of ours, but say what they do in the JSON.
+// The title, detail, diff and search hits of a tool call, parsed from its row. The row's text is JSON:
+// the tool's own report or, while the model still streams them, the arguments. Rows that other programs
+// wrote may not name one of joey's tools, but their JSON says what they do.
 
 import { parsed, plainly } from "../render/format";
 import type { Row } from "../wire/protocol";

@@ -1,4 +1,4 @@
-// What a tool does or wants to do: a headline, the change, and what came of it.
+// The card of a tool call: title, warnings, diff, arguments and result; and the output of a command.
 
 import type { ComponentChildren } from "preact";
 import { CodeBlock } from "../render/code";

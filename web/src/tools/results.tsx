@@ -1,4 +1,4 @@
-// What a tool found or was shown, in a row of its own below its card.
+// Tool results in rows of their own: search hits, browser views, MCP responses, subtask results, images.
 
 import { CodeBlock } from "../render/code";
 import { Fold } from "../render/folds";

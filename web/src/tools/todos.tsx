@@ -1,3 +1,5 @@
+// The todo list, in full and as a one-line summary.
+
 import { Fold } from "../render/folds";
 import type { Todo } from "../wire/protocol";
 

@@ -1,4 +1,4 @@
-// The words of joey's WebSocket API, as far as this page uses them.
+// The types of joey's WebSocket API, as far as this page uses it.
 
 export type Approval = "pending" | "approved" | "rejected";
 

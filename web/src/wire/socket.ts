@@ -1,5 +1,5 @@
-// One connection that comes back by itself. Commands are promises; a command that was under way
-// when the connection broke fails, because nobody can know whether it was carried out.
+// The WebSocket connection, with automatic reconnects. Commands are promises; a command that is pending
+// when the connection breaks is rejected, because the page cannot know whether it was carried out.
 
 import type { Answers, CommandName, EventFrame, Frame, ResponseFrame, Welcome } from "./protocol";
 

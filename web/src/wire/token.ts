@@ -1,4 +1,4 @@
-// The token arrives in the fragment of the address, which no server ever sees, and stays in this tab.
+// The access token of this tab. It arrives in the URL's fragment, which is never sent to a server.
 
 const KEY = "joey.token";
 
