@@ -103,10 +103,10 @@ def measure(model: Model, who: str, scenario: str, size: int = 0) -> Run:
         make_workspace(workspace)
         env = environment() | {"HOME": folder, "JOEY_HOME": f"{folder}/home"}
         model.take()
-        return _watch(model, COMMANDS[who](model.url, scenario, size), workspace, env)
+        return watch(model, COMMANDS[who](model.url, scenario, size), workspace, env)
 
 
-def _watch(model: Model, command: Sequence[str], cwd: Path, env: dict[str, str]) -> Run:
+def watch(model: Model, command: Sequence[str], cwd: Path, env: dict[str, str]) -> Run:
     with (cwd.parent / "output").open("w+b") as output:
         started = time.perf_counter()
         process = subprocess.Popen(

@@ -1,0 +1,54 @@
+"""`python -m bench.starts OLD NEW`: a run of `joey -p` in two trees of sources, side by side.
+
+OLD and NEW are directories that contain `src/joey`, for instance worktrees of two commits. Runs
+alternate, and the smallest figure counts: everything else is the machine's.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench.runs import Model, Run, environment, running_model, watch
+from bench.scenarios import make_workspace, prompt
+from bench.tables import table
+
+ROUNDS = 20
+
+
+def main(old: Path, new: Path) -> None:
+    trees = {"old": old, "new": new}
+    runs: dict[str, list[Run]] = {name: [] for name in trees}
+    with running_model() as model:
+        for _ in range(ROUNDS + 1):
+            for name, tree in trees.items():
+                runs[name].append(_run(model, tree))
+    figures = {
+        "CPU, ms": [min(run.cpu for run in runs[name][1:]) * 1000 for name in trees],
+        "to first request, ms": [min(run.cold for run in runs[name][1:]) * 1000 for name in trees],
+        "memory, MB": [min(run.peak for run in runs[name][1:]) for name in trees],
+    }
+    rows = [["", "old", "new", "ratio"]]
+    rows += [
+        [what, f"{before:.1f}", f"{after:.1f}", f"{after / before:.3f}"]
+        for what, (before, after) in figures.items()
+    ]
+    table(f"joey -p hello, minimum of {ROUNDS} alternating runs", rows)
+
+
+def _run(model: Model, tree: Path) -> Run:
+    with TemporaryDirectory(prefix="joey-bench-") as folder:
+        workspace = Path(folder, "workspace")
+        workspace.mkdir()
+        make_workspace(workspace)
+        env = environment() | {"HOME": folder, "JOEY_HOME": f"{folder}/home"}
+        env |= {"PYTHONPATH": str(tree.resolve() / "src")}
+        reach = ["--provider", "anthropic", "--base-url", model.url, "-m", "test-model"]
+        model.take()
+        command = [sys.executable, "-m", "joey", "-p", prompt("read", 0), *reach]
+        return watch(model, command, workspace, env)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
