@@ -108,7 +108,6 @@ OF_ITS_OWN = "A module of its own"
 COLLECTIONS = {
     "app.options": "one builder of options for each way to open a task",
     "cli.commands.completion": "the shells' scripts, and the candidates they ask for",
-    "config.files": "readers of the two formats, JSON and YAML",
     "core.history.imported": "both histories of an imported task: messages and rows",
     "core.prompts.replies": "texts for the model, each used where it is needed",
     "engine.approval": "permissions granted during a task, and the decisions that use them",

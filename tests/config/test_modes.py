@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joey.config.customizations import LocalCustoms
-from joey.config.files import YamlError, read_yaml
-from joey.config.untrusted_files import Sightings, find_scopes
+from joey.config.untrusted_files import Sightings, YamlError, find_scopes, read_yaml
 from joey.core.modes import BUILT_IN, Grant, Group, Mode, ModePrompt
 from tests.config.customs_on_disk import Disk, mode_of
 

@@ -5,7 +5,8 @@ import pytest
 from joey.core.permissions.policy import Access, Ask, Claim, decide
 from joey.core.settings import Settings
 from joey.errors import Trouble
-from joey.presentation.phrases import OUTCOMES, in_a_sentence, mishap, outcome, trouble, why_asked
+from joey.presentation.phrases import OUTCOMES, in_a_sentence, mishap, outcome, trouble
+from joey.presentation.questions import why_asked
 
 BEHIND_OUR_NAME = [
     ("There is no mode", "there is no mode"),

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import sentences from "../../src/joey/presentation/phrases.py?raw";
+import sentences from "../../src/joey/presentation/questions.py?raw";
 import { SWITCHES, whyAsked } from "../src/approval/reasons";
 
 test("the reason does not repeat the command, nor itself", () => {

@@ -23,8 +23,7 @@ from acp.schema import (
 from joey.acp.tool_calls import Look, text_content
 from joey.core.events import AskOpened
 from joey.core.task import APPROVALS, Answer, AskKind, Response
-from joey.presentation.phrases import held_by, why_asked
-from joey.presentation.questions import answer_of
+from joey.presentation.questions import answer_of, held_by, why_asked
 from joey.presentation.text import one_line
 
 ALLOW, ALWAYS, REJECT = "allow", "always", "reject"

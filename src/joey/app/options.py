@@ -1,4 +1,4 @@
-"""Task options: from flags and files, from a client's configuration, for inspection.
+"""Task options: flags (`-y`, `--allow`) over settings, a client's configuration, inspection.
 
 A client's configuration holds settings and profile keys for one task. Options for inspection open a
 task without a key and start nothing.
@@ -25,8 +25,8 @@ from joey.app.model_choice import (
     with_client_fields,
 )
 from joey.config.home import joey_home, person_home
-from joey.config.preferences import Preferences, split
-from joey.config.profiles import Profiles, client_fields, load_profiles
+from joey.config.preferences import Preferences
+from joey.config.profiles import Profiles, client_fields, load_profiles, split
 from joey.config.settings import PRIVATE, load_settings, unknown_settings, with_configuration
 from joey.core.models import ToolProtocol
 from joey.core.paths import FileScope

@@ -14,8 +14,9 @@ from msgspec import Struct, structs
 
 from joey.app.models import LocalServer
 from joey.config.home import joey_home
-from joey.config.preferences import DEFAULT_PROFILE, Preferences
+from joey.config.preferences import Preferences
 from joey.config.profiles import (
+    DEFAULT_PROFILE,
     PROFILES,
     address_of,
     choose_profile,

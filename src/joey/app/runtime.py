@@ -19,8 +19,8 @@ from joey.app.model_choice import tuned
 from joey.app.options import check_price, make_options, remembered_workspace
 from joey.app.redaction import http_client
 from joey.app.sandbox import boundary_for, sandbox_for
-from joey.config.preferences import SettingsRulebook, split
-from joey.config.profiles import choose_profile, load_profiles
+from joey.config.preferences import SettingsRulebook
+from joey.config.profiles import choose_profile, load_profiles, split
 from joey.config.settings import reopened_settings
 from joey.content.browser import Chromium, find_chromium, viewport_size
 from joey.content.code_index import Indexes

@@ -1,4 +1,4 @@
-"""Launching tasks from the command line: flags to options, a new task or an earlier one.
+"""Launch of tasks from the command line: a new or an earlier one, with the options of its flags.
 
 `launch` starts or resumes the task; `check_model` looks for problems before a screen opens, and
 asks the user about a model address that only the task's own directory names.

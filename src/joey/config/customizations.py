@@ -8,6 +8,8 @@ looked at has changed. Modes and rules have loaders of their own.
 - Skills: `skills/<name>/SKILL.md`, instructions that the model fetches when it needs them. The
   same name may be there several times. A project's skill comes before the user's, then one for
   the mode before one for all modes, then one in `.roo` before one in `.agents`.
+
+Both begin with front matter: YAML between two lines of dashes.
 """
 
 from __future__ import annotations
@@ -15,15 +17,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
-from joey.config.files import FrontMatter, split_front_matter
 from joey.config.modes import Trusts, load_modes, usable_modes, wanted_modes
 from joey.config.rules import Rules
 from joey.config.settings import read_tightening
 from joey.config.trust import FILE as TRUST
-from joey.config.untrusted_files import Fence, Scope, Scopes, Sightings, find_scopes, nested_scopes
+from joey.config.untrusted_files import (
+    Fence,
+    Scope,
+    Scopes,
+    Sightings,
+    YamlError,
+    find_scopes,
+    nested_scopes,
+    read_yaml,
+)
 from joey.core.modes import Instructions, Mode, Skill, SlashCommand, all_modes
 from joey.core.settings import Settings
 from joey.core.text import regex
@@ -312,3 +323,36 @@ def _mode_slugs(matter: FrontMatter) -> tuple[str, ...]:
     given = matter.fields.get("modeSlugs", matter.fields.get("mode"))
     slugs = given if isinstance(given, list) else [given]
     return tuple(slug.strip() for slug in slugs if isinstance(slug, str) and slug.strip())
+
+
+_BLOCK = regex(r"\s*---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+
+
+class FrontMatter(Struct, frozen=True):
+    fields: dict[str, Any]
+    body: str
+    """The text without it, and without white space around it."""
+    problem: str = ""
+    """Why the fields could not be read."""
+
+    def text(self, name: str) -> str:
+        """A field on one line; empty when it is missing or no text."""
+        value = self.fields.get(name)
+        return " ".join(value.split()) if isinstance(value, str) else ""
+
+
+def split_front_matter(text: str) -> FrontMatter:
+    """A text that has none is all body; one that cannot be read counts as none."""
+    block = _BLOCK.match(text)
+    if block is None:
+        return FrontMatter({}, text.strip())
+    body = text[block.end() :].strip()
+    try:
+        fields = read_yaml(block[1])
+    except YamlError as error:
+        return FrontMatter({}, body, f"its front matter is not valid YAML ({error})")
+    if fields is None:
+        return FrontMatter({}, body)
+    if not isinstance(fields, dict):
+        return FrontMatter({}, body, "its front matter is not a list of `name: value`")
+    return FrontMatter({str(name): value for name, value in fields.items()}, body)

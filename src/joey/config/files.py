@@ -1,26 +1,18 @@
-"""Formats of configuration files: JSON documents, YAML text, front matter.
+"""JSON documents of the user's configuration.
 
-JSON documents are the user's own: errors name the file and the place, so that the user can act on
-them, and a file is replaced atomically.
-
-YAML comes from others. Every value is text, as YAML's base schema has it: nothing is guessed from
-how a word looks, no tag makes an object, and merge keys mean nothing. The C parser would crash on
-deep nesting, so the events are counted before anything is built of them. Front matter is YAML
-between two lines of dashes at the beginning of a Markdown file.
+Errors name the file and the place, so that the user can act on them. A file is replaced atomically.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 import tempfile
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct
 
 from joey.core.text import regex
 from joey.errors import ConfigError
@@ -137,72 +129,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-_BLOCK = regex(r"\s*---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
-
-
-class FrontMatter(Struct, frozen=True):
-    fields: dict[str, Any]
-    body: str
-    """The text without it, and without white space around it."""
-    problem: str = ""
-    """Why the fields could not be read."""
-
-    def text(self, name: str) -> str:
-        """A field on one line; empty when it is missing or no text."""
-        value = self.fields.get(name)
-        return " ".join(value.split()) if isinstance(value, str) else ""
-
-
-def split_front_matter(text: str) -> FrontMatter:
-    """A text that has none is all body; one that cannot be read counts as none."""
-    block = _BLOCK.match(text)
-    if block is None:
-        return FrontMatter({}, text.strip())
-    body = text[block.end() :].strip()
-    try:
-        fields = read_yaml(block[1])
-    except YamlError as error:
-        return FrontMatter({}, body, f"its front matter is not valid YAML ({error})")
-    if fields is None:
-        return FrontMatter({}, body)
-    if not isinstance(fields, dict):
-        return FrontMatter({}, body, "its front matter is not a list of `name: value`")
-    return FrontMatter({str(name): value for name, value in fields.items()}, body)
-
-
-DEEPEST = 50
-MOST_PARTS = 20_000
-
-
-class YamlError(ValueError):
-    """The text says what is wrong, and in which line."""
-
-
-def read_yaml(text: str) -> Any:
-    """Raises YamlError."""
-    import yaml
-
-    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-    try:
-        _check_size(text, yaml, loader)
-        return yaml.load(text, Loader=loader)
-    except yaml.MarkedYAMLError as error:
-        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise YamlError(f"{line}{error.problem or error.context or 'not valid YAML'}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise YamlError(str(error).partition("\n")[0] or "not valid YAML") from error
-
-
-def _check_size(text: str, yaml: Any, loader: Any) -> None:
-    depth = 0
-    for number, event in enumerate(yaml.parse(text, Loader=loader)):
-        if number > MOST_PARTS:
-            raise YamlError(f"line {event.start_mark.line + 1}: there are too many entries")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > DEEPEST:
-            raise YamlError(f"line {event.start_mark.line + 1}: nested too deeply")

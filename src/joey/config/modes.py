@@ -19,8 +19,7 @@ from typing import Any
 
 import msgspec
 
-from joey.config.files import YamlError, read_yaml
-from joey.config.untrusted_files import Fence, Scopes, Sightings
+from joey.config.untrusted_files import Fence, Scopes, Sightings, YamlError, read_yaml
 from joey.core.js_regex import PatternError, path_pattern
 from joey.core.modes import BUILT_IN, Grant, Group, Mode, Source, find_mode, may_do_more
 from joey.core.permissions.policy import ANYTHING

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import structs
 
 from joey.config.files import convert_document, read_document, write_document
-from joey.config.profiles import PROFILE_KEYS, PROFILES, Profiles, load_profiles, read_profile
+from joey.config.profiles import PROFILES, Profiles, load_profiles, read_profile, split
 from joey.config.settings import SETTINGS, check_spelling, load_settings
 from joey.core.permissions.policy import StandingRule, adds_nothing_else, with_rule
 from joey.core.settings import Profile, Settings
@@ -22,7 +22,6 @@ from joey.errors import ConfigError
 from joey.ports.extensions import Rulebook
 from joey.system.files import changing
 
-DEFAULT_PROFILE = "default"
 _OWNED = ("apiKey", "baseUrl", "model", "headers")
 """What means nothing to another provider, or must not go to one."""
 
@@ -169,12 +168,6 @@ class Preferences:
             self.activate_profile(str(active))
         if settings:
             self.change_settings(settings)
-
-
-def split(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Settings, and what belongs to a profile."""
-    settings = {name: value for name, value in values.items() if name not in PROFILE_KEYS}
-    return settings, {name: value for name, value in values.items() if name in PROFILE_KEYS}
 
 
 def _merged(known: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:

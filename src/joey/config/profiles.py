@@ -385,3 +385,12 @@ def _close_to_others(path: Path) -> None:
             _log.warning("%s could be read by others; it is now 0600", path)
     except OSError as error:
         _log.warning("%s may be readable by others: %s", path, error.strerror)
+
+
+DEFAULT_PROFILE = "default"
+
+
+def split(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Settings, and what belongs to a profile."""
+    settings = {name: value for name, value in values.items() if name not in PROFILE_KEYS}
+    return settings, {name: value for name, value in values.items() if name in PROFILE_KEYS}

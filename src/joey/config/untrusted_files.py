@@ -4,10 +4,14 @@ A rule file may turn out to be a pipe, a device, ten megabytes or a link to a pr
 regular files are opened, never more than a limit of them is read, and a link in a project is
 followed only to places that the project itself could hold. The file opened is that place, without
 following a link that was put there meanwhile. A file that cannot be used becomes a warning for
-the user; nothing here raises.
+the user; only `read_yaml` raises.
 
 Everything that was looked at is remembered with its `stat` result: `unchanged` asks again, which
 costs one call for each file and reads none of them.
+
+In YAML every value is text, as its base schema has it: nothing is guessed from how a word looks, no
+tag makes an object, and merge keys mean nothing. The C parser would crash on deep nesting, so the
+events are counted before anything is built of them.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -348,3 +353,39 @@ def _label(folder: Path, user_home: Path) -> str:
     if folder.is_relative_to(user_home):
         return f"~/{folder.relative_to(user_home).as_posix()}"
     return str(folder)
+
+
+DEEPEST = 50
+MOST_PARTS = 20_000
+
+
+class YamlError(ValueError):
+    """The text says what is wrong, and in which line."""
+
+
+def read_yaml(text: str) -> Any:
+    """Raises YamlError."""
+    import yaml
+
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    try:
+        _check_size(text, yaml, loader)
+        return yaml.load(text, Loader=loader)
+    except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise YamlError(f"{line}{error.problem or error.context or 'not valid YAML'}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise YamlError(str(error).partition("\n")[0] or "not valid YAML") from error
+
+
+def _check_size(text: str, yaml: Any, loader: Any) -> None:
+    depth = 0
+    for number, event in enumerate(yaml.parse(text, Loader=loader)):
+        if number > MOST_PARTS:
+            raise YamlError(f"line {event.start_mark.line + 1}: there are too many entries")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEEPEST:
+            raise YamlError(f"line {event.start_mark.line + 1}: nested too deeply")

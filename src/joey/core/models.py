@@ -1,4 +1,4 @@
-"""Models: abilities, prices, requests, and the tool protocol of a task.
+"""Models: abilities, prices, requests, and the tool protocol of a new task.
 
 The tool protocol of a task is fixed (decision D8): its calls travel either as structured calls or
 as XML in the text.
@@ -6,13 +6,13 @@ as XML in the text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
 
-from joey.core.messages import Message, ToolUseBlock, Usage
+from joey.core.messages import Message, Usage
 
 
 class ToolProtocol(StrEnum):
@@ -82,17 +82,6 @@ class ModelRequest(Struct, frozen=True):
     tools: tuple[ToolSpec, ...] = ()
     protocol: ToolProtocol = ToolProtocol.NATIVE
     task_id: str | None = None
-
-
-def detect_protocol(history: Iterable[Message]) -> ToolProtocol | None:
-    """The protocol that a history written by somebody else speaks, or None if it does not say."""
-    for message in reversed(list(history)):
-        if message.role != "assistant" or isinstance(message.content, str):
-            continue
-        for block in message.content:
-            if isinstance(block, ToolUseBlock):
-                return ToolProtocol.NATIVE if block.id else ToolProtocol.XML
-    return None
 
 
 def choose_protocol(

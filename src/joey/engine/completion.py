@@ -1,4 +1,4 @@
-"""Completion: a result from `attempt_completion` or a plain reply, accepted or sent back.
+"""Completion: a result, accepted or sent back, and the answer to its call when a task continues.
 
 A result is checked, shown, and put to the user or to the waiting parent task. A reply without tool
 calls is such a result too, but where the mode may edit files or run commands, a model that only
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from joey.core.events import Placed, Said, TaskCompleted, ToolAnnounced
+from joey.core.events import Placed, Said, TaskCompleted, ToolAnnounced, ToolFinished
 from joey.core.history.api import COMPLETION
 from joey.core.messages import TextBlock, TextPart, ToolCall
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Deny, decide
@@ -134,3 +134,13 @@ def _joined(texts: Sequence[str]) -> str:
 
 def _plain(text: str) -> str:
     return " ".join(text.split())
+
+
+def close_completion(task: Task) -> None:
+    """A completion that was left open when it was accepted gets its result."""
+    for call in task.recorder.api.open_calls:
+        if call.name == COMPLETION:
+            accepted = replies.completion_accepted()
+            task.publish(
+                ToolFinished(ts=task.now(), call_id=call.id, tool=call.name, content=accepted)
+            )

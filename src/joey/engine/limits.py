@@ -1,4 +1,4 @@
-"""Limits at which a run stops or asks: spending, mistakes, repeated calls, retries.
+"""Limits of a run: spending, mistakes, repeated calls, retries and the countdown before each.
 
 A task and all its subtasks draw from one `Allowance` of turns, calls, tokens, money, time and
 requests. The task that reaches a limit first stops; the others find it reached before their next

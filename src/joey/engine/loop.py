@@ -27,19 +27,13 @@ from joey.core.models import ModelRequest
 from joey.core.prompts import replies
 from joey.core.task import AskKind, Response
 from joey.engine.asks import show_words
-from joey.engine.completion import judge_plain_reply
+from joey.engine.completion import close_completion, judge_plain_reply
 from joey.engine.environment import describe_surroundings
 from joey.engine.limits import GOES_ROUND, TOO_MANY_MISTAKES, Allowance, Mistakes, check_spending
 from joey.engine.mentions import tell
 from joey.engine.outcomes import Completed, Continue, Failed, PlacedCall, Stop
 from joey.engine.request import make_room, take_turn_with_patience
-from joey.engine.run_start import (
-    Opening,
-    close_completion,
-    first_content,
-    read_customs,
-    tell_missing_profile,
-)
+from joey.engine.run_start import Opening, first_content, read_customs, tell_missing_profile
 from joey.engine.runtime import prompt_of
 from joey.engine.tool_calls import Dispatch
 

@@ -12,13 +12,13 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from joey.core.events import ModeSwitched, Said, ToolFinished, UserSaid
-from joey.core.history.api import COMPLETION
+from joey.core.events import ModeSwitched, Said, UserSaid
 from joey.core.messages import TextBlock, UserBlock, image_block
 from joey.core.modes import find_mode, usual_mode
 from joey.core.prompts import replies
 from joey.core.task import AskKind, Response
 from joey.engine.asks import show_words, told_words
+from joey.engine.completion import close_completion
 from joey.engine.hooks import read_hooks
 from joey.engine.mentions import tell
 from joey.engine.outcomes import Stop
@@ -87,16 +87,6 @@ async def _ask_to_resume(task: Task) -> tuple[UserBlock, ...]:
 
 def _minutes_since(task: Task) -> int:
     return (task.bench.clock.now() - task.recorder.facts.updated) // 60_000
-
-
-def close_completion(task: Task) -> None:
-    """A completion that was left open when it was accepted gets its result."""
-    for call in task.recorder.api.open_calls:
-        if call.name == COMPLETION:
-            accepted = replies.completion_accepted()
-            task.publish(
-                ToolFinished(ts=task.now(), call_id=call.id, tool=call.name, content=accepted)
-            )
 
 
 async def read_customs(task: Task) -> None:

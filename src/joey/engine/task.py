@@ -1,4 +1,4 @@
-"""A task: its read-only view, the actions on it, and its runs.
+"""A task: its read-only view, the actions on it, and its runs (start, cancel, rest).
 
 `TaskView` holds the properties anybody may read; `Task` adds what changes a task: messages,
 answers, rewinds, condensing, start and stop. Tasks are created by the `Engine` and used from one

@@ -35,12 +35,11 @@ from joey.core.prompts import replies
 from joey.core.task import Answer
 from joey.engine.approval import make_ready
 from joey.engine.checkpoints import Keeper
-from joey.engine.completion import NOT_ACCEPTED, present
+from joey.engine.completion import NOT_ACCEPTED, close_completion, present
 from joey.engine.environment import is_busy
 from joey.engine.hooks import after_tool, before_tool
 from joey.engine.limits import Mistakes
 from joey.engine.outcomes import PlacedCall, Ready, Rejected, RepeatedError, Stop
-from joey.engine.run_start import close_completion
 from joey.engine.subtasks import Returned
 from joey.errors import (
     ArgumentError,

@@ -18,22 +18,11 @@ from typing import Any
 from joey.core.mcp import OWN_FOLDER, config_paths
 from joey.errors import ConfigError
 from joey.mcp.config import GROUP, ServerConfig, Servers, parse_servers, set_aside
-from joey.system.files import make_folder
+from joey.system.files import Stamp, make_folder, stamp
 
 LARGEST = 1024 * 1024
 GIVEN = Path("given")
 """In place of a file, for servers that no file names."""
-
-Stamp = tuple[int, int, int] | None
-
-
-def stamp(path: Path | str) -> Stamp:
-    """What changes whenever a file is written; None when there is none."""
-    try:
-        found = os.stat(path)  # noqa: PTH116 (runs before every request)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def read_servers(path: Path) -> dict[str, Any]:

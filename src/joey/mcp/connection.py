@@ -21,10 +21,10 @@ from msgspec import Struct, structs
 from joey.core.mcp import McpAnswer, McpServer, McpStatus, McpTool
 from joey.errors import ToolError
 from joey.mcp.config import ServerConfig, without
-from joey.mcp.config_files import Stamp, stamp
 from joey.mcp.login import Credentials
 from joey.mcp.process import Circumstances, LastWords, closed, in_words
 from joey.mcp.trust import Pins, wanted_of
+from joey.system.files import Stamp, stamp
 
 if TYPE_CHECKING:
     from joey.mcp.session import Dialogue

@@ -15,10 +15,11 @@ from typing import Any
 
 from joey.core.mcp import McpAnswer, McpServer
 from joey.errors import ToolError
-from joey.mcp.config_files import ConfigFiles, Stamp, stamp
+from joey.mcp.config_files import ConfigFiles
 from joey.mcp.connection import Connection, World
 from joey.mcp.leases import Surroundings
 from joey.mcp.trust import Pins
+from joey.system.files import Stamp, stamp
 
 
 class Hub:

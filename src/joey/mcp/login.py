@@ -15,7 +15,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from joey.errors import UserError
-from joey.mcp.config_files import Stamp, replace_json, stamp
+from joey.mcp.config_files import replace_json
+from joey.system.files import Stamp, stamp
 
 FOLDER = "mcp-auth"
 

@@ -1,4 +1,4 @@
-"""Phrases for the user: outcomes, errors, reasons, sandbox levels, restored files."""
+"""Phrases for the user: outcomes, errors, command ends, retries, condensing, restored files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 import msgspec
 
 from joey.core.events import ContextCondensed, ContextTruncated, Countdown, ToolFinished
-from joey.core.permissions.policy import Confinement
 
 COMMAND_TOOL = "execute_command"
 
@@ -39,24 +38,21 @@ OUTCOMES = {
 }
 """Ways in which a run ends, by its code."""
 
+
+FATES = {"removed": "deleted", "changed": "restored", "added": "created"}
+"""By how a file differs afterwards."""
+STAYING = {
+    "ignored": "ignored by git",
+    "outside": "outside of the workspace",
+    "large": "too large to be kept, or not readable",
+}
+"""Why a file is not taken back."""
+
+
 _MISHAPS = {
     "MODEL_NO_TOOLS_USED": "the model used no tool, and is reminded to",
     "MODEL_NO_ASSISTANT_MESSAGES": "the model's reply was empty",
 }
-_SWITCHES = {
-    "autoApprovalEnabled": "nothing is allowed without you",
-    "alwaysAllowReadOnly": "reading is not allowed without you",
-    "alwaysAllowReadOnlyOutsideWorkspace": "it lies outside the workspace",
-    "alwaysAllowWrite": "edits are not allowed without you",
-    "alwaysAllowWriteOutsideWorkspace": "it lies outside the workspace",
-    "alwaysAllowWriteProtected": "the file is protected",
-    "alwaysAllowExecute": "commands are not allowed without you",
-    "alwaysAllowModeSwitch": "another mode is not allowed without you",
-    "alwaysAllowMcp": "tools of MCP servers are not allowed without you",
-    "alwaysAllowSubtasks": "subtasks are not allowed without you",
-    "alwaysAllowBrowser": "the browser is not allowed without you",
-}
-_OFF = re.compile(r"(?P<action>.*): (?P<switch>\w+) is off", re.DOTALL)
 _TAGS = re.compile(r"</?(?:error_details|error|feedback|retry_timer)>")
 _EVIDENCE = re.compile(
     r"\n+(?:Search Content|Best Match Found|What is there|Recovery suggestions):\n"
@@ -123,33 +119,6 @@ def _unwrapped(text: str) -> str:
     return f"{text[:start]}{said}"
 
 
-def why_asked(reason: str, command: str = "") -> str:
-    """Why a person has to look, without what they already see."""
-    return "; ".join(dict.fromkeys(_why(part, command) for part in _parts(reason, command)))
-
-
-def _parts(reason: str, command: str) -> list[str]:
-    """The reasons of several claims; the command itself may hold what separates them."""
-    hidden = reason.replace(f"`{command}`", "it") if command else reason
-    return hidden.split("; ")
-
-
-def _why(part: str, command: str) -> str:
-    if (off := _OFF.fullmatch(part)) and (meaning := _SWITCHES.get(off["switch"])):
-        return f"{meaning} ({off['switch']})"
-    return part.removeprefix("running it: ")
-
-
-def held_by(sandbox: Confinement) -> str:
-    """What holds a command that is asked about."""
-    match sandbox:
-        case "none":
-            return "runs UNCONFINED: no sandbox works here (see joey doctor)"
-        case "off":
-            return "runs UNCONFINED: the sandbox is switched off"
-    return f"runs confined ({sandbox})"
-
-
 def command_end(event: ToolFinished) -> str:
     """How a command ended, when that is worth a line."""
     if event.exit_code is not None:
@@ -178,13 +147,3 @@ def waiting(event: Countdown) -> str:
 def trouble(text: str) -> str:
     """Why a request failed: its sentence, without the number that precedes it for programs."""
     return _STATUS.sub("", text, count=1) if _STATUS.match(text) else text
-
-
-FATES = {"removed": "deleted", "changed": "restored", "added": "created"}
-"""By how a file differs afterwards."""
-STAYING = {
-    "ignored": "ignored by git",
-    "outside": "outside of the workspace",
-    "large": "too large to be kept, or not readable",
-}
-"""Why a file is not taken back."""

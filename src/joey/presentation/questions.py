@@ -1,11 +1,14 @@
-"""Questions of a task as text, and typed lines parsed as answers."""
+"""Questions of a task as text: why it asks, what confines a command, answers typed as lines."""
 
 from __future__ import annotations
+
+import re
 
 import msgspec
 from msgspec import Struct
 
 from joey.core.events import AskOpened
+from joey.core.permissions.policy import Confinement
 from joey.core.task import APPROVALS, Answer, AskKind, Response
 from joey.presentation.text import sanitise
 
@@ -111,3 +114,46 @@ def _suggested(ask: AskOpened, text: str) -> str:
     if text.isdecimal() and 1 <= int(text) <= len(suggestions):
         return suggestions[int(text) - 1].answer
     return text
+
+
+_SWITCHES = {
+    "autoApprovalEnabled": "nothing is allowed without you",
+    "alwaysAllowReadOnly": "reading is not allowed without you",
+    "alwaysAllowReadOnlyOutsideWorkspace": "it lies outside the workspace",
+    "alwaysAllowWrite": "edits are not allowed without you",
+    "alwaysAllowWriteOutsideWorkspace": "it lies outside the workspace",
+    "alwaysAllowWriteProtected": "the file is protected",
+    "alwaysAllowExecute": "commands are not allowed without you",
+    "alwaysAllowModeSwitch": "another mode is not allowed without you",
+    "alwaysAllowMcp": "tools of MCP servers are not allowed without you",
+    "alwaysAllowSubtasks": "subtasks are not allowed without you",
+    "alwaysAllowBrowser": "the browser is not allowed without you",
+}
+_OFF = re.compile(r"(?P<action>.*): (?P<switch>\w+) is off", re.DOTALL)
+
+
+def why_asked(reason: str, command: str = "") -> str:
+    """Why a person has to look, without what they already see."""
+    return "; ".join(dict.fromkeys(_why(part, command) for part in _parts(reason, command)))
+
+
+def _parts(reason: str, command: str) -> list[str]:
+    """The reasons of several claims; the command itself may hold what separates them."""
+    hidden = reason.replace(f"`{command}`", "it") if command else reason
+    return hidden.split("; ")
+
+
+def _why(part: str, command: str) -> str:
+    if (off := _OFF.fullmatch(part)) and (meaning := _SWITCHES.get(off["switch"])):
+        return f"{meaning} ({off['switch']})"
+    return part.removeprefix("running it: ")
+
+
+def held_by(sandbox: Confinement) -> str:
+    """What holds a command that is asked about."""
+    match sandbox:
+        case "none":
+            return "runs UNCONFINED: no sandbox works here (see joey doctor)"
+        case "off":
+            return "runs UNCONFINED: the sandbox is switched off"
+    return f"runs confined ({sandbox})"

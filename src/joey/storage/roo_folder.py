@@ -25,8 +25,8 @@ from joey.core.history.api import ApiHistory
 from joey.core.history.branch import live_path
 from joey.core.history.ledger import usage_of_rows
 from joey.core.history.ui import UiHistory
-from joey.core.messages import Message
-from joey.core.models import ToolProtocol, detect_protocol
+from joey.core.messages import Message, ToolUseBlock
+from joey.core.models import ToolProtocol
 from joey.core.modes import DEFAULT_MODE
 from joey.core.redaction import blotted, without_secrets
 from joey.core.text import regex
@@ -301,3 +301,14 @@ def item_usage(rows: Iterable[dict[str, Any]]) -> dict[str, int | float]:
         "cacheReads": usage.total_cache_reads,
         "totalCost": usage.total_cost,
     }
+
+
+def detect_protocol(history: Iterable[Message]) -> ToolProtocol | None:
+    """The protocol that a history written by somebody else speaks, or None if it does not say."""
+    for message in reversed(list(history)):
+        if message.role != "assistant" or isinstance(message.content, str):
+            continue
+        for block in message.content:
+            if isinstance(block, ToolUseBlock):
+                return ToolProtocol.NATIVE if block.id else ToolProtocol.XML
+    return None

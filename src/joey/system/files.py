@@ -233,3 +233,15 @@ def _hashed(path: Path) -> bytes | None:
         return digest.digest()
     finally:
         os.close(descriptor)
+
+
+Stamp = tuple[int, int, int] | None
+
+
+def stamp(path: Path | str) -> Stamp:
+    """What changes whenever a file is written; None when there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 (runs before every request)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -370,7 +370,7 @@ def main() -> None:
         " is stopped (Ctrl-C).",
         epilog='The script: {"turns": [[{"type": "say", "text": "I look."}, {"type": "call",'
         ' "name": "read_file", "input": {"path": "a.txt"}}]], "each": true}. A turn is a list of'
-        " steps (say, think, call, usage, fail, pause and others; joey.testing.script_file lists"
+        " steps (say, think, call, usage, fail, pause and others; joey.testing.script lists"
         " them); with `each`, every conversation gets all the turns.",
     )
     parser.add_argument("script", type=Path, help="what the model says: a file of JSON")

@@ -1,4 +1,4 @@
-"""Files under edit, for all editing tools: find, refuse, load, diff, save, report.
+"""Files under edit, for all editing tools: find, refuse (hidden, binary), load, diff, save, report.
 
 The bytes that an edit was made from are kept until it is carried out. If the file has changed by
 then, nothing is written: the user approved a change of that file. Each write is noted in the task's

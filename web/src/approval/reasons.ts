@@ -1,4 +1,4 @@
-// The reasons for an approval as text, worded as in the terminal (`joey.presentation.phrases`).
+// The reasons for an approval as text, worded as in the terminal (`joey.presentation.questions`).
 
 export const SWITCHES: Record<string, string> = {
   autoApprovalEnabled: "nothing is allowed without you",

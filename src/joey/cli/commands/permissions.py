@@ -20,7 +20,7 @@ from joey.cli.launch import workspace_of
 from joey.cli.output import write_out
 from joey.core.permissions.commands import quoted
 from joey.core.permissions.policy import Beyond
-from joey.presentation.phrases import held_by
+from joey.presentation.questions import held_by
 from joey.presentation.text import columns, one_line, sanitise, wrap
 
 LONGEST_LINE = 16 * 1024 * 1024

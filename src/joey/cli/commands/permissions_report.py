@@ -20,7 +20,8 @@ from joey.cli.launch import find_task, short_id, workspace_of
 from joey.cli.output import table, write_out
 from joey.core.permissions.audit import Judged
 from joey.ports import TaskMetadata
-from joey.presentation.phrases import COMMAND_TOOL, why_asked
+from joey.presentation.phrases import COMMAND_TOOL
+from joey.presentation.questions import why_asked
 from joey.presentation.text import columns, one_line
 
 _WIDEST = 1000

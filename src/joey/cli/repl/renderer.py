@@ -45,17 +45,8 @@ from joey.core.events import (
 )
 from joey.core.messages import CallPart, ReasoningPart, TextPart
 from joey.core.task import APPROVALS
-from joey.presentation.phrases import (
-    COMMAND_TOOL,
-    command_end,
-    held_by,
-    mishap,
-    shrinkage,
-    trouble,
-    waiting,
-    why_asked,
-)
-from joey.presentation.questions import hint_of, question_of
+from joey.presentation.phrases import COMMAND_TOOL, command_end, mishap, shrinkage, trouble, waiting
+from joey.presentation.questions import held_by, hint_of, question_of, why_asked
 from joey.presentation.text import NARROWEST, one_line, sanitise
 from joey.presentation.tool_calls import CommandOutput, card, is_custom, wrapped
 

@@ -1,4 +1,4 @@
-"""Git commands: the part of git that a rule covers.
+"""Git commands: what a rule covers, which only read, which run a program of the caller's choice.
 
 A rule that names git alone covers reading: history, differences, names. Commands that change the
 repository, the working tree or other machines need a rule that names the subcommand. Beyond that

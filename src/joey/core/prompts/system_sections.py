@@ -1,4 +1,4 @@
-"""Sections of the system prompt made from tools, MCP servers and customizations.
+"""Sections of the system prompt: the XML tool catalogue, MCP servers, customizations.
 
 The catalogue of tools is for models that call them with tags: it is made from the same
 specifications that native models get as JSON Schema. MCP servers are described where their tools

@@ -20,8 +20,8 @@ from textual.widgets import Input, Static
 
 from joey.core.events import AskOpened
 from joey.core.task import APPROVALS, Answer, AskKind, Response
-from joey.presentation.phrases import COMMAND_TOOL, held_by, why_asked
-from joey.presentation.questions import follow_up, question_of
+from joey.presentation.phrases import COMMAND_TOOL
+from joey.presentation.questions import follow_up, held_by, question_of, why_asked
 from joey.presentation.text import cut, one_line, sanitise
 from joey.presentation.tool_calls import asked_change, card, changes_nothing
 from joey.tui.task_controller import Asked
