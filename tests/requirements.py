@@ -1494,7 +1494,9 @@ REQUIREMENTS: dict[str, Requirement] = {
         "security K2", "Pipes, sockets, devices and loops of links are refused at once."
     ),
     "read:hostile:huge-file": Requirement("security K11", "A huge file takes little memory."),
-    "read:hostile:long-line": Requirement("security K11", "So does a line without end."),
+    "read:hostile:long-line": Requirement(
+        "security K11", "A line without end takes little memory, read or searched."
+    ),
     "read:hostile:names": Requirement(
         "security K8", "Names with line breaks or bytes that are no text do no harm."
     ),
@@ -1819,10 +1821,10 @@ REQUIREMENTS: dict[str, Requirement] = {
         "security K6", "Strangers at the callback get nothing and change nothing."
     ),
     "mcp:reference:everything": Requirement(
-        "spec, MCP hub", "The project's own test server works in all its parts."
+        "spec, MCP hub", "MCP's reference server `everything` works in all its parts."
     ),
     "mcp:reference:filesystem": Requirement(
-        "spec, MCP hub", "The project's own file server works on the workspace."
+        "spec, MCP hub", "MCP's reference server for files works on the workspace."
     ),
     "front:mcp:add": Requirement("design, command line", "Servers are added, listed and removed."),
     "front:mcp:test": Requirement(
@@ -1879,7 +1881,8 @@ REQUIREMENTS: dict[str, Requirement] = {
         "spec, new_task", "A first todo list may come along, and must where the settings say so."
     ),
     "subtasks:row": Requirement(
-        "spec, new_task", "The row names the mode, what is to be done and the todos."
+        "spec, new_task",
+        "The row of a `new_task` call names the mode, what is to be done and the todos.",
     ),
     "subtasks:events": Requirement(
         "D7", "The events of a delegation fire around every subtask, and name it."

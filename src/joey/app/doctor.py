@@ -1,4 +1,4 @@
-"""Checks that only the application can make: keys, home directory, stored tasks, index."""
+"""Checks and repairs of `joey doctor`: keys, home directory, tasks, worktrees, trust, index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exchange of tasks with other programs: import and export."""
+"""Import and export of tasks for the command line, as `storage` does them."""
 
 from __future__ import annotations
 

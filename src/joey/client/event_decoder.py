@@ -1,4 +1,4 @@
-"""The event decoder: event frames of a server, turned back into events of the engine.
+"""The event decoder: frames of a server, repeats dropped, turned back into events of the engine.
 
 A frame shows a row as it is now; an event says what happened to it. The event is the difference to
 the row as it was before. What the protocol does not carry is filled in: a call is named after its

@@ -1,4 +1,4 @@
-"""Names of the engine that front ends use: a task of this process is a session as it is."""
+"""Names of the engine for `acp`: a task of this process is a session as it is."""
 
 from __future__ import annotations
 

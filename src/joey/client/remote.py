@@ -1,4 +1,4 @@
-"""The remote engine: tasks of a server, used like tasks of this process.
+"""The remote engine: tasks of a server, used like local ones, without gaps after a lost connection.
 
 All sessions of an engine share one connection. A lost connection is restored automatically, and
 each session continues after the last event it has received: nothing is missed or delivered twice.

@@ -1,4 +1,4 @@
-"""Connection to one MCP server: started, listed, watched, restarted when it dies.
+"""Connection to one MCP server: its start, its answers and errors, its restart when it dies.
 
 The MCP library takes a second to import, so it is loaded when the first server is started:
 `session`, `transports`, `message_limits` and `oauth` import it at the top, and all other modules of

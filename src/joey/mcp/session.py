@@ -1,4 +1,4 @@
-"""Session with an MCP server, from its handshake on: lists of tools and resources, calls, results.
+"""Session with an MCP server: handshake, lists of tools and resources, conversion of its answers.
 
 Imports the MCP library at the top: load it with `connection.load("session")`.
 """

@@ -1,4 +1,4 @@
-"""Tools of MCP servers offered under their own names, and the calls that all MCP tools share.
+"""Tools of MCP servers offered under their own names; lookup, claim and run of any MCP call.
 
 A call needs a known server, a known tool and an object of arguments; otherwise the model is told
 which there are (`prepare_call`, also used by `use_mcp_tool`).

@@ -1,4 +1,4 @@
-"""The registry of tools: found by name, offered by mode, restricted to what the mode allows.
+"""The registry of tools, those of MCP servers too: found by any name, offered by mode, byte-stable.
 
 `Toolbox` adds the tools of MCP servers and the user's custom tools, and finds them under the
 mangled names that models use.

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from joey.cli.commands.tasks_rewind import MOST, Rows, all_rows, describe
 from joey.cli.exit_codes import UsageError
 from joey.cli.launch import earlier_task, options_for, short_id
 from joey.cli.notices import describe_cost
 from joey.cli.repl.renderer import Renderer
-from joey.cli.task_views import find_row
+from joey.cli.task_views import MOST, Rows, all_rows, describe, find_row
 from joey.core.events import AskOpened
 from joey.core.rewind import RewindPreview, before_last_words
 from joey.core.task import APPROVALS

@@ -22,13 +22,12 @@ from joey.app.options import remarks_on_settings
 from joey.app.profiles import save_first_profile, save_found_server
 from joey.app.sandbox import check_unattended, sandbox_report
 from joey.app.service import Setup
-from joey.cli.commands.tasks_rewind import describe
 from joey.cli.launch import earlier_task, options_for, short_id, workspace_of
 from joey.cli.notices import MOST_REMARKS, WORTH_A_WORD, ServerWatch, describe_cost, in_background
 from joey.cli.screen import cards
 from joey.cli.screen.cards import permissions_card
 from joey.cli.screen.shell import read_kept_output, run_in_shell
-from joey.cli.task_views import status_of
+from joey.cli.task_views import describe, status_of
 from joey.client.session import Session
 from joey.core.events import Event, MessageUnqueued, ModeSwitched, TokenUsage
 from joey.core.rewind import RewindPreview

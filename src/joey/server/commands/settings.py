@@ -1,4 +1,4 @@
-"""Commands about settings, profiles, modes and models; secrets go in and never come out."""
+"""Commands about settings, profiles, modes, slash commands, models; secrets never come out."""
 
 from __future__ import annotations
 

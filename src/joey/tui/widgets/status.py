@@ -30,6 +30,32 @@ from joey.presentation.phrases import COMMAND_TOOL, waiting
 from joey.presentation.text import one_line
 from joey.tui.host import Standing, Waiting
 
+RUNNING = "running the command"
+
+
+def doing_of(event: Event) -> str | None:
+    """None when the event changes nothing about it."""
+    match event:
+        case TaskStarted() | ToolFinished():
+            return "working"
+        case RequestStarted():
+            return "thinking"
+        case RowOpened(say="reasoning"):
+            return "thinking"
+        case RowOpened(tool=str(tool)):
+            return f"preparing {one_line(tool, 30)}"
+        case RowOpened():
+            return "writing"
+        case ToolAnnounced(tool=tool):
+            return RUNNING if tool == COMMAND_TOOL else one_line(tool, 30)
+        case Countdown():
+            return waiting(event)
+        case TaskPaused():
+            return "waiting for subtasks"
+        case _:
+            return None
+
+
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 BEAT = 0.12
 SEPARATOR = " · "
@@ -169,32 +195,6 @@ def fitted(parts: list[Part], width: int) -> Text:
 def _width(parts: list[Part]) -> int:
     joints = sum(len(part.joint) for part in parts[1:])
     return sum(cell_len(part.text) for part in parts) + joints
-
-
-RUNNING = "running the command"
-
-
-def doing_of(event: Event) -> str | None:
-    """None when the event changes nothing about it."""
-    match event:
-        case TaskStarted() | ToolFinished():
-            return "working"
-        case RequestStarted():
-            return "thinking"
-        case RowOpened(say="reasoning"):
-            return "thinking"
-        case RowOpened(tool=str(tool)):
-            return f"preparing {one_line(tool, 30)}"
-        case RowOpened():
-            return "writing"
-        case ToolAnnounced(tool=tool):
-            return RUNNING if tool == COMMAND_TOOL else one_line(tool, 30)
-        case Countdown():
-            return waiting(event)
-        case TaskPaused():
-            return "waiting for subtasks"
-        case _:
-            return None
 
 
 MOST_TODOS = 7
