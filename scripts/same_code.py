@@ -135,7 +135,7 @@ class Module:
         match node:
             case ast.Import() | ast.ImportFrom():
                 self.imports |= imported(node)
-            case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=body):
+            case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=body, orelse=[]):
                 imports = [each for each in body if isinstance(each, ast.Import | ast.ImportFrom)]
                 for each in imports:
                     self._add(each)
@@ -416,6 +416,10 @@ class Contents:
 
     definitions: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Code by dotted name."""
+    origins: dict[str, dict[str, set[str]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(set))
+    )
+    """The same, by dotted name and old module."""
     statements: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Code that defines nothing, by module."""
     orders: dict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -469,6 +473,7 @@ def _add_statement(
     code = "\n".join(ast.unparse(ast.fix_missing_locations(node)) for node in nodes)
     for dotted in homes:
         found.definitions[dotted].add(code)
+        found.origins[dotted][module].add(code)
     if not homes:
         found.statements[home].append(code)
     if not homes or ordered & {*names}:
@@ -480,10 +485,15 @@ def differences(old: Tree, new: Tree, moves: Moves) -> Iterator[str]:
     before, after = contents(old, moves), contents(new, Moves())
     for name in sorted({*before.definitions, *after.definitions}):
         yield from _difference(name, before.definitions.get(name), after.definitions.get(name))
+    for name, origins in sorted(before.origins.items()):
+        if len({frozenset(codes) for codes in origins.values()}) > 1:
+            yield f"{name} stands for different definitions of {', '.join(sorted(origins))}"
     for module in sorted({*before.statements, *after.statements}):
         one, other = before.statements.get(module, []), after.statements.get(module, [])
-        if sorted(one) != sorted(other):
+        if {*one} != {*other}:
             yield from _difference(f"{module} (statements)", {*one}, {*other})
+        elif sorted(one) != sorted(other):
+            yield f"{module}: a statement occurs more or less often"
     for module in sorted({*before.exports, *after.exports}):
         one_all, other_all = before.exports.get(module), after.exports.get(module)
         if one_all != other_all:

@@ -198,6 +198,25 @@ def test_a_definition_in_another_module_than_the_map_says_is_seen() -> None:
     assert "joey.text.pages.Word" in seen(NEW, table)
 
 
+def test_different_definitions_that_become_one_name_are_seen() -> None:
+    old = {"joey.a": ast.parse("X = 1"), "joey.b": ast.parse("X = 2")}
+    new = {"joey.a": ast.parse("X = 1\nX = 2")}
+    moves = read_moves(["old\tnew\tkind", "joey.b\tjoey.a\tmodule"])
+    assert "different definitions" in "".join(differences(old, new, moves))
+
+
+def test_a_statement_that_is_repeated_is_seen() -> None:
+    old = {"joey.a": ast.parse("X = []\nX.append(1)")}
+    new = {"joey.a": ast.parse("X = []\nX.append(1)\nX.append(1)")}
+    assert [*differences(old, new, Moves())] != []
+
+
+def test_the_other_branch_of_imports_for_types_is_compared() -> None:
+    text = "if TYPE_CHECKING:\n    from a import B\nelse:\n    B = {}"
+    old, new = ({"joey.a": ast.parse(text.format(value))} for value in (1, 2))
+    assert [*differences(old, new, Moves())] != []
+
+
 def test_a_shim_that_holds_code_is_refused() -> None:
     with pytest.raises(ValueError, match="words holds more than imports"):
         seen(NEW, MAP.replace("joey.words\tjoey.text.words\tmodule", "joey.words\t\tshim"))

@@ -357,7 +357,7 @@ def _rule_for(claims: Sequence[Claim], denied: Sequence[str]) -> StandingRule | 
     commands = {claim.command for claim in claims if claim.access is Access.EXECUTE}
     if len(commands) != 1 or (command := commands.pop()) is None:
         return None
-    # As in `policy`: loaded when there is a command to judge.
+    # Loaded when there is a command to judge, as in `_judge_execute`.
     from joey.core.permissions.commands import judge_command, narrowest_rule
 
     if not isinstance(judge_command(command, (ANYTHING,), denied), Allow):

@@ -100,7 +100,7 @@ def make_layout(session: Session, temp: Path) -> Layout:
 
 def find_views(session: Session) -> dict[Path, View]:
     """What a confined command sees of the machine as it is now, each place after those above it;
-    file tools go by the same (see `boundary`)."""
+    file tools go by the same (see `SandboxBoundary`)."""
     workspace, home = _real(session.workspace), session.home
     writable = [_named(each, workspace, home) for each in session.writable]
     views: dict[Path, View] = {Path("/"): View.READ}

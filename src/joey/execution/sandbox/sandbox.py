@@ -395,9 +395,9 @@ class SandboxBoundary:
         self._views_expire = 0.0
 
     def reach(self, path: Path) -> Reach:
-        from joey.execution.sandbox.filesystem import SEEN, View  # loaded on need, as in `local`
+        from joey.execution.sandbox.filesystem import SEEN, View  # loaded on need
 
-        # By text, since searches ask this of each file: see `layout.view_at`.
+        # By text, since searches ask this of each file: see `filesystem.view_at`.
         views, place = self._current_views(), str(path)
         while (view := views.get(place)) is None:
             place = place.rpartition("/")[0] or "/"
