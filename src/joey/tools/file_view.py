@@ -1,4 +1,4 @@
-"""Reading files for the model: lines, ranges, blocks and images, within a budget.
+"""Reading files for the model: lines, ranges, blocks, documents and images, within a budget.
 
 The files of one call share a budget of text and one of images. Of a text the model gets all lines,
 ranges of them, or the block around one line. That block is found by indentation alone, in any

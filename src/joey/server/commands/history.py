@@ -1,4 +1,4 @@
-"""Commands that read tasks, open or not: lists, rows, events, search.
+"""Commands that read tasks, open or not: lists, details (why one failed), rows, events, search.
 
 A search keeps nothing between calls: it reads the UI histories of tasks one after the other, newest
 first, up to a total number of bytes. Bookkeeping rows (which request cost what) are not searched.

@@ -1,4 +1,4 @@
-"""The checkpoints kept in a shadow repository: commits, the refs of their tasks, and retention.
+"""The checkpoints in a shadow repository: commits, the refs of their tasks, age and size limits.
 
 Commits have no parents. A ref is named after the time it was made, so that the newest one of a task
 is found by name, and the age of any. The message of a commit names the files that were left out:

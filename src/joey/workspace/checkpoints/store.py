@@ -1,4 +1,4 @@
-"""The checkpoints of one workspace, shared by all tasks that work in it.
+"""Checkpoints of a workspace, for all its tasks: saved, compared, restored, forgotten with a task.
 
 `save` takes a snapshot of the files (`snapshot.py`) and makes a commit of it (`refs.py`);
 `changes` and `diff` compare two commits (`diff.py`); `restore` writes back the files in which the
