@@ -96,17 +96,25 @@ COMMANDS = {"floor": floor_command, "joey": joey_command}
 
 
 def measure(model: Model, who: str, scenario: str, size: int = 0) -> Run:
-    """Raises RuntimeError when the program fails: nothing else it does would mean anything."""
+    return measure_command(model, COMMANDS[who](model.url, scenario, size))
+
+
+def measure_command(model: Model, command: Sequence[str], **variables: str) -> Run:
+    """Run a command in a workspace and a home of its own, with these environment variables.
+
+    Raises:
+        RuntimeError: the program failed; nothing else it did would mean anything.
+    """
     with TemporaryDirectory(prefix="joey-bench-") as folder:
         workspace = Path(folder, "workspace")
         workspace.mkdir()
         make_workspace(workspace)
-        env = environment() | {"HOME": folder, "JOEY_HOME": f"{folder}/home"}
+        env = environment() | {"HOME": folder, "JOEY_HOME": f"{folder}/home"} | variables
         model.take()
-        return watch(model, COMMANDS[who](model.url, scenario, size), workspace, env)
+        return _watch(model, command, workspace, env)
 
 
-def watch(model: Model, command: Sequence[str], cwd: Path, env: dict[str, str]) -> Run:
+def _watch(model: Model, command: Sequence[str], cwd: Path, env: dict[str, str]) -> Run:
     with (cwd.parent / "output").open("w+b") as output:
         started = time.perf_counter()
         process = subprocess.Popen(

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from bench.runs import Model, Run, environment, running_model, watch
-from bench.scenarios import make_workspace, prompt
+from bench.runs import Model, Run, measure_command, running_model
+from bench.scenarios import prompt
 from bench.tables import table
 
 ROUNDS = 20
@@ -34,21 +33,16 @@ def main(old: Path, new: Path) -> None:
         [what, f"{before:.1f}", f"{after:.1f}", f"{after / before:.3f}"]
         for what, (before, after) in figures.items()
     ]
-    table(f"joey -p hello, minimum of {ROUNDS} alternating runs", rows)
+    table(f"joey -p with one request, minimum of {ROUNDS} alternating runs", rows)
 
 
 def _run(model: Model, tree: Path) -> Run:
-    with TemporaryDirectory(prefix="joey-bench-") as folder:
-        workspace = Path(folder, "workspace")
-        workspace.mkdir()
-        make_workspace(workspace)
-        env = environment() | {"HOME": folder, "JOEY_HOME": f"{folder}/home"}
-        env |= {"PYTHONPATH": str(tree.resolve() / "src")}
-        reach = ["--provider", "anthropic", "--base-url", model.url, "-m", "test-model"]
-        model.take()
-        command = [sys.executable, "-m", "joey", "-p", prompt("read", 0), *reach]
-        return watch(model, command, workspace, env)
+    reach = ["--provider", "anthropic", "--base-url", model.url, "-m", "test-model"]
+    command = [sys.executable, "-m", "joey", "-p", prompt("read", 0), *reach]
+    return measure_command(model, command, PYTHONPATH=str(tree.resolve() / "src"))
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: python -m bench.starts OLD NEW")
     main(Path(sys.argv[1]), Path(sys.argv[2]))
