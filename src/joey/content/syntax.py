@@ -15,7 +15,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from joey.content.isolated import run_apart
 from joey.content.worker import serve
 from joey.core.diagnostics import Problem
 from joey.errors import ToolError
@@ -34,6 +33,9 @@ async def mistakes(path: str, suffix: str, data: bytes, seconds: float) -> list[
     """What is wrong with the text of a file; nothing where that cannot be found out in time."""
     if len(data) <= _QUICK[suffix]:
         return await asyncio.to_thread(_PARSERS[suffix], path, data)
+    # The child runs this module too, and does without what starts it.
+    from joey.content.isolated import run_apart
+
     try:
         answer = await run_apart("joey.content.syntax", suffix, data, seconds)
     except ToolError:
