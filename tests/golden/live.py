@@ -14,7 +14,8 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from tests.golden.program import LIMIT, Program
+from tests.front.binary import LIMIT
+from tests.golden.program import Program
 
 Frame = dict[str, Any]
 TOKEN = "a-token-for-tests-0123456789"

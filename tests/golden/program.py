@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import sys
-from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from tests.front.binary import Finished, Joey
 
-LIMIT = 60.0
-"""Seconds."""
 FILES = {"a.txt": "hello\n", "src/main.py": "print('hello')\n"}
-
-
-class Finished(Struct, frozen=True):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
 
 
 class Program:
@@ -73,22 +54,7 @@ class Program:
         }
 
     async def run(self, *arguments: str, stdin: bytes | None = None) -> Finished:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "joey", *arguments),
-            env=self.env,
-            cwd=self.workspace,
-            stdin=DEVNULL if stdin is None else PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-        )
-        try:
-            async with asyncio.timeout(LIMIT):
-                out, err = await process.communicate(stdin)
-        finally:
-            if process.returncode is None:
-                process.kill()
-        assert process.returncode is not None
-        return Finished(process.returncode, out.decode(), err.decode())
+        return await Joey(self.home, self.workspace).run(*arguments, stdin=stdin, env=self.env)
 
     def task_file(self, task_id: str, name: str) -> Any:
         path = self.home / "tasks" / f"task_{task_id}" / name

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.front.binary import Finished
 from tests.golden.golden import check_json
 from tests.golden.homes import ModelServer, Turn, fail, say
 from tests.golden.masks import Masks, merged, shape
-from tests.golden.program import Finished, Program, reach
+from tests.golden.program import Program, reach
 from tests.golden.scripts import conversation, finish, turn
 
 PROTOCOLS = ("native", "xml")
