@@ -6,7 +6,7 @@ import ast
 import statistics
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -197,24 +197,29 @@ def _allowed(package: str, name: list[str]) -> bool:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    imports = {module.name: set(_imported_modules(module)) for module in all_modules()}
+    imports = {
+        module.name: {*imported_modules(module.tree.body)} - {module.name}
+        for module in all_modules()
+    }
     while free := {name for name, targets in imports.items() if not targets & imports.keys()}:
         imports = {name: targets for name, targets in imports.items() if name not in free}
     assert imports == {}
 
 
-def _imported_modules(module: Module) -> Iterator[str]:
-    """Modules of joey that are loaded with this one."""
-    names = {each.name.removesuffix(".__init__") for each in all_modules()}
-    for node in module.tree.body:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("joey"):
-            origin = (node.module or "").removeprefix("joey").removeprefix(".")
-            for alias in node.names:
-                target = f"{origin}.{alias.name}".removeprefix(".")
-                found = target if target in names else origin
-                if found not in {"", module.name.removesuffix(".__init__")}:
-                    package = f"{found}.__init__"
-                    yield package if any(package == each.name for each in all_modules()) else found
+def imported_modules(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """The modules of joey that import statements name."""
+    for node in nodes:
+        match node:
+            case ast.ImportFrom(module=str(origin)) if origin in _import_names():
+                for alias in node.names:
+                    found = _import_names().get(f"{origin}.{alias.name}")
+                    yield found or _import_names()[origin]
+
+
+@cache
+def _import_names() -> dict[str, str]:
+    """Names of modules by what an import statement calls them."""
+    return {f"joey.{each.name}".removesuffix(".__init__"): each.name for each in all_modules()}
 
 
 def test_no_point_of_tree_sitter_is_read() -> None:
@@ -279,7 +284,7 @@ def test_a_docstring_begins_with_one_line_that_names_what_the_module_holds() -> 
 def test_a_small_module_with_one_importer_says_why_it_is_one() -> None:
     importers = defaultdict(set)
     for module in all_modules():
-        for target in _all_imported_modules(module.tree):
+        for target in imported_modules(ast.walk(module.tree)):
             importers[target].add(module.name)
     silent = [
         module.name
@@ -290,14 +295,6 @@ def test_a_small_module_with_one_importer_says_why_it_is_one() -> None:
         and OF_ITS_OWN not in module.docstring
     ]
     assert silent == []
-
-
-def _all_imported_modules(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("joey."):
-            origin = (node.module or "").removeprefix("joey.")
-            yield origin
-            yield from (f"{origin}.{alias.name}" for alias in node.names)
 
 
 def test_a_module_is_one_thing() -> None:
