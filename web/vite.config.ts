@@ -1,6 +1,6 @@
 import { defineConfig } from "vite";
 
-const SERVER = "http://127.0.0.1:7800";
+const SERVER_URL = "http://127.0.0.1:7800";
 
 export default defineConfig({
   base: "./",
@@ -12,5 +12,5 @@ export default defineConfig({
     modulePreload: false,
     reportCompressedSize: false,
   },
-  server: { port: 7801, proxy: { "/ws": { target: SERVER, ws: true } } },
+  server: { port: 7801, proxy: { "/ws": { target: SERVER_URL, ws: true } } },
 });

@@ -2,19 +2,19 @@
 
 import { render } from "preact";
 import { App } from "./page/app";
-import { listenToKeys } from "./page/keys";
-import { listenToPresses } from "./approval/presses";
+import { startKeyListener } from "./page/keys";
+import { trackPresses } from "./approval/presstimes";
 import { connect, openTask } from "./state/store";
-import { takeToken } from "./wire/token";
+import { loadToken } from "./wire/token";
 
-const token = takeToken();
+const token = loadToken();
 if (token !== null) connect(token);
-listenToPresses();
-listenToKeys();
+trackPresses();
+startKeyListener();
 window.addEventListener("hashchange", () => {
-  const given = new URLSearchParams(location.hash.slice(1));
-  const fresh = given.has("token") ? takeToken() : null;
-  if (fresh !== null) connect(fresh);
-  else openTask(given.get("task"));
+  const fragment = new URLSearchParams(location.hash.slice(1));
+  const newToken = fragment.has("token") ? loadToken() : null;
+  if (newToken !== null) connect(newToken);
+  else openTask(fragment.get("task"));
 });
 render(<App />, document.getElementById("app") as HTMLElement);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { completed, fitting, wordAt } from "../src/composer/slash";
+import { completeCommand, matchCommands, findCommandPrefix } from "../src/composer/slash";
 
 const commands = ["review", "preview", "init", "re.test"].map((name) => ({ name, source: "project" }));
 
@@ -13,17 +13,21 @@ test.each([
   ["/re now", 7, null],
   ["/review", 3, null],
   ["", 0, null],
-])("in %j at %i the word is %j", (text, caret, word) => {
-  expect(wordAt(text, caret)).toBe(word);
+])("in %j at %i the word is %j", (text, caret, prefix) => {
+  expect(findCommandPrefix(text, caret)).toBe(prefix);
 });
 
 test("commands that begin so come first", () => {
-  expect(fitting(commands, "RE").map((command) => command.name)).toEqual(["re.test", "review", "preview"]);
-  expect(fitting(commands, "nothing")).toEqual([]);
-  expect(fitting(commands, "")).toHaveLength(4);
+  expect(matchCommands(commands, "RE").map((command) => command.name)).toEqual([
+    "re.test",
+    "review",
+    "preview",
+  ]);
+  expect(matchCommands(commands, "nothing")).toEqual([]);
+  expect(matchCommands(commands, "")).toHaveLength(4);
 });
 
 test("a picked command takes the place of its beginning", () => {
-  expect(completed("do /re now", 6, "review")).toEqual({ text: "do /review now", caret: 11 });
-  expect(completed("/", 1, "init")).toEqual({ text: "/init ", caret: 6 });
+  expect(completeCommand("do /re now", 6, "review")).toEqual({ text: "do /review now", caret: 11 });
+  expect(completeCommand("/", 1, "init")).toEqual({ text: "/init ", caret: 6 });
 });

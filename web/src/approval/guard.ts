@@ -2,45 +2,45 @@
 // visible for a while.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { pressedAt } from "./presses";
+import { getPressStart } from "./presstimes";
 
-/** Milliseconds for which something must have been in sight before it can be pressed. */
-const GUARD = 500;
+/** How long a button must have been visible before a press counts. */
+const GUARD_DELAY_MS = 500;
 
-export interface Guard {
-  /** It was in sight for long enough; only to be shown, since a press may be older. */
-  open: boolean;
+export interface PressGuard {
+  /** It was visible for long enough; only for display, since a press may be older. */
+  isOpen: boolean;
   accepts(event: MouseEvent | KeyboardEvent): boolean;
 }
 
-/** Guard what is known by this name; null while there is nothing to press. */
-export function useGuard(name: string | null): Guard {
+/** Guard the question or task with this key; null while there is nothing to press. */
+export function usePressGuard(key: string | null): PressGuard {
   const opensAt = useRef(Infinity);
-  const [opened, setOpened] = useState<string | null>(null);
+  const [openKey, setOpenKey] = useState<string | null>(null);
 
   useLayoutEffect(() => {
-    if (name === null) return;
+    if (key === null) return;
     let timer = 0;
     // The first frame draws it, so by the second one it is in sight.
     let frame = requestAnimationFrame(() => {
       frame = requestAnimationFrame(() => {
-        opensAt.current = performance.now() + GUARD;
-        timer = window.setTimeout(() => setOpened(name), GUARD);
+        opensAt.current = performance.now() + GUARD_DELAY_MS;
+        timer = window.setTimeout(() => setOpenKey(key), GUARD_DELAY_MS);
       });
     });
     return () => {
       cancelAnimationFrame(frame);
       clearTimeout(timer);
       opensAt.current = Infinity;
-      setOpened(null);
+      setOpenKey(null);
     };
-  }, [name]);
+  }, [key]);
 
   return {
-    open: name !== null && opened === name,
+    isOpen: key !== null && openKey === key,
     accepts: (event) => {
-      const at = pressedAt(event);
-      return at !== null && at >= opensAt.current;
+      const pressStart = getPressStart(event);
+      return pressStart !== null && pressStart >= opensAt.current;
     },
   };
 }

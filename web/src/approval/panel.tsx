@@ -2,14 +2,14 @@
 // of question; a message that was written for the question is sent with the answer.
 
 import type { Conversation } from "../state/conversation";
-import { parsed, plainly } from "../render/format";
-import type { Guard } from "./guard";
-import { subjectOf } from "../tools/calls";
-import { whyAsked } from "./reasons";
-import { showLatest } from "../state/store";
+import { parseJsonObject, escapeHiddenChars } from "../render/format";
+import type { PressGuard } from "./guard";
+import { formatAskSubject } from "../tools/calls";
+import { formatReason } from "./reasons";
+import { scrollToLatest } from "../state/store";
 import type { AskResponse } from "../wire/protocol";
 
-export interface Choice {
+export interface AnswerChoice {
   label: string;
   response: AskResponse;
   kind: "primary" | "danger" | "other";
@@ -17,141 +17,147 @@ export interface Choice {
   rule?: string;
 }
 
-export interface AskShape {
+export interface AskForm {
   title: string;
-  choices: Choice[];
-  /** What to write into the empty composer. */
-  hint: string;
-  /** What Enter does with words. */
-  send: string;
-  /** Whether that says no. */
-  rejects?: boolean;
-  /** It is about something that joey would do: only text that was written for it may say no. */
-  approval?: boolean;
+  choices: AnswerChoice[];
+  placeholder: string;
+  sendLabel: string;
+  /** Whether sending a message rejects. */
+  sendRejects?: boolean;
+  /** joey asks to do something: only a message that was written for this question may reject it. */
+  isApproval?: boolean;
 }
 
-const yes = (label: string): Choice => ({ label, response: "yesButtonClicked", kind: "primary" });
-const no = (label: string): Choice => ({ label, response: "noButtonClicked", kind: "danger" });
+const buildAcceptChoice = (label: string): AnswerChoice => ({
+  label,
+  response: "yesButtonClicked",
+  kind: "primary",
+});
+const buildRejectChoice = (label: string): AnswerChoice => ({
+  label,
+  response: "noButtonClicked",
+  kind: "danger",
+});
 
-const always = (rule: string): Choice => ({
+const buildAlwaysChoice = (rule: string): AnswerChoice => ({
   label: "Always allow",
   response: "yesButtonClicked",
   kind: "other",
   rule,
 });
 
-const SHAPES: Record<string, AskShape> = {
+const ASK_FORMS: Record<string, AskForm> = {
   tool: {
     title: "joey wants to do this",
-    choices: [yes("Approve"), no("Reject")],
-    hint: "Optional words for Approve or Reject",
-    send: "Reject with words",
-    rejects: true,
-    approval: true,
+    choices: [buildAcceptChoice("Approve"), buildRejectChoice("Reject")],
+    placeholder: "Optional words for Approve or Reject",
+    sendLabel: "Reject with words",
+    sendRejects: true,
+    isApproval: true,
   },
   command: {
     title: "joey wants to run this command",
-    choices: [yes("Approve"), no("Reject")],
-    hint: "Optional words for Approve or Reject",
-    send: "Reject with words",
-    rejects: true,
-    approval: true,
+    choices: [buildAcceptChoice("Approve"), buildRejectChoice("Reject")],
+    placeholder: "Optional words for Approve or Reject",
+    sendLabel: "Reject with words",
+    sendRejects: true,
+    isApproval: true,
   },
-  followup: { title: "joey has a question", choices: [], hint: "Your answer", send: "Answer" },
+  followup: { title: "joey has a question", choices: [], placeholder: "Your answer", sendLabel: "Answer" },
   completion_result: {
     title: "joey is done",
-    choices: [yes("Accept")],
-    hint: "Or say what is missing",
-    send: "Send feedback",
+    choices: [buildAcceptChoice("Accept")],
+    placeholder: "Or say what is missing",
+    sendLabel: "Send feedback",
   },
   api_req_failed: {
     title: "The request to the model failed",
-    choices: [yes("Try again"), no("Give up")],
-    hint: "Optional words",
-    send: "Send",
+    choices: [buildAcceptChoice("Try again"), buildRejectChoice("Give up")],
+    placeholder: "Optional words",
+    sendLabel: "Send",
   },
   mistake_limit_reached: {
     title: "joey is stuck",
-    choices: [yes("Go on")],
-    hint: "Say how to go on",
-    send: "Send",
+    choices: [buildAcceptChoice("Go on")],
+    placeholder: "Say how to go on",
+    sendLabel: "Send",
   },
   auto_approval_max_req_reached: {
     title: "The limit is reached",
-    choices: [yes("Go on"), no("Stop here")],
-    hint: "Optional words",
-    send: "Send",
+    choices: [buildAcceptChoice("Go on"), buildRejectChoice("Stop here")],
+    placeholder: "Optional words",
+    sendLabel: "Send",
   },
   resume_task: {
     title: "This task was interrupted",
-    choices: [yes("Resume")],
-    hint: "Optional words to go on with",
-    send: "Resume with words",
+    choices: [buildAcceptChoice("Resume")],
+    placeholder: "Optional words to go on with",
+    sendLabel: "Resume with words",
   },
   resume_completed_task: {
     title: "This task is done",
-    choices: [yes("Resume")],
-    hint: "What shall be done next?",
-    send: "Send",
+    choices: [buildAcceptChoice("Resume")],
+    placeholder: "What shall be done next?",
+    sendLabel: "Send",
   },
 };
-const APPROVAL = SHAPES["tool"] as AskShape;
-SHAPES["use_mcp_server"] = { ...APPROVAL, title: "joey wants to use an MCP server" };
-SHAPES["browser_action_launch"] = { ...APPROVAL, title: "joey wants to open this page in a browser" };
+const APPROVAL_FORM = ASK_FORMS["tool"] as AskForm;
+ASK_FORMS["use_mcp_server"] = { ...APPROVAL_FORM, title: "joey wants to use an MCP server" };
+ASK_FORMS["browser_action_launch"] = { ...APPROVAL_FORM, title: "joey wants to open this page in a browser" };
 
-const UNKNOWN: AskShape = {
+const FALLBACK_FORM: AskForm = {
   title: "joey asks",
-  choices: [yes("Yes"), no("No")],
-  hint: "Your answer",
-  send: "Answer",
-  approval: true,
+  choices: [buildAcceptChoice("Yes"), buildRejectChoice("No")],
+  placeholder: "Your answer",
+  sendLabel: "Answer",
+  isApproval: true,
 };
 
-/** Approvals of one kind of tool that deserve words of their own. */
-const OF_TOOLS: Record<string, Partial<AskShape>> = {
+/** Approvals of certain tools have texts of their own. */
+const TOOL_FORM_OVERRIDES: Record<string, Partial<AskForm>> = {
   newTask: { title: "joey wants to begin a subtask" },
   finishTask: {
     title: "The subtask wants to hand over its result",
-    choices: [yes("Hand over"), no("Not yet")],
-    hint: "Or say what is missing",
-    send: "Send feedback",
-    rejects: false,
+    choices: [buildAcceptChoice("Hand over"), buildRejectChoice("Not yet")],
+    placeholder: "Or say what is missing",
+    sendLabel: "Send feedback",
+    sendRejects: false,
   },
   customTool: { title: "joey wants to use a custom tool" },
 };
 
-export function shapeOf(conversation: Conversation): AskShape | null {
+export function buildAskForm(conversation: Conversation): AskForm | null {
   const { ask } = conversation;
   if (ask === null) return null;
-  const row = conversation.find(ask.ts);
+  const row = conversation.findRow(ask.ts);
   // It is on its way; until then there is nothing to see, and so nothing to answer.
   if (row === undefined) return null;
-  const shape = SHAPES[ask.ask] ?? UNKNOWN;
-  if (row.alwaysRule) return { ...shape, choices: [...shape.choices, always(row.alwaysRule)] };
-  if (ask.ask !== "tool") return shape;
-  const { tool } = parsed(row.text);
-  return { ...shape, ...OF_TOOLS[String(tool)] };
+  const form = ASK_FORMS[ask.ask] ?? FALLBACK_FORM;
+  if (row.alwaysRule) return { ...form, choices: [...form.choices, buildAlwaysChoice(row.alwaysRule)] };
+  if (ask.ask !== "tool") return form;
+  const { tool } = parseJsonObject(row.text);
+  return { ...form, ...TOOL_FORM_OVERRIDES[String(tool)] };
 }
 
-export function suggestionsOf(conversation: Conversation): { answer: string; mode?: string }[] {
+export function parseSuggestions(conversation: Conversation): { answer: string; mode?: string }[] {
   const { ask } = conversation;
   if (ask?.ask !== "followup") return [];
-  const { suggest } = parsed(conversation.find(ask.ts)?.text);
+  const { suggest } = parseJsonObject(conversation.findRow(ask.ts)?.text);
   return Array.isArray(suggest) ? (suggest as { answer: string; mode?: string }[]) : [];
 }
 
-const SHORTCUTS = { primary: "Alt+Y", danger: "Alt+N", other: undefined };
+const CHOICE_SHORTCUTS = { primary: "Alt+Y", danger: "Alt+N", other: undefined };
 
-/** What is asked about, wherever the view stands, and why; a press brings the whole of it into view. */
-function About({ conversation }: { conversation: Conversation }) {
-  const row = conversation.ask && conversation.find(conversation.ask.ts);
+/** What the question is about, and why it is asked; a click scrolls to its row. */
+function AskSubject({ conversation }: { conversation: Conversation }) {
+  const row = conversation.ask && conversation.findRow(conversation.ask.ts);
   if (!row) return null;
-  const subject = subjectOf(row);
-  const reason = plainly(whyAsked(row.reason ?? "", row.ask === "command" ? row.text : ""));
+  const subject = formatAskSubject(row);
+  const reason = escapeHiddenChars(formatReason(row.reason ?? "", row.ask === "command" ? row.text : ""));
   return (
     <>
       {subject && (
-        <button class="about" title={subject} onClick={showLatest}>
+        <button class="about" title={subject} onClick={scrollToLatest}>
           <code>{subject}</code>
         </button>
       )}
@@ -164,26 +170,31 @@ function About({ conversation }: { conversation: Conversation }) {
   );
 }
 
-interface PanelProps {
+interface AskPanelProps {
   conversation: Conversation;
-  busy: boolean;
-  guard: Guard;
-  respond(event: MouseEvent, choice: Choice): void;
-  suggest(event: MouseEvent, answer: string): void;
+  isBusy: boolean;
+  guard: PressGuard;
+  onRespond(event: MouseEvent, choice: AnswerChoice): void;
+  onSuggest(event: MouseEvent, answer: string): void;
 }
 
-export function AskPanel({ conversation, busy, guard, respond, suggest }: PanelProps) {
-  const shape = shapeOf(conversation);
-  if (shape === null) return null;
-  const state = { disabled: busy, "aria-disabled": !guard.open };
+export function AskPanel({ conversation, isBusy, guard, onRespond, onSuggest }: AskPanelProps) {
+  const form = buildAskForm(conversation);
+  if (form === null) return null;
+  const buttonState = { disabled: isBusy, "aria-disabled": !guard.isOpen };
   return (
-    <section class="ask" aria-label={shape.title}>
+    <section class="ask" aria-label={form.title}>
       <div class="asked">
-        <strong>{shape.title}</strong>
-        <About conversation={conversation} />
+        <strong>{form.title}</strong>
+        <AskSubject conversation={conversation} />
         <div class="suggestions">
-          {suggestionsOf(conversation).map(({ answer, mode }, index) => (
-            <button key={answer} class="suggestion" {...state} onClick={(event) => suggest(event, answer)}>
+          {parseSuggestions(conversation).map(({ answer, mode }, index) => (
+            <button
+              key={answer}
+              class="suggestion"
+              {...buttonState}
+              onClick={(event) => onSuggest(event, answer)}
+            >
               <kbd>{index + 1}</kbd> <span>{answer}</span>
               {mode && <span class="muted"> in {mode}</span>}
             </button>
@@ -191,17 +202,17 @@ export function AskPanel({ conversation, busy, guard, respond, suggest }: PanelP
         </div>
       </div>
       <div class="buttons">
-        {shape.choices.length === 0 && <span class="muted">Or write your own answer</span>}
-        {shape.choices.map((choice) => (
+        {form.choices.length === 0 && <span class="muted">Or write your own answer</span>}
+        {form.choices.map((choice) => (
           <button
             key={choice.label}
             class={choice.kind}
-            {...state}
-            aria-keyshortcuts={SHORTCUTS[choice.kind]}
-            onClick={(event) => respond(event, choice)}
+            {...buttonState}
+            aria-keyshortcuts={CHOICE_SHORTCUTS[choice.kind]}
+            onClick={(event) => onRespond(event, choice)}
           >
             {choice.label}
-            {choice.rule && <code class="rule">{plainly(choice.rule)}</code>}
+            {choice.rule && <code class="rule">{escapeHiddenChars(choice.rule)}</code>}
           </button>
         ))}
       </div>

@@ -1,6 +1,6 @@
 // The reasons for an approval as text, worded as in the terminal (`joey.presentation.questions`).
 
-export const SWITCHES: Record<string, string> = {
+export const SETTING_REASONS: Record<string, string> = {
   autoApprovalEnabled: "nothing is allowed without you",
   alwaysAllowReadOnly: "reading is not allowed without you",
   alwaysAllowReadOnlyOutsideWorkspace: "it lies outside the workspace",
@@ -13,17 +13,17 @@ export const SWITCHES: Record<string, string> = {
   alwaysAllowSubtasks: "subtasks are not allowed without you",
   alwaysAllowBrowser: "the browser is not allowed without you",
 };
-const OFF = /^.*: (\w+) is off$/s;
+const SETTING_OFF_RE = /^.*: (\w+) is off$/s;
 
-/** The reason without what the person already sees: the command that is asked about. */
-export function whyAsked(reason: string, command = ""): string {
+/** The reason without what the user already sees: the command that needs approval. */
+export function formatReason(reason: string, command = ""): string {
   // The command itself may hold what separates the reasons.
-  const hidden = command ? reason.split(`\`${command}\``).join("it") : reason;
-  return [...new Set(hidden.split("; ").map(why))].join("; ");
+  const shortened = command ? reason.split(`\`${command}\``).join("it") : reason;
+  return [...new Set(shortened.split("; ").map(formatReasonPart))].join("; ");
 }
 
-function why(part: string): string {
-  const name = OFF.exec(part)?.[1] ?? "";
-  const meaning = SWITCHES[name];
+function formatReasonPart(part: string): string {
+  const name = SETTING_OFF_RE.exec(part)?.[1] ?? "";
+  const meaning = SETTING_REASONS[name];
   return meaning ? `${meaning} (${name})` : part.replace(/^running it: /, "");
 }

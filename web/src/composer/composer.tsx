@@ -1,179 +1,198 @@
 // The composer below a conversation: questions, queued messages and the message field.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { AskPanel, shapeOf, suggestionsOf, type AskShape, type Choice } from "../approval/panel";
+import { AskPanel, buildAskForm, parseSuggestions, type AskForm, type AnswerChoice } from "../approval/panel";
 import type { Conversation } from "../state/conversation";
-import { draftOf, keepDraft } from "./drafts";
-import { Editor, type Words } from "./editor";
-import { Awaited } from "../tasks/subtasks";
-import { useGuard, type Guard } from "../approval/guard";
-import { onKey } from "../page/keys";
-import { attempt, command, link, revision, showLatest } from "../state/store";
-import { Rewound } from "../conversation/rewind";
+import { loadDraft, storeDraft } from "./drafts";
+import { MessageEditor, type MessageContent } from "./editor";
+import { AwaitedSubtasks } from "../tasks/subtasks";
+import { usePressGuard, type PressGuard } from "../approval/guard";
+import { addKeyHandler } from "../page/keys";
+import {
+  tryOrToast,
+  sendCommand,
+  connectionState,
+  conversationRevision,
+  scrollToLatest,
+} from "../state/store";
+import { RewindNotice } from "../conversation/rewind";
 import { ModeSelect, ProfileSelect } from "./pickers";
 import { TodoBar } from "../tools/todos";
 import type { AskResponse } from "../wire/protocol";
 
-/** What is being written, and the question in sight when it was begun. */
-interface Draft extends Words {
+/** The unsent message, and the question that was visible when the user began to write it. */
+interface ComposerDraft extends MessageContent {
   askTs: number | null;
 }
 
-const NOTHING: Draft = { text: "", images: [], askTs: null };
+const EMPTY_DRAFT: ComposerDraft = { text: "", images: [], askTs: null };
 
-function isEmpty({ text, images }: Words): boolean {
+function isEmptyMessage({ text, images }: MessageContent): boolean {
   return !text.trim() && images.length === 0;
 }
 
 export function Composer({ conversation }: { conversation: Conversation }) {
-  void revision.value;
-  const [draft, setDraft] = useState<Draft>({ ...NOTHING, text: draftOf(conversation.id) });
-  const [busy, setBusy] = useState(false);
+  void conversationRevision.value;
+  const [draft, setDraft] = useState<ComposerDraft>({ ...EMPTY_DRAFT, text: loadDraft(conversation.id) });
+  const [isBusy, setIsBusy] = useState(false);
   const { id, ask } = conversation;
-  const shape = conversation.live ? shapeOf(conversation) : null;
-  const asked = shape === null ? null : (ask?.ts ?? null);
-  const guard = useGuard(asked === null ? null : String(asked));
-  const offline = link.value !== "open";
+  const askForm = conversation.isLive ? buildAskForm(conversation) : null;
+  const openAskTs = askForm === null ? null : (ask?.ts ?? null);
+  const guard = usePressGuard(openAskTs === null ? null : String(openAskTs));
+  const isOffline = connectionState.value !== "open";
 
   // Where there is no room for all of it, the buttons stay in their places and the rest is scrolled.
   const footer = useRef<HTMLElement>(null);
-  useLayoutEffect(() => footer.current?.scrollTo(0, footer.current.scrollHeight), [asked]);
+  useLayoutEffect(() => footer.current?.scrollTo(0, footer.current.scrollHeight), [openAskTs]);
 
   // A key may be pressed before the latest letters are drawn: they go along all the same.
-  const latest = useRef(draft);
+  const latestDraft = useRef(draft);
 
-  const change = (next: Words) => {
-    const begun = isEmpty(latest.current) ? (guard.open ? asked : null) : latest.current.askTs;
-    latest.current = { ...next, askTs: begun };
-    setDraft(latest.current);
-    keepDraft(id, next.text);
+  const updateDraft = (next: MessageContent) => {
+    const draftAskTs = isEmptyMessage(latestDraft.current)
+      ? guard.isOpen
+        ? openAskTs
+        : null
+      : latestDraft.current.askTs;
+    latestDraft.current = { ...next, askTs: draftAskTs };
+    setDraft(latestDraft.current);
+    storeDraft(id, next.text);
   };
 
-  const carryOut = async (work: Promise<unknown>): Promise<boolean> => {
-    setBusy(true);
-    const done = await attempt(work);
-    setBusy(false);
-    return done;
+  const runWhileBusy = async (work: Promise<unknown>): Promise<boolean> => {
+    setIsBusy(true);
+    const succeeded = await tryOrToast(work);
+    setIsBusy(false);
+    return succeeded;
   };
 
-  /** Send what is written; it is taken out of the field when it has arrived. */
-  const carryOutWith = async (work: (words: Words) => Promise<unknown>) => {
-    const sent = latest.current;
-    const { text, images } = sent;
-    if (!isEmpty(sent)) showLatest();
-    if ((await carryOut(work({ text: text.trim(), images }))) && latest.current === sent) change(NOTHING);
+  /** Send the draft; the field is cleared when it has arrived. */
+  const sendDraft = async (send: (message: MessageContent) => Promise<unknown>) => {
+    const sentDraft = latestDraft.current;
+    const { text, images } = sentDraft;
+    if (!isEmptyMessage(sentDraft)) scrollToLatest();
+    if ((await runWhileBusy(send({ text: text.trim(), images }))) && latestDraft.current === sentDraft)
+      updateDraft(EMPTY_DRAFT);
   };
 
-  const answer = async (response: AskResponse, words: Words, always = false) => {
-    const said = { askTs: asked, response, ...words, ...(always && { always }) };
-    const { accepted } = await command("respond", said, id);
+  const answerAsk = async (response: AskResponse, message: MessageContent, always = false) => {
+    const args = { askTs: openAskTs, response, ...message, ...(always && { always }) };
+    const { accepted } = await sendCommand("respond", args, id);
     if (!accepted) throw new Error("This was answered already.");
   };
-  const respond = (event: MouseEvent | KeyboardEvent, { response, rule }: Choice) => {
-    if (busy || !guard.accepts(event)) return;
+  const respond = (event: MouseEvent | KeyboardEvent, { response, rule }: AnswerChoice) => {
+    if (isBusy || !guard.accepts(event)) return;
     const always = rule !== undefined;
-    if (latest.current.askTs === asked) void carryOutWith((words) => answer(response, words, always));
-    else void carryOut(answer(response, { text: "", images: [] }, always));
+    if (latestDraft.current.askTs === openAskTs)
+      void sendDraft((message) => answerAsk(response, message, always));
+    else void runWhileBusy(answerAsk(response, { text: "", images: [] }, always));
   };
-  const suggest = (event: MouseEvent | KeyboardEvent, text: string) => {
-    if (busy || !guard.accepts(event)) return;
-    showLatest();
-    void carryOut(answer("messageResponse", { text, images: [] }));
+  const sendSuggestion = (event: MouseEvent | KeyboardEvent, text: string) => {
+    if (isBusy || !guard.accepts(event)) return;
+    scrollToLatest();
+    void runWhileBusy(answerAsk("messageResponse", { text, images: [] }));
   };
 
   /** Whether a draft is sent as a message of its own, not as an answer. */
-  const isMessage = ({ askTs }: Draft) => shape === null || (shape.approval === true && askTs !== asked);
+  const isSeparateMessage = ({ askTs }: ComposerDraft) =>
+    askForm === null || (askForm.isApproval === true && askTs !== openAskTs);
 
-  const send = (event: MouseEvent | KeyboardEvent) => {
-    if (busy || isEmpty(latest.current)) return;
-    if (isMessage(latest.current)) {
+  const sendMessage = (event: MouseEvent | KeyboardEvent) => {
+    if (isBusy || isEmptyMessage(latestDraft.current)) return;
+    if (isSeparateMessage(latestDraft.current)) {
       // A question may be open that is not on the screen yet: it must not be answered by this.
-      void carryOutWith(({ text: message, images }) =>
-        command("sendMessage", { message, images, queue: true }, id),
+      void sendDraft(({ text: message, images }) =>
+        sendCommand("sendMessage", { message, images, queue: true }, id),
       );
     } else if (guard.accepts(event)) {
-      void carryOutWith((words) => answer("messageResponse", words));
+      void sendDraft((message) => answerAsk("messageResponse", message));
     }
   };
 
   useLayoutEffect(() =>
-    onKey((event) => {
-      if (!event.altKey || event.ctrlKey || event.metaKey || shape === null) return false;
-      const yes = shape.choices.find((choice) => choice.kind === "primary");
-      const no = shape.choices.find((choice) => choice.kind === "danger");
-      if (event.code === "KeyY" && yes) respond(event, yes);
-      else if (event.code === "KeyN" && no) respond(event, no);
+    addKeyHandler((event) => {
+      if (!event.altKey || event.ctrlKey || event.metaKey || askForm === null) return false;
+      const acceptChoice = askForm.choices.find((choice) => choice.kind === "primary");
+      const rejectChoice = askForm.choices.find((choice) => choice.kind === "danger");
+      if (event.code === "KeyY" && acceptChoice) respond(event, acceptChoice);
+      else if (event.code === "KeyN" && rejectChoice) respond(event, rejectChoice);
       else {
-        const suggestion = suggestionsOf(conversation)[Number(event.code.replace("Digit", "")) - 1];
+        const suggestion = parseSuggestions(conversation)[Number(event.code.replace("Digit", "")) - 1];
         if (suggestion === undefined) return false;
-        suggest(event, suggestion.answer);
+        sendSuggestion(event, suggestion.answer);
       }
       return true;
     }),
   );
 
-  const hint =
-    shape?.hint ??
+  const placeholder =
+    askForm?.placeholder ??
     (["running", "delegated"].includes(conversation.status)
       ? "Say something; joey reads it before its next step"
       : "Say how to go on");
   return (
     <footer class="composer" ref={footer}>
-      {conversation.failure && <p class="notice bad">✕ {conversation.failure}</p>}
-      <TodoBar todos={conversation.todos} name={id} />
-      <Queue conversation={conversation} />
-      <Awaited conversation={conversation} />
-      <Rewound conversation={conversation} />
-      {shape && (
+      {conversation.failureMessage && <p class="notice bad">✕ {conversation.failureMessage}</p>}
+      <TodoBar todos={conversation.todos} taskId={id} />
+      <QueuedMessages conversation={conversation} />
+      <AwaitedSubtasks conversation={conversation} />
+      <RewindNotice conversation={conversation} />
+      {askForm && (
         <AskPanel
           conversation={conversation}
-          busy={busy || offline}
+          isBusy={isBusy || isOffline}
           guard={guard}
-          respond={respond}
-          suggest={suggest}
+          onRespond={respond}
+          onSuggest={sendSuggestion}
         />
       )}
-      <Editor words={draft} change={change} send={send} label="Message to joey" hint={hint}>
+      <MessageEditor
+        message={draft}
+        onChange={updateDraft}
+        onSend={sendMessage}
+        label="Message to joey"
+        placeholder={placeholder}
+      >
         <ModeSelect
           value={conversation.mode}
-          disabled={!conversation.live}
-          change={(mode) => void attempt(command("switchMode", { mode }, id))}
+          disabled={!conversation.isLive}
+          onChange={(mode) => void tryOrToast(sendCommand("switchMode", { mode }, id))}
         />
         <ProfileSelect />
         <span class="grow" />
         <SendButton
-          shape={isEmpty(draft) || !isMessage(draft) ? shape : null}
-          disabled={busy || offline || isEmpty(draft)}
+          askForm={isEmptyMessage(draft) || !isSeparateMessage(draft) ? askForm : null}
+          isDisabled={isBusy || isOffline || isEmptyMessage(draft)}
           guard={guard}
-          send={send}
+          onSend={sendMessage}
         />
-      </Editor>
+      </MessageEditor>
     </footer>
   );
 }
 
-interface SendProps {
-  /** The question that is answered by it. */
-  shape: AskShape | null;
-  disabled: boolean;
-  guard: Guard;
-  send(event: MouseEvent): void;
+interface SendButtonProps {
+  /** The question that the message answers. */
+  askForm: AskForm | null;
+  isDisabled: boolean;
+  guard: PressGuard;
+  onSend(event: MouseEvent): void;
 }
 
-function SendButton({ shape, disabled, guard, send }: SendProps) {
+function SendButton({ askForm, isDisabled, guard, onSend }: SendButtonProps) {
   return (
     <button
-      class={shape?.rejects ? "send danger" : "send"}
-      disabled={disabled}
-      aria-disabled={shape !== null && !guard.open}
-      onClick={send}
+      class={askForm?.sendRejects ? "send danger" : "send"}
+      disabled={isDisabled}
+      aria-disabled={askForm !== null && !guard.isOpen}
+      onClick={onSend}
     >
-      {shape?.send ?? "Send"}
+      {askForm?.sendLabel ?? "Send"}
     </button>
   );
 }
 
-function Queue({ conversation }: { conversation: Conversation }) {
+function QueuedMessages({ conversation }: { conversation: Conversation }) {
   if (conversation.queue.length === 0) return null;
   return (
     <ul class="queue" aria-label="Queued messages">
@@ -185,7 +204,7 @@ function Queue({ conversation }: { conversation: Conversation }) {
             class="icon"
             aria-label={`Remove the queued message: ${message.text}`}
             onClick={() =>
-              void attempt(command("editQueue", { id: message.id, remove: true }, conversation.id))
+              void tryOrToast(sendCommand("editQueue", { id: message.id, remove: true }, conversation.id))
             }
           >
             ✕

@@ -1,12 +1,12 @@
 // Drafts of unsent messages, kept across reloads of the page.
 
-const PREFIX = "joey.draft.";
+const STORAGE_KEY_PREFIX = "joey.draft.";
 
-export function draftOf(name: string): string {
-  return sessionStorage.getItem(PREFIX + name) ?? "";
+export function loadDraft(key: string): string {
+  return sessionStorage.getItem(STORAGE_KEY_PREFIX + key) ?? "";
 }
 
-export function keepDraft(name: string, text: string): void {
-  if (text) sessionStorage.setItem(PREFIX + name, text);
-  else sessionStorage.removeItem(PREFIX + name);
+export function storeDraft(key: string, text: string): void {
+  if (text) sessionStorage.setItem(STORAGE_KEY_PREFIX + key, text);
+  else sessionStorage.removeItem(STORAGE_KEY_PREFIX + key);
 }

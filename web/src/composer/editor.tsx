@@ -2,99 +2,110 @@
 
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { Pictures, readPictures } from "../render/images";
-import { MENU, optionId, SlashMenu, useSlashMenu } from "./slashmenu";
-import { attempt } from "../state/store";
+import { ImageThumbnails, readImages } from "../render/images";
+import { MENU_ID, getOptionId, SlashMenu, useSlashMenu } from "./slashmenu";
+import { tryOrToast } from "../state/store";
 
-export interface Words {
+export interface MessageContent {
   text: string;
   images: string[];
 }
 
-interface EditorProps {
-  words: Words;
-  change(words: Words): void;
-  send(event: KeyboardEvent): void;
+interface MessageEditorProps {
+  message: MessageContent;
+  onChange(message: MessageContent): void;
+  onSend(event: KeyboardEvent): void;
   label: string;
-  hint: string;
+  placeholder: string;
   children: ComponentChildren;
 }
 
-const LETTERS = 400_000;
+const MAX_TEXT_CHARS = 400_000;
 
-export function Editor({ words, change, send, label, hint, children }: EditorProps) {
+export function MessageEditor({
+  message,
+  onChange,
+  onSend,
+  label,
+  placeholder,
+  children,
+}: MessageEditorProps) {
   const field = useRef<HTMLTextAreaElement>(null);
-  const [over, setOver] = useState(false);
+  const [isDragOver, setIsDragOver] = useState(false);
 
   useLayoutEffect(() => {
     const element = field.current;
     if (element === null) return;
     element.style.height = "auto";
     element.style.height = `${element.scrollHeight}px`;
-  }, [words.text]);
+  }, [message.text]);
 
-  const add = (files: Iterable<File>) => {
-    const taken = words.images.reduce((sum, uri) => sum + uri.length, words.text.length);
-    void attempt(
-      readPictures(files, taken).then((more) => {
-        if (more.length) change({ ...words, images: [...words.images, ...more] });
+  const addImages = (files: Iterable<File>) => {
+    const usedChars = message.images.reduce((sum, uri) => sum + uri.length, message.text.length);
+    void tryOrToast(
+      readImages(files, usedChars).then((added) => {
+        if (added.length) onChange({ ...message, images: [...message.images, ...added] });
       }),
     );
   };
 
-  const menu = useSlashMenu(field, words.text, (text) => change({ ...words, text }));
+  const menu = useSlashMenu(field, message.text, (text) => onChange({ ...message, text }));
 
-  const pressed = (event: KeyboardEvent) => {
-    if (menu.pressed(event)) {
+  const handleKeyDown = (event: KeyboardEvent) => {
+    if (menu.handleKey(event)) {
       event.preventDefault();
       return;
     }
     if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.altKey) return;
     event.preventDefault();
-    if (!event.repeat) send(event);
+    if (!event.repeat) onSend(event);
   };
 
   return (
     <div
-      class={`editor ${over ? "over" : ""}`}
+      class={`editor ${isDragOver ? "over" : ""}`}
       onDragOver={(event) => {
         event.preventDefault();
-        setOver(true);
+        setIsDragOver(true);
       }}
-      onDragLeave={() => setOver(false)}
+      onDragLeave={() => setIsDragOver(false)}
       onDrop={(event) => {
         event.preventDefault();
-        setOver(false);
-        add(event.dataTransfer?.files ?? []);
+        setIsDragOver(false);
+        addImages(event.dataTransfer?.files ?? []);
       }}
     >
-      <Pictures
-        images={words.images}
-        onRemove={(index) => change({ ...words, images: words.images.filter((_, place) => place !== index) })}
+      <ImageThumbnails
+        images={message.images}
+        onRemove={(index) =>
+          onChange({ ...message, images: message.images.filter((_, imageIndex) => imageIndex !== index) })
+        }
       />
-      {menu.options.length > 0 && <SlashMenu options={menu.options} place={menu.place} pick={menu.pick} />}
+      {menu.options.length > 0 && (
+        <SlashMenu options={menu.options} selectedIndex={menu.selectedIndex} onPick={menu.pick} />
+      )}
       <textarea
         id="composer"
         ref={field}
         rows={1}
-        maxLength={LETTERS}
-        value={words.text}
+        maxLength={MAX_TEXT_CHARS}
+        value={message.text}
         aria-label={label}
-        placeholder={hint}
+        placeholder={placeholder}
         aria-autocomplete="list"
-        aria-controls={menu.options.length > 0 ? MENU : undefined}
-        aria-activedescendant={menu.options.length > 0 ? optionId(menu.place) : undefined}
+        aria-controls={menu.options.length > 0 ? MENU_ID : undefined}
+        aria-activedescendant={menu.options.length > 0 ? getOptionId(menu.selectedIndex) : undefined}
         onInput={(event) => {
-          change({ ...words, text: event.currentTarget.value });
-          menu.look();
+          onChange({ ...message, text: event.currentTarget.value });
+          menu.update();
         }}
-        onKeyDown={pressed}
+        onKeyDown={handleKeyDown}
         onBlur={menu.close}
         onPaste={(event) => {
           const files = [...(event.clipboardData?.files ?? [])];
           if (files.length) {
             event.preventDefault();
-            add(files);
+            addImages(files);
           }
         }}
       />
@@ -107,7 +118,7 @@ export function Editor({ words, change, send, label, hint, children }: EditorPro
             multiple
             class="visually-hidden"
             onChange={(event) => {
-              add(event.currentTarget.files ?? []);
+              addImages(event.currentTarget.files ?? []);
               event.currentTarget.value = "";
             }}
           />

@@ -1,15 +1,15 @@
 // The drop-down lists for the mode and the profile.
 
-import { activeProfile, attempt, command, modes, profiles } from "../state/store";
+import { activeProfile, tryOrToast, sendCommand, modes, profileNames } from "../state/store";
 
-interface ModeProps {
+interface ModeSelectProps {
   value: string;
   disabled?: boolean;
-  change(mode: string): void;
+  onChange(mode: string): void;
 }
 
-export function ModeSelect({ value, disabled, change }: ModeProps) {
-  const known = modes.value.some((mode) => mode.slug === value);
+export function ModeSelect({ value, disabled, onChange }: ModeSelectProps) {
+  const isKnown = modes.value.some((mode) => mode.slug === value);
   return (
     <label class="select">
       <span class="visually-hidden">Mode</span>
@@ -17,9 +17,9 @@ export function ModeSelect({ value, disabled, change }: ModeProps) {
         value={value}
         title="Mode"
         disabled={disabled}
-        onChange={(event) => change(event.currentTarget.value)}
+        onChange={(event) => onChange(event.currentTarget.value)}
       >
-        {!known && <option value={value}>{value || "mode"}</option>}
+        {!isKnown && <option value={value}>{value || "mode"}</option>}
         {modes.value.map((mode) => (
           <option key={mode.slug} value={mode.slug} title={mode.description}>
             {mode.name}
@@ -32,10 +32,10 @@ export function ModeSelect({ value, disabled, change }: ModeProps) {
 
 /** The profile that new tasks, and those that are resumed, talk to. */
 export function ProfileSelect() {
-  if (profiles.value.length === 0) return null;
-  const change = (name: string) =>
-    void attempt(
-      command("setActiveProfile", { name }).then((answer) => {
+  if (profileNames.value.length === 0) return null;
+  const activateProfile = (name: string) =>
+    void tryOrToast(
+      sendCommand("setActiveProfile", { name }).then((answer) => {
         activeProfile.value = answer.activeProfile;
       }),
     );
@@ -45,10 +45,10 @@ export function ProfileSelect() {
       <select
         value={activeProfile.value ?? ""}
         title="Profile"
-        onChange={(event) => change(event.currentTarget.value)}
+        onChange={(event) => activateProfile(event.currentTarget.value)}
       >
         {activeProfile.value === null && <option value="">default</option>}
-        {profiles.value.map((name) => (
+        {profileNames.value.map((name) => (
           <option key={name} value={name}>
             {name}
           </option>

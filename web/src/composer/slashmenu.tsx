@@ -2,39 +2,39 @@
 
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { completed, fitting, wordAt } from "./slash";
-import { attempt, link, loadSlashCommands, slashCommands } from "../state/store";
+import { completeCommand, matchCommands, findCommandPrefix } from "./slash";
+import { tryOrToast, connectionState, loadSlashCommands, slashCommands } from "../state/store";
 import type { SlashCommand } from "../wire/protocol";
 
-interface MenuProps {
+interface SlashMenuProps {
   options: SlashCommand[];
-  place: number;
-  pick(option: SlashCommand): void;
+  selectedIndex: number;
+  onPick(option: SlashCommand): void;
 }
 
-export const MENU = "slash-commands";
+export const MENU_ID = "slash-commands";
 
-export function optionId(place: number): string {
-  return `${MENU}-${place}`;
+export function getOptionId(index: number): string {
+  return `${MENU_ID}-${index}`;
 }
 
-export function SlashMenu({ options, place, pick }: MenuProps) {
-  const list = useRef<HTMLUListElement>(null);
+export function SlashMenu({ options, selectedIndex, onPick }: SlashMenuProps) {
+  const listElement = useRef<HTMLUListElement>(null);
   useLayoutEffect(() => {
-    list.current?.children[place]?.scrollIntoView({ block: "nearest" });
-  }, [place, options]);
+    listElement.current?.children[selectedIndex]?.scrollIntoView({ block: "nearest" });
+  }, [selectedIndex, options]);
   return (
     <>
-      <ul class="slash-menu" id={MENU} role="listbox" aria-label="Slash commands" ref={list}>
+      <ul class="slash-menu" id={MENU_ID} role="listbox" aria-label="Slash commands" ref={listElement}>
         {options.map((option, index) => (
           <li
             key={option.name}
-            id={optionId(index)}
+            id={getOptionId(index)}
             role="option"
-            aria-selected={index === place}
+            aria-selected={index === selectedIndex}
             // The field keeps the focus.
             onMouseDown={(event) => event.preventDefault()}
-            onClick={() => pick(option)}
+            onClick={() => onPick(option)}
           >
             <strong>/{option.name}</strong>
             {option.argumentHint && <span class="hint">{option.argumentHint}</span>}
@@ -51,57 +51,60 @@ export function SlashMenu({ options, place, pick }: MenuProps) {
   );
 }
 
-/** What is offered at the caret of a field, and what keys do meanwhile. */
+/** The commands that match at the caret of a field, and the menu's keyboard handling. */
 export function useSlashMenu(
   field: RefObject<HTMLTextAreaElement | null>,
   text: string,
-  change: (text: string) => void,
+  onChange: (text: string) => void,
 ) {
-  const [word, setWord] = useState<string | null>(null);
-  const [place, setPlace] = useState(0);
-  const caret = useRef<number | null>(null);
-  const options = word === null || !text ? [] : fitting(slashCommands.value, word);
+  const [prefix, setPrefix] = useState<string | null>(null);
+  const [selectedIndex, setSelectedIndex] = useState(0);
+  const pendingCaret = useRef<number | null>(null);
+  const options = prefix === null || !text ? [] : matchCommands(slashCommands.value, prefix);
 
   useLayoutEffect(() => {
-    if (caret.current !== null) field.current?.setSelectionRange(caret.current, caret.current);
-    caret.current = null;
+    if (pendingCaret.current !== null)
+      field.current?.setSelectionRange(pendingCaret.current, pendingCaret.current);
+    pendingCaret.current = null;
   }, [text]);
 
-  // Somebody may write before there is a connection, and the menu comes with it.
-  const canAsk = word !== null && link.value === "open";
+  // The user may write before there is a connection; the menu opens once there is one.
+  const canLoad = prefix !== null && connectionState.value === "open";
   useEffect(() => {
-    if (canAsk) void attempt(loadSlashCommands());
-  }, [canAsk]);
+    if (canLoad) void tryOrToast(loadSlashCommands());
+  }, [canLoad]);
 
-  const close = () => setWord(null);
-  const look = () => {
+  const close = () => setPrefix(null);
+  const update = () => {
     const element = field.current;
-    const found = element && wordAt(element.value, element.selectionStart);
-    setWord(found);
-    setPlace(0);
+    const prefixAtCaret = element && findCommandPrefix(element.value, element.selectionStart);
+    setPrefix(prefixAtCaret);
+    setSelectedIndex(0);
   };
   const pick = (option: SlashCommand) => {
     const element = field.current;
     if (element === null) return;
-    const next = completed(element.value, element.selectionStart, option.name);
-    caret.current = next.caret;
+    const completion = completeCommand(element.value, element.selectionStart, option.name);
+    pendingCaret.current = completion.caret;
     close();
-    change(next.text);
+    onChange(completion.text);
   };
-  const pressed = (event: KeyboardEvent): boolean => {
-    const option = options[Math.min(place, options.length - 1)];
+  const handleKey = (event: KeyboardEvent): boolean => {
+    const option = options[Math.min(selectedIndex, options.length - 1)];
     if (option === undefined || event.isComposing || event.altKey || event.shiftKey) return false;
     switch (event.key) {
       case "ArrowDown":
       case "ArrowUp":
-        setPlace((place + (event.key === "ArrowDown" ? 1 : options.length - 1)) % options.length);
+        setSelectedIndex(
+          (selectedIndex + (event.key === "ArrowDown" ? 1 : options.length - 1)) % options.length,
+        );
         return true;
       case "Escape":
         close();
         return true;
       case "Enter":
         // What is written out needs no completion: it is sent.
-        if (option.name === word) return false;
+        if (option.name === prefix) return false;
         pick(option);
         return true;
       case "Tab":
@@ -111,5 +114,12 @@ export function useSlashMenu(
         return false;
     }
   };
-  return { options, place: Math.min(place, Math.max(0, options.length - 1)), pick, look, close, pressed };
+  return {
+    options,
+    selectedIndex: Math.min(selectedIndex, Math.max(0, options.length - 1)),
+    pick,
+    update,
+    close,
+    handleKey,
+  };
 }

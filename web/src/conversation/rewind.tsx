@@ -3,89 +3,85 @@
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import type { Conversation } from "../state/conversation";
-import { attempt, command, conversation, openTask, showLatest } from "../state/store";
+import { tryOrToast, sendCommand, currentConversation, openTask, scrollToLatest } from "../state/store";
 import type { Row, RewindChanges } from "../wire/protocol";
 
-interface Target {
+interface RewindTarget {
   taskId: string;
   ts: number;
   text: string;
-  /** The task itself: it can be said anew, but not be taken back. */
-  first: boolean;
+  /** The task itself: it can be edited, but not taken back. */
+  isFirst: boolean;
 }
 
 /** The message that the dialog is about. */
-export const rewindTarget = signal<Target | null>(null);
+export const rewindTarget = signal<RewindTarget | null>(null);
 
-export function askToRewind(row: Row, first: boolean): void {
-  const open = conversation.value;
-  if (open === null) return;
-  rewindTarget.value = { taskId: open.id, ts: row.ts, text: row.text ?? "", first };
+export function openRewindDialog(row: Row, isFirst: boolean): void {
+  const conversation = currentConversation.value;
+  if (conversation === null) return;
+  rewindTarget.value = { taskId: conversation.id, ts: row.ts, text: row.text ?? "", isFirst };
 }
 
-export function RewindForm({ target, close }: { target: Target; close: () => void }) {
+export function RewindForm({ target, onClose }: { target: RewindTarget; onClose: () => void }) {
   const [text, setText] = useState(target.text);
-  const [files, setFiles] = useState(false);
-  const [busy, setBusy] = useState(false);
+  const [restoreFiles, setRestoreFiles] = useState(false);
+  const [isBusy, setIsBusy] = useState(false);
   const [changes, setChanges] = useState<RewindChanges | null>(null);
-  const { taskId, ts, first } = target;
-  const where = { messageTs: ts, keep: first, files };
+  const { taskId, ts, isFirst } = target;
+  const rewindArgs = { messageTs: ts, keep: isFirst, files: restoreFiles };
 
   useEffect(() => {
-    let wanted = true;
+    let isCurrent = true;
     setChanges(null);
-    const looked = command("rewindTask", { ...where, preview: true }, taskId).then((answer) => {
-      if (wanted) setChanges(answer.changes);
+    const preview = sendCommand("rewindTask", { ...rewindArgs, preview: true }, taskId).then((answer) => {
+      if (isCurrent) setChanges(answer.changes);
     });
-    void attempt(looked).then((went) => {
-      if (!went && files && wanted) setFiles(false);
+    void tryOrToast(preview).then((succeeded) => {
+      if (!succeeded && restoreFiles && isCurrent) setRestoreFiles(false);
     });
-    return () => (wanted = false);
-  }, [taskId, ts, files]);
+    return () => (isCurrent = false);
+  }, [taskId, ts, restoreFiles]);
 
-  const carryOut = async (work: () => Promise<unknown>) => {
-    setBusy(true);
-    const done = await attempt(work());
-    setBusy(false);
-    if (done) close();
+  const runAndClose = async (work: () => Promise<unknown>) => {
+    setIsBusy(true);
+    const succeeded = await tryOrToast(work());
+    setIsBusy(false);
+    if (succeeded) onClose();
   };
-  const goBack = () => command("rewindTask", { ...where, force: hasConflicts(changes) }, taskId);
-  const sayInstead = async () => {
-    showLatest();
-    if (files) await goBack();
-    if (files && !first) await command("sendMessage", { message: text }, taskId);
-    else await command("editMessage", { messageTs: ts, text }, taskId);
+  const rewind = () => sendCommand("rewindTask", { ...rewindArgs, force: hasConflicts(changes) }, taskId);
+  const sendInstead = async () => {
+    scrollToLatest();
+    if (restoreFiles) await rewind();
+    if (restoreFiles && !isFirst) await sendCommand("sendMessage", { message: text }, taskId);
+    else await sendCommand("editMessage", { messageTs: ts, text }, taskId);
   };
-  const fork = async () => openTask((await command("forkTask", { messageTs: ts }, taskId)).taskId);
+  const fork = async () => openTask((await sendCommand("forkTask", { messageTs: ts }, taskId)).taskId);
 
   return (
     <form class="rewind" onSubmit={(event) => event.preventDefault()}>
       <label class="field">
         <span>Your message</span>
-        <textarea
-          rows={4}
-          value={text}
-          onInput={(event) => setText(event.currentTarget.value)}
-        />
+        <textarea rows={4} value={text} onInput={(event) => setText(event.currentTarget.value)} />
       </label>
       <label class="toggle">
         <input
           type="checkbox"
           role="switch"
-          checked={files}
-          onChange={(event) => setFiles(event.currentTarget.checked)}
+          checked={restoreFiles}
+          onChange={(event) => setRestoreFiles(event.currentTarget.checked)}
         />
         Bring back the files of that moment
       </label>
-      <Changes changes={changes} />
+      <RewindPreview changes={changes} />
       <div class="buttons">
-        <button type="button" disabled={busy || !text.trim()} onClick={() => void carryOut(sayInstead)}>
+        <button type="button" disabled={isBusy || !text.trim()} onClick={() => void runAndClose(sendInstead)}>
           Send this instead
         </button>
-        <button type="button" disabled={busy || changes === null} onClick={() => void carryOut(goBack)}>
+        <button type="button" disabled={isBusy || changes === null} onClick={() => void runAndClose(rewind)}>
           {hasConflicts(changes) ? "Go back all the same" : "Only go back"}
         </button>
-        <button type="button" disabled={busy} onClick={() => void carryOut(fork)}>
+        <button type="button" disabled={isBusy} onClick={() => void runAndClose(fork)}>
           New task from here
         </button>
       </div>
@@ -97,32 +93,33 @@ function hasConflicts(changes: RewindChanges | null): boolean {
   return (changes?.conflicts.length ?? 0) > 0;
 }
 
-function Changes({ changes }: { changes: RewindChanges | null }) {
+function RewindPreview({ changes }: { changes: RewindChanges | null }) {
   if (changes === null) return <p class="muted">Looking at what would change…</p>;
   const { rows, commands, subtasks, files, conflicts, filesLeft, editsAsked } = changes;
   return (
     <ul class="rewind-changes" aria-label="What going back changes">
-      <li>{count(rows.length, "row")} of this conversation will go; this can be undone.</li>
+      <li>{pluralize(rows.length, "row")} of this conversation will go; this can be undone.</li>
       {commands.length > 0 && (
         <li>
-          {count(commands.length, "command")} ran since, and what they did stays: {some(commands)}
+          {pluralize(commands.length, "command")} ran since, and what they did stays:{" "}
+          {formatShortList(commands)}
         </li>
       )}
-      {subtasks.length > 0 && <li>{count(subtasks.length, "subtask")} stay as tasks of their own.</li>}
-      {fatesOf(files).map(({ fate, paths }) => (
-        <li key={fate}>
-          {count(paths.length, "file")} will be {fate}: {some(paths)}
+      {subtasks.length > 0 && <li>{pluralize(subtasks.length, "subtask")} stay as tasks of their own.</li>}
+      {groupByOutcome(files).map(({ outcome, paths }) => (
+        <li key={outcome}>
+          {pluralize(paths.length, "file")} will be {outcome}: {formatShortList(paths)}
         </li>
       ))}
-      {leftOf(filesLeft).map(({ reason, paths }) => (
+      {groupByReason(filesLeft).map(({ reason, paths }) => (
         <li key={reason}>
-          {count(paths.length, "file")} will not be taken back ({reason}): {some(paths)}
+          {pluralize(paths.length, "file")} will not be taken back ({reason}): {formatShortList(paths)}
         </li>
       ))}
       {editsAsked && <li>Edits, which you accepted for this task, will be asked about again.</li>}
       {conflicts.length > 0 && (
         <li class="warning">
-          Somebody else changed {some(conflicts)}: that would be lost, but for a checkpoint.
+          Somebody else changed {formatShortList(conflicts)}: that would be lost, but for a checkpoint.
         </li>
       )}
     </ul>
@@ -130,25 +127,25 @@ function Changes({ changes }: { changes: RewindChanges | null }) {
 }
 
 /** What becomes of files, by how they differ afterwards. */
-const FATES = { removed: "deleted", changed: "restored", added: "created" } as const;
-const KINDS = ["removed", "changed", "added"] as const;
+const FILE_OUTCOMES = { removed: "deleted", changed: "restored", added: "created" } as const;
+const FILE_CHANGE_KINDS = ["removed", "changed", "added"] as const;
 
-function fatesOf(files: RewindChanges["files"]): { fate: string; paths: string[] }[] {
-  return KINDS.map((kind) => ({
-    fate: FATES[kind],
+function groupByOutcome(files: RewindChanges["files"]): { outcome: string; paths: string[] }[] {
+  return FILE_CHANGE_KINDS.map((kind) => ({
+    outcome: FILE_OUTCOMES[kind],
     paths: files.filter((file) => file.kind === kind).map(({ path }) => path),
   })).filter(({ paths }) => paths.length > 0);
 }
 
 /** Why a file is in no checkpoint. */
-const REASONS = {
+const UNRESTORED_REASONS = {
   ignored: "ignored by git",
   outside: "outside of the workspace",
   large: "too large to be kept, or not readable",
 } as const;
 
-function leftOf(files: RewindChanges["filesLeft"]): { reason: string; paths: string[] }[] {
-  return Object.entries(REASONS)
+function groupByReason(files: RewindChanges["filesLeft"]): { reason: string; paths: string[] }[] {
+  return Object.entries(UNRESTORED_REASONS)
     .map(([why, reason]) => ({
       reason,
       paths: files.filter((file) => file.why === why).map(({ path }) => path),
@@ -156,22 +153,22 @@ function leftOf(files: RewindChanges["filesLeft"]): { reason: string; paths: str
     .filter(({ paths }) => paths.length > 0);
 }
 
-/** Below a conversation that went back, until it goes on. */
-export function Rewound({ conversation }: { conversation: Conversation }) {
-  if (!conversation.rewound) return null;
+/** Shown below a rewound conversation until it continues. */
+export function RewindNotice({ conversation }: { conversation: Conversation }) {
+  if (!conversation.isRewound) return null;
   return (
     <p class="rewound" role="status">
       <span>The task went back to here.</span>
-      <button onClick={() => void attempt(command("undoRewind", {}, conversation.id))}>Undo</button>
+      <button onClick={() => void tryOrToast(sendCommand("undoRewind", {}, conversation.id))}>Undo</button>
     </p>
   );
 }
 
-function count(number: number, thing: string): string {
-  return `${number} ${thing}${number === 1 ? "" : "s"}`;
+function pluralize(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-function some(things: string[]): string {
-  const rest = things.length - 5;
-  return things.slice(0, 5).join(", ") + (rest > 0 ? ` and ${rest} more` : "");
+function formatShortList(items: string[]): string {
+  const hiddenCount = items.length - 5;
+  return items.slice(0, 5).join(", ") + (hiddenCount > 0 ? ` and ${hiddenCount} more` : "");
 }

@@ -2,28 +2,34 @@
 
 import { CommandOutput, ToolCard } from "../tools/cards";
 import { Fold } from "../render/folds";
-import { compact, dollars, parsed } from "../render/format";
-import { Pictures } from "../render/images";
-import { isImage, Markdown } from "../render/markdown";
+import { formatCount, formatDollars, parseJsonObject } from "../render/format";
+import { ImageThumbnails } from "../render/images";
+import { isImageDataUri, Markdown } from "../render/markdown";
 import { memo } from "../render/memo";
-import { BrowserView, CodeHits, MadePicture, ServerResponse, SubtaskResult } from "../tools/results";
-import { askToRewind } from "./rewind";
+import {
+  BrowserResult,
+  CodeSearchResult,
+  GeneratedImage,
+  McpResponse,
+  SubtaskResult,
+} from "../tools/results";
+import { openRewindDialog } from "./rewind";
 import type { Row } from "../wire/protocol";
 
-const FAILURES: Record<string, string> = {
+const ERROR_TEXTS: Record<string, string> = {
   MODEL_NO_TOOLS_USED: "The model used no tool and was told to.",
   MODEL_NO_ASSISTANT_MESSAGES: "The model answered nothing.",
 };
-const QUESTIONS: Record<string, string> = {
+const ASK_TITLES: Record<string, string> = {
   api_req_failed: "The request to the model failed.",
   mistake_limit_reached: "joey made several mistakes in a row.",
   auto_approval_max_req_reached: "The limit of what may go without asking is reached.",
 };
 
-const ACTS = new Set(["tool", "command", "use_mcp_server", "browser_action_launch"]);
+const TOOL_ASK_KINDS = new Set(["tool", "command", "use_mcp_server", "browser_action_launch"]);
 
 /** Whether a row has anything to show. */
-export function isVisible(row: Row, isLast = true): boolean {
+export function isRowVisible(row: Row, isLast = true): boolean {
   if (row.type === "ask")
     return (
       !["completion_result", "resume_task", "resume_completed_task"].includes(row.ask ?? "") ||
@@ -37,32 +43,28 @@ export function isVisible(row: Row, isLast = true): boolean {
 
 export const RowView = memo(function RowView({
   row,
-  name,
-  first,
+  rowId,
+  isFirst,
 }: {
   row: Row;
-  name: string;
-  first: boolean;
+  rowId: string;
+  isFirst: boolean;
 }) {
-  if (row.say === "tool" || ACTS.has(row.ask ?? "")) return <ToolCard row={row} name={name} />;
-  return row.type === "ask" ? (
-    <AskRow row={row} />
-  ) : (
-    <SayRow row={row} name={name} first={first} />
-  );
+  if (row.say === "tool" || TOOL_ASK_KINDS.has(row.ask ?? "")) return <ToolCard row={row} rowId={rowId} />;
+  return row.type === "ask" ? <AskRow row={row} /> : <SayRow row={row} rowId={rowId} isFirst={isFirst} />;
 });
 
-function SayRow({ row, name, first }: { row: Row; name: string; first: boolean }) {
+function SayRow({ row, rowId, isFirst }: { row: Row; rowId: string; isFirst: boolean }) {
   switch (row.say) {
     case "text":
-      return first ? <Person row={row} first /> : <Markdown text={row.text ?? ""} />;
+      return isFirst ? <UserMessage row={row} isFirst /> : <Markdown text={row.text ?? ""} />;
     case "user_feedback":
     case "user_feedback_diff":
-      return <Person row={row} />;
+      return <UserMessage row={row} />;
     case "reasoning":
-      return <Thinking row={row} name={name} />;
+      return <ReasoningRow row={row} rowId={rowId} />;
     case "api_req_started":
-      return <Request row={row} />;
+      return <RequestRow row={row} />;
     case "api_req_retry_delayed":
       return (
         <p class="notice warn">
@@ -79,52 +81,52 @@ function SayRow({ row, name, first }: { row: Row; name: string; first: boolean }
         </div>
       );
     case "command_output":
-      return <CommandOutput row={row} name={name} />;
+      return <CommandOutput row={row} rowId={rowId} />;
     case "codebase_search_result":
-      return <CodeHits row={row} name={name} />;
+      return <CodeSearchResult row={row} rowId={rowId} />;
     case "browser_action_result":
-      return <BrowserView row={row} name={name} />;
+      return <BrowserResult row={row} rowId={rowId} />;
     case "mcp_server_request_started":
       return <p class="request working">the server works on it…</p>;
     case "mcp_server_response":
-      return <ServerResponse row={row} name={name} />;
+      return <McpResponse row={row} rowId={rowId} />;
     case "subtask_result":
       return <SubtaskResult row={row} />;
     case "image":
-      return <MadePicture row={row} />;
+      return <GeneratedImage row={row} />;
     case "error":
     case "diff_error":
     case "rooignore_error":
-      return <p class="notice bad">✕ {FAILURES[row.text ?? ""] ?? row.text}</p>;
+      return <p class="notice bad">✕ {ERROR_TEXTS[row.text ?? ""] ?? row.text}</p>;
     default:
-      return <Other row={row} />;
+      return <GenericRow row={row} />;
   }
 }
 
 function AskRow({ row }: { row: Row }) {
   switch (row.ask) {
     case "followup": {
-      const facts = parsed(row.text);
+      const data = parseJsonObject(row.text);
       return (
         <div class={`question ${row.isAnswered ? "answered" : ""}`}>
           <div class="card-head">
             <strong>? Question</strong>
           </div>
-          <Markdown text={String(facts["question"] ?? row.text ?? "")} />
+          <Markdown text={String(data["question"] ?? row.text ?? "")} />
         </div>
       );
     }
     default:
       return (
         <div class="notice warn">
-          <strong>{QUESTIONS[row.ask ?? ""] ?? "joey asks"}</strong>
+          <strong>{ASK_TITLES[row.ask ?? ""] ?? "joey asks"}</strong>
           {row.text && <Markdown text={row.text} />}
         </div>
       );
   }
 }
 
-function Person({ row, first = false }: { row: Row; first?: boolean }) {
+function UserMessage({ row, isFirst = false }: { row: Row; isFirst?: boolean }) {
   return (
     <div class="person">
       <span class="visually-hidden">You said: </span>
@@ -132,53 +134,54 @@ function Person({ row, first = false }: { row: Row; first?: boolean }) {
         class="icon go-back"
         aria-label="Go back to this message"
         title="Edit, go back or begin another task here"
-        onClick={() => askToRewind(row, first)}
+        onClick={() => openRewindDialog(row, isFirst)}
       >
         ↶
       </button>
-      <div class="words">{row.text}</div>
-      <Pictures images={(row.images ?? []).filter(isImage)} />
+      <div class="pre-wrap">{row.text}</div>
+      <ImageThumbnails images={(row.images ?? []).filter(isImageDataUri)} />
     </div>
   );
 }
 
-function Thinking({ row, name }: { row: Row; name: string }) {
+function ReasoningRow({ row, rowId }: { row: Row; rowId: string }) {
   const text = row.text ?? "";
-  const last = text.trim().split("\n").at(-1) ?? "";
+  const lastLine = text.trim().split("\n").at(-1) ?? "";
   const title = (
     <>
       <span>{row.partial ? "Thinking…" : "Thought"}</span>
-      {row.partial && <span class="ellipsis muted">{last.slice(-120)}</span>}
+      {row.partial && <span class="ellipsis muted">{lastLine.slice(-120)}</span>}
     </>
   );
   return (
-    <Fold name={`${name}/thinking`} title={title} class="thinking">
+    <Fold foldId={`${rowId}/thinking`} title={title} class="thinking">
       {() => <Markdown text={text} />}
     </Fold>
   );
 }
 
-function Request({ row }: { row: Row }) {
-  const facts = parsed(row.text) as Record<string, number | string | undefined>;
-  if (facts["streamingFailedMessage"]) return <p class="notice bad">✕ {facts["streamingFailedMessage"]}</p>;
-  if (facts["cancelReason"]) return <p class="request">request stopped</p>;
-  if (facts["tokensIn"] === undefined && facts["cost"] === undefined)
+function RequestRow({ row }: { row: Row }) {
+  const data = parseJsonObject(row.text) as Record<string, number | string | undefined>;
+  if (data["streamingFailedMessage"]) return <p class="notice bad">✕ {data["streamingFailedMessage"]}</p>;
+  if (data["cancelReason"]) return <p class="request">request stopped</p>;
+  if (data["tokensIn"] === undefined && data["cost"] === undefined)
     return <p class="request working">the model works on it…</p>;
-  const cached = Number(facts["cacheReads"] ?? 0);
+  const cachedTokens = Number(data["cacheReads"] ?? 0);
   return (
     <p class="request">
-      {compact(Number(facts["tokensIn"] ?? 0))} in
-      {cached > 0 && ` · ${compact(cached)} cached`} · {compact(Number(facts["tokensOut"] ?? 0))} out
-      {Number(facts["cost"] ?? 0) > 0 && ` · ${dollars(Number(facts["cost"]))}`}
+      {formatCount(Number(data["tokensIn"] ?? 0))} in
+      {cachedTokens > 0 && ` · ${formatCount(cachedTokens)} cached`} ·{" "}
+      {formatCount(Number(data["tokensOut"] ?? 0))} out
+      {Number(data["cost"] ?? 0) > 0 && ` · ${formatDollars(Number(data["cost"]))}`}
     </p>
   );
 }
 
-function Other({ row }: { row: Row }) {
+function GenericRow({ row }: { row: Row }) {
   return (
     <div class="notice">
       <Markdown text={row.text ?? row.say ?? ""} />
-      <Pictures images={(row.images ?? []).filter(isImage)} />
+      <ImageThumbnails images={(row.images ?? []).filter(isImageDataUri)} />
     </div>
   );
 }

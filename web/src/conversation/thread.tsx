@@ -4,133 +4,139 @@
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Conversation } from "../state/conversation";
-import { Heights } from "./heights";
-import { isVisible, RowView } from "./rows";
-import { latestWanted, revision } from "../state/store";
+import { RowHeights } from "./heights";
+import { isRowVisible, RowView } from "./rows";
+import { scrollToLatestCounter, conversationRevision } from "../state/store";
 import type { Ask, Row } from "../wire/protocol";
 
-const BEYOND = 600;
-const NEAR = 48;
+const OVERSCAN_PX = 600;
+const FOLLOW_THRESHOLD_PX = 48;
 
 export function Thread({ conversation }: { conversation: Conversation }) {
-  const box = useRef<HTMLDivElement>(null);
-  const heights = useMemo(() => new Heights(), [conversation]);
-  const view = useRef({ stick: true, top: 0, shift: 0 });
-  const [stuck, setStuck] = useState(true);
-  const [, redraw] = useState(0);
-  const version = revision.value;
+  const scrollElement = useRef<HTMLDivElement>(null);
+  const heights = useMemo(() => new RowHeights(), [conversation]);
+  const scrollState = useRef({ isFollowing: true, scrollTop: 0, pendingShift: 0 });
+  const [isFollowing, setIsFollowing] = useState(true);
+  const [, rerender] = useState(0);
+  const version = conversationRevision.value;
   const rows = useMemo(
-    () => conversation.rows.filter((row, index, all) => isVisible(row, conversation.status === "running" && index === all.length - 1)),
+    () =>
+      conversation.rows.filter((row, index, all) =>
+        isRowVisible(row, conversation.status === "running" && index === all.length - 1),
+      ),
     [conversation, version],
   );
   const firstTs = conversation.rows[0]?.ts;
-  const shown = useRef<Row[]>(rows);
-  shown.current = rows;
-  heights.arrange(rows);
+  const latestRows = useRef<Row[]>(rows);
+  latestRows.current = rows;
+  heights.updateOffsets(rows);
 
-  const observer = useMemo(() => {
-    const sizes = new ResizeObserver((entries) => {
-      const top = box.current?.scrollTop ?? 0;
+  const rowObserver = useMemo(() => {
+    const observer = new ResizeObserver((entries) => {
+      const top = scrollElement.current?.scrollTop ?? 0;
       let changed = false;
       for (const { target } of entries) {
-        const index = place(shown.current, Number((target as HTMLElement).dataset["ts"]));
-        const row = shown.current[index];
+        const index = findRowIndex(latestRows.current, Number((target as HTMLElement).dataset["ts"]));
+        const row = latestRows.current[index];
         if (row === undefined || !target.isConnected) continue;
-        const change = heights.measure(row, target.getBoundingClientRect().height);
+        const change = heights.recordHeight(row, target.getBoundingClientRect().height);
         if (change === 0) continue;
         changed = true;
-        if (heights.top(index) + heights.of(row) - change <= top) view.current.shift += change;
+        if (heights.getTop(index) + heights.getHeight(row) - change <= top)
+          scrollState.current.pendingShift += change;
       }
-      if (changed) redraw((count) => count + 1);
+      if (changed) rerender((count) => count + 1);
     });
-    return sizes;
+    return observer;
   }, [heights]);
 
-  useLayoutEffect(() => () => observer.disconnect(), [observer]);
+  useLayoutEffect(() => () => rowObserver.disconnect(), [rowObserver]);
   useLayoutEffect(() => {
-    view.current = { stick: true, top: 0, shift: 0 };
-    setStuck(true);
-    redraw((count) => count + 1);
+    scrollState.current = { isFollowing: true, scrollTop: 0, pendingShift: 0 };
+    setIsFollowing(true);
+    rerender((count) => count + 1);
   }, [conversation]);
 
-  const follow = () => {
-    view.current.stick = true;
-    setStuck(true);
-    redraw((count) => count + 1);
+  const followLatest = () => {
+    scrollState.current.isFollowing = true;
+    setIsFollowing(true);
+    rerender((count) => count + 1);
   };
 
-  useLayoutEffect(follow, [latestWanted.value]);
+  useLayoutEffect(followLatest, [scrollToLatestCounter.value]);
 
-  const question = questionOf(conversation.ask);
+  const urgentAskTs = getUrgentAskTs(conversation.ask);
   useLayoutEffect(() => {
-    if (question !== undefined) follow();
-  }, [question]);
+    if (urgentAskTs !== undefined) followLatest();
+  }, [urgentAskTs]);
 
   useLayoutEffect(() => {
-    const element = box.current;
+    const element = scrollElement.current;
     if (element === null) return;
-    if (view.current.stick) element.scrollTop = element.scrollHeight;
-    else if (view.current.shift !== 0) element.scrollTop += view.current.shift;
-    view.current.shift = 0;
-    if (element.scrollTop !== view.current.top) {
-      view.current.top = element.scrollTop;
-      redraw((count) => count + 1);
+    if (scrollState.current.isFollowing) element.scrollTop = element.scrollHeight;
+    else if (scrollState.current.pendingShift !== 0) element.scrollTop += scrollState.current.pendingShift;
+    scrollState.current.pendingShift = 0;
+    if (element.scrollTop !== scrollState.current.scrollTop) {
+      scrollState.current.scrollTop = element.scrollTop;
+      rerender((count) => count + 1);
     }
   });
 
   useLayoutEffect(() => {
-    const element = box.current;
+    const element = scrollElement.current;
     if (element === null) return;
-    const size = new ResizeObserver(() => redraw((count) => count + 1));
-    size.observe(element);
-    return () => size.disconnect();
+    const sizeObserver = new ResizeObserver(() => rerender((count) => count + 1));
+    sizeObserver.observe(element);
+    return () => sizeObserver.disconnect();
   }, []);
 
-  const scrolled = () => {
-    const element = box.current;
+  const handleScroll = () => {
+    const element = scrollElement.current;
     if (element === null) return;
-    const left = element.scrollHeight - element.scrollTop - element.clientHeight;
-    if (left < NEAR) view.current.stick = true;
-    else if (element.scrollTop < view.current.top) view.current.stick = false;
-    view.current.top = element.scrollTop;
-    setStuck(view.current.stick);
-    redraw((count) => count + 1);
+    const distanceToEnd = element.scrollHeight - element.scrollTop - element.clientHeight;
+    if (distanceToEnd < FOLLOW_THRESHOLD_PX) scrollState.current.isFollowing = true;
+    else if (element.scrollTop < scrollState.current.scrollTop) scrollState.current.isFollowing = false;
+    scrollState.current.scrollTop = element.scrollTop;
+    setIsFollowing(scrollState.current.isFollowing);
+    rerender((count) => count + 1);
   };
 
-  const height = box.current?.clientHeight ?? 800;
-  const top = view.current.stick ? Math.max(0, heights.total - height) : view.current.top;
-  const start = rows.length === 0 ? 0 : heights.at(Math.max(0, top - BEYOND));
-  const end = rows.length === 0 ? 0 : heights.at(top + height + BEYOND) + 1;
+  const viewportHeight = scrollElement.current?.clientHeight ?? 800;
+  const viewportTop = scrollState.current.isFollowing
+    ? Math.max(0, heights.totalHeight - viewportHeight)
+    : scrollState.current.scrollTop;
+  const start = rows.length === 0 ? 0 : heights.findIndexAt(Math.max(0, viewportTop - OVERSCAN_PX));
+  const end = rows.length === 0 ? 0 : heights.findIndexAt(viewportTop + viewportHeight + OVERSCAN_PX) + 1;
 
   return (
     <div class="thread-frame">
       <div
         class="thread"
         id="thread"
-        ref={box}
+        ref={scrollElement}
         tabIndex={0}
         role="region"
         aria-label="Conversation"
-        onScroll={scrolled}
+        onScroll={handleScroll}
       >
         <div class="rows" role="feed" aria-label="Messages" aria-busy={conversation.status === "running"}>
-          <div class="spacer" style={{ height: `${heights.top(start)}px` }} />
+          <div class="spacer" style={{ height: `${heights.getTop(start)}px` }} />
           {rows.slice(start, end).map((row, index) => (
-            <Measured
+            <MeasuredRow
               key={row.ts}
               row={row}
-              name={`${conversation.id}/${row.ts}`}
-              first={row.ts === firstTs}
-              place={start + index + 1}
-              size={rows.length}
-              observer={observer}
+              rowId={`${conversation.id}/${row.ts}`}
+              isFirst={row.ts === firstTs}
+              position={start + index + 1}
+              rowCount={rows.length}
+              observer={rowObserver}
             />
           ))}
-          <div class="spacer" style={{ height: `${heights.total - heights.top(end)}px` }} />
+          <div class="spacer" style={{ height: `${heights.totalHeight - heights.getTop(end)}px` }} />
         </div>
       </div>
-      {!stuck && (
-        <button class="latest" onClick={follow}>
+      {!isFollowing && (
+        <button class="latest" onClick={followLatest}>
           ↓ Latest
         </button>
       )}
@@ -138,16 +144,16 @@ export function Thread({ conversation }: { conversation: Conversation }) {
   );
 }
 
-interface MeasuredProps {
+interface MeasuredRowProps {
   row: Row;
-  name: string;
-  first: boolean;
-  place: number;
-  size: number;
+  rowId: string;
+  isFirst: boolean;
+  position: number;
+  rowCount: number;
   observer: ResizeObserver;
 }
 
-function Measured({ row, name, first, place, size, observer }: MeasuredProps) {
+function MeasuredRow({ row, rowId, isFirst, position, rowCount, observer }: MeasuredRowProps) {
   const element = useRef<HTMLElement>(null);
   useLayoutEffect(() => {
     const target = element.current;
@@ -161,27 +167,27 @@ function Measured({ row, name, first, place, size, observer }: MeasuredProps) {
       ref={element}
       data-ts={row.ts}
       data-kind={row.say ?? row.ask}
-      aria-posinset={place}
-      aria-setsize={size}
-      aria-label={speaker(row, first)}
+      aria-posinset={position}
+      aria-setsize={rowCount}
+      aria-label={getSpeakerLabel(row, isFirst)}
     >
-      <RowView row={row} name={name} first={first} />
+      <RowView row={row} rowId={rowId} isFirst={isFirst} />
     </article>
   );
 }
 
-/** What is asked about has to be in sight; a result can be read later, and a task at rest has nothing new. */
-function questionOf(ask: Ask | null): number | undefined {
-  const waits = ask?.ask === "completion_result" || ask?.ask.startsWith("resume_");
-  return waits ? undefined : ask?.ts;
+/** A question has to be visible; a result can be read later, and a stopped task has nothing new. */
+function getUrgentAskTs(ask: Ask | null): number | undefined {
+  const canWait = ask?.ask === "completion_result" || ask?.ask.startsWith("resume_");
+  return canWait ? undefined : ask?.ts;
 }
 
-function speaker(row: Row, first: boolean): string {
-  if (first || row.say?.startsWith("user_feedback")) return "You";
+function getSpeakerLabel(row: Row, isFirst: boolean): string {
+  if (isFirst || row.say?.startsWith("user_feedback")) return "You";
   return row.type === "ask" ? "joey asks" : "joey";
 }
 
-function place(rows: readonly Row[], ts: number): number {
+function findRowIndex(rows: readonly Row[], ts: number): number {
   let low = 0;
   let high = rows.length;
   while (low < high) {

@@ -3,25 +3,32 @@
 import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect } from "preact/hooks";
 import { Composer } from "../composer/composer";
-import { Dialogs, dialog } from "./dialogs";
-import { Header, TASK_BUTTON } from "../tasks/header";
-import { isWriting, onKey } from "./keys";
+import { ActiveDialog, activeDialogName } from "./dialogs";
+import { TaskHeader, STOP_RESUME_BUTTON_ID } from "../tasks/header";
+import { isTextFieldFocused, addKeyHandler } from "./keys";
 import { Login } from "./login";
 import { NewTask } from "./newtask";
-import { Sidebar, stepTask } from "../tasks/sidebar";
-import { conversation, link, list, loading, openTask, revision } from "../state/store";
-import { asking } from "../state/tasktree";
-import { nextTheme } from "../settings/theme";
+import { Sidebar, openAdjacentTask } from "../tasks/sidebar";
+import {
+  currentConversation,
+  connectionState,
+  taskList,
+  isLoading,
+  openTask,
+  conversationRevision,
+} from "../state/store";
+import { findWaitingTasks } from "../state/tasktree";
+import { cycleTheme } from "../settings/theme";
 import { Thread } from "../conversation/thread";
 import { Toasts } from "./toasts";
 import type { TaskStatus } from "../wire/protocol";
 
 /** On a narrow screen the list is a drawer. */
-const drawer = signal(false);
+const isDrawerOpen = signal(false);
 
 export function App() {
-  useLayoutEffect(() => onKey(pressed), []);
-  if (link.value === "login")
+  useLayoutEffect(() => addKeyHandler(handleKey), []);
+  if (connectionState.value === "login")
     return (
       <>
         <Login />
@@ -29,71 +36,71 @@ export function App() {
       </>
     );
   return (
-    <div class={`page ${drawer.value ? "drawer-open" : ""}`}>
-      <a class="skip" href="#composer" onClick={skip}>
+    <div class={`page ${isDrawerOpen.value ? "drawer-open" : ""}`}>
+      <a class="skip" href="#composer" onClick={skipToComposer}>
         Skip to the message field
       </a>
-      <Sidebar close={() => (drawer.value = false)} />
-      <div class="shade" onClick={() => (drawer.value = false)} />
+      <Sidebar onClose={() => (isDrawerOpen.value = false)} />
+      <div class="shade" onClick={() => (isDrawerOpen.value = false)} />
       <Main />
-      <Dialogs />
+      <ActiveDialog />
       <Toasts />
-      <Announcer />
+      <StatusAnnouncer />
     </div>
   );
 }
 
 function Main() {
-  const open = conversation.value;
-  const menu = (
+  const conversation = currentConversation.value;
+  const menuButton = (
     <button
       class="icon menu"
       aria-label="Tasks"
-      aria-expanded={drawer.value}
+      aria-expanded={isDrawerOpen.value}
       aria-controls="tasks"
-      onClick={() => (drawer.value = !drawer.value)}
+      onClick={() => (isDrawerOpen.value = !isDrawerOpen.value)}
     >
       ☰
     </button>
   );
   return (
     <main class="main">
-      {link.value !== "open" && (
+      {connectionState.value !== "open" && (
         <p class="offline" role="status">
-          {link.value === "lost" ? "The connection to joey is lost; trying again…" : "Connecting…"}
+          {connectionState.value === "lost" ? "The connection to joey is lost; trying again…" : "Connecting…"}
         </p>
       )}
-      {open === null ? <NewTask menu={menu} /> : <Opened menu={menu} />}
+      {conversation === null ? <NewTask menuButton={menuButton} /> : <TaskView menuButton={menuButton} />}
     </main>
   );
 }
 
-function Opened({ menu }: { menu: preact.ComponentChildren }) {
-  const open = conversation.value;
-  void revision.value;
-  if (open === null) return null;
-  if (open.gone) {
+function TaskView({ menuButton }: { menuButton: preact.ComponentChildren }) {
+  const conversation = currentConversation.value;
+  void conversationRevision.value;
+  if (conversation === null) return null;
+  if (conversation.isMissing) {
     return (
       <div class="new-task">
-        <div class="header-line">{menu}</div>
+        <div class="header-line">{menuButton}</div>
         <p class="muted none">This task does not exist (any more).</p>
       </div>
     );
   }
   return (
     <>
-      <Header conversation={open} menu={menu} />
-      {!open.loaded && loading.value ? (
+      <TaskHeader conversation={conversation} menuButton={menuButton} />
+      {!conversation.isLoaded && isLoading.value ? (
         <p class="muted none grow-box">Loading…</p>
       ) : (
-        <Thread conversation={open} />
+        <Thread conversation={conversation} />
       )}
-      <Composer key={open.id} conversation={open} />
+      <Composer key={conversation.id} conversation={conversation} />
     </>
   );
 }
 
-const ANNOUNCED: Record<TaskStatus, string> = {
+const STATUS_ANNOUNCEMENTS: Record<TaskStatus, string> = {
   created: "",
   running: "joey is working",
   waiting: "joey waits for you",
@@ -103,79 +110,91 @@ const ANNOUNCED: Record<TaskStatus, string> = {
   failed: "The task failed",
 };
 
-/** Says aloud what a person who does not look would want to know. */
-function Announcer() {
-  const open = conversation.value;
-  void revision.value;
-  const asked = open?.status === "delegated" && asking(open.id, [...list.tasks.value.values()]).length > 0;
-  const words = asked ? "A subtask waits for you" : open?.loaded ? ANNOUNCED[open.status] : "";
+/** Announces the task's status to screen readers and in the page's title. */
+function StatusAnnouncer() {
+  const conversation = currentConversation.value;
+  void conversationRevision.value;
+  const isSubtaskWaiting =
+    conversation?.status === "delegated" &&
+    findWaitingTasks(conversation.id, [...taskList.tasks.value.values()]).length > 0;
+  const announcement = isSubtaskWaiting
+    ? "A subtask waits for you"
+    : conversation?.isLoaded
+      ? STATUS_ANNOUNCEMENTS[conversation.status]
+      : "";
   useEffect(() => {
-    const name = open === null ? "joey" : `${list.tasks.value.get(open.id)?.title || open.title} · joey`;
-    document.title = open?.loaded && (asked || open.status === "waiting") ? `◆ ${name}` : name;
+    const pageTitle =
+      conversation === null
+        ? "joey"
+        : `${taskList.tasks.value.get(conversation.id)?.title || conversation.title} · joey`;
+    document.title =
+      conversation?.isLoaded && (isSubtaskWaiting || conversation.status === "waiting")
+        ? `◆ ${pageTitle}`
+        : pageTitle;
   });
   return (
     <div class="visually-hidden" role="status" aria-live="polite">
-      {words}
+      {announcement}
     </div>
   );
 }
 
-function focus(id: string): void {
+function focusElement(id: string): void {
   document.getElementById(id)?.focus();
 }
 
-function skip(event: Event): void {
+function skipToComposer(event: Event): void {
   event.preventDefault();
-  focus("composer");
+  focusElement("composer");
 }
 
-function pressed(event: KeyboardEvent): boolean {
-  if (event.altKey) return pressedWithAlt(event);
+function handleKey(event: KeyboardEvent): boolean {
+  if (event.altKey) return handleAltKey(event);
   if (event.key === "Escape") {
-    drawer.value = false;
+    isDrawerOpen.value = false;
     (document.activeElement as HTMLElement | null)?.blur();
     return false;
   }
-  if (event.ctrlKey || event.metaKey || isWriting()) return false;
+  if (event.ctrlKey || event.metaKey || isTextFieldFocused()) return false;
   switch (event.key) {
     case "?":
-      dialog.value = "keys";
+      activeDialogName.value = "keys";
       return true;
     case ",":
-      dialog.value = "settings";
+      activeDialogName.value = "settings";
       return true;
     case "n":
       openTask(null);
-      requestAnimationFrame(() => focus("composer"));
+      requestAnimationFrame(() => focusElement("composer"));
       return true;
     case "c":
-      focus("composer");
+      focusElement("composer");
       return true;
     case "/":
-      drawer.value = true;
-      focus("search");
+      isDrawerOpen.value = true;
+      focusElement("search");
       return true;
     case "l":
-      drawer.value = !drawer.value;
+      isDrawerOpen.value = !isDrawerOpen.value;
       return true;
     case "g":
       document.querySelector<HTMLButtonElement>(".latest")?.click();
       return true;
     case "t":
-      nextTheme();
+      cycleTheme();
       return true;
     default:
       return false;
   }
 }
 
-function pressedWithAlt(event: KeyboardEvent): boolean {
+function handleAltKey(event: KeyboardEvent): boolean {
   if (event.key === "ArrowUp" || event.key === "ArrowDown") {
-    stepTask(event.key === "ArrowUp" ? -1 : 1);
+    openAdjacentTask(event.key === "ArrowUp" ? -1 : 1);
     return true;
   }
   if (event.code === "KeyS") {
-    if (!event.repeat) document.getElementById(TASK_BUTTON)?.click();
+    if (!event.repeat) document.getElementById(STOP_RESUME_BUTTON_ID)?.click();
     return true;
   }
   return false;

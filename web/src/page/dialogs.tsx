@@ -7,20 +7,20 @@ import { SHORTCUTS } from "./keys";
 import { RewindForm, rewindTarget } from "../conversation/rewind";
 import { SettingsForm } from "../settings/settings";
 
-type Name = "settings" | "keys" | "rewind";
+type DialogName = "settings" | "keys" | "rewind";
 
-export const dialog = signal<Name | null>(null);
+export const activeDialogName = signal<DialogName | null>(null);
 
-export function Dialogs() {
+export function ActiveDialog() {
   const target = rewindTarget.value;
   if (target !== null) {
     return (
       <Dialog key="rewind" name="rewind" title="Go back to this message">
-        <RewindForm target={target} close={() => (rewindTarget.value = null)} />
+        <RewindForm target={target} onClose={() => (rewindTarget.value = null)} />
       </Dialog>
     );
   }
-  switch (dialog.value) {
+  switch (activeDialogName.value) {
     case "settings":
       return (
         <Dialog key="settings" name="settings" title="Settings">
@@ -30,7 +30,7 @@ export function Dialogs() {
     case "keys":
       return (
         <Dialog key="keys" name="keys" title="Keyboard">
-          <Shortcuts />
+          <ShortcutList />
         </Dialog>
       );
     default:
@@ -38,20 +38,20 @@ export function Dialogs() {
   }
 }
 
-function Dialog({ name, title, children }: { name: Name; title: string; children: ComponentChildren }) {
+function Dialog({ name, title, children }: { name: DialogName; title: string; children: ComponentChildren }) {
   const element = useRef<HTMLDialogElement>(null);
   useEffect(() => element.current?.showModal(), []);
   // The browser closes it, gives the focus back, and tells us later: perhaps another one is open by then.
   const close = () => element.current?.close();
-  const closed = () => {
-    if (dialog.value === name) dialog.value = null;
+  const handleClose = () => {
+    if (activeDialogName.value === name) activeDialogName.value = null;
     if (name === "rewind") rewindTarget.value = null;
   };
   return (
     <dialog
       ref={element}
       aria-labelledby="dialog-title"
-      onClose={closed}
+      onClose={handleClose}
       onClick={(event) => {
         if (event.target === element.current) close();
       }}
@@ -69,7 +69,7 @@ function Dialog({ name, title, children }: { name: Name; title: string; children
   );
 }
 
-function Shortcuts() {
+function ShortcutList() {
   return (
     <dl class="shortcuts">
       {SHORTCUTS.map(([keys, meaning]) => (

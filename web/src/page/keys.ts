@@ -1,8 +1,8 @@
 // The keyboard shortcuts: their list, and one listener that asks the handlers of visible components.
 
-type Handler = (event: KeyboardEvent) => boolean;
+type KeyHandler = (event: KeyboardEvent) => boolean;
 
-const handlers: Handler[] = [];
+const keyHandlers: KeyHandler[] = [];
 
 export const SHORTCUTS: [string, string][] = [
   ["Enter", "send the message"],
@@ -25,23 +25,23 @@ export const SHORTCUTS: [string, string][] = [
 ];
 
 /** Listen until the returned function is called; the newest listener is asked first. */
-export function onKey(handler: Handler): () => void {
-  handlers.unshift(handler);
+export function addKeyHandler(handler: KeyHandler): () => void {
+  keyHandlers.unshift(handler);
   return () => {
-    handlers.splice(handlers.indexOf(handler), 1);
+    keyHandlers.splice(keyHandlers.indexOf(handler), 1);
   };
 }
 
-export function isWriting(): boolean {
+export function isTextFieldFocused(): boolean {
   const active = document.activeElement;
   return (
     active instanceof HTMLElement && (active.matches("input, textarea, select") || active.isContentEditable)
   );
 }
 
-export function listenToKeys(): void {
+export function startKeyListener(): void {
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.isComposing || document.querySelector("dialog[open]")) return;
-    if (handlers.some((handler) => handler(event))) event.preventDefault();
+    if (keyHandlers.some((handler) => handler(event))) event.preventDefault();
   });
 }

@@ -1,81 +1,93 @@
 // The start view: a form for a new task.
 
 import { useState } from "preact/hooks";
-import { draftOf, keepDraft } from "../composer/drafts";
-import { Editor, type Words } from "../composer/editor";
+import { loadDraft, storeDraft } from "../composer/drafts";
+import { MessageEditor, type MessageContent } from "../composer/editor";
 import { ModeSelect, ProfileSelect } from "../composer/pickers";
-import { attempt, command, firstMode, link, list, openTask, welcome } from "../state/store";
+import {
+  tryOrToast,
+  sendCommand,
+  defaultMode,
+  connectionState,
+  taskList,
+  openTask,
+  welcome,
+} from "../state/store";
 
-const DRAFT = "new";
+const DRAFT_KEY = "new";
 
-export function NewTask({ menu }: { menu: preact.ComponentChildren }) {
-  const [words, setWords] = useState<Words>({ text: draftOf(DRAFT), images: [] });
+export function NewTask({ menuButton }: { menuButton: preact.ComponentChildren }) {
+  const [message, setMessage] = useState<MessageContent>({ text: loadDraft(DRAFT_KEY), images: [] });
   const [workspace, setWorkspace] = useState("");
   const [mode, setMode] = useState("");
-  const [busy, setBusy] = useState(false);
-  const here = welcome.value?.workspace ?? "";
-  const folders = [...new Set([here, ...list.groups.value.map((group) => group.workspace)])].filter(Boolean);
+  const [isBusy, setIsBusy] = useState(false);
+  const defaultWorkspace = welcome.value?.workspace ?? "";
+  const workspaces = [
+    ...new Set([defaultWorkspace, ...taskList.groups.value.map((group) => group.workspace)]),
+  ].filter(Boolean);
 
-  const change = (next: Words) => {
-    setWords(next);
-    keepDraft(DRAFT, next.text);
+  const updateMessage = (next: MessageContent) => {
+    setMessage(next);
+    storeDraft(DRAFT_KEY, next.text);
   };
 
-  const start = async () => {
-    const text = words.text.trim();
-    if (busy || (!text && !words.images.length)) return;
-    setBusy(true);
+  const startTask = async () => {
+    const text = message.text.trim();
+    if (isBusy || (!text && !message.images.length)) return;
+    setIsBusy(true);
     const options = {
       text,
-      images: words.images,
+      images: message.images,
       workspace: workspace || undefined,
       mode: mode || undefined,
     };
-    await attempt(
-      command("startNewTask", options).then(({ taskId }) => {
-        change({ text: "", images: [] });
+    await tryOrToast(
+      sendCommand("startNewTask", options).then(({ taskId }) => {
+        updateMessage({ text: "", images: [] });
         openTask(taskId);
       }),
     );
-    setBusy(false);
+    setIsBusy(false);
   };
 
   return (
     <div class="new-task">
-      <div class="header-line">{menu}</div>
+      <div class="header-line">{menuButton}</div>
       <div class="new-task-middle">
         <h1>What shall be done?</h1>
-        <Editor
-          words={words}
-          change={change}
-          send={() => void start()}
+        <MessageEditor
+          message={message}
+          onChange={updateMessage}
+          onSend={() => void startTask()}
           label="The new task"
-          hint="Describe a task for joey"
+          placeholder="Describe a task for joey"
         >
-          <ModeSelect value={mode || firstMode.value} change={setMode} />
+          <ModeSelect value={mode || defaultMode.value} onChange={setMode} />
           <ProfileSelect />
           <span class="grow" />
           <button
             class="send"
-            disabled={busy || link.value !== "open" || (!words.text.trim() && !words.images.length)}
-            onClick={() => void start()}
+            disabled={
+              isBusy || connectionState.value !== "open" || (!message.text.trim() && !message.images.length)
+            }
+            onClick={() => void startTask()}
           >
             Start
           </button>
-        </Editor>
+        </MessageEditor>
         <label class="field">
           <span>Folder to work in</span>
           <input
             list="folders"
             value={workspace}
-            placeholder={here}
+            placeholder={defaultWorkspace}
             spellcheck={false}
             onInput={(event) => setWorkspace(event.currentTarget.value)}
           />
         </label>
         <datalist id="folders">
-          {folders.map((folder) => (
-            <option key={folder} value={folder} />
+          {workspaces.map((path) => (
+            <option key={path} value={path} />
           ))}
         </datalist>
       </div>

@@ -7,20 +7,20 @@ interface Toast {
   text: string;
 }
 
-const SHOWN_FOR = 8_000;
+const TOAST_DURATION_MS = 8_000;
 const toasts = signal<Toast[]>([]);
-let count = 0;
+let lastToastId = 0;
 
-/** Say something in passing; most of all what went wrong. */
-export function toast(text: string): void {
-  if (toasts.value.some((known) => known.text === text)) return;
-  const id = ++count;
+/** Show a short-lived message, mostly an error. */
+export function showToast(text: string): void {
+  if (toasts.value.some((toast) => toast.text === text)) return;
+  const id = ++lastToastId;
   toasts.value = [...toasts.value.slice(-3), { id, text }];
-  setTimeout(() => dismiss(id), SHOWN_FOR);
+  setTimeout(() => dismissToast(id), TOAST_DURATION_MS);
 }
 
-function dismiss(id: number): void {
-  toasts.value = toasts.value.filter((known) => known.id !== id);
+function dismissToast(id: number): void {
+  toasts.value = toasts.value.filter((toast) => toast.id !== id);
 }
 
 export function Toasts() {
@@ -29,7 +29,7 @@ export function Toasts() {
       {toasts.value.map(({ id, text }) => (
         <div class="toast" key={id}>
           <span>{text}</span>
-          <button class="icon" aria-label="Dismiss this message" onClick={() => dismiss(id)}>
+          <button class="icon" aria-label="Dismiss this message" onClick={() => dismissToast(id)}>
             ✕
           </button>
         </div>

@@ -1,10 +1,10 @@
 // A code block with syntax highlighting and a copy button.
 
 import { useState } from "preact/hooks";
-import { highlighted } from "./highlight";
+import { highlightCode } from "./highlight";
 import { memo } from "./memo";
 
-const ALIASES: Record<string, string> = {
+const LANGUAGE_ALIASES: Record<string, string> = {
   js: "javascript",
   jsx: "javascript",
   mjs: "javascript",
@@ -26,9 +26,9 @@ const ALIASES: Record<string, string> = {
 };
 
 /** The highlighter's name for a language or a file's ending. */
-export function languageOf(name: string | undefined): string {
-  const ending = (name ?? "").toLowerCase().split(".").at(-1) ?? "";
-  return ALIASES[ending] ?? ending;
+export function resolveLanguage(name: string | undefined): string {
+  const extension = (name ?? "").toLowerCase().split(".").at(-1) ?? "";
+  return LANGUAGE_ALIASES[extension] ?? extension;
 }
 
 export const CodeBlock = memo(function CodeBlock(props: { code: string; language?: string }) {
@@ -40,23 +40,23 @@ export const CodeBlock = memo(function CodeBlock(props: { code: string; language
         <CopyButton text={code} />
       </div>
       <pre tabIndex={0}>
-        <code>{highlighted(code, languageOf(language))}</code>
+        <code>{highlightCode(code, resolveLanguage(language))}</code>
       </pre>
     </div>
   );
 });
 
 export function CopyButton({ text, label = "Copy" }: { text: string; label?: string }) {
-  const [copied, setCopied] = useState(false);
+  const [isCopied, setIsCopied] = useState(false);
   if (!navigator.clipboard) return null;
   const copy = async () => {
     await navigator.clipboard.writeText(text);
-    setCopied(true);
-    setTimeout(() => setCopied(false), 1500);
+    setIsCopied(true);
+    setTimeout(() => setIsCopied(false), 1500);
   };
   return (
     <button class="quiet small" onClick={() => void copy()}>
-      {copied ? "Copied" : label}
+      {isCopied ? "Copied" : label}
     </button>
   );
 }

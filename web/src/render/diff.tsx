@@ -1,17 +1,17 @@
 // A diff with colored lines. Each line keeps its sign, so that color is never the only cue.
 
-import { Clipped } from "./folds";
+import { ClippedLines } from "./folds";
 import { memo } from "./memo";
 
-const SHOWN = 60;
+const MAX_VISIBLE_LINES = 60;
 
-interface Line {
+interface DiffLine {
   kind: "add" | "del" | "hunk" | "meta" | "same";
   text: string;
 }
 
-export const Diff = memo(function Diff({ name, text }: { name: string; text: string }) {
-  const lines = diffLines(text).map(({ kind, text: line }, index) => (
+export const Diff = memo(function Diff({ foldId, text }: { foldId: string; text: string }) {
+  const lines = parseDiffLines(text).map(({ kind, text: line }, index) => (
     <div class={`line ${kind}`} key={index}>
       {line || " "}
     </div>
@@ -19,20 +19,20 @@ export const Diff = memo(function Diff({ name, text }: { name: string; text: str
   return (
     <div class="diff" tabIndex={0} role="region" aria-label="Change">
       <div class="lines">
-        <Clipped name={name} lines={lines} limit={SHOWN} />
+        <ClippedLines foldId={foldId} lines={lines} limit={MAX_VISIBLE_LINES} />
       </div>
     </div>
   );
 });
 
-export function diffLines(text: string): Line[] {
+export function parseDiffLines(text: string): DiffLine[] {
   return text
     .replace(/\n$/, "")
     .split("\n")
-    .map((line) => ({ kind: kindOf(line), text: line }));
+    .map((line) => ({ kind: classifyLine(line), text: line }));
 }
 
-function kindOf(line: string): Line["kind"] {
+function classifyLine(line: string): DiffLine["kind"] {
   if (/^(\+\+\+|---|diff |index )/.test(line)) return "meta";
   if (line.startsWith("@@")) return "hunk";
   if (line.startsWith("+")) return "add";

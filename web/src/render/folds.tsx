@@ -3,78 +3,87 @@
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 
-const folds = signal<ReadonlyMap<string, boolean>>(new Map());
+const foldStates = signal<ReadonlyMap<string, boolean>>(new Map());
 
 interface FoldProps {
-  /** Names this fold among all others. */
-  name: string;
+  /** Unique among all folds of the page. */
+  foldId: string;
   title: ComponentChildren;
-  open?: boolean;
+  defaultOpen?: boolean;
   class?: string;
   children: () => ComponentChildren;
 }
 
-export function Fold({ name, title, open = false, class: kind = "", children }: FoldProps) {
-  const shown = folds.value.get(name) ?? open;
+export function Fold({ foldId, title, defaultOpen = false, class: className = "", children }: FoldProps) {
+  const isOpen = foldStates.value.get(foldId) ?? defaultOpen;
   return (
-    <div class={`fold ${kind}`}>
-      <button class="fold-head" aria-expanded={shown} onClick={() => setFold(name, !shown)}>
+    <div class={`fold ${className}`}>
+      <button class="fold-head" aria-expanded={isOpen} onClick={() => setFoldOpen(foldId, !isOpen)}>
         <span class="chevron" aria-hidden="true">
-          {shown ? "▾" : "▸"}
+          {isOpen ? "▾" : "▸"}
         </span>
         {title}
       </button>
-      {shown && <div class="fold-body">{children()}</div>}
+      {isOpen && <div class="fold-body">{children()}</div>}
     </div>
   );
 }
 
-export function isUnfolded(name: string, unlessChosen = false): boolean {
-  return folds.value.get(name) ?? unlessChosen;
+export function isFoldOpen(foldId: string, defaultOpen = false): boolean {
+  return foldStates.value.get(foldId) ?? defaultOpen;
 }
 
-/** Unfolds something that stands elsewhere. */
-export function FoldButton({ name, label }: { name: string; label: string }) {
-  const shown = isUnfolded(name);
+/** Opens and closes a section that is rendered elsewhere. */
+export function FoldButton({ foldId, label }: { foldId: string; label: string }) {
+  const isOpen = isFoldOpen(foldId);
   return (
-    <button class="quiet small fold-button" aria-expanded={shown} onClick={() => setFold(name, !shown)}>
-      {label} <span aria-hidden="true">{shown ? "▾" : "▸"}</span>
+    <button
+      class="quiet small fold-button"
+      aria-expanded={isOpen}
+      onClick={() => setFoldOpen(foldId, !isOpen)}
+    >
+      {label} <span aria-hidden="true">{isOpen ? "▾" : "▸"}</span>
     </button>
   );
 }
 
-export function setFold(name: string, open: boolean): void {
-  folds.value = new Map(folds.value).set(name, open);
+export function setFoldOpen(foldId: string, isOpen: boolean): void {
+  foldStates.value = new Map(foldStates.value).set(foldId, isOpen);
 }
 
-/** A long text: its end (or its beginning), and the whole on request. */
-export function Clipped(props: { name: string; lines: ComponentChildren[]; limit: number; tail?: boolean }) {
-  const { name, lines, limit, tail = false } = props;
-  const all = folds.value.get(name) ?? false;
-  const hidden = lines.length - limit;
-  if (hidden <= 0) return <>{lines}</>;
-  const more = (
-    <button class="quiet small clip" onClick={() => setFold(name, !all)}>
-      {all ? "Show less" : `Show ${hidden} more ${hidden === 1 ? "line" : "lines"}`}
+/** The beginning (or the end) of a long text, and all of it on request. */
+export function ClippedLines(props: {
+  foldId: string;
+  lines: ComponentChildren[];
+  limit: number;
+  showTail?: boolean;
+}) {
+  const { foldId, lines, limit, showTail = false } = props;
+  const isExpanded = foldStates.value.get(foldId) ?? false;
+  const hiddenCount = lines.length - limit;
+  if (hiddenCount <= 0) return <>{lines}</>;
+  const toggleButton = (
+    <button class="quiet small clip" onClick={() => setFoldOpen(foldId, !isExpanded)}>
+      {isExpanded ? "Show less" : `Show ${hiddenCount} more ${hiddenCount === 1 ? "line" : "lines"}`}
     </button>
   );
-  if (all)
+  if (isExpanded)
     return (
       <>
-        {more}
+        {toggleButton}
         {lines}
-        {more}
+        {toggleButton}
       </>
     );
-  return tail ? (
+  return showTail ? (
     <>
-      {more}
-      {lines.slice(hidden)}
+      {toggleButton}
+      {lines.slice(hiddenCount)}
     </>
   ) : (
     <>
       {lines.slice(0, limit)}
-      {more}
+      {toggleButton}
     </>
   );
 }

@@ -1,38 +1,38 @@
 // Formatting of numbers, times, paths and terminal output; parsing of JSON; escaping of hidden characters.
 
-export function compact(count: number | null | undefined): string {
+export function formatCount(count: number | null | undefined): string {
   const value = count ?? 0;
   if (value < 1000) return String(value);
-  if (value < 1_000_000) return `${trimmed(value / 1000)}k`;
-  return `${trimmed(value / 1_000_000)}M`;
+  if (value < 1_000_000) return `${formatShortNumber(value / 1000)}k`;
+  return `${formatShortNumber(value / 1_000_000)}M`;
 }
 
-function trimmed(value: number): string {
+function formatShortNumber(value: number): string {
   return value < 100 ? value.toFixed(1).replace(/\.0$/, "") : String(Math.round(value));
 }
 
-export function dollars(cost: number | null | undefined): string {
+export function formatDollars(cost: number | null | undefined): string {
   const value = cost ?? 0;
   if (value === 0) return "$0";
   return value < 0.01 ? "< $0.01" : `$${value.toFixed(2)}`;
 }
 
 /** The time of a moment in milliseconds: today its hour, else its day. */
-export function moment(ms: number | undefined): string {
+export function formatTime(ms: number | undefined): string {
   if (!ms) return "";
-  const then = new Date(ms);
-  if (then.toDateString() === new Date().toDateString()) {
-    return then.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
+  const date = new Date(ms);
+  if (date.toDateString() === new Date().toDateString()) {
+    return date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
   }
-  return then.toLocaleDateString(undefined, { month: "short", day: "numeric" });
+  return date.toLocaleDateString(undefined, { month: "short", day: "numeric" });
 }
 
-export function lastPart(path: string): string {
+export function getBaseName(path: string): string {
   return path.split("/").filter(Boolean).at(-1) ?? path;
 }
 
 /** JSON that should be an object; anything else is an empty one. */
-export function parsed(text: string | undefined): Record<string, unknown> {
+export function parseJsonObject(text: string | undefined): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(text || "{}");
     return typeof value === "object" && value !== null && !Array.isArray(value)
@@ -43,24 +43,24 @@ export function parsed(text: string | undefined): Record<string, unknown> {
   }
 }
 
-/** What is not seen or turns the reading order around: control characters, marks of direction, tags. */
-const HIDDEN =
+/** Invisible characters and those that change the reading order: control characters, direction marks, tags. */
+const HIDDEN_CHARS_RE =
   /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\u{e0000}-\u{e007f}]|\r(?!\n)/gu;
 
-/** Text that a person decides about: nothing in it looks like something else than it is. */
-export function plainly(text: string): string {
-  return text.replace(HIDDEN, (letter) => {
-    const code = (letter.codePointAt(0) ?? 0).toString(16).toUpperCase();
+/** Make hidden characters visible in text that the user decides about. */
+export function escapeHiddenChars(text: string): string {
+  return text.replace(HIDDEN_CHARS_RE, (char) => {
+    const code = (char.codePointAt(0) ?? 0).toString(16).toUpperCase();
     return `<U+${code.padStart(4, "0")}>`;
   });
 }
 
-const ESCAPES = /\u001b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-_])/g;
+const ANSI_ESCAPES_RE = /\u001b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-_])/g;
 
 /** What a terminal would have on its screen: no colours, and lines that were written over. */
-export function terminalText(output: string): string {
+export function renderTerminalText(output: string): string {
   return output
-    .replace(ESCAPES, "")
+    .replace(ANSI_ESCAPES_RE, "")
     .replace(/\r+\n/g, "\n")
     .split("\n")
     .map((line) => line.slice(line.lastIndexOf("\r") + 1))

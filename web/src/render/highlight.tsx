@@ -31,26 +31,26 @@ const LANGUAGES = {
   xml,
   yaml,
 };
-const LONGEST = 30_000;
+const MAX_HIGHLIGHT_CHARS = 30_000;
 
 for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(name, language);
 
-interface Node {
+interface HighlightNode {
   scope?: string;
   language?: string;
-  children: (Node | string)[];
+  children: (HighlightNode | string)[];
 }
 
 /** The code in colours, if the language is known and the code not too long. */
-export function highlighted(code: string, language: string): ComponentChildren {
-  if (code.length > LONGEST || !hljs.getLanguage(language)) return code;
+export function highlightCode(code: string, language: string): ComponentChildren {
+  if (code.length > MAX_HIGHLIGHT_CHARS || !hljs.getLanguage(language)) return code;
   const { _emitter } = hljs.highlight(code, { language, ignoreIllegals: true });
-  const root = (_emitter as unknown as { rootNode?: Node }).rootNode;
-  return root === undefined ? code : root.children.map(element);
+  const root = (_emitter as unknown as { rootNode?: HighlightNode }).rootNode;
+  return root === undefined ? code : root.children.map(renderNode);
 }
 
-function element(node: Node | string): ComponentChildren {
+function renderNode(node: HighlightNode | string): ComponentChildren {
   if (typeof node === "string") return node;
-  const children = node.children.map(element);
+  const children = node.children.map(renderNode);
   return node.scope ? <span class={`hl-${node.scope.split(".", 1)[0]}`}>{children}</span> : children;
 }

@@ -1,15 +1,21 @@
 // Image thumbnails, and the reading of image files as data URIs that fit into one frame of the API.
 
-import { isImage } from "./markdown";
+import { isImageDataUri } from "./markdown";
 
-const SIDE = 1568;
-const ROOM = 700_000;
-const AS_IS = 200_000;
+const MAX_SIDE_PX = 1568;
+const MAX_FRAME_CHARS = 700_000;
+const MAX_UNSCALED_BYTES = 200_000;
 
-export function Pictures({ images, onRemove }: { images: string[]; onRemove?: (index: number) => void }) {
+export function ImageThumbnails({
+  images,
+  onRemove,
+}: {
+  images: string[];
+  onRemove?: (index: number) => void;
+}) {
   if (images.length === 0) return null;
   return (
-    <div class="pictures">
+    <div class="thumbnails">
       {images.map((uri, index) => (
         <figure key={uri}>
           <img src={uri} alt={`Picture ${index + 1}`} />
@@ -24,28 +30,28 @@ export function Pictures({ images, onRemove }: { images: string[]; onRemove?: (i
   );
 }
 
-/** The pictures among some files, as data URIs; `taken` characters of the frame are in use already. */
-export async function readPictures(files: Iterable<File>, taken: number): Promise<string[]> {
+/** Read the images among some files as data URIs; `usedChars` characters of the frame are in use already. */
+export async function readImages(files: Iterable<File>, usedChars: number): Promise<string[]> {
   const uris: string[] = [];
-  let room = ROOM - taken;
+  let remainingChars = MAX_FRAME_CHARS - usedChars;
   for (const file of files) {
     if (!file.type.startsWith("image/")) continue;
-    const uri = await readPicture(file);
-    if (uri.length > room)
+    const uri = await readImage(file);
+    if (uri.length > remainingChars)
       throw new Error(`There is no room for ${file.name || "this picture"} in one message.`);
-    room -= uri.length;
+    remainingChars -= uri.length;
     uris.push(uri);
   }
   return uris;
 }
 
-async function readPicture(file: File): Promise<string> {
-  if (file.size < AS_IS) {
-    const uri = await dataUri(file);
-    if (isImage(uri)) return uri;
+async function readImage(file: File): Promise<string> {
+  if (file.size < MAX_UNSCALED_BYTES) {
+    const uri = await readAsDataUri(file);
+    if (isImageDataUri(uri)) return uri;
   }
   const bitmap = await createImageBitmap(file);
-  const scale = Math.min(1, SIDE / Math.max(bitmap.width, bitmap.height));
+  const scale = Math.min(1, MAX_SIDE_PX / Math.max(bitmap.width, bitmap.height));
   const canvas = document.createElement("canvas");
   canvas.width = Math.round(bitmap.width * scale);
   canvas.height = Math.round(bitmap.height * scale);
@@ -53,7 +59,7 @@ async function readPicture(file: File): Promise<string> {
   return canvas.toDataURL("image/jpeg", 0.8);
 }
 
-function dataUri(file: File): Promise<string> {
+function readAsDataUri(file: File): Promise<string> {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
     reader.onload = () => resolve(String(reader.result));

@@ -2,16 +2,16 @@
 
 import { Component, type ComponentChildren, type FunctionComponent, h } from "preact";
 
-export function memo<P extends object>(inner: FunctionComponent<P>): FunctionComponent<P> {
+export function memo<P extends object>(component: FunctionComponent<P>): FunctionComponent<P> {
   class Memo extends Component<P> {
-    override shouldComponentUpdate(next: Readonly<P>): boolean {
-      const now = this.props as P;
-      const names = new Set([...Object.keys(now), ...Object.keys(next)]) as Set<keyof P>;
-      return [...names].some((name) => now[name] !== next[name]);
+    override shouldComponentUpdate(nextProps: Readonly<P>): boolean {
+      const props = this.props as P;
+      const names = new Set([...Object.keys(props), ...Object.keys(nextProps)]) as Set<keyof P>;
+      return [...names].some((name) => props[name] !== nextProps[name]);
     }
 
     override render(): ComponentChildren {
-      return h(inner, this.props as P);
+      return h(component, this.props as P);
     }
   }
   return Memo as unknown as FunctionComponent<P>;

@@ -1,13 +1,13 @@
 // Plain text in lines, clipped to a limit.
 
-import { Clipped } from "./folds";
+import { ClippedLines } from "./folds";
 
-export function Plain(props: { name: string; text: string; limit: number; tail?: boolean }) {
+export function PlainText(props: { foldId: string; text: string; limit: number; showTail?: boolean }) {
   const lines = props.text.split("\n").map((line, index) => <div key={index}>{line || " "}</div>);
   return (
     <div class="plain" tabIndex={0} role="region" aria-label="Output">
       <div class="lines">
-        <Clipped name={props.name} lines={lines} limit={props.limit} tail={props.tail} />
+        <ClippedLines foldId={props.foldId} lines={lines} limit={props.limit} showTail={props.showTail} />
       </div>
     </div>
   );

@@ -2,17 +2,17 @@
 // stored key.
 
 import { useState } from "preact/hooks";
-import { activeProfile, attempt, command, loadChoices, profiles } from "../state/store";
+import { activeProfile, tryOrToast, sendCommand, loadModesAndProfiles, profileNames } from "../state/store";
 import type { Profile } from "../wire/protocol";
 
-const FIELDS: [key: string, label: string][] = [
+const PROFILE_FIELDS: [key: string, label: string][] = [
   ["model", "Model"],
   ["baseUrl", "Address (empty: the provider's own)"],
   ["contextWindow", "Context window in tokens"],
   ["maxTokens", "Longest answer in tokens"],
 ];
-const NUMBERS = new Set(["contextWindow", "maxTokens"]);
-const PROVIDERS = [
+const NUMERIC_FIELDS = new Set(["contextWindow", "maxTokens"]);
+const PROVIDER_NAMES = [
   "anthropic",
   "openai",
   "openrouter",
@@ -24,82 +24,86 @@ const PROVIDERS = [
   "xai",
 ];
 
-interface Draft {
+interface ProfileDraft {
   name: string;
-  known: boolean;
+  isExisting: boolean;
   profile: Profile;
 }
 
-export function Profiles() {
-  const [draft, setDraft] = useState<Draft | null>(null);
-  const edit = (name: string) =>
-    void attempt(
-      command("getProfileEntry", { name }).then(({ profile }) => setDraft({ name, known: true, profile })),
+export function ProfileList() {
+  const [draft, setDraft] = useState<ProfileDraft | null>(null);
+  const editProfile = (name: string) =>
+    void tryOrToast(
+      sendCommand("getProfileEntry", { name }).then(({ profile }) =>
+        setDraft({ name, isExisting: true, profile }),
+      ),
     );
-  const change = (work: Promise<unknown>) => void attempt(work.then(loadChoices));
+  const applyChange = (work: Promise<unknown>) => void tryOrToast(work.then(loadModesAndProfiles));
   return (
     <section>
       <h3>Profiles</h3>
       <ul class="profiles">
-        {profiles.value.map((name) => (
+        {profileNames.value.map((name) => (
           <li key={name}>
             <span class="ellipsis">{name}</span>
             {name === activeProfile.value && <span class="status completed">✓ active</span>}
             <span class="grow" />
             {name !== activeProfile.value && (
-              <button class="small" onClick={() => change(command("setActiveProfile", { name }))}>
+              <button class="small" onClick={() => applyChange(sendCommand("setActiveProfile", { name }))}>
                 Use
               </button>
             )}
-            <button class="small" onClick={() => edit(name)} aria-label={`Edit profile ${name}`}>
+            <button class="small" onClick={() => editProfile(name)} aria-label={`Edit profile ${name}`}>
               Edit
             </button>
             <button
               class="small danger"
-              onClick={() => change(command("deleteProfile", { name }))}
+              onClick={() => applyChange(sendCommand("deleteProfile", { name }))}
               aria-label={`Delete profile ${name}`}
             >
               Delete
             </button>
           </li>
         ))}
-        {profiles.value.length === 0 && <li class="muted">None: joey uses the keys of its environment.</li>}
+        {profileNames.value.length === 0 && (
+          <li class="muted">None: joey uses the keys of its environment.</li>
+        )}
       </ul>
       {draft === null ? (
         <button
           class="small"
-          onClick={() => setDraft({ name: "", known: false, profile: { provider: "anthropic" } })}
+          onClick={() => setDraft({ name: "", isExisting: false, profile: { provider: "anthropic" } })}
         >
           Add a profile
         </button>
       ) : (
-        <ProfileForm draft={draft} done={() => setDraft(null)} />
+        <ProfileForm draft={draft} onDone={() => setDraft(null)} />
       )}
     </section>
   );
 }
 
-function ProfileForm({ draft, done }: { draft: Draft; done(): void }) {
+function ProfileForm({ draft, onDone }: { draft: ProfileDraft; onDone(): void }) {
   const [name, setName] = useState(draft.name);
   const [values, setValues] = useState<Profile>(draft.profile);
-  const set = (key: string, value: string) =>
-    setValues({ ...values, [key]: NUMBERS.has(key) && /^\d+$/.test(value) ? Number(value) : value });
-  const save = async () => {
+  const setField = (key: string, value: string) =>
+    setValues({ ...values, [key]: NUMERIC_FIELDS.has(key) && /^\d+$/.test(value) ? Number(value) : value });
+  const saveProfile = async () => {
     const profile = Object.fromEntries(
       Object.entries(values).filter(([key, value]) => key !== "name" && value !== "" && value !== null),
     );
-    const activate = profiles.value.length === 0 || name === activeProfile.value;
-    const saved = await attempt(
-      command("upsertProfile", { name: name.trim(), profile, activate }).then(loadChoices),
+    const activate = profileNames.value.length === 0 || name === activeProfile.value;
+    const saved = await tryOrToast(
+      sendCommand("upsertProfile", { name: name.trim(), profile, activate }).then(loadModesAndProfiles),
     );
-    if (saved) done();
+    if (saved) onDone();
   };
   return (
     <form
       class="profile-form"
       onSubmit={(event) => {
         event.preventDefault();
-        if (name.trim()) void save();
+        if (name.trim()) void saveProfile();
       }}
     >
       <label class="field">
@@ -107,7 +111,7 @@ function ProfileForm({ draft, done }: { draft: Draft; done(): void }) {
         <input
           value={name}
           required
-          disabled={draft.known}
+          disabled={draft.isExisting}
           onInput={(event) => setName(event.currentTarget.value)}
         />
       </label>
@@ -117,17 +121,17 @@ function ProfileForm({ draft, done }: { draft: Draft; done(): void }) {
           list="providers"
           autocomplete="off"
           value={String(values["provider"] ?? "")}
-          onInput={(event) => set("provider", event.currentTarget.value)}
+          onInput={(event) => setField("provider", event.currentTarget.value)}
         />
       </label>
-      {FIELDS.map(([key, label]) => (
+      {PROFILE_FIELDS.map(([key, label]) => (
         <label class="field" key={key}>
           <span>{label}</span>
           <input
             autocomplete="off"
-            inputMode={NUMBERS.has(key) ? "numeric" : "text"}
+            inputMode={NUMERIC_FIELDS.has(key) ? "numeric" : "text"}
             value={String(values[key] ?? "")}
-            onInput={(event) => set(key, event.currentTarget.value)}
+            onInput={(event) => setField(key, event.currentTarget.value)}
           />
         </label>
       ))}
@@ -137,11 +141,11 @@ function ProfileForm({ draft, done }: { draft: Draft; done(): void }) {
           type="password"
           autocomplete="off"
           value={String(values["apiKey"] ?? "")}
-          onInput={(event) => set("apiKey", event.currentTarget.value)}
+          onInput={(event) => setField("apiKey", event.currentTarget.value)}
         />
       </label>
       <datalist id="providers">
-        {PROVIDERS.map((provider) => (
+        {PROVIDER_NAMES.map((provider) => (
           <option key={provider} value={provider} />
         ))}
       </datalist>
@@ -149,7 +153,7 @@ function ProfileForm({ draft, done }: { draft: Draft; done(): void }) {
         <button class="primary small" type="submit">
           Save
         </button>
-        <button class="small" type="button" onClick={done}>
+        <button class="small" type="button" onClick={onDone}>
           Cancel
         </button>
       </div>

@@ -1,76 +1,90 @@
 // The settings form: auto-approval, limits, custom instructions and profiles.
 
 import { useEffect, useState } from "preact/hooks";
-import { Profiles } from "./profiles";
-import { attempt, command, link } from "../state/store";
+import { ProfileList } from "./profiles";
+import { tryOrToast, sendCommand, connectionState } from "../state/store";
 import type { Settings } from "../wire/protocol";
 
-interface Switch {
+interface ApprovalSwitch {
   key: string;
   label: string;
-  on: boolean;
-  risky?: boolean;
+  defaultOn: boolean;
+  isRisky?: boolean;
 }
 
-const SWITCHES: Switch[] = [
-  { key: "alwaysAllowReadOnly", label: "Read files in the workspace", on: true },
-  { key: "alwaysAllowReadOnlyOutsideWorkspace", label: "Read files elsewhere", on: false, risky: true },
-  { key: "alwaysAllowWrite", label: "Change files in the workspace", on: false },
-  { key: "alwaysAllowWriteOutsideWorkspace", label: "Change files elsewhere", on: false, risky: true },
-  { key: "alwaysAllowWriteProtected", label: "Change protected files", on: false, risky: true },
-  { key: "alwaysAllowExecute", label: "Run the commands allowed below", on: false },
-  { key: "alwaysAllowModeSwitch", label: "Switch modes", on: false },
-  { key: "alwaysAllowFollowupQuestions", label: "Take the first suggestion when nobody answers", on: false },
+const APPROVAL_SWITCHES: ApprovalSwitch[] = [
+  { key: "alwaysAllowReadOnly", label: "Read files in the workspace", defaultOn: true },
+  {
+    key: "alwaysAllowReadOnlyOutsideWorkspace",
+    label: "Read files elsewhere",
+    defaultOn: false,
+    isRisky: true,
+  },
+  { key: "alwaysAllowWrite", label: "Change files in the workspace", defaultOn: false },
+  {
+    key: "alwaysAllowWriteOutsideWorkspace",
+    label: "Change files elsewhere",
+    defaultOn: false,
+    isRisky: true,
+  },
+  { key: "alwaysAllowWriteProtected", label: "Change protected files", defaultOn: false, isRisky: true },
+  { key: "alwaysAllowExecute", label: "Run the commands allowed below", defaultOn: false },
+  { key: "alwaysAllowModeSwitch", label: "Switch modes", defaultOn: false },
+  {
+    key: "alwaysAllowFollowupQuestions",
+    label: "Take the first suggestion when nobody answers",
+    defaultOn: false,
+  },
 ];
 
-const LISTS: [key: string, label: string][] = [
+const COMMAND_LIST_FIELDS: [key: string, label: string][] = [
   ["allowedCommands", "Commands that may run (one beginning per line)"],
   ["deniedCommands", "Commands that never run by themselves (one beginning per line)"],
 ];
 
-const LIMITS: [key: string, label: string][] = [
+const LIMIT_FIELDS: [key: string, label: string][] = [
   ["allowedMaxRequests", "Requests before joey asks"],
   ["allowedMaxCost", "US dollars before joey asks"],
 ];
 
 export function SettingsForm() {
   const [settings, setSettings] = useState<Settings | null>(null);
-  const connected = link.value === "open";
+  const isConnected = connectionState.value === "open";
   useEffect(() => {
-    if (!connected) return;
-    void attempt(command("getConfiguration").then(({ configuration }) => setSettings(configuration)));
-  }, [connected]);
+    if (!isConnected) return;
+    void tryOrToast(sendCommand("getConfiguration").then(({ configuration }) => setSettings(configuration)));
+  }, [isConnected]);
   if (settings === null) return <p class="muted">Loading…</p>;
-  const set = (key: string, value: unknown) => {
-    const before = settings;
+  const saveSetting = (key: string, value: unknown) => {
+    const previous = settings;
     setSettings({ ...settings, [key]: value });
-    void attempt(command("setConfiguration", { values: { [key]: value } })).then((done) => {
-      if (!done) setSettings(before);
+    void tryOrToast(sendCommand("setConfiguration", { values: { [key]: value } })).then((succeeded) => {
+      if (!succeeded) setSettings(previous);
     });
   };
-  const enabled = settings["autoApprovalEnabled"] !== false;
+  const isAutoApprovalOn = settings["autoApprovalEnabled"] !== false;
   return (
     <div class="settings">
       <section>
         <h3>Without asking, joey may</h3>
         <Toggle
           label="Do anything below without asking"
-          on={enabled}
-          set={(on) => set("autoApprovalEnabled", on)}
+          isOn={isAutoApprovalOn}
+          onChange={(isOn) => saveSetting("autoApprovalEnabled", isOn)}
         />
-        <div class="switches" aria-disabled={!enabled}>
-          {SWITCHES.map(({ key, label, on, risky }) => (
+        <div class="switches" aria-disabled={!isAutoApprovalOn}>
+          {APPROVAL_SWITCHES.map(({ key, label, defaultOn, isRisky }) => (
             <Toggle
               key={key}
               label={label}
-              risky={risky}
-              disabled={!enabled}
-              on={(settings[key] ?? on) === true}
-              set={(now) => set(key, now)}
+              isRisky={isRisky}
+              isDisabled={!isAutoApprovalOn}
+              isOn={(settings[key] ?? defaultOn) === true}
+              onChange={(isOn) => saveSetting(key, isOn)}
             />
           ))}
         </div>
-        {LISTS.map(([key, label]) => (
+        {COMMAND_LIST_FIELDS.map(([key, label]) => (
           <label class="field" key={key}>
             <span>{label}</span>
             <textarea
@@ -78,7 +92,7 @@ export function SettingsForm() {
               spellcheck={false}
               value={((settings[key] as string[] | undefined) ?? []).join("\n")}
               onChange={(event) =>
-                set(
+                saveSetting(
                   key,
                   event.currentTarget.value
                     .split("\n")
@@ -90,7 +104,7 @@ export function SettingsForm() {
           </label>
         ))}
         <div class="pair">
-          {LIMITS.map(([key, label]) => (
+          {LIMIT_FIELDS.map(([key, label]) => (
             <label class="field" key={key}>
               <span>{label}</span>
               <input
@@ -100,7 +114,10 @@ export function SettingsForm() {
                 placeholder="no limit"
                 value={String(settings[key] ?? "")}
                 onChange={(event) =>
-                  set(key, event.currentTarget.value === "" ? null : Number(event.currentTarget.value))
+                  saveSetting(
+                    key,
+                    event.currentTarget.value === "" ? null : Number(event.currentTarget.value),
+                  )
                 }
               />
             </label>
@@ -114,11 +131,11 @@ export function SettingsForm() {
           <textarea
             rows={3}
             value={String(settings["customInstructions"] ?? "")}
-            onChange={(event) => set("customInstructions", event.currentTarget.value)}
+            onChange={(event) => saveSetting("customInstructions", event.currentTarget.value)}
           />
         </label>
       </section>
-      <Profiles />
+      <ProfileList />
       <p class="muted small-print">Changes count for tasks that start or resume from now on.</p>
     </div>
   );
@@ -126,24 +143,24 @@ export function SettingsForm() {
 
 interface ToggleProps {
   label: string;
-  on: boolean;
-  risky?: boolean;
-  disabled?: boolean;
-  set(on: boolean): void;
+  isOn: boolean;
+  isRisky?: boolean;
+  isDisabled?: boolean;
+  onChange(isOn: boolean): void;
 }
 
-function Toggle({ label, on, risky, disabled, set }: ToggleProps) {
+function Toggle({ label, isOn, isRisky, isDisabled, onChange }: ToggleProps) {
   return (
     <label class="toggle">
       <input
         type="checkbox"
         role="switch"
-        checked={on}
-        disabled={disabled}
-        onChange={(event) => set(event.currentTarget.checked)}
+        checked={isOn}
+        disabled={isDisabled}
+        onChange={(event) => onChange(event.currentTarget.checked)}
       />
       <span>{label}</span>
-      {risky && <span class="risky">risky</span>}
+      {isRisky && <span class="risky">risky</span>}
     </label>
   );
 }

@@ -4,26 +4,26 @@ import { effect, signal } from "@preact/signals";
 
 export type Theme = "system" | "light" | "dark";
 
-const KEY = "joey.theme";
-const ORDER: Theme[] = ["system", "light", "dark"];
+const STORAGE_KEY = "joey.theme";
+const THEME_CYCLE: Theme[] = ["system", "light", "dark"];
 
-export const theme = signal<Theme>(stored());
+export const theme = signal<Theme>(loadTheme());
 
 effect(() => {
   if (theme.value === "system") {
     delete document.documentElement.dataset["theme"];
-    localStorage.removeItem(KEY);
+    localStorage.removeItem(STORAGE_KEY);
   } else {
     document.documentElement.dataset["theme"] = theme.value;
-    localStorage.setItem(KEY, theme.value);
+    localStorage.setItem(STORAGE_KEY, theme.value);
   }
 });
 
-export function nextTheme(): void {
-  theme.value = ORDER[(ORDER.indexOf(theme.value) + 1) % ORDER.length] as Theme;
+export function cycleTheme(): void {
+  theme.value = THEME_CYCLE[(THEME_CYCLE.indexOf(theme.value) + 1) % THEME_CYCLE.length] as Theme;
 }
 
-function stored(): Theme {
-  const kept = localStorage.getItem(KEY);
-  return kept === "light" || kept === "dark" ? kept : "system";
+function loadTheme(): Theme {
+  const stored = localStorage.getItem(STORAGE_KEY);
+  return stored === "light" || stored === "dark" ? stored : "system";
 }

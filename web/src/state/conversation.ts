@@ -1,17 +1,26 @@
 // The state of one task: its rows, status, queue and todos, folded from event frames. Folding is
 // idempotent: after a reconnect, the page asks again from the last sequence number that it has seen.
 
-import type { Ask, EventFrame, QueuedMessage, Row, TaskInfo, TaskStatus, Todo, Usage } from "../wire/protocol";
+import type {
+  Ask,
+  EventFrame,
+  QueuedMessage,
+  Row,
+  TaskInfo,
+  TaskStatus,
+  Todo,
+  Usage,
+} from "../wire/protocol";
 
 /** Rows that a reply is made of. */
-const STREAMED = new Set(["text", "reasoning", "tool", "completion_result"]);
+const REPLY_ROW_KINDS = new Set(["text", "reasoning", "tool", "completion_result"]);
 
 export class Conversation {
   rows: Row[] = [];
-  seq = 0;
-  loaded = false;
+  lastSeq = 0;
+  isLoaded = false;
   status: TaskStatus = "created";
-  live = false;
+  isLive = false;
   ask: Ask | null = null;
   usage: Usage = {};
   contextWindow: number | null = null;
@@ -21,34 +30,33 @@ export class Conversation {
   model = "";
   title = "";
   workspace = "";
-  /** Why it cannot go on by itself. */
-  failure = "";
+  /** Why the task failed; empty if it did not. */
+  failureMessage = "";
   /** The task that this one is a subtask of. */
   parentId = "";
-  /** The subtasks that it sleeps for. */
-  waitsFor: string[] = [];
-  gone = false;
-  /** It went back to an earlier row, and has not gone on since. */
-  rewound = false;
+  awaitedSubtaskIds: string[] = [];
+  isMissing = false;
+  /** It was rewound, and has not continued since. */
+  isRewound = false;
 
   constructor(readonly id: string) {}
 
   load(rows: Row[], seq: number, info: TaskInfo, todos: Todo[]): void {
-    this.rows = [...rows].sort((one, other) => one.ts - other.ts);
-    this.seq = seq;
+    this.rows = [...rows].sort((a, b) => a.ts - b.ts);
+    this.lastSeq = seq;
     this.todos = todos;
-    this.describe(info);
-    this.loaded = true;
+    this.applyTaskInfo(info);
+    this.isLoaded = true;
   }
 
-  describe(info: TaskInfo): void {
+  applyTaskInfo(info: TaskInfo): void {
     this.status = info.status;
-    this.live = info.live;
+    this.isLive = info.live;
     this.ask = info.ask ?? null;
     this.queue = info.queue ?? [];
-    this.failure = info.failure?.message ?? "";
-    this.waitsFor = info.waitsFor ?? [];
-    this.outline(info);
+    this.failureMessage = info.failure?.message ?? "";
+    this.awaitedSubtaskIds = info.waitsFor ?? [];
+    this.applyTaskMetadata(info);
     this.usage = {
       totalTokensIn: info.tokensIn,
       totalTokensOut: info.tokensOut,
@@ -59,8 +67,8 @@ export class Conversation {
     };
   }
 
-  /** What does not change from one moment to the next. */
-  outline(info: TaskInfo): void {
+  /** What seldom changes. */
+  applyTaskMetadata(info: TaskInfo): void {
     this.mode = info.mode;
     this.model = info.model ?? "";
     this.title = info.title;
@@ -69,66 +77,66 @@ export class Conversation {
     this.contextWindow = info.contextWindow ?? null;
   }
 
-  /** What only streamed is gone with its connection; if it lives on, it comes again, whole. */
-  dropPartial(): void {
+  /** Rows that were streaming when the connection broke; the server sends those that still matter again. */
+  discardPartialRows(): void {
     this.rows = this.rows.filter((row) => !row.partial);
   }
 
-  hear(frame: EventFrame): void {
-    if (frame.seq !== undefined && frame.seq > this.seq) this.seq = frame.seq;
+  applyEvent(frame: EventFrame): void {
+    if (frame.seq !== undefined && frame.seq > this.lastSeq) this.lastSeq = frame.seq;
     const { payload } = frame;
     switch (frame.eventName) {
       case "message":
-        this.put(payload["message"] as Row);
+        this.upsertRow(payload["message"] as Row);
         break;
       case "taskCreated":
-        this.workspace = text(payload["workspace"]) || this.workspace;
-        this.mode = text(payload["mode"]) || this.mode;
-        this.title = text(payload["title"]) || this.title;
-        this.parentId = text(payload["parentId"]);
+        this.workspace = asString(payload["workspace"]) || this.workspace;
+        this.mode = asString(payload["mode"]) || this.mode;
+        this.title = asString(payload["title"]) || this.title;
+        this.parentId = asString(payload["parentId"]);
         break;
       case "taskStarted":
-        this.failure = "";
-        this.rewound = false;
-        this.settle("running");
+        this.failureMessage = "";
+        this.isRewound = false;
+        this.setStatus("running");
         break;
       case "taskActive":
       case "taskUnpaused":
-        this.settle("running");
+        this.setStatus("running");
         break;
       case "taskPaused":
-        this.settle("delegated");
-        this.waitsFor = payload["childTaskIds"] as string[];
+        this.setStatus("delegated");
+        this.awaitedSubtaskIds = payload["childTaskIds"] as string[];
         break;
       case "taskInteractive":
       case "taskResumable":
       case "taskIdle":
-        this.open(payload);
+        this.openAsk(payload);
         break;
       case "taskAskResponded":
-        if (this.ask?.ts === payload["askTs"]) this.settle("running");
+        if (this.ask?.ts === payload["askTs"]) this.setStatus("running");
         break;
       case "taskFinished":
-        this.settle("completed");
+        this.setStatus("completed");
         break;
       case "taskAborted":
-        this.settle("aborted");
-        this.dropUnfinished();
+        this.setStatus("aborted");
+        this.discardUnfinishedRows();
         break;
       case "taskRewound":
-        this.goBack(payload["removed"] as number[]);
+        this.applyRewind(payload["removed"] as number[]);
         break;
       case "taskFailed":
-        this.settle("failed");
-        this.failure = text(payload["message"]);
-        this.dropUnfinished();
+        this.setStatus("failed");
+        this.failureMessage = asString(payload["message"]);
+        this.discardUnfinishedRows();
         break;
       case "taskTokenUsageUpdated":
       case "taskCompleted":
         this.usage = { ...this.usage, ...(payload["usage"] as Usage | undefined) };
         break;
       case "taskModeSwitched":
-        this.mode = text(payload["modeSlug"]) || this.mode;
+        this.mode = asString(payload["modeSlug"]) || this.mode;
         break;
       case "queuedMessagesUpdated":
         this.queue = payload["queue"] as QueuedMessage[];
@@ -137,51 +145,51 @@ export class Conversation {
         this.todos = payload["todos"] as Todo[];
         break;
       case "taskDeleted":
-        this.gone = true;
+        this.isMissing = true;
         break;
     }
   }
 
-  private goBack(removed: number[]): void {
-    const gone = new Set(removed);
-    this.rows = this.rows.filter((row) => !gone.has(row.ts) && !row.partial);
-    this.failure = "";
-    this.settle("aborted");
-    this.rewound = true;
+  private applyRewind(removed: number[]): void {
+    const removedTs = new Set(removed);
+    this.rows = this.rows.filter((row) => !removedTs.has(row.ts) && !row.partial);
+    this.failureMessage = "";
+    this.setStatus("aborted");
+    this.isRewound = true;
   }
 
-  private open(payload: Record<string, unknown>): void {
+  private openAsk(payload: Record<string, unknown>): void {
     this.status = "waiting";
-    this.live = true;
-    this.waitsFor = [];
-    this.ask = { ts: Number(payload["askTs"]), ask: text(payload["ask"]) };
+    this.isLive = true;
+    this.awaitedSubtaskIds = [];
+    this.ask = { ts: Number(payload["askTs"]), ask: asString(payload["ask"]) };
   }
 
-  private settle(status: TaskStatus): void {
+  private setStatus(status: TaskStatus): void {
     this.status = status;
-    this.live = true;
-    this.waitsFor = [];
+    this.isLive = true;
+    this.awaitedSubtaskIds = [];
     this.ask = null;
   }
 
-  put(row: Row): void {
-    if (row.say === "api_req_started") this.dropUnfinished(row.ts);
-    const place = this.place(row.ts);
-    this.rows.splice(place, this.rows[place]?.ts === row.ts ? 1 : 0, row);
+  upsertRow(row: Row): void {
+    if (row.say === "api_req_started") this.discardUnfinishedRows(row.ts);
+    const index = this.findInsertionIndex(row.ts);
+    this.rows.splice(index, this.rows[index]?.ts === row.ts ? 1 : 0, row);
   }
 
-  /** A reply that was cut off takes its unfinished rows with it. */
-  private dropUnfinished(before = Infinity): void {
-    const stale = ({ partial, say, ts }: Row) => partial && say && STREAMED.has(say) && ts < before;
-    if (this.rows.some(stale)) this.rows = this.rows.filter((row) => !stale(row));
+  /** Remove the unfinished rows of a reply that was cut off. */
+  private discardUnfinishedRows(before = Infinity): void {
+    const isStale = ({ partial, say, ts }: Row) => partial && say && REPLY_ROW_KINDS.has(say) && ts < before;
+    if (this.rows.some(isStale)) this.rows = this.rows.filter((row) => !isStale(row));
   }
 
-  find(ts: number): Row | undefined {
-    const row = this.rows[this.place(ts)];
+  findRow(ts: number): Row | undefined {
+    const row = this.rows[this.findInsertionIndex(ts)];
     return row?.ts === ts ? row : undefined;
   }
 
-  private place(ts: number): number {
+  private findInsertionIndex(ts: number): number {
     let low = 0;
     let high = this.rows.length;
     while (low < high) {
@@ -193,6 +201,6 @@ export class Conversation {
   }
 }
 
-function text(value: unknown): string {
+function asString(value: unknown): string {
   return typeof value === "string" ? value : "";
 }

@@ -3,63 +3,67 @@
 
 import { batch, signal } from "@preact/signals";
 import { Conversation } from "./conversation";
-import { CommandError, Socket, type Link } from "../wire/socket";
+import { CommandError, ReconnectingSocket, type ConnectionState } from "../wire/socket";
 import { TaskList } from "./tasklist";
-import { toast } from "../page/toasts";
-import { forgetToken, keepToken } from "../wire/token";
-import type { Answers, CommandName, EventFrame, Mode, SlashCommand, Welcome } from "../wire/protocol";
+import { showToast } from "../page/toasts";
+import { clearToken, storeToken } from "../wire/token";
+import type { CommandResults, CommandName, EventFrame, Mode, SlashCommand, Welcome } from "../wire/protocol";
 
-const LIST_LENGTH = 500;
+const TASK_LIST_LIMIT = 500;
 
-export const link = signal<Link | "login">("login");
+export const connectionState = signal<ConnectionState | "login">("login");
 export const welcome = signal<Welcome | null>(null);
-export const list = new TaskList();
-export const conversation = signal<Conversation | null>(null);
+export const taskList = new TaskList();
+export const currentConversation = signal<Conversation | null>(null);
 /**
- * Rises with every change of the open conversation, at most once per frame of the screen. Who draws
- * from the conversation and reads any signal has to read this one: it is the same object all along.
+ * Rises with every change of the current conversation, at most once per animation frame. A component
+ * that renders it has to read this signal: the conversation stays the same object.
  */
-export const revision = signal(0);
-/** Rises when the newest row shall be in sight, wherever the person has scrolled to. */
-export const latestWanted = signal(0);
+export const conversationRevision = signal(0);
+/** Rises when the newest row should be visible, wherever the user has scrolled to. */
+export const scrollToLatestCounter = signal(0);
 export const modes = signal<Mode[]>([]);
 export const slashCommands = signal<SlashCommand[]>([]);
-export const profiles = signal<string[]>([]);
+export const profileNames = signal<string[]>([]);
 export const activeProfile = signal<string | null>(null);
 /** The mode that new tasks start in. */
-export const firstMode = signal("code");
-export const loading = signal(false);
+export const defaultMode = signal("code");
+export const isLoading = signal(false);
 
-let socket: Socket | null = null;
-let frameWanted = false;
-/** Tasks that a person has already told to go on; the question that follows is answered at once. */
-const goingOn = new Set<string>();
+let socket: ReconnectingSocket | null = null;
+let isUpdateScheduled = false;
+/** Tasks that the user has resumed; the question that follows is answered at once. */
+const resumingTaskIds = new Set<string>();
 
 export function connect(token: string): void {
   socket?.close();
-  keepToken(token);
+  storeToken(token);
   const url = new URL("ws", location.href);
   url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
   url.hash = "";
-  socket = new Socket(url.href, token, { linked, welcomed, heard });
+  socket = new ReconnectingSocket(url.href, token, {
+    onStateChange: handleConnectionState,
+    onWelcome: handleWelcome,
+    onEvent: handleEvent,
+  });
 }
 
-export function command<C extends CommandName>(
+export function sendCommand<C extends CommandName>(
   name: C,
   args: Record<string, unknown> = {},
   taskId?: string,
-): Promise<Answers[C]> {
+): Promise<CommandResults[C]> {
   if (socket === null) return Promise.reject(new CommandError("OFFLINE", "not connected"));
   return socket.request(name, args, taskId);
 }
 
-/** Carry something out and show what went wrong; tells whether it went well. */
-export async function attempt(work: Promise<unknown>): Promise<boolean> {
+/** Wait for a promise and show its error as a toast; returns whether it succeeded. */
+export async function tryOrToast(work: Promise<unknown>): Promise<boolean> {
   try {
     await work;
     return true;
   } catch (error) {
-    toast(error instanceof Error ? error.message : String(error));
+    showToast(error instanceof Error ? error.message : String(error));
     return false;
   }
 }
@@ -69,151 +73,156 @@ export function openTask(id: string | null): void {
   const address = id === null ? location.pathname : `#task=${encodeURIComponent(id)}`;
   history.replaceState(null, "", address);
   if (id === null) {
-    conversation.value = null;
+    currentConversation.value = null;
     return;
   }
-  if (conversation.value?.id === id) return;
-  conversation.value = new Conversation(id);
-  revision.value++;
-  void load(conversation.value);
+  if (currentConversation.value?.id === id) return;
+  currentConversation.value = new Conversation(id);
+  conversationRevision.value++;
+  void loadConversation(currentConversation.value);
 }
 
-export function showLatest(): void {
-  latestWanted.value++;
+export function scrollToLatest(): void {
+  scrollToLatestCounter.value++;
 }
 
-export function resume(id: string): Promise<boolean> {
-  goingOn.add(id);
-  return attempt(
-    command("resumeTask", {}, id).catch((error: unknown) => {
-      goingOn.delete(id);
+export function resumeTask(id: string): Promise<boolean> {
+  resumingTaskIds.add(id);
+  return tryOrToast(
+    sendCommand("resumeTask", {}, id).catch((error: unknown) => {
+      resumingTaskIds.delete(id);
       throw error;
     }),
   );
 }
 
-function linked(now: Link): void {
-  if (now === "refused") {
-    forgetToken();
+function handleConnectionState(state: ConnectionState): void {
+  if (state === "refused") {
+    clearToken();
     socket = null;
-    link.value = "login";
-    toast("joey does not know this token.");
+    connectionState.value = "login";
+    showToast("joey does not know this token.");
     return;
   }
-  link.value = now;
+  connectionState.value = state;
 }
 
-function welcomed(words: Welcome): void {
-  welcome.value = words;
-  void attempt(Promise.all([loadList(), loadChoices()]));
-  const open = conversation.value;
-  if (open === null) {
-    const named = new URLSearchParams(location.hash.slice(1)).get("task");
-    if (named) openTask(named);
-  } else void (open.loaded ? catchUp(open) : load(open));
+function handleWelcome(data: Welcome): void {
+  welcome.value = data;
+  void tryOrToast(Promise.all([loadTaskList(), loadModesAndProfiles()]));
+  const conversation = currentConversation.value;
+  if (conversation === null) {
+    const taskId = new URLSearchParams(location.hash.slice(1)).get("task");
+    if (taskId) openTask(taskId);
+  } else void (conversation.isLoaded ? resyncConversation(conversation) : loadConversation(conversation));
 }
 
-async function loadList(): Promise<void> {
-  const { tasks } = await command("listTasks", { limit: LIST_LENGTH });
-  list.load(tasks);
+async function loadTaskList(): Promise<void> {
+  const { tasks } = await sendCommand("listTasks", { limit: TASK_LIST_LIMIT });
+  taskList.load(tasks);
 }
 
-export async function loadChoices(): Promise<void> {
-  const [known, named, active, { configuration }] = await Promise.all([
-    command("getModes"),
-    command("getProfiles"),
-    command("getActiveProfile"),
-    command("getConfiguration"),
+export async function loadModesAndProfiles(): Promise<void> {
+  const [modeData, profileData, activeData, { configuration }] = await Promise.all([
+    sendCommand("getModes"),
+    sendCommand("getProfiles"),
+    sendCommand("getActiveProfile"),
+    sendCommand("getConfiguration"),
   ]);
   batch(() => {
-    modes.value = known.modes;
-    profiles.value = named.profiles;
-    activeProfile.value = active.activeProfile;
-    firstMode.value = String(configuration["mode"] ?? "code");
+    modes.value = modeData.modes;
+    profileNames.value = profileData.profiles;
+    activeProfile.value = activeData.activeProfile;
+    defaultMode.value = String(configuration["mode"] ?? "code");
   });
 }
 
-/** People write them while the page is open, so they are asked for when somebody wants one. */
+/** Slash commands may change while the page is open, so they are loaded whenever the menu opens. */
 export async function loadSlashCommands(): Promise<void> {
-  slashCommands.value = (await command("getCommands")).commands;
+  slashCommands.value = (await sendCommand("getCommands")).commands;
 }
 
-async function load(open: Conversation): Promise<void> {
-  loading.value = true;
+async function loadConversation(conversation: Conversation): Promise<void> {
+  isLoading.value = true;
   try {
-    const { messages, seq } = await command("getMessages", {}, open.id);
+    const { messages, seq } = await sendCommand("getMessages", {}, conversation.id);
     const [{ task }, { todos }] = await Promise.all([
-      command("getTask", {}, open.id),
-      command("getTodos", {}, open.id),
+      sendCommand("getTask", {}, conversation.id),
+      sendCommand("getTodos", {}, conversation.id),
     ]);
-    open.load(messages, seq, task, todos);
-    await command("subscribe", { taskId: open.id, since: open.seq }, open.id);
+    conversation.load(messages, seq, task, todos);
+    await sendCommand("subscribe", { taskId: conversation.id, since: conversation.lastSeq }, conversation.id);
   } catch (error) {
-    missing(open, error);
+    handleLoadError(conversation, error);
   } finally {
-    loading.value = false;
-    changed();
+    isLoading.value = false;
+    scheduleUpdate();
   }
 }
 
-/** After a gap: hear what was missed, then ask where the task stands now. */
-async function catchUp(open: Conversation): Promise<void> {
-  open.dropPartial();
+/** After a gap: receive the missed events, then load the task's status. */
+async function resyncConversation(conversation: Conversation): Promise<void> {
+  conversation.discardPartialRows();
   try {
-    const { seq } = await command("subscribe", { taskId: open.id, since: open.seq }, open.id);
-    if (seq < open.seq) {
-      await load(open);
+    const { seq } = await sendCommand(
+      "subscribe",
+      { taskId: conversation.id, since: conversation.lastSeq },
+      conversation.id,
+    );
+    if (seq < conversation.lastSeq) {
+      await loadConversation(conversation);
       return;
     }
-    open.describe((await command("getTask", {}, open.id)).task);
+    conversation.applyTaskInfo((await sendCommand("getTask", {}, conversation.id)).task);
   } catch (error) {
-    missing(open, error);
+    handleLoadError(conversation, error);
   }
-  changed();
+  scheduleUpdate();
 }
 
-function missing(open: Conversation, error: unknown): void {
+function handleLoadError(conversation: Conversation, error: unknown): void {
   if (error instanceof CommandError && error.code === "OFFLINE") return;
-  if (error instanceof CommandError && error.code === "TASK_NOT_FOUND") open.gone = true;
-  else toast(error instanceof Error ? error.message : String(error));
+  if (error instanceof CommandError && error.code === "TASK_NOT_FOUND") conversation.isMissing = true;
+  else showToast(error instanceof Error ? error.message : String(error));
 }
 
-function heard(frame: EventFrame): void {
-  list.hear(frame, welcome.value?.workspace ?? "");
-  if (["providerProfileChanged", "modeChanged"].includes(frame.eventName)) void attempt(loadChoices());
-  const open = conversation.value;
+function handleEvent(frame: EventFrame): void {
+  taskList.applyEvent(frame, welcome.value?.workspace ?? "");
+  if (["providerProfileChanged", "modeChanged"].includes(frame.eventName))
+    void tryOrToast(loadModesAndProfiles());
+  const conversation = currentConversation.value;
   if (frame.eventName === "resync") {
-    void loadList();
-    if (open?.loaded) void catchUp(open);
+    void loadTaskList();
+    if (conversation?.isLoaded) void resyncConversation(conversation);
     return;
   }
-  if (frame.eventName === "taskResumable" || frame.eventName === "taskIdle") goOn(frame);
-  if (open === null || frame.taskId !== open.id || !open.loaded) return;
-  open.hear(frame);
-  if (frame.eventName === "taskStarted") void attempt(describe(open));
-  changed();
+  if (frame.eventName === "taskResumable" || frame.eventName === "taskIdle") confirmResume(frame);
+  if (conversation === null || frame.taskId !== conversation.id || !conversation.isLoaded) return;
+  conversation.applyEvent(frame);
+  if (frame.eventName === "taskStarted") void tryOrToast(refreshTaskMetadata(conversation));
+  scheduleUpdate();
 }
 
-function goOn(frame: EventFrame): void {
+function confirmResume(frame: EventFrame): void {
   const { taskId, payload } = frame;
   if (taskId === undefined || !String(payload["ask"]).startsWith("resume_")) return;
-  if (!goingOn.delete(taskId)) return;
+  if (!resumingTaskIds.delete(taskId)) return;
   const answer = { askTs: payload["askTs"], response: "yesButtonClicked" };
-  void attempt(command("respond", answer, taskId));
+  void tryOrToast(sendCommand("respond", answer, taskId));
 }
 
-/** A task that was opened just now knows its model and the room that it has. */
-async function describe(open: Conversation): Promise<void> {
-  open.outline((await command("getTask", {}, open.id)).task);
-  changed();
+/** The model and the context window of a task are known once it has started. */
+async function refreshTaskMetadata(conversation: Conversation): Promise<void> {
+  conversation.applyTaskMetadata((await sendCommand("getTask", {}, conversation.id)).task);
+  scheduleUpdate();
 }
 
-function changed(): void {
-  if (frameWanted) return;
-  frameWanted = true;
+function scheduleUpdate(): void {
+  if (isUpdateScheduled) return;
+  isUpdateScheduled = true;
   // A hidden tab gets no frames, and need not be drawn; it catches up with the next one.
   requestAnimationFrame(() => {
-    frameWanted = false;
-    revision.value++;
+    isUpdateScheduled = false;
+    conversationRevision.value++;
   });
 }

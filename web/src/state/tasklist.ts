@@ -1,10 +1,10 @@
 // The list of all tasks, as signals kept up to date by events.
 
 import { computed, signal } from "@preact/signals";
-import { grouped } from "./tasktree";
+import { groupByWorkspace } from "./tasktree";
 import type { EventFrame, Row, TaskInfo, TaskStatus, Usage } from "../wire/protocol";
 
-const STATUS: Record<string, TaskStatus> = {
+const STATUS_BY_EVENT: Record<string, TaskStatus> = {
   taskStarted: "running",
   taskActive: "running",
   taskUnpaused: "running",
@@ -20,39 +20,42 @@ const STATUS: Record<string, TaskStatus> = {
 
 export class TaskList {
   readonly tasks = signal<ReadonlyMap<string, TaskInfo>>(new Map());
-  /** What a search found; null when nothing is searched for. */
-  readonly found = signal<TaskInfo[] | null>(null);
-  readonly groups = computed(() => grouped(this.found.value ?? [...this.tasks.value.values()]));
+  /** Null while nothing is searched for. */
+  readonly searchResults = signal<TaskInfo[] | null>(null);
+  readonly groups = computed(() =>
+    groupByWorkspace(this.searchResults.value ?? [...this.tasks.value.values()]),
+  );
 
   load(tasks: TaskInfo[]): void {
     this.tasks.value = new Map(tasks.map((task) => [task.id, task]));
   }
 
-  forget(id: string): void {
+  remove(id: string): void {
     const tasks = new Map(this.tasks.value);
     if (tasks.delete(id)) this.tasks.value = tasks;
-    if (this.found.value) this.found.value = this.found.value.filter((task) => task.id !== id);
+    if (this.searchResults.value)
+      this.searchResults.value = this.searchResults.value.filter((task) => task.id !== id);
   }
 
-  hear(frame: EventFrame, workspace: string): void {
+  applyEvent(frame: EventFrame, workspace: string): void {
     const id = frame.taskId;
     if (id === undefined) return;
     if (frame.eventName === "taskDeleted") {
-      this.forget(id);
+      this.remove(id);
       return;
     }
-    const known = this.tasks.value.get(id) ?? unknown(id, workspace);
-    const news = newsOf(frame, known);
-    if (news === null) return;
+    const task = this.tasks.value.get(id) ?? createTaskInfo(id, workspace);
+    const update = buildTaskUpdate(frame, task);
+    if (update === null) return;
     const tasks = new Map(this.tasks.value);
-    tasks.set(id, { ...known, ...news });
+    tasks.set(id, { ...task, ...update });
     this.tasks.value = tasks;
   }
 }
 
-function newsOf(frame: EventFrame, known: TaskInfo): Partial<TaskInfo> | null {
+function buildTaskUpdate(frame: EventFrame, task: TaskInfo): Partial<TaskInfo> | null {
   const { eventName, payload } = frame;
-  const status = STATUS[eventName];
+  const status = STATUS_BY_EVENT[eventName];
   if (status !== undefined) {
     const ask = status === "waiting" ? { ts: Number(payload["askTs"]), ask: String(payload["ask"]) } : null;
     return { status, ask, live: true, updated: Date.now() };
@@ -60,14 +63,14 @@ function newsOf(frame: EventFrame, known: TaskInfo): Partial<TaskInfo> | null {
   switch (eventName) {
     case "taskCreated":
       return {
-        workspace: String(payload["workspace"] ?? known.workspace),
-        mode: String(payload["mode"] ?? known.mode),
-        title: String(payload["title"] ?? known.title),
+        workspace: String(payload["workspace"] ?? task.workspace),
+        mode: String(payload["mode"] ?? task.mode),
+        title: String(payload["title"] ?? task.title),
         parentId: payload["parentId"] ? String(payload["parentId"]) : null,
         live: true,
       };
     case "message":
-      return titleOf(payload["message"] as Row, known);
+      return buildTitleUpdate(payload["message"] as Row, task);
     case "taskModeSwitched":
       return { mode: String(payload["modeSlug"]) };
     case "taskTokenUsageUpdated":
@@ -77,12 +80,12 @@ function newsOf(frame: EventFrame, known: TaskInfo): Partial<TaskInfo> | null {
   }
 }
 
-function titleOf(row: Row, known: TaskInfo): Partial<TaskInfo> | null {
-  if (known.title || row.type !== "say" || row.say !== "text" || row.partial !== undefined) return null;
+function buildTitleUpdate(row: Row, task: TaskInfo): Partial<TaskInfo> | null {
+  if (task.title || row.type !== "say" || row.say !== "text" || row.partial !== undefined) return null;
   return { title: (row.text ?? "").trim().split("\n", 1)[0] ?? "" };
 }
 
-function unknown(id: string, workspace: string): TaskInfo {
+function createTaskInfo(id: string, workspace: string): TaskInfo {
   const now = Date.now();
   return { id, title: "", workspace, mode: "", status: "created", live: true, created: now, updated: now };
 }

@@ -2,94 +2,100 @@
 
 import type { TaskInfo } from "../wire/protocol";
 
-export interface Group {
+export interface WorkspaceGroup {
   workspace: string;
-  branches: Branch[];
+  roots: TaskNode[];
 }
 
-export interface Branch {
+export interface TaskNode {
   task: TaskInfo;
-  below: Branch[];
+  subtasks: TaskNode[];
 }
 
-/** By folder, the latest first; a task is as fresh as the freshest of its subtasks, which keep their order. */
-export function grouped(tasks: readonly TaskInfo[]): Group[] {
-  const groups = new Map<string, Branch[]>();
-  const fresh = new Map<Branch, number>();
-  const trees = branches(tasks);
-  for (const tree of trees) fresh.set(tree, freshness(tree));
-  for (const tree of trees.toSorted((one, other) => fresh.get(other)! - fresh.get(one)!)) {
-    const group = groups.get(tree.task.workspace);
-    if (group) group.push(tree);
-    else groups.set(tree.task.workspace, [tree]);
+/** By workspace, latest first; a task counts as updated when a subtask is. Subtasks keep their order. */
+export function groupByWorkspace(tasks: readonly TaskInfo[]): WorkspaceGroup[] {
+  const groups = new Map<string, TaskNode[]>();
+  const updateTimes = new Map<TaskNode, number>();
+  const roots = buildTaskTrees(tasks);
+  for (const root of roots) updateTimes.set(root, getLatestUpdate(root));
+  for (const root of roots.toSorted((a, b) => updateTimes.get(b)! - updateTimes.get(a)!)) {
+    const group = groups.get(root.task.workspace);
+    if (group) group.push(root);
+    else groups.set(root.task.workspace, [root]);
   }
-  return [...groups].map(([workspace, members]) => ({ workspace, branches: members }));
+  return [...groups].map(([workspace, roots]) => ({ workspace, roots }));
 }
 
-/** A subtask whose parent is not among the tasks stands for itself. */
-function branches(tasks: readonly TaskInfo[]): Branch[] {
-  const known = new Set(tasks.map((task) => task.id));
-  const children = childrenOf(tasks);
+/** A subtask whose parent is not among the tasks is a root. */
+function buildTaskTrees(tasks: readonly TaskInfo[]): TaskNode[] {
+  const taskIds = new Set(tasks.map((task) => task.id));
+  const subtasksByParent = groupByParent(tasks);
   const seen = new Set<string>();
-  const branch = (task: TaskInfo): Branch => {
+  const buildNode = (task: TaskInfo): TaskNode => {
     seen.add(task.id);
-    const own = (children.get(task.id) ?? []).filter((child) => !seen.has(child.id));
-    return { task, below: own.map(branch) };
+    const subtasks = (subtasksByParent.get(task.id) ?? []).filter((subtask) => !seen.has(subtask.id));
+    return { task, subtasks: subtasks.map(buildNode) };
   };
-  const roots = tasks.filter((task) => !task.parentId || !known.has(task.parentId)).map(branch);
+  const roots = tasks.filter((task) => !task.parentId || !taskIds.has(task.parentId)).map(buildNode);
   // Tasks that name each other as parents come from a damaged history; they are shown all the same.
-  const astray = tasks.flatMap((task) => (seen.has(task.id) ? [] : [branch(task)]));
-  return [...roots, ...astray];
+  const cyclicRoots = tasks.flatMap((task) => (seen.has(task.id) ? [] : [buildNode(task)]));
+  return [...roots, ...cyclicRoots];
 }
 
-function childrenOf(tasks: readonly TaskInfo[]): Map<string, TaskInfo[]> {
-  const children = new Map<string, TaskInfo[]>();
+function groupByParent(tasks: readonly TaskInfo[]): Map<string, TaskInfo[]> {
+  const subtasksByParent = new Map<string, TaskInfo[]>();
   for (const task of tasks) {
     if (!task.parentId) continue;
-    const siblings = children.get(task.parentId);
+    const siblings = subtasksByParent.get(task.parentId);
     if (siblings) siblings.push(task);
-    else children.set(task.parentId, [task]);
+    else subtasksByParent.set(task.parentId, [task]);
   }
-  for (const siblings of children.values())
-    siblings.sort((one, other) => (one.created ?? 0) - (other.created ?? 0));
-  return children;
+  for (const siblings of subtasksByParent.values())
+    siblings.sort((a, b) => (a.created ?? 0) - (b.created ?? 0));
+  return subtasksByParent;
 }
 
-function freshness({ task, below }: Branch): number {
-  return Math.max(task.updated ?? task.created ?? 0, ...below.map(freshness));
+function getLatestUpdate({ task, subtasks }: TaskNode): number {
+  return Math.max(task.updated ?? task.created ?? 0, ...subtasks.map(getLatestUpdate));
 }
 
-/** The task and the subtasks below it that wait for a person. */
-export function asking(id: string, tasks: readonly TaskInfo[]): TaskInfo[] {
+/** The task and the subtasks below it that wait for the user. */
+export function findWaitingTasks(id: string, tasks: readonly TaskInfo[]): TaskInfo[] {
   const root = tasks.find((task) => task.id === id);
   if (root === undefined) return [];
-  const children = childrenOf(tasks);
+  const subtasksByParent = groupByParent(tasks);
   const found: TaskInfo[] = [];
-  const left = [root];
-  for (const seen = new Set<TaskInfo>(); left.length > 0; ) {
-    const task = left.shift() as TaskInfo;
+  const queue = [root];
+  for (const seen = new Set<TaskInfo>(); queue.length > 0;) {
+    const task = queue.shift() as TaskInfo;
     if (seen.has(task)) continue;
     seen.add(task);
-    if (isAsking(task)) found.push(task);
-    left.push(...(children.get(task.id) ?? []));
+    if (isWaitingForUser(task)) found.push(task);
+    queue.push(...(subtasksByParent.get(task.id) ?? []));
   }
   return found;
 }
 
-export function isAsking(task: TaskInfo): boolean {
+export function isWaitingForUser(task: TaskInfo): boolean {
   return task.live && task.status === "waiting";
 }
 
-/** All tasks below one that fulfil something. */
-export function countBelow(branch: Branch, wanted: (task: TaskInfo) => boolean): number {
-  return branch.below.reduce((sum, one) => sum + Number(wanted(one.task)) + countBelow(one, wanted), 0);
+/** Count the subtasks at any depth that match. */
+export function countSubtasks(node: TaskNode, predicate: (task: TaskInfo) => boolean): number {
+  return node.subtasks.reduce(
+    (sum, subtask) => sum + Number(predicate(subtask.task)) + countSubtasks(subtask, predicate),
+    0,
+  );
 }
 
-/** The tasks that are in sight when some branches are folded. */
-export function inSight(groups: readonly Group[], isOpen: (branch: Branch) => boolean): TaskInfo[] {
-  const walk = (branch: Branch): TaskInfo[] => [
-    branch.task,
-    ...(isOpen(branch) ? branch.below.flatMap(walk) : []),
+/** The tasks that are visible when some nodes are collapsed. */
+export function listVisibleTasks(
+  groups: readonly WorkspaceGroup[],
+  isExpanded: (node: TaskNode) => boolean,
+): TaskInfo[] {
+  const listNodeTasks = (node: TaskNode): TaskInfo[] => [
+    node.task,
+    ...(isExpanded(node) ? node.subtasks.flatMap(listNodeTasks) : []),
   ];
-  return groups.flatMap((group) => group.branches.flatMap(walk));
+  return groups.flatMap((group) => group.roots.flatMap(listNodeTasks));
 }

@@ -2,40 +2,48 @@
 
 import type { Conversation } from "../state/conversation";
 import { ParentLink } from "./subtasks";
-import { lastPart } from "../render/format";
-import { useGuard } from "../approval/guard";
-import { attempt, command, link, list, openTask, resume, revision } from "../state/store";
-import { Meters, StatusBadge } from "./status";
+import { getBaseName } from "../render/format";
+import { usePressGuard } from "../approval/guard";
+import {
+  tryOrToast,
+  sendCommand,
+  connectionState,
+  taskList,
+  openTask,
+  resumeTask,
+  conversationRevision,
+} from "../state/store";
+import { UsageMeters, StatusBadge } from "./status";
 
-export const TASK_BUTTON = "stop-or-resume";
+export const STOP_RESUME_BUTTON_ID = "stop-or-resume";
 
-export function Header({
+export function TaskHeader({
   conversation,
-  menu,
+  menuButton,
 }: {
   conversation: Conversation;
-  menu: preact.ComponentChildren;
+  menuButton: preact.ComponentChildren;
 }) {
-  void revision.value;
+  void conversationRevision.value;
   const { id, status, workspace, model } = conversation;
-  const title = conversation.title || list.tasks.value.get(id)?.title || "";
+  const title = conversation.title || taskList.tasks.value.get(id)?.title || "";
   return (
     <header class="header">
       <div class="header-line">
-        {menu}
+        {menuButton}
         <h1 class="ellipsis" title={title}>
           {title || "…"}
         </h1>
         <StatusBadge status={status} ask={conversation.ask?.ask} />
-        {!hasResult(conversation) && <TaskButton id={id} atWork={isAtWork(conversation)} />}
+        {!hasResult(conversation) && <StopResumeButton id={id} isActive={isTaskActive(conversation)} />}
         <DeleteButton id={id} />
       </div>
       <div class="header-line second">
         <span class="ellipsis muted" title={workspace}>
-          {[lastPart(workspace), model].filter(Boolean).join(" · ")}
+          {[getBaseName(workspace), model].filter(Boolean).join(" · ")}
         </span>
         <span class="grow" />
-        <Meters conversation={conversation} />
+        <UsageMeters conversation={conversation} />
       </div>
       <ParentLink conversation={conversation} />
     </header>
@@ -43,48 +51,48 @@ export function Header({
 }
 
 function DeleteButton({ id }: { id: string }) {
-  const remove = () => {
+  const deleteTask = () => {
     if (!window.confirm("Delete this task and its history? This cannot be undone.")) return;
-    void attempt(
-      command("deleteTask", {}, id).then(() => {
-        list.forget(id);
+    void tryOrToast(
+      sendCommand("deleteTask", {}, id).then(() => {
+        taskList.remove(id);
         openTask(null);
       }),
     );
   };
   return (
-    <button class="quiet small delete" onClick={remove}>
+    <button class="quiet small delete" onClick={deleteTask}>
       Delete
     </button>
   );
 }
 
-function isAtWork(conversation: Conversation): boolean {
-  return conversation.live && ["running", "waiting", "delegated"].includes(conversation.status);
+function isTaskActive(conversation: Conversation): boolean {
+  return conversation.isLive && ["running", "waiting", "delegated"].includes(conversation.status);
 }
 
-/** There is nothing to stop any more: a result is accepted, or answered with words. */
-function hasResult({ live, ask }: Conversation): boolean {
-  return live && ["completion_result", "resume_completed_task"].includes(ask?.ask ?? "");
+/** Nothing is left to stop: a result is accepted, or answered with a message. */
+function hasResult({ isLive, ask }: Conversation): boolean {
+  return isLive && ["completion_result", "resume_completed_task"].includes(ask?.ask ?? "");
 }
 
-/** Stop a task that is at work, set one at rest to work again: not with the press that stopped it. */
-function TaskButton({ id, atWork }: { id: string; atWork: boolean }) {
-  const guard = useGuard(atWork ? null : id);
-  const pressed = (event: MouseEvent) => {
-    if (atWork) void attempt(command("cancelTask", {}, id));
-    else if (guard.accepts(event)) void resume(id);
+/** Stops an active task or resumes an inactive one, but never both with one press. */
+function StopResumeButton({ id, isActive }: { id: string; isActive: boolean }) {
+  const guard = usePressGuard(isActive ? null : id);
+  const handleClick = (event: MouseEvent) => {
+    if (isActive) void tryOrToast(sendCommand("cancelTask", {}, id));
+    else if (guard.accepts(event)) void resumeTask(id);
   };
   return (
     <button
-      id={TASK_BUTTON}
-      class={atWork ? "danger small" : "small"}
-      disabled={link.value !== "open"}
-      aria-disabled={!atWork && !guard.open}
+      id={STOP_RESUME_BUTTON_ID}
+      class={isActive ? "danger small" : "small"}
+      disabled={connectionState.value !== "open"}
+      aria-disabled={!isActive && !guard.isOpen}
       aria-keyshortcuts="Alt+S"
-      onClick={pressed}
+      onClick={handleClick}
     >
-      {atWork ? "Stop" : "Resume"}
+      {isActive ? "Stop" : "Resume"}
     </button>
   );
 }

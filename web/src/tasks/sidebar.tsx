@@ -1,48 +1,66 @@
 // The sidebar: search, and all tasks grouped by workspace.
 
 import { useEffect, useState } from "preact/hooks";
-import { isUnfolded, setFold } from "../render/folds";
-import { dollars, lastPart, moment } from "../render/format";
-import { attempt, command, conversation, link, list, openTask, welcome } from "../state/store";
-import { dialog } from "../page/dialogs";
-import { nextTheme, theme } from "../settings/theme";
+import { isFoldOpen, setFoldOpen } from "../render/folds";
+import { formatDollars, getBaseName, formatTime } from "../render/format";
+import {
+  tryOrToast,
+  sendCommand,
+  currentConversation,
+  connectionState,
+  taskList,
+  openTask,
+  welcome,
+} from "../state/store";
+import { activeDialogName } from "../page/dialogs";
+import { cycleTheme, theme } from "../settings/theme";
 import { StatusBadge } from "./status";
-import { type Branch, countBelow, type Group, inSight, isAsking } from "../state/tasktree";
+import {
+  type TaskNode,
+  countSubtasks,
+  type WorkspaceGroup,
+  listVisibleTasks,
+  isWaitingForUser,
+} from "../state/tasktree";
 import type { TaskInfo } from "../wire/protocol";
 
-const PATIENCE = 200;
+const SEARCH_DEBOUNCE_MS = 200;
 
-export function Sidebar({ close }: { close(): void }) {
-  const go = (id: string | null) => {
+export function Sidebar({ onClose }: { onClose(): void }) {
+  const openAndClose = (id: string | null) => {
     openTask(id);
-    close();
+    onClose();
   };
-  const groups = list.groups.value;
+  const groups = taskList.groups.value;
   return (
     <nav class="sidebar" id="tasks" aria-label="Tasks">
       <div class="sidebar-head">
         <span class="brand">joey</span>
-        <button class="primary small" onClick={() => go(null)}>
+        <button class="primary small" onClick={() => openAndClose(null)}>
           New task
         </button>
       </div>
-      <Search />
+      <SearchField />
       <div class="groups">
         {groups.map((group) => (
-          <Workspace key={group.workspace} group={group} go={go} />
+          <WorkspaceSection key={group.workspace} group={group} onOpen={openAndClose} />
         ))}
         {groups.length === 0 && (
-          <p class="muted none">{list.found.value ? "Nothing found." : "No tasks yet."}</p>
+          <p class="muted none">{taskList.searchResults.value ? "Nothing found." : "No tasks yet."}</p>
         )}
       </div>
       <div class="sidebar-foot">
-        <button class="quiet small" onClick={() => (dialog.value = "settings")}>
+        <button class="quiet small" onClick={() => (activeDialogName.value = "settings")}>
           Settings
         </button>
-        <button class="quiet small" onClick={nextTheme}>
+        <button class="quiet small" onClick={cycleTheme}>
           Theme: {theme.value === "system" ? "auto" : theme.value}
         </button>
-        <button class="quiet small" onClick={() => (dialog.value = "keys")} aria-label="Keyboard shortcuts">
+        <button
+          class="quiet small"
+          onClick={() => (activeDialogName.value = "keys")}
+          aria-label="Keyboard shortcuts"
+        >
           ?
         </button>
         <span class="grow" />
@@ -52,21 +70,21 @@ export function Sidebar({ close }: { close(): void }) {
   );
 }
 
-function Search() {
+function SearchField() {
   const [query, setQuery] = useState("");
   useEffect(() => {
     if (!query.trim()) {
-      list.found.value = null;
+      taskList.searchResults.value = null;
       return;
     }
     const timer = setTimeout(() => {
-      const search = command("searchTasks", { query: query.trim(), limit: 100 });
-      void attempt(
+      const search = sendCommand("searchTasks", { query: query.trim(), limit: 100 });
+      void tryOrToast(
         search.then(({ tasks }) => {
-          list.found.value = tasks;
+          taskList.searchResults.value = tasks;
         }),
       );
-    }, PATIENCE);
+    }, SEARCH_DEBOUNCE_MS);
     return () => clearTimeout(timer);
   }, [query]);
   return (
@@ -76,7 +94,7 @@ function Search() {
       placeholder="Search tasks"
       aria-label="Search tasks"
       value={query}
-      disabled={link.value !== "open"}
+      disabled={connectionState.value !== "open"}
       onInput={(event) => setQuery(event.currentTarget.value)}
       onKeyDown={(event) => {
         if (event.key === "Escape") setQuery("");
@@ -85,55 +103,55 @@ function Search() {
   );
 }
 
-function Workspace({ group, go }: { group: Group; go(id: string): void }) {
+function WorkspaceSection({ group, onOpen }: { group: WorkspaceGroup; onOpen(id: string): void }) {
   return (
     <section>
-      <h2 title={group.workspace}>{lastPart(group.workspace) || "no folder"}</h2>
+      <h2 title={group.workspace}>{getBaseName(group.workspace) || "no folder"}</h2>
       <ul>
-        {group.branches.map((branch) => (
-          <Entry key={branch.task.id} branch={branch} go={go} />
+        {group.roots.map((node) => (
+          <TaskEntry key={node.task.id} node={node} onOpen={onOpen} />
         ))}
       </ul>
     </section>
   );
 }
 
-function Entry({ branch, go }: { branch: Branch; go(id: string): void }) {
-  const { task, below } = branch;
-  const current = conversation.value?.id === task.id;
-  const open = isOpen(branch);
+function TaskEntry({ node, onOpen }: { node: TaskNode; onOpen(id: string): void }) {
+  const { task, subtasks } = node;
+  const isCurrent = currentConversation.value?.id === task.id;
+  const isOpen = isNodeExpanded(node);
   return (
     <li>
       <div class="entry-line">
-        {below.length > 0 && (
+        {subtasks.length > 0 && (
           <button
             class="icon twisty"
-            aria-expanded={open}
+            aria-expanded={isOpen}
             aria-label={`Subtasks of ${task.title}`}
-            onClick={() => setFold(foldOf(task), !open)}
+            onClick={() => setFoldOpen(getFoldId(task), !isOpen)}
           >
-            {open ? "▾" : "▸"}
+            {isOpen ? "▾" : "▸"}
           </button>
         )}
         <button
           class="entry"
-          aria-current={current ? "page" : undefined}
+          aria-current={isCurrent ? "page" : undefined}
           data-task={task.id}
-          onClick={() => go(task.id)}
+          onClick={() => onOpen(task.id)}
         >
           <span class="entry-title">{task.title || "…"}</span>
           <span class="entry-foot">
             <StatusBadge status={task.status} ask={task.ask?.ask} />
-            <span class="muted">{moment(task.updated ?? task.created)}</span>
-            {Boolean(task.totalCost) && <span class="muted">{dollars(task.totalCost)}</span>}
+            <span class="muted">{formatTime(task.updated ?? task.created)}</span>
+            {Boolean(task.totalCost) && <span class="muted">{formatDollars(task.totalCost)}</span>}
           </span>
-          {!open && below.length > 0 && <Below branch={branch} />}
+          {!isOpen && subtasks.length > 0 && <SubtaskSummary node={node} />}
         </button>
       </div>
-      {open && below.length > 0 && (
+      {isOpen && subtasks.length > 0 && (
         <ul class="subtasks">
-          {below.map((one) => (
-            <Entry key={one.task.id} branch={one} go={go} />
+          {subtasks.map((subtask) => (
+            <TaskEntry key={subtask.task.id} node={subtask} onOpen={onOpen} />
           ))}
         </ul>
       )}
@@ -142,33 +160,37 @@ function Entry({ branch, go }: { branch: Branch; go(id: string): void }) {
 }
 
 /** What a folded entry hides. */
-function Below({ branch }: { branch: Branch }) {
-  const count = countBelow(branch, () => true);
-  const asked = countBelow(branch, isAsking);
+function SubtaskSummary({ node }: { node: TaskNode }) {
+  const count = countSubtasks(node, () => true);
+  const waitingCount = countSubtasks(node, isWaitingForUser);
   return (
     <span class="entry-foot">
       <span class="muted">{count === 1 ? "1 subtask" : `${count} subtasks`}</span>
-      {asked > 0 && <span class="status waiting">◆ {asked === 1 ? "1 needs you" : `${asked} need you`}</span>}
+      {waitingCount > 0 && (
+        <span class="status waiting">
+          ◆ {waitingCount === 1 ? "1 needs you" : `${waitingCount} need you`}
+        </span>
+      )}
     </span>
   );
 }
 
-function foldOf(task: TaskInfo): string {
+function getFoldId(task: TaskInfo): string {
   return `subtasks/${task.id}`;
 }
 
-/** Unless somebody chose otherwise, subtasks are shown while there is something going on. */
-function isOpen(branch: Branch): boolean {
-  const busy = (task: TaskInfo) =>
-    task.id === conversation.value?.id ||
+/** Unless the user chose otherwise, subtasks are shown while any of them is active. */
+function isNodeExpanded(node: TaskNode): boolean {
+  const isBusy = (task: TaskInfo) =>
+    task.id === currentConversation.value?.id ||
     (task.live && ["running", "waiting", "delegated"].includes(task.status));
-  return isUnfolded(foldOf(branch.task), countBelow(branch, busy) > 0);
+  return isFoldOpen(getFoldId(node.task), countSubtasks(node, isBusy) > 0);
 }
 
-/** Open the task that stands before or after the open one. */
-export function stepTask(by: number): void {
-  const ids = inSight(list.groups.value, isOpen).map((task) => task.id);
-  const place = ids.indexOf(conversation.value?.id ?? "");
-  const next = ids[place < 0 ? 0 : place + by];
+/** Open the task before or after the open one. */
+export function openAdjacentTask(step: number): void {
+  const ids = listVisibleTasks(taskList.groups.value, isNodeExpanded).map((task) => task.id);
+  const index = ids.indexOf(currentConversation.value?.id ?? "");
+  const next = ids[index < 0 ? 0 : index + step];
   if (next !== undefined) openTask(next);
 }

@@ -1,10 +1,10 @@
 // The status badge of a task, and its token, cost and context meters.
 
 import type { Conversation } from "../state/conversation";
-import { compact, dollars } from "../render/format";
+import { formatCount, formatDollars } from "../render/format";
 import type { TaskStatus } from "../wire/protocol";
 
-const WORDS: Record<TaskStatus, [mark: string, word: string]> = {
+const STATUS_BADGES: Record<TaskStatus, [symbol: string, label: string]> = {
   created: ["○", "New"],
   running: ["●", "Working"],
   waiting: ["◆", "Needs you"],
@@ -15,24 +15,24 @@ const WORDS: Record<TaskStatus, [mark: string, word: string]> = {
 };
 
 export function StatusBadge({ status, ask }: { status: TaskStatus; ask?: string }) {
-  const [mark, word] = WORDS[status] ?? WORDS.created;
+  const [symbol, label] = STATUS_BADGES[status] ?? STATUS_BADGES.created;
   return (
     <span class={`status ${status}`}>
-      <span aria-hidden="true">{mark}</span>{" "}
-      {status === "waiting" && ask === "completion_result" ? "Result ready" : word}
+      <span aria-hidden="true">{symbol}</span>{" "}
+      {status === "waiting" && ask === "completion_result" ? "Result ready" : label}
     </span>
   );
 }
 
 /** Tokens, cost, and how full the model's window is. */
-export function Meters({ conversation }: { conversation: Conversation }) {
+export function UsageMeters({ conversation }: { conversation: Conversation }) {
   const { usage, contextWindow } = conversation;
-  const held = usage.contextTokens ?? 0;
-  const cached = usage.totalCacheReads ?? 0;
+  const contextTokens = usage.contextTokens ?? 0;
+  const cachedTokens = usage.totalCacheReads ?? 0;
   return (
     <div class="meters">
       {contextWindow ? (
-        <label class="meter" title={`${held} of ${contextWindow} tokens of context`}>
+        <label class="meter" title={`${contextTokens} of ${contextWindow} tokens of context`}>
           <span>Context</span>
           <meter
             min={0}
@@ -40,20 +40,20 @@ export function Meters({ conversation }: { conversation: Conversation }) {
             low={contextWindow * 0.7}
             high={contextWindow * 0.9}
             optimum={0}
-            value={held}
+            value={contextTokens}
           />
           <span>
-            {compact(held)} / {compact(contextWindow)}
+            {formatCount(contextTokens)} / {formatCount(contextWindow)}
           </span>
         </label>
       ) : (
-        held > 0 && <span>Context {compact(held)}</span>
+        contextTokens > 0 && <span>Context {formatCount(contextTokens)}</span>
       )}
       <span title="Tokens sent and received">
-        ↑ {compact(usage.totalTokensIn)} ↓ {compact(usage.totalTokensOut)}
+        ↑ {formatCount(usage.totalTokensIn)} ↓ {formatCount(usage.totalTokensOut)}
       </span>
-      {cached > 0 && <span title="Tokens read from the cache">cached {compact(cached)}</span>}
-      <span title="Cost">{dollars(usage.totalCost)}</span>
+      {cachedTokens > 0 && <span title="Tokens read from the cache">cached {formatCount(cachedTokens)}</span>}
+      <span title="Cost">{formatDollars(usage.totalCost)}</span>
     </div>
   );
 }

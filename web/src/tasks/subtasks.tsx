@@ -2,8 +2,8 @@
 
 import type { Conversation } from "../state/conversation";
 import { StatusBadge } from "./status";
-import { list, openTask } from "../state/store";
-import { asking } from "../state/tasktree";
+import { taskList, openTask } from "../state/store";
+import { findWaitingTasks } from "../state/tasktree";
 import type { TaskInfo } from "../wire/protocol";
 
 export function ParentLink({ conversation }: { conversation: Conversation }) {
@@ -17,37 +17,38 @@ export function ParentLink({ conversation }: { conversation: Conversation }) {
   );
 }
 
-/** What a task sleeps for; questions of subtasks, however deep, are one press away. */
-export function Awaited({ conversation }: { conversation: Conversation }) {
-  const { waitsFor } = conversation;
-  if (waitsFor.length === 0 || !conversation.live) return null;
-  const tasks = [...list.tasks.value.values()];
-  const questions = new Map(waitsFor.map((id) => [id, asking(id, tasks)]));
-  const needed = [...questions.values()].some((found) => found.length > 0);
-  const title = waitsFor.length === 1 ? "Waits for a subtask" : `Waits for ${waitsFor.length} subtasks`;
+/** The subtasks that a task waits for, with links to those that wait for the user, however deep. */
+export function AwaitedSubtasks({ conversation }: { conversation: Conversation }) {
+  const { awaitedSubtaskIds } = conversation;
+  if (awaitedSubtaskIds.length === 0 || !conversation.isLive) return null;
+  const tasks = [...taskList.tasks.value.values()];
+  const waitingTasks = new Map(awaitedSubtaskIds.map((id) => [id, findWaitingTasks(id, tasks)]));
+  const isUserNeeded = [...waitingTasks.values()].some((found) => found.length > 0);
+  const title =
+    awaitedSubtaskIds.length === 1 ? "Waits for a subtask" : `Waits for ${awaitedSubtaskIds.length} subtasks`;
   return (
-    <nav class={`awaited ${needed ? "needed" : ""}`} aria-label={title}>
-      <strong>{needed ? "A subtask needs you" : title}</strong>
+    <nav class={`awaited ${isUserNeeded ? "needed" : ""}`} aria-label={title}>
+      <strong>{isUserNeeded ? "A subtask needs you" : title}</strong>
       <ul>
-        {waitsFor.map((id) => (
-          <Waited key={id} id={id} questions={questions.get(id) ?? []} />
+        {awaitedSubtaskIds.map((id) => (
+          <AwaitedSubtask key={id} id={id} waitingTasks={waitingTasks.get(id) ?? []} />
         ))}
       </ul>
     </nav>
   );
 }
 
-function Waited({ id, questions }: { id: string; questions: TaskInfo[] }) {
-  const task = list.tasks.value.get(id);
-  const below = questions.filter((asked) => asked.id !== id);
+function AwaitedSubtask({ id, waitingTasks }: { id: string; waitingTasks: TaskInfo[] }) {
+  const task = taskList.tasks.value.get(id);
+  const waitingSubtasks = waitingTasks.filter((subtask) => subtask.id !== id);
   return (
     <li>
       <TaskLink id={id} />
       {task && <StatusBadge status={task.status} ask={task.ask?.ask} />}
-      {below.map((asked) => (
-        <span class="below" key={asked.id}>
-          <span aria-hidden="true">↳</span> <TaskLink id={asked.id} />
-          <StatusBadge status={asked.status} ask={asked.ask?.ask} />
+      {waitingSubtasks.map((subtask) => (
+        <span class="below" key={subtask.id}>
+          <span aria-hidden="true">↳</span> <TaskLink id={subtask.id} />
+          <StatusBadge status={subtask.status} ask={subtask.ask?.ask} />
         </span>
       ))}
     </li>
@@ -55,13 +56,13 @@ function Waited({ id, questions }: { id: string; questions: TaskInfo[] }) {
 }
 
 function TaskLink({ id }: { id: string }) {
-  const go = (event: MouseEvent) => {
+  const handleClick = (event: MouseEvent) => {
     event.preventDefault();
     openTask(id);
   };
   return (
-    <a class="ellipsis" href={`#task=${encodeURIComponent(id)}`} onClick={go}>
-      {list.tasks.value.get(id)?.title || id}
+    <a class="ellipsis" href={`#task=${encodeURIComponent(id)}`} onClick={handleClick}>
+      {taskList.tasks.value.get(id)?.title || id}
     </a>
   );
 }

@@ -2,12 +2,12 @@
 // the tool's own report or, while the model still streams them, the arguments. Rows that other programs
 // wrote may not name one of joey's tools, but their JSON says what they do.
 
-import { parsed, plainly } from "../render/format";
+import { parseJsonObject, escapeHiddenChars } from "../render/format";
 import type { Row } from "../wire/protocol";
 
-export type Facts = Record<string, unknown>;
+export type ToolData = Record<string, unknown>;
 
-const TITLES: Record<string, string> = {
+const TOOL_TITLES: Record<string, string> = {
   read_file: "Read",
   list_files: "List",
   list_code_definition_names: "Definitions",
@@ -39,8 +39,8 @@ const TITLES: Record<string, string> = {
   custom_tool: "Custom tool",
 };
 
-/** Names in the JSON that are not just a tool's name spelled otherwise. */
-const NAMES: Record<string, string> = {
+/** Names in the JSON that are not just a tool's name in camel case. */
+const TOOL_NAME_ALIASES: Record<string, string> = {
   editedExistingFile: "apply_diff",
   appliedDiff: "apply_diff",
   newFileCreated: "write_to_file",
@@ -48,7 +48,7 @@ const NAMES: Record<string, string> = {
   listFilesRecursive: "list_files",
 };
 
-const CHANGES = new Set([
+const EDIT_TOOLS = new Set([
   "editedExistingFile",
   "newFileCreated",
   "appliedDiff",
@@ -57,140 +57,145 @@ const CHANGES = new Set([
 ]);
 
 /** The tool that a row is about: what its JSON says where that says more. */
-export function toolOf(row: Row, facts: Facts): string {
-  const said = String(facts["tool"] ?? "");
-  if (said === "finishTask" || said === "customTool") return snake(said);
+export function resolveTool(row: Row, data: ToolData): string {
+  const nameInData = String(data["tool"] ?? "");
+  if (nameInData === "finishTask" || nameInData === "customTool") return toSnakeCase(nameInData);
   if (row.tool?.startsWith("mcp--")) return "use_mcp_tool";
   if (row.tool) return row.tool;
   if (row.ask === "command") return "execute_command";
   if (row.ask === "browser_action_launch") return "browser_action";
-  return NAMES[said] ?? (snake(said) || String(facts["type"] ?? "tool"));
+  return TOOL_NAME_ALIASES[nameInData] ?? (toSnakeCase(nameInData) || String(data["type"] ?? "tool"));
 }
 
-export function titleOf(tool: string): string {
-  return TITLES[tool] ?? tool;
+export function getToolTitle(tool: string): string {
+  return TOOL_TITLES[tool] ?? tool;
 }
 
-export function detailOf(row: Row, facts: Facts): string {
-  const parts = details(toolOf(row, facts), row, facts).filter((part) => typeof part === "string" && part);
-  return plainly(parts.join(" · "));
+export function formatToolDetail(row: Row, data: ToolData): string {
+  const parts = collectDetails(resolveTool(row, data), row, data).filter(
+    (part) => typeof part === "string" && part,
+  );
+  return escapeHiddenChars(parts.join(" · "));
 }
 
 /** What a question is about, on one line; empty where its kind says it all. */
-export function subjectOf(row: Row): string {
-  const facts = parsed(row.text);
+export function formatAskSubject(row: Row): string {
+  const data = parseJsonObject(row.text);
   switch (row.ask) {
     case "command":
-      return onOneLine(row.text ?? "");
+      return toOneLine(row.text ?? "");
     case "followup":
-      return onOneLine(String(facts["question"] ?? row.text ?? ""));
+      return toOneLine(String(data["question"] ?? row.text ?? ""));
     case "tool":
     case "use_mcp_server":
     case "browser_action_launch":
-      return onOneLine(callOf(row, facts));
+      return toOneLine(formatToolCall(row, data));
     default:
       return "";
   }
 }
 
-function callOf(row: Row, facts: Facts): string {
-  const tool = toolOf(row, facts);
+function formatToolCall(row: Row, data: ToolData): string {
+  const tool = resolveTool(row, data);
   if (tool === "finish_task") return "";
-  const told = tool === "new_task" ? facts["content"] : facts["arguments"];
-  const parts = [namesOf(facts) ?? detailOf(row, facts), typeof told === "string" ? told : ""];
-  return `${titleOf(tool)} ${parts.filter(Boolean).join(" · ")}`;
+  const argument = tool === "new_task" ? data["content"] : data["arguments"];
+  const parts = [
+    formatBatchPaths(data) ?? formatToolDetail(row, data),
+    typeof argument === "string" ? argument : "",
+  ];
+  return `${getToolTitle(tool)} ${parts.filter(Boolean).join(" · ")}`;
 }
 
 /** Several files in one call, by name. */
-function namesOf(facts: Facts): string | undefined {
-  const files = facts["batchDiffs"] ?? facts["batchFiles"];
+function formatBatchPaths(data: ToolData): string | undefined {
+  const files = data["batchDiffs"] ?? data["batchFiles"];
   if (!Array.isArray(files)) return undefined;
-  return files.map((file: Facts) => String(file["path"] ?? file["key"] ?? "")).join(", ");
+  return files.map((file: ToolData) => String(file["path"] ?? file["key"] ?? "")).join(", ");
 }
 
-function onOneLine(text: string): string {
-  return plainly(text.trim()).replace(/\s*\n\s*/g, " ⏎ ");
+function toOneLine(text: string): string {
+  return escapeHiddenChars(text.trim()).replace(/\s*\n\s*/g, " ⏎ ");
 }
 
-function details(tool: string, row: Row, facts: Facts): unknown[] {
+function collectDetails(tool: string, row: Row, data: ToolData): unknown[] {
   switch (tool) {
     case "use_mcp_tool":
-      return [facts["serverName"] ?? facts["server_name"], facts["toolName"] ?? facts["tool_name"]].concat(
+      return [data["serverName"] ?? data["server_name"], data["toolName"] ?? data["tool_name"]].concat(
         row.partial ? row.tool?.split("--").slice(1) : [],
       );
     case "access_mcp_resource":
-      return [facts["serverName"] ?? facts["server_name"], facts["uri"]];
+      return [data["serverName"] ?? data["server_name"], data["uri"]];
     case "browser_action":
-      return browsing(row, facts);
+      return collectBrowserDetails(row, data);
     case "codebase_search":
-      return [facts["query"], facts["path"]];
+      return [data["query"], data["path"]];
     case "skill":
-      return [facts["skill"], facts["args"], facts["source"]];
+      return [data["skill"], data["args"], data["source"]];
     case "run_slash_command":
-      return [facts["command"] && `/${String(facts["command"])}`, facts["args"], facts["source"]];
+      return [data["command"] && `/${String(data["command"])}`, data["args"], data["source"]];
     case "fetch_instructions":
-      return [facts["content"] ?? facts["task"]];
+      return [data["content"] ?? data["task"]];
     case "custom_tool":
-      return [facts["name"], facts["path"]];
+      return [data["name"], data["path"]];
     case "insert_content":
-      return [pathOf(row, facts), placeOf(facts["lineNumber"] ?? facts["line"])];
+      return [getPath(row, data), formatInsertPosition(data["lineNumber"] ?? data["line"])];
     case "generate_image":
-      return [pathOf(row, facts), facts["inputImage"] && `from ${String(facts["inputImage"])}`];
+      return [getPath(row, data), data["inputImage"] && `from ${String(data["inputImage"])}`];
     default:
       return [
-        facts["regex"] && `/${String(facts["regex"])}/`,
-        filesOf(facts) ?? pathOf(row, facts),
-        facts["filePattern"],
-        facts["mode"] ?? facts["mode_slug"],
-        facts["reason"],
+        data["regex"] && `/${String(data["regex"])}/`,
+        formatBatchSize(data) ?? getPath(row, data),
+        data["filePattern"],
+        data["mode"] ?? data["mode_slug"],
+        data["reason"],
       ];
   }
 }
 
-function filesOf(facts: Facts): string | undefined {
-  const files = facts["batchDiffs"] ?? facts["batchFiles"];
+function formatBatchSize(data: ToolData): string | undefined {
+  const files = data["batchDiffs"] ?? data["batchFiles"];
   return Array.isArray(files) ? `${files.length} files` : undefined;
 }
 
-function pathOf(row: Row, facts: Facts): unknown {
-  return row.path ?? facts["path"] ?? facts["file_path"];
+function getPath(row: Row, data: ToolData): unknown {
+  return row.path ?? data["path"] ?? data["file_path"];
 }
 
-function placeOf(line: unknown): string {
+function formatInsertPosition(line: unknown): string {
   if (line === undefined || line === "") return "";
   return Number(line) === 0 ? "at the end" : `before line ${String(line)}`;
 }
 
 /** A launch is named by its address; a row that is not JSON is the address. */
-function browsing(row: Row, facts: Facts): unknown[] {
-  if (facts["action"] === undefined) return ["launch", row.text];
-  return [facts["action"], facts["url"], facts["coordinate"], facts["text"], facts["path"]];
+function collectBrowserDetails(row: Row, data: ToolData): unknown[] {
+  if (data["action"] === undefined) return ["launch", row.text];
+  return [data["action"], data["url"], data["coordinate"], data["text"], data["path"]];
 }
 
-/** The change that a row shows as a whole, as a diff; changes of several files stand one by one. */
-export function changeOf(row: Row, facts: Facts): string {
-  if (Array.isArray(facts["batchDiffs"])) return "";
+/** The diff that a row shows as a whole; empty for a batch, whose files are shown one by one. */
+export function getDiff(row: Row, data: ToolData): string {
+  if (Array.isArray(data["batchDiffs"])) return "";
   if (row.diff) return row.diff;
-  if (!CHANGES.has(String(facts["tool"]))) return "";
-  return String(facts["content"] ?? facts["diff"] ?? "");
+  if (!EDIT_TOOLS.has(String(data["tool"]))) return "";
+  return String(data["content"] ?? data["diff"] ?? "");
 }
 
-/** Arguments as people read them: JSON in lines, or what it is if it is none. */
-export function pretty(text: unknown): string {
+/** Indented JSON, or the text itself if it is not JSON. */
+export function prettyPrintJson(text: unknown): string {
   if (typeof text !== "string") return text === undefined ? "" : JSON.stringify(text, null, 2);
   try {
     const value: unknown = JSON.parse(text);
-    return isEmpty(value) ? "" : JSON.stringify(value, null, 2);
+    return isEmptyObject(value) ? "" : JSON.stringify(value, null, 2);
   } catch {
     return text;
   }
 }
 
-function isEmpty(value: unknown): boolean {
+function isEmptyObject(value: unknown): boolean {
   return typeof value === "object" && value !== null && Object.keys(value).length === 0;
 }
 
-export interface Hit {
+export interface SearchHit {
   path: string;
   lines: string;
   score: number;
@@ -198,14 +203,14 @@ export interface Hit {
 }
 
 /** What `codebase_search_result` holds. */
-export function hitsOf(text: string | undefined): { query: string; hits: Hit[] } {
-  const content = (parsed(text)["content"] ?? {}) as { query?: unknown; results?: unknown };
+export function parseSearchHits(text: string | undefined): { query: string; hits: SearchHit[] } {
+  const content = (parseJsonObject(text)["content"] ?? {}) as { query?: unknown; results?: unknown };
   const results: unknown[] = Array.isArray(content.results) ? content.results : [];
-  return { query: String(content.query ?? ""), hits: results.map(hitOf) };
+  return { query: String(content.query ?? ""), hits: results.map(parseSearchHit) };
 }
 
-function hitOf(result: unknown): Hit {
-  const { filePath, startLine, endLine, score, codeChunk } = (result ?? {}) as Facts;
+function parseSearchHit(result: unknown): SearchHit {
+  const { filePath, startLine, endLine, score, codeChunk } = (result ?? {}) as ToolData;
   return {
     path: String(filePath ?? ""),
     lines: `${String(startLine ?? "?")}–${String(endLine ?? "?")}`,
@@ -214,6 +219,6 @@ function hitOf(result: unknown): Hit {
   };
 }
 
-function snake(name: string): string {
+function toSnakeCase(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

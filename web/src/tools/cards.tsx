@@ -3,67 +3,74 @@
 import type { ComponentChildren } from "preact";
 import { CodeBlock } from "../render/code";
 import { Diff } from "../render/diff";
-import { FoldButton, isUnfolded } from "../render/folds";
-import { parsed, plainly, terminalText } from "../render/format";
-import { changeOf, detailOf, type Facts, pretty, titleOf, toolOf } from "./calls";
+import { FoldButton, isFoldOpen } from "../render/folds";
+import { parseJsonObject, escapeHiddenChars, renderTerminalText } from "../render/format";
+import {
+  getDiff,
+  formatToolDetail,
+  type ToolData,
+  prettyPrintJson,
+  getToolTitle,
+  resolveTool,
+} from "./calls";
 import { Markdown } from "../render/markdown";
-import { Plain } from "../render/plain";
+import { PlainText } from "../render/plain";
 import { TodoItems } from "./todos";
 import type { Row, Todo } from "../wire/protocol";
 
-const OUTPUT_LINES = 24;
-const RESULT_LINES = 400;
+const MAX_OUTPUT_LINES = 24;
+const MAX_RESULT_LINES = 400;
 /** Arguments that are long texts. */
-const DRAFTS = ["diff", "patch", "new_string", "file_text", "content"];
+const LONG_ARGUMENTS = ["diff", "patch", "new_string", "file_text", "content"];
 
-const STATES: Record<string, string> = {
+const STATE_LABELS: Record<string, string> = {
   pending: "needs your approval",
   approved: "",
   rejected: "rejected",
 };
 
-export function ToolCard({ row, name }: { row: Row; name: string }) {
-  const facts = parsed(row.text);
-  const tool = toolOf(row, facts);
-  if (tool === "execute_command") return <CommandCard row={row} facts={facts} name={name} />;
-  const change = changeOf(row, facts);
+export function ToolCard({ row, rowId }: { row: Row; rowId: string }) {
+  const data = parseJsonObject(row.text);
+  const tool = resolveTool(row, data);
+  if (tool === "execute_command") return <CommandCard row={row} data={data} rowId={rowId} />;
+  const diff = getDiff(row, data);
   return (
     <div class={`card ${row.approvalState ?? ""}`}>
-      <CardHead row={row} name={name} title={titleOf(tool)} detail={detailOf(row, facts)}>
-        <Stats facts={facts} />
+      <CardHead row={row} rowId={rowId} title={getToolTitle(tool)} detail={formatToolDetail(row, data)}>
+        <DiffStats data={data} />
       </CardHead>
-      <Warnings row={row} facts={facts} />
-      {change && <Diff name={`${name}/diff`} text={plainly(change)} />}
-      <Batch facts={facts} name={name} />
-      <Body tool={tool} row={row} facts={facts} />
-      {row.partial && !change && <Draft facts={facts} path={row.path} />}
-      <Result row={row} name={name} />
+      <FileWarnings row={row} data={data} />
+      {diff && <Diff foldId={`${rowId}/diff`} text={escapeHiddenChars(diff)} />}
+      <BatchFiles data={data} rowId={rowId} />
+      <ToolCardBody tool={tool} row={row} data={data} />
+      {row.partial && !diff && <StreamingArgument data={data} path={row.path} />}
+      <ToolResult row={row} rowId={rowId} />
     </div>
   );
 }
 
-/** What a tool shows besides its headline and a change. */
-function Body({ tool, row, facts }: { tool: string; row: Row; facts: Facts }) {
-  const todos = Array.isArray(facts["todos"]) ? (facts["todos"] as Todo[]) : [];
+/** What a tool shows besides its title and a diff. */
+function ToolCardBody({ tool, row, data }: { tool: string; row: Row; data: ToolData }) {
+  const todos = Array.isArray(data["todos"]) ? (data["todos"] as Todo[]) : [];
   switch (tool) {
     case "update_todo_list":
       return <TodoItems todos={todos} />;
     case "new_task":
       return (
         <div class="card-body">
-          {facts["worktree"] === true && <p class="muted">In a git worktree of its own.</p>}
-          <Markdown text={String(facts["content"] ?? facts["message"] ?? "")} />
+          {data["worktree"] === true && <p class="muted">In a git worktree of its own.</p>}
+          <Markdown text={String(data["content"] ?? data["message"] ?? "")} />
           {todos.length > 0 && <TodoItems todos={todos} />}
         </div>
       );
     case "use_mcp_tool":
     case "custom_tool":
-      return <Arguments facts={facts} partial={row.partial} />;
+      return <ToolArguments data={data} isPartial={row.partial} />;
     case "skill":
     case "run_slash_command":
-      return facts["description"] ? <p class="card-body muted">{String(facts["description"])}</p> : null;
+      return data["description"] ? <p class="card-body muted">{String(data["description"])}</p> : null;
     case "generate_image":
-      return <p class="card-body words">{String(facts["content"] ?? facts["prompt"] ?? "")}</p>;
+      return <p class="card-body pre-wrap">{String(data["content"] ?? data["prompt"] ?? "")}</p>;
     case "finish_task":
       return <p class="card-body muted">The task that began this one goes on with it.</p>;
     default:
@@ -71,38 +78,38 @@ function Body({ tool, row, facts }: { tool: string; row: Row; facts: Facts }) {
   }
 }
 
-function Arguments({ facts, partial }: { facts: Facts; partial: boolean | undefined }) {
-  const given = facts["arguments"] ?? (partial ? facts : undefined);
-  const text = pretty(given);
+function ToolArguments({ data, isPartial }: { data: ToolData; isPartial: boolean | undefined }) {
+  const args = data["arguments"] ?? (isPartial ? data : undefined);
+  const text = prettyPrintJson(args);
   return text ? <CodeBlock code={text} language="json" /> : null;
 }
 
-function CommandCard(props: { row: Row; facts: Facts; name: string }) {
-  const { row, facts, name } = props;
-  const command = row.partial ? String(facts["command"] ?? "") : (row.text ?? "");
+function CommandCard(props: { row: Row; data: ToolData; rowId: string }) {
+  const { row, data, rowId } = props;
+  const command = row.partial ? String(data["command"] ?? "") : (row.text ?? "");
   return (
     <div class={`card ${row.approvalState ?? ""}`}>
-      <CardHead row={row} name={name} title="Run" detail="" />
-      <Warnings row={row} facts={facts} />
-      <Held row={row} />
+      <CardHead row={row} rowId={rowId} title="Run" detail="" />
+      <FileWarnings row={row} data={data} />
+      <SandboxNote row={row} />
       <pre class="command" tabIndex={0}>
-        {plainly(command)}
+        {escapeHiddenChars(command)}
       </pre>
-      <Result row={row} name={name} />
+      <ToolResult row={row} rowId={rowId} />
     </div>
   );
 }
 
-interface HeadProps {
+interface CardHeadProps {
   row: Row;
-  name: string;
+  rowId: string;
   title: string;
   detail: string;
   children?: ComponentChildren;
 }
 
-function CardHead({ row, name, title, detail, children }: HeadProps) {
-  const state = row.partial ? "being written…" : stateOf(row);
+function CardHead({ row, rowId, title, detail, children }: CardHeadProps) {
+  const stateLabel = row.partial ? "being written…" : getStateLabel(row);
   return (
     <div class="card-head">
       <strong>{title}</strong>
@@ -113,19 +120,19 @@ function CardHead({ row, name, title, detail, children }: HeadProps) {
       )}
       {children}
       <span class="grow" />
-      {state && <span class={`state ${row.approvalState ?? "partial"}`}>{state}</span>}
-      {row.result?.trim() && <FoldButton name={`${name}/result`} label="Result" />}
+      {stateLabel && <span class={`state ${row.approvalState ?? "partial"}`}>{stateLabel}</span>}
+      {row.result?.trim() && <FoldButton foldId={`${rowId}/result`} label="Result" />}
     </div>
   );
 }
 
-function stateOf(row: Row): string | undefined {
+function getStateLabel(row: Row): string | undefined {
   if (row.approvalState === "rejected" && !row.isAnswered) return "not answered";
-  return STATES[row.approvalState ?? ""];
+  return STATE_LABELS[row.approvalState ?? ""];
 }
 
-function Stats({ facts }: { facts: Facts }) {
-  const stats = facts["diffStats"] as { added?: number; removed?: number } | undefined;
+function DiffStats({ data }: { data: ToolData }) {
+  const stats = data["diffStats"] as { added?: number; removed?: number } | undefined;
   if (stats === undefined) return null;
   return (
     <span class="stats">
@@ -134,18 +141,18 @@ function Stats({ facts }: { facts: Facts }) {
   );
 }
 
-function Warnings({ row, facts }: { row: Row; facts: Facts }) {
-  const isProtected = row.isProtected || facts["isProtected"];
+function FileWarnings({ row, data }: { row: Row; data: ToolData }) {
+  const isProtected = row.isProtected || data["isProtected"];
   return (
     <>
       {isProtected && <p class="warning">⚠ A protected file: it steers joey itself.</p>}
-      {Boolean(facts["isOutsideWorkspace"]) && <p class="warning">⚠ Outside of the workspace.</p>}
+      {Boolean(data["isOutsideWorkspace"]) && <p class="warning">⚠ Outside of the workspace.</p>}
     </>
   );
 }
 
-/** What holds a command: said loudly when nothing does. */
-function Held({ row }: { row: Row }) {
+/** The sandbox of a command; a warning when there is none. */
+function SandboxNote({ row }: { row: Row }) {
   if (row.sandbox === "none") return <p class="warning">⚠ Runs unconfined: no sandbox works here.</p>;
   if (row.sandbox === "off") return <p class="warning">⚠ Runs unconfined: the sandbox is switched off.</p>;
   if (row.sandbox && row.type === "ask") return <p class="card-body muted">Runs confined ({row.sandbox}).</p>;
@@ -153,8 +160,8 @@ function Held({ row }: { row: Row }) {
 }
 
 /** Several files in one call. */
-function Batch({ facts, name }: { facts: Facts; name: string }) {
-  const files = (facts["batchDiffs"] ?? facts["batchFiles"]) as Facts[] | undefined;
+function BatchFiles({ data, rowId }: { data: ToolData; rowId: string }) {
+  const files = (data["batchDiffs"] ?? data["batchFiles"]) as ToolData[] | undefined;
   if (!Array.isArray(files)) return null;
   return (
     <ul class="batch">
@@ -162,9 +169,9 @@ function Batch({ facts, name }: { facts: Facts; name: string }) {
         <li key={index}>
           <span class="path">{String(file["path"] ?? file["key"] ?? "")}</span>{" "}
           <span class="muted">{String(file["lineSnippet"] ?? "")}</span>
-          <Stats facts={file} />
-          {facts["batchDiffs"] !== undefined && typeof file["content"] === "string" && (
-            <Diff name={`${name}/diff/${index}`} text={plainly(file["content"])} />
+          <DiffStats data={file} />
+          {data["batchDiffs"] !== undefined && typeof file["content"] === "string" && (
+            <Diff foldId={`${rowId}/diff/${index}`} text={escapeHiddenChars(file["content"])} />
           )}
         </li>
       ))}
@@ -173,22 +180,25 @@ function Batch({ facts, name }: { facts: Facts; name: string }) {
 }
 
 /** Arguments while the model still writes them. */
-function Draft({ facts, path }: { facts: Facts; path: string | undefined }) {
-  const draft = DRAFTS.map((key) => facts[key]).find((value) => value !== undefined);
-  if (typeof draft !== "string" || !draft) return null;
+function StreamingArgument({ data, path }: { data: ToolData; path: string | undefined }) {
+  const argument = LONG_ARGUMENTS.map((key) => data[key]).find((value) => value !== undefined);
+  if (typeof argument !== "string" || !argument) return null;
   return (
-    <CodeBlock code={draft.split("\n").slice(-OUTPUT_LINES).join("\n")} language={path?.split(".").at(-1)} />
+    <CodeBlock
+      code={argument.split("\n").slice(-MAX_OUTPUT_LINES).join("\n")}
+      language={path?.split(".").at(-1)}
+    />
   );
 }
 
-/** What the model was told. */
-function Result({ row, name }: { row: Row; name: string }) {
-  if (!row.result?.trim() || !isUnfolded(`${name}/result`)) return null;
-  return <Plain name={`${name}/lines`} text={row.result} limit={RESULT_LINES} />;
+/** The result that the model received. */
+function ToolResult({ row, rowId }: { row: Row; rowId: string }) {
+  if (!row.result?.trim() || !isFoldOpen(`${rowId}/result`)) return null;
+  return <PlainText foldId={`${rowId}/lines`} text={row.result} limit={MAX_RESULT_LINES} />;
 }
 
-export function CommandOutput({ row, name }: { row: Row; name: string }) {
-  const text = terminalText(row.text ?? "").replace(/\n$/, "");
+export function CommandOutput({ row, rowId }: { row: Row; rowId: string }) {
+  const text = renderTerminalText(row.text ?? "").replace(/\n$/, "");
   return (
     <div class="card output">
       <div class="card-head">
@@ -197,7 +207,7 @@ export function CommandOutput({ row, name }: { row: Row; name: string }) {
         {row.partial && <span class="state partial">running…</span>}
       </div>
       {text ? (
-        <Plain name={`${name}/output`} text={text} limit={OUTPUT_LINES} tail />
+        <PlainText foldId={`${rowId}/output`} text={text} limit={MAX_OUTPUT_LINES} showTail />
       ) : (
         <p class="muted none">nothing yet</p>
       )}

@@ -2,23 +2,23 @@
 
 import { CodeBlock } from "../render/code";
 import { Fold } from "../render/folds";
-import { parsed } from "../render/format";
-import { hitsOf, pretty } from "./calls";
-import { Pictures } from "../render/images";
-import { isImage, Markdown } from "../render/markdown";
-import { Plain } from "../render/plain";
+import { parseJsonObject } from "../render/format";
+import { parseSearchHits, prettyPrintJson } from "./calls";
+import { ImageThumbnails } from "../render/images";
+import { isImageDataUri, Markdown } from "../render/markdown";
+import { PlainText } from "../render/plain";
 import type { Row } from "../wire/protocol";
 
-const CONSOLE_LINES = 100;
-const ANSWER_LINES = 400;
+const MAX_CONSOLE_LINES = 100;
+const MAX_RESPONSE_LINES = 400;
 
-interface ReportProps {
+interface ResultRowProps {
   row: Row;
-  name: string;
+  rowId: string;
 }
 
-export function CodeHits({ row, name }: ReportProps) {
-  const { query, hits } = hitsOf(row.text);
+export function CodeSearchResult({ row, rowId }: ResultRowProps) {
+  const { query, hits } = parseSearchHits(row.text);
   const title = (
     <>
       <span>{hits.length === 1 ? "1 place found" : `${hits.length} places found`}</span>
@@ -26,7 +26,7 @@ export function CodeHits({ row, name }: ReportProps) {
     </>
   );
   return (
-    <Fold name={`${name}/hits`} title={title} class="report">
+    <Fold foldId={`${rowId}/hits`} title={title} class="report">
       {() => (
         <ul class="hits">
           {hits.map((hit, index) => (
@@ -47,11 +47,11 @@ export function CodeHits({ row, name }: ReportProps) {
 }
 
 /** The page as the browser shows it after a step. */
-export function BrowserView({ row, name }: ReportProps) {
-  const facts = parsed(row.text);
-  const { screenshot, logs, currentMousePosition: mouse } = facts;
-  const address = String(facts["currentUrl"] ?? "");
-  const said = typeof logs === "string" ? logs.trim() : "";
+export function BrowserResult({ row, rowId }: ResultRowProps) {
+  const data = parseJsonObject(row.text);
+  const { screenshot, logs, currentMousePosition: mouse } = data;
+  const address = String(data["currentUrl"] ?? "");
+  const consoleText = typeof logs === "string" ? logs.trim() : "";
   return (
     <div class="card browser">
       <div class="card-head">
@@ -62,21 +62,28 @@ export function BrowserView({ row, name }: ReportProps) {
         <span class="grow" />
         {typeof mouse === "string" && <span class="muted">mouse {mouse}</span>}
       </div>
-      {typeof screenshot === "string" && isImage(screenshot) && (
+      {typeof screenshot === "string" && isImageDataUri(screenshot) && (
         <img class="screenshot" src={screenshot} alt={`The page ${address}`} />
       )}
-      {said && (
-        <Fold name={`${name}/console`} title={<span>Console</span>} class="report inside">
-          {() => <Plain name={`${name}/console/lines`} text={said} limit={CONSOLE_LINES} tail />}
+      {consoleText && (
+        <Fold foldId={`${rowId}/console`} title={<span>Console</span>} class="report inside">
+          {() => (
+            <PlainText
+              foldId={`${rowId}/console/lines`}
+              text={consoleText}
+              limit={MAX_CONSOLE_LINES}
+              showTail
+            />
+          )}
         </Fold>
       )}
     </div>
   );
 }
 
-export function ServerResponse({ row, name }: ReportProps) {
+export function McpResponse({ row, rowId }: ResultRowProps) {
   const text = row.text ?? "";
-  const images = (row.images ?? []).filter(isImage);
+  const images = (row.images ?? []).filter(isImageDataUri);
   const title = (
     <>
       <span>Answer of the server</span>
@@ -85,10 +92,16 @@ export function ServerResponse({ row, name }: ReportProps) {
   );
   return (
     <>
-      <Fold name={`${name}/response`} title={title} class="report">
-        {() => <Plain name={`${name}/response/lines`} text={pretty(text)} limit={ANSWER_LINES} />}
+      <Fold foldId={`${rowId}/response`} title={title} class="report">
+        {() => (
+          <PlainText
+            foldId={`${rowId}/response/lines`}
+            text={prettyPrintJson(text)}
+            limit={MAX_RESPONSE_LINES}
+          />
+        )}
       </Fold>
-      <Pictures images={images} />
+      <ImageThumbnails images={images} />
     </>
   );
 }
@@ -104,11 +117,11 @@ export function SubtaskResult({ row }: { row: Row }) {
   );
 }
 
-/** A picture that was made; the text is the picture, or JSON that has it. */
-export function MadePicture({ row }: { row: Row }) {
+/** A generated image; the row's text is its data URI, or JSON that has it. */
+export function GeneratedImage({ row }: { row: Row }) {
   const text = row.text ?? "";
-  const uri = isImage(text) ? text : String(parsed(text)["imageUri"] ?? "");
-  const images = [uri, ...(row.images ?? [])].filter(isImage);
+  const uri = isImageDataUri(text) ? text : String(parseJsonObject(text)["imageUri"] ?? "");
+  const images = [uri, ...(row.images ?? [])].filter(isImageDataUri);
   if (images.length === 0) return <p class="notice">The picture cannot be shown here.</p>;
   return <img class="screenshot made" src={images[0]} alt="The picture that was made" />;
 }

@@ -3,16 +3,16 @@
 import { Fold } from "../render/folds";
 import type { Todo } from "../wire/protocol";
 
-const MARKS = { completed: "✓", in_progress: "◐", pending: "○" };
-const WORDS = { completed: "done", in_progress: "in progress", pending: "to do" };
+const STATUS_SYMBOLS = { completed: "✓", in_progress: "◐", pending: "○" };
+const STATUS_LABELS = { completed: "done", in_progress: "in progress", pending: "to do" };
 
 export function TodoItems({ todos }: { todos: Todo[] }) {
   return (
     <ul class="todos">
       {todos.map((todo) => (
         <li key={todo.id} class={todo.status}>
-          <span class="mark" role="img" aria-label={WORDS[todo.status]}>
-            {MARKS[todo.status]}
+          <span class="mark" role="img" aria-label={STATUS_LABELS[todo.status]}>
+            {STATUS_SYMBOLS[todo.status]}
           </span>
           <span>{todo.content}</span>
         </li>
@@ -22,20 +22,20 @@ export function TodoItems({ todos }: { todos: Todo[] }) {
 }
 
 /** The list in one line: how far it is and what is being done; unfolded, all of it. */
-export function TodoBar({ todos, name }: { todos: Todo[]; name: string }) {
+export function TodoBar({ todos, taskId }: { todos: Todo[]; taskId: string }) {
   if (todos.length === 0) return null;
-  const done = todos.filter((todo) => todo.status === "completed").length;
+  const doneCount = todos.filter((todo) => todo.status === "completed").length;
   const current = todos.find((todo) => todo.status === "in_progress");
   const title = (
     <>
       <strong>
-        Todo {done}/{todos.length}
+        Todo {doneCount}/{todos.length}
       </strong>
       {current && <span class="ellipsis muted">{current.content}</span>}
     </>
   );
   return (
-    <Fold name={`${name}/todos`} title={title} class="todo-bar">
+    <Fold foldId={`${taskId}/todos`} title={title} class="todo-bar">
       {() => <TodoItems todos={todos} />}
     </Fold>
   );

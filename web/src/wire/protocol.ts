@@ -1,8 +1,8 @@
 // The types of joey's WebSocket API, as far as this page uses it.
 
-export type Approval = "pending" | "approved" | "rejected";
+export type ApprovalState = "pending" | "approved" | "rejected";
 
-/** A row of the conversation. `ts` is its identity and its place. */
+/** A row of the conversation. `ts` is its identity and its position. */
 export interface Row {
   ts: number;
   type: "ask" | "say";
@@ -14,15 +14,15 @@ export interface Row {
   tool?: string;
   path?: string;
   diff?: string;
-  approvalState?: Approval;
+  approvalState?: ApprovalState;
   result?: string;
   isAnswered?: boolean;
   isProtected?: boolean;
-  /** Why somebody is asked. */
+  /** Why approval is needed. */
   reason?: string;
   /** The rule that an answer may add, so that it is not asked again. */
   alwaysRule?: string;
-  /** Of a command: how far the operating system holds it. */
+  /** How far the operating system confines a command. */
   sandbox?: "full" | "landlock" | "none" | "off";
 }
 
@@ -76,7 +76,7 @@ export interface TaskInfo {
   ask?: Ask | null;
   /** The task that this one is a subtask of. */
   parentId?: string | null;
-  /** These are told of one task, and not in a list. */
+  /** These are sent for a single task, not in a list. */
   queue?: QueuedMessage[];
   failure?: { code: string; message: string } | null;
   /** Subtasks; meanwhile its status is `delegated`. */
@@ -125,11 +125,11 @@ export interface ResponseFrame {
   error?: { code: string; message: string };
 }
 
-export type Frame = EventFrame | ResponseFrame;
+export type ServerFrame = EventFrame | ResponseFrame;
 
 export type AskResponse = "yesButtonClicked" | "noButtonClicked" | "messageResponse";
 
-/** What going back to an earlier row changes, as far as this page tells it. */
+/** What going back to an earlier row changes, as far as this page shows it. */
 export interface RewindChanges {
   messageTs: number | null;
   rows: number[];
@@ -143,8 +143,8 @@ export interface RewindChanges {
   editsAsked: boolean;
 }
 
-/** What a command answers with. */
-export interface Answers {
+/** The result of each command. */
+export interface CommandResults {
   startNewTask: { taskId: string };
   cancelTask: { result: string };
   resumeTask: { result: string };
@@ -176,4 +176,4 @@ export interface Answers {
   ping: { pong: number };
 }
 
-export type CommandName = keyof Answers;
+export type CommandName = keyof CommandResults;

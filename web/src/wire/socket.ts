@@ -1,20 +1,27 @@
 // The WebSocket connection, with automatic reconnects. Commands are promises; a command that is pending
 // when the connection breaks is rejected, because the page cannot know whether it was carried out.
 
-import type { Answers, CommandName, EventFrame, Frame, ResponseFrame, Welcome } from "./protocol";
+import type {
+  CommandResults,
+  CommandName,
+  EventFrame,
+  ServerFrame,
+  ResponseFrame,
+  Welcome,
+} from "./protocol";
 
-const WRONG_TOKEN = 4401;
-const FIRST_WAIT = 400;
-const LONGEST_WAIT = 10_000;
-const QUIET = 25_000;
-const PATIENCE = 10_000;
+const WRONG_TOKEN_CLOSE_CODE = 4401;
+const INITIAL_RECONNECT_DELAY_MS = 400;
+const MAX_RECONNECT_DELAY_MS = 10_000;
+const PING_AFTER_IDLE_MS = 25_000;
+const PING_TIMEOUT_MS = 10_000;
 
-export type Link = "connecting" | "open" | "lost" | "refused";
+export type ConnectionState = "connecting" | "open" | "lost" | "refused";
 
-export interface Listener {
-  linked(link: Link): void;
-  welcomed(welcome: Welcome): void;
-  heard(event: EventFrame): void;
+export interface SocketListener {
+  onStateChange(state: ConnectionState): void;
+  onWelcome(welcome: Welcome): void;
+  onEvent(event: EventFrame): void;
 }
 
 export class CommandError extends Error {
@@ -26,28 +33,28 @@ export class CommandError extends Error {
   }
 }
 
-interface Waiting {
+interface PendingRequest {
   resolve(data: unknown): void;
   reject(error: CommandError): void;
 }
 
-export class Socket {
-  private socket: WebSocket | null = null;
-  private waiting = new Map<string, Waiting>();
-  private count = 0;
-  private wait = FIRST_WAIT;
-  private timer: number | undefined;
-  private pulse: number | undefined;
-  private closed = false;
-  private ready = false;
+export class ReconnectingSocket {
+  private webSocket: WebSocket | null = null;
+  private pendingRequests = new Map<string, PendingRequest>();
+  private requestCount = 0;
+  private reconnectDelayMs = INITIAL_RECONNECT_DELAY_MS;
+  private reconnectTimer: number | undefined;
+  private pingTimer: number | undefined;
+  private isClosed = false;
+  private isReady = false;
 
   constructor(
     private readonly url: string,
     private readonly token: string,
-    private readonly listener: Listener,
+    private readonly listener: SocketListener,
   ) {
-    window.addEventListener("online", this.retryNow);
-    document.addEventListener("visibilitychange", this.retryNow);
+    window.addEventListener("online", this.reconnectNow);
+    document.addEventListener("visibilitychange", this.reconnectNow);
     this.connect();
   }
 
@@ -55,103 +62,106 @@ export class Socket {
     commandName: C,
     args: Record<string, unknown> = {},
     taskId?: string,
-  ): Promise<Answers[C]> {
-    const requestId = `page-${++this.count}`;
-    return new Promise<Answers[C]>((resolve, reject) => {
-      if (!this.ready) {
+  ): Promise<CommandResults[C]> {
+    const requestId = `page-${++this.requestCount}`;
+    return new Promise<CommandResults[C]>((resolve, reject) => {
+      if (!this.isReady) {
         reject(new CommandError("OFFLINE", "There is no connection to joey at the moment."));
         return;
       }
-      this.waiting.set(requestId, { resolve: (data) => resolve(data as Answers[C]), reject });
+      this.pendingRequests.set(requestId, { resolve: (data) => resolve(data as CommandResults[C]), reject });
       this.send({ type: "command", commandName, requestId, taskId, arguments: args });
     });
   }
 
   close(): void {
-    this.closed = true;
-    window.removeEventListener("online", this.retryNow);
-    document.removeEventListener("visibilitychange", this.retryNow);
-    window.clearTimeout(this.timer);
-    window.clearTimeout(this.pulse);
-    this.socket?.close();
+    this.isClosed = true;
+    window.removeEventListener("online", this.reconnectNow);
+    document.removeEventListener("visibilitychange", this.reconnectNow);
+    window.clearTimeout(this.reconnectTimer);
+    window.clearTimeout(this.pingTimer);
+    this.webSocket?.close();
   }
 
   private connect(): void {
-    this.listener.linked("connecting");
-    const socket = new WebSocket(this.url);
-    this.socket = socket;
-    socket.onopen = () => this.send({ type: "auth", token: this.token });
-    socket.onmessage = (message) => this.read(String(message.data));
-    socket.onclose = (event) => {
-      if (this.socket === socket) this.ended(event.code);
+    this.listener.onStateChange("connecting");
+    const webSocket = new WebSocket(this.url);
+    this.webSocket = webSocket;
+    webSocket.onopen = () => this.send({ type: "auth", token: this.token });
+    webSocket.onmessage = (message) => this.handleFrame(String(message.data));
+    webSocket.onclose = (event) => {
+      if (this.webSocket === webSocket) this.handleClose(event.code);
     };
   }
 
   private send(frame: unknown): void {
-    this.socket?.send(JSON.stringify(frame));
+    this.webSocket?.send(JSON.stringify(frame));
   }
 
-  private read(text: string): void {
-    this.watchPulse();
-    const frame = JSON.parse(text) as Frame;
-    if (frame.type === "event") this.listener.heard(frame);
-    else if (frame.requestId === "welcome") this.welcome(frame);
-    else this.settle(frame);
+  private handleFrame(text: string): void {
+    this.restartPingTimer();
+    const frame = JSON.parse(text) as ServerFrame;
+    if (frame.type === "event") this.listener.onEvent(frame);
+    else if (frame.requestId === "welcome") this.handleWelcome(frame);
+    else this.settleRequest(frame);
   }
 
-  private welcome(frame: ResponseFrame): void {
-    this.ready = true;
-    this.wait = FIRST_WAIT;
-    this.listener.linked("open");
-    this.listener.welcomed(frame.data as Welcome);
+  private handleWelcome(frame: ResponseFrame): void {
+    this.isReady = true;
+    this.reconnectDelayMs = INITIAL_RECONNECT_DELAY_MS;
+    this.listener.onStateChange("open");
+    this.listener.onWelcome(frame.data as Welcome);
   }
 
-  private settle(frame: ResponseFrame): void {
-    const waiting = this.waiting.get(frame.requestId);
-    this.waiting.delete(frame.requestId);
-    if (frame.status === "success") waiting?.resolve(frame.data);
+  private settleRequest(frame: ResponseFrame): void {
+    const request = this.pendingRequests.get(frame.requestId);
+    this.pendingRequests.delete(frame.requestId);
+    if (frame.status === "success") request?.resolve(frame.data);
     else {
       const { code, message } = frame.error ?? { code: "SERVER_ERROR", message: "no reason given" };
-      waiting?.reject(new CommandError(code, message));
+      request?.reject(new CommandError(code, message));
     }
   }
 
-  /** A connection that says nothing is asked whether it is still there. */
-  private watchPulse(): void {
-    window.clearTimeout(this.pulse);
-    this.pulse = window.setTimeout(() => {
+  /** Ping an idle connection, and drop it if no answer comes. */
+  private restartPingTimer(): void {
+    window.clearTimeout(this.pingTimer);
+    this.pingTimer = window.setTimeout(() => {
       this.request("ping").catch(() => undefined);
-      this.pulse = window.setTimeout(() => this.dropDead(), PATIENCE);
-    }, QUIET);
+      this.pingTimer = window.setTimeout(() => this.dropConnection(), PING_TIMEOUT_MS);
+    }, PING_AFTER_IDLE_MS);
   }
 
-  private dropDead(): void {
-    this.socket?.close();
-    this.ended(0);
+  private dropConnection(): void {
+    this.webSocket?.close();
+    this.handleClose(0);
   }
 
-  private ended(code: number): void {
-    this.socket = null;
-    this.ready = false;
-    window.clearTimeout(this.pulse);
-    for (const waiting of this.waiting.values()) {
-      waiting.reject(new CommandError("OFFLINE", "The connection broke before joey answered."));
+  private handleClose(code: number): void {
+    this.webSocket = null;
+    this.isReady = false;
+    window.clearTimeout(this.pingTimer);
+    for (const request of this.pendingRequests.values()) {
+      request.reject(new CommandError("OFFLINE", "The connection broke before joey answered."));
     }
-    this.waiting.clear();
-    if (this.closed) return;
-    if (code === WRONG_TOKEN) {
+    this.pendingRequests.clear();
+    if (this.isClosed) return;
+    if (code === WRONG_TOKEN_CLOSE_CODE) {
       this.close();
-      this.listener.linked("refused");
+      this.listener.onStateChange("refused");
       return;
     }
-    this.listener.linked("lost");
-    this.timer = window.setTimeout(() => this.connect(), this.wait * (0.75 + Math.random() / 2));
-    this.wait = Math.min(this.wait * 2, LONGEST_WAIT);
+    this.listener.onStateChange("lost");
+    this.reconnectTimer = window.setTimeout(
+      () => this.connect(),
+      this.reconnectDelayMs * (0.75 + Math.random() / 2),
+    );
+    this.reconnectDelayMs = Math.min(this.reconnectDelayMs * 2, MAX_RECONNECT_DELAY_MS);
   }
 
-  private readonly retryNow = (): void => {
-    if (this.closed || this.socket !== null || document.visibilityState === "hidden") return;
-    window.clearTimeout(this.timer);
+  private readonly reconnectNow = (): void => {
+    if (this.isClosed || this.webSocket !== null || document.visibilityState === "hidden") return;
+    window.clearTimeout(this.reconnectTimer);
     this.connect();
   };
 }

@@ -1,23 +1,23 @@
 // The access token of this tab. It arrives in the URL's fragment, which is never sent to a server.
 
-const KEY = "joey.token";
+const STORAGE_KEY = "joey.token";
 
 /** The token of this tab, if it has one. Takes it out of the address bar. */
-export function takeToken(): string | null {
+export function loadToken(): string | null {
   const fragment = new URLSearchParams(location.hash.slice(1));
-  const given = fragment.get("token");
-  if (given) {
-    keepToken(given);
+  const token = fragment.get("token");
+  if (token) {
+    storeToken(token);
     const task = fragment.get("task");
     history.replaceState(null, "", task ? `#task=${encodeURIComponent(task)}` : location.pathname);
   }
-  return sessionStorage.getItem(KEY);
+  return sessionStorage.getItem(STORAGE_KEY);
 }
 
-export function keepToken(token: string): void {
-  sessionStorage.setItem(KEY, token);
+export function storeToken(token: string): void {
+  sessionStorage.setItem(STORAGE_KEY, token);
 }
 
-export function forgetToken(): void {
-  sessionStorage.removeItem(KEY);
+export function clearToken(): void {
+  sessionStorage.removeItem(STORAGE_KEY);
 }
