@@ -9,15 +9,22 @@ a heading) of `old`, `new` and `kind`:
 - `name`: the definition `old` (module and name) lives in another module than the rest of its old
   module, or has another name.
 - `text`: `old` is a module, `!` and a part of string constants in it, `new` replaces that part.
+- `string`: the same for a whole string constant.
 - `code`: `old` is a module, `!` and an expression in it, `new` the expression in its place (a path
   relative to the module's file).
 - `shim`: module `old` only re-exported names and is gone; its importers use the originals.
+- `member`: `old` is a method, attribute or field (module, class and name), `new` its name now.
+- `key`: the same for a field whose stored key stays: it has `field(name=…)` now.
+- `local`: `old` is a function, `:` and a parameter or local variable, `new` its name now.
 
 Every name is replaced by the module and name of its definition, on both sides, and on the old side
 by where MAP says it lives now. Then each definition and each other statement of a module must occur
 on both sides with the same syntax tree, and statements that do more than define a name in the same
 order. Left out are positions, comments, docstrings of modules, and import statements (what they
 bind is compared where it is used).
+
+With members or locals in MAP, trees are compared node by node (`scripts.renames`), and all
+docstrings are left out, because they follow the names that they mention.
 """
 
 from __future__ import annotations
@@ -37,6 +44,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from scripts.renames import Renames, mismatch, without_docstrings
+
 Tree = Mapping[str, ast.Module]
 """Syntax trees by dotted module name."""
 
@@ -52,8 +61,10 @@ class Moves:
     modules: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    strings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     codes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     shims: frozenset[str] = frozenset()
+    renames: Renames = field(default_factory=Renames)
 
     def module(self, old: str) -> str:
         return self.modules.get(old, old)
@@ -69,7 +80,7 @@ def read_moves(lines: Iterable[str]) -> Moves:
     Raises:
         ValueError: a row has an unknown kind, or an old name occurs twice.
     """
-    kinds = ("module", "name", "text", "code", "shim")
+    kinds = ("module", "name", "text", "string", "code", "shim", "member", "key", "local")
     tables: dict[str, dict[str, str]] = {kind: {} for kind in kinds}
     for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
         table = tables.get(row["kind"])
@@ -80,8 +91,10 @@ def read_moves(lines: Iterable[str]) -> Moves:
         tables["module"],
         tables["name"],
         _by_module(tables["text"]),
+        _by_module(tables["string"]),
         _by_module(tables["code"]),
         frozenset(tables["shim"]),
+        Renames(*(tables[kind] for kind in ("module", "name", "member", "key", "local"))),
     )
 
 
@@ -388,7 +401,8 @@ class _Normalizer(ScopedTransformer):
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if not isinstance(node.value, str):
             return node
-        text = self._dotted_text(node.value) or node.value
+        strings = self.moves.strings.get(self.module.name, {})
+        text = self._dotted_text(node.value) or strings.get(node.value, node.value)
         for old, new in self.moves.texts.get(self.module.name, {}).items():
             text = text.replace(old, new)
         return ast.Constant(text)
@@ -414,34 +428,42 @@ class _Normalizer(ScopedTransformer):
 class Contents:
     """What a tree holds, in terms of the new tree."""
 
-    definitions: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """Code by dotted name."""
+    definitions: dict[str, dict[str, list[ast.AST]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    """Code and its nodes by dotted name."""
     origins: dict[str, dict[str, set[str]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(set))
     )
     """The same, by dotted name and old module."""
     statements: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Code that defines nothing, by module."""
+    nodes: dict[str, list[ast.AST]] = field(default_factory=dict)
+    """The nodes of each piece of code."""
     orders: dict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
     """Code whose order matters, by old and new module."""
     exports: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
 
-def contents(tree: Tree, moves: Moves) -> Contents:
+def contents(tree: Tree, moves: Moves, *, with_docstrings: bool = True) -> Contents:
     """What a tree holds after the moves."""
     package, found = Package(tree), Contents()
     for module in package.modules.values():
         normalizer = _Normalizer(package, module, moves)
         for name in module.exports if module.name not in moves.shims else ():
-            home = moves.name(module.name, name) if name in module.definitions else None
-            found.exports[home.rpartition(".")[0] if home else moves.module(module.name)].add(
-                home.rpartition(".")[2] if home else name
-            )
+            if name in module.definitions:
+                home, _, exported = moves.name(module.name, name).rpartition(".")
+            else:
+                home = moves.module(module.name)
+                origin = normalizer.moved(module.imports.get(name, name))
+                exported = origin.rpartition(".")[2]
+            found.exports[home].add(exported)
         ordered = _names_in_order(module)
         for statement in module.statements:
             if module.name in moves.shims and not _is_listed(module, statement[0], moves):
                 raise ValueError(f"{module.name} holds more than imports")
-            _add_statement(found, normalizer, statement, ordered)
+            code = statement if with_docstrings else without_docstrings(statement)
+            _add_statement(found, normalizer, code, ordered)
     return found
 
 
@@ -471,8 +493,9 @@ def _add_statement(
     if isinstance(statement[0], (*_FUNCTIONS, ast.ClassDef)):
         nodes[0].name = homes[0].rpartition(".")[2]
     code = "\n".join(ast.unparse(ast.fix_missing_locations(node)) for node in nodes)
+    found.nodes[code] = nodes
     for dotted in homes:
-        found.definitions[dotted].add(code)
+        found.definitions[dotted][code] = nodes
         found.origins[dotted][module].add(code)
     if not homes:
         found.statements[home].append(code)
@@ -482,16 +505,25 @@ def _add_statement(
 
 def differences(old: Tree, new: Tree, moves: Moves) -> Iterator[str]:
     """What differs between the trees, besides the moves; nothing if they hold the same code."""
-    before, after = contents(old, moves), contents(new, Moves())
+    with_docstrings = not moves.renames
+    before = contents(old, moves, with_docstrings=with_docstrings)
+    after = contents(new, Moves(), with_docstrings=with_docstrings)
+    renamed: dict[str, str] = {}
     for name in sorted({*before.definitions, *after.definitions}):
-        yield from _difference(name, before.definitions.get(name), after.definitions.get(name))
+        was, now = before.definitions.get(name), after.definitions.get(name)
+        if was is None or now is None or was.keys() != now.keys():
+            yield from _difference(name, was, now, moves.renames, renamed)
     for name, origins in sorted(before.origins.items()):
         if len({frozenset(codes) for codes in origins.values()}) > 1:
             yield f"{name} stands for different definitions of {', '.join(sorted(origins))}"
     for module in sorted({*before.statements, *after.statements}):
         one, other = before.statements.get(module, []), after.statements.get(module, [])
         if {*one} != {*other}:
-            yield from _difference(f"{module} (statements)", {*one}, {*other})
+            was, now = (
+                {each: before.nodes[each] for each in one},
+                {each: after.nodes[each] for each in other},
+            )
+            yield from _difference(f"{module} (statements)", was, now, moves.renames, renamed)
         elif sorted(one) != sorted(other):
             yield f"{module}: a statement occurs more or less often"
     for module in sorted({*before.exports, *after.exports}):
@@ -500,7 +532,8 @@ def differences(old: Tree, new: Tree, moves: Moves) -> Iterator[str]:
             yield f"{module}.__all__: {sorted(one_all or ())} is now {sorted(other_all or ())}"
     for (module, home), codes in sorted(before.orders.items()):
         order = {code: index for index, code in enumerate(_whole_order(after, home))}
-        places = [order[code] for code in codes if code in order]
+        codes_now = [renamed.get(code, code) for code in codes]
+        places = [order[code] for code in codes_now if code in order]
         if places != sorted(places):
             yield f"{module}: its statements have another order in {home}"
     for name in sorted({*moves.names}):
@@ -512,20 +545,38 @@ def _whole_order(found: Contents, home: str) -> list[str]:
     return [code for (_, new), codes in found.orders.items() if new == home for code in codes]
 
 
-def _difference(name: str, one: set[str] | None, other: set[str] | None) -> Iterator[str]:
-    if one is None:
-        yield f"{name} is new"
-    elif other is None:
-        yield f"{name} is gone"
-    elif one != other:
-        lines = difflib.unified_diff(
-            "\n\n".join(sorted(one)).splitlines(),
-            "\n\n".join(sorted(other)).splitlines(),
-            f"old {name}",
-            f"new {name}",
-            lineterm="",
-        )
-        yield "\n".join(lines)
+def _difference(
+    name: str,
+    one: Mapping[str, list[ast.AST]] | None,
+    other: Mapping[str, list[ast.AST]] | None,
+    renames: Renames,
+    renamed: dict[str, str],
+) -> Iterator[str]:
+    """What differs between pieces of code besides renames; `renamed` learns which are the same."""
+    if one is None or other is None:
+        yield f"{name} is {'new' if one is None else 'gone'}"
+        return
+    if renames and len(one) == len(other):
+        problems = []
+        for (old_code, old_nodes), (new_code, new_nodes) in zip(
+            one.items(), other.items(), strict=True
+        ):
+            problems += [
+                problem
+                for old, new in zip(old_nodes, new_nodes, strict=False)
+                if (problem := mismatch(old, new, name, renames)) is not None
+            ]
+            renamed[old_code] = new_code
+        yield from problems
+        return
+    lines = difflib.unified_diff(
+        "\n\n".join(sorted(one)).splitlines(),
+        "\n\n".join(sorted(other)).splitlines(),
+        f"old {name}",
+        f"new {name}",
+        lineterm="",
+    )
+    yield "\n".join(lines)
 
 
 def main(arguments: list[str]) -> int:
