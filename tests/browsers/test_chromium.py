@@ -19,7 +19,7 @@ from joey.core.events import TaskCompleted
 from joey.core.settings import Settings
 from joey.core.task import AskKind
 from joey.errors import ArgumentError, HiddenError, ToolError
-from joey.ports import BrowserStep, Extras, ToolContext
+from joey.ports import BrowserStep, Capabilities, ToolContext
 from joey.testing.script import Turn, call
 from joey.tools.base import Access, Offer, Outcome
 from joey.tools.browser_action import BrowserAction
@@ -81,7 +81,7 @@ async def use(ctx: ToolContext, **arguments: Any) -> Outcome:
 async def test_a_page_is_opened_clicked_typed_into_and_scrolled(
     tmp_path: Path, site: str, browser: Chromium
 ) -> None:
-    ctx = make_context(tmp_path, extras=Extras(browser=browser))
+    ctx = make_context(tmp_path, capabilities=Capabilities(browser=browser))
     opened = await use(ctx, action="launch", url=site)
     assert "[warning] hello" in opened.text
     assert "Browser viewport: 900x600" in opened.text
@@ -109,7 +109,7 @@ async def test_a_page_is_opened_clicked_typed_into_and_scrolled(
 async def test_an_address_that_nobody_serves_is_a_clear_failure(
     tmp_path: Path, browser: Chromium
 ) -> None:
-    ctx = make_context(tmp_path, extras=Extras(browser=browser))
+    ctx = make_context(tmp_path, capabilities=Capabilities(browser=browser))
     with pytest.raises(ToolError, match=r"launch http://127\.0\.0\.1:9/ failed: .*REFUSED|UNSAFE"):
         await use(ctx, action="launch", url="http://127.0.0.1:9/")
 
@@ -118,7 +118,7 @@ async def test_an_address_that_nobody_serves_is_a_clear_failure(
 async def test_a_browser_that_was_killed_can_be_launched_again(
     tmp_path: Path, site: str, browser: Chromium
 ) -> None:
-    ctx = make_context(tmp_path, extras=Extras(browser=browser))
+    ctx = make_context(tmp_path, capabilities=Capabilities(browser=browser))
     await use(ctx, action="launch", url=site)
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):  # one takes others along
@@ -157,7 +157,7 @@ class Nothing:
 
 @pytest.mark.requirement("tool:browser_action:approval")
 async def test_only_opening_a_page_is_asked(tmp_path: Path) -> None:
-    ctx = make_context(tmp_path, extras=Extras(browser=Nothing()))
+    ctx = make_context(tmp_path, capabilities=Capabilities(browser=Nothing()))
     tool = BrowserAction()
     launch = tool.parse({"action": "launch", "url": "example.org/x"})
     prepared = await tool.prepare(launch, ctx)
@@ -167,7 +167,7 @@ async def test_only_opening_a_page_is_asked(tmp_path: Path) -> None:
 
 
 async def test_a_file_is_opened_only_where_it_may_be_read(tmp_path: Path) -> None:
-    ctx = make_context(tmp_path, extras=Extras(browser=Nothing()))
+    ctx = make_context(tmp_path, capabilities=Capabilities(browser=Nothing()))
     (tmp_path / "work/.rooignore").write_text("hidden.html\n")
     tool = BrowserAction()
     outside = await tool.prepare(tool.parse({"action": "launch", "url": "file:///etc/passwd"}), ctx)
@@ -196,7 +196,7 @@ async def test_a_file_is_opened_only_where_it_may_be_read(tmp_path: Path) -> Non
 async def test_a_step_that_makes_no_sense_is_refused_with_the_reason(
     tmp_path: Path, arguments: dict[str, Any], words: str
 ) -> None:
-    ctx = make_context(tmp_path, extras=Extras(browser=Nothing()))
+    ctx = make_context(tmp_path, capabilities=Capabilities(browser=Nothing()))
     with pytest.raises(ToolError, match=words):
         await use(ctx, **arguments)
 
@@ -208,7 +208,7 @@ class Opened(Nothing):
 @pytest.mark.requirement("tool:browser_action:failure:bad-point")
 @pytest.mark.parametrize("coordinate", ["here", "1;2", "1,2@x", "1,2,3"])
 async def test_a_point_that_is_none_is_refused(tmp_path: Path, coordinate: str) -> None:
-    ctx = make_context(tmp_path, extras=Extras(browser=Opened()))
+    ctx = make_context(tmp_path, capabilities=Capabilities(browser=Opened()))
     with pytest.raises(ArgumentError, match="x,y@WIDTHxHEIGHT"):
         await use(ctx, action="click", coordinate=coordinate)
 
@@ -218,7 +218,7 @@ async def test_a_point_that_is_none_is_refused(tmp_path: Path, coordinate: str) 
 async def test_a_screenshot_stays_in_the_workspace_and_is_a_picture(
     tmp_path: Path, path: str
 ) -> None:
-    ctx = make_context(tmp_path, extras=Extras(browser=Opened()))
+    ctx = make_context(tmp_path, capabilities=Capabilities(browser=Opened()))
     with pytest.raises(ToolError):
         await use(ctx, action="screenshot", path=path)
 
@@ -227,7 +227,7 @@ async def test_a_screenshot_stays_in_the_workspace_and_is_a_picture(
 async def test_a_task_opens_a_page_once_the_person_agrees(
     workshop: Workshop, site: str, browser: Chromium
 ) -> None:
-    workshop.extras = Extras(browser=browser)
+    workshop.capabilities = Capabilities(browser=browser)
     task = await workshop.start(
         Turn(call("browser_action", {"action": "launch", "url": site})),
         Turn(call("browser_action", {"action": "close"})),
@@ -244,13 +244,13 @@ async def test_a_task_opens_a_page_once_the_person_agrees(
 def test_it_is_offered_where_there_is_a_browser_and_it_is_not_switched_off() -> None:
     registry = Registry(default_tools())
 
-    def offered(settings: Settings, extras: Extras) -> bool:
+    def offered(settings: Settings, extras: Capabilities) -> bool:
         specs = registry.specs(mode("code"), Offer(settings, MODEL, extras))
         return "browser_action" in {spec.name for spec in specs}
 
-    assert offered(Settings(), Extras(browser=Nothing()))
-    assert not offered(Settings(), Extras())
-    assert not offered(Settings(browser_tool_enabled=False), Extras(browser=Nothing()))
+    assert offered(Settings(), Capabilities(browser=Nothing()))
+    assert not offered(Settings(), Capabilities())
+    assert not offered(Settings(browser_tool_enabled=False), Capabilities(browser=Nothing()))
 
 
 @pytest.mark.requirement("tool:browser_action:xml")

@@ -15,7 +15,7 @@ from joey.content import browser
 from joey.content.browser import Chromium
 from joey.core.modes import find_mode
 from joey.errors import ArgumentError, ToolError
-from joey.ports import BrowserLook, BrowserStep, Extras
+from joey.ports import BrowserLook, BrowserStep, Capabilities
 from joey.tools.browser_action import BrowserAction, PreparedStep
 from joey.workspace.files import LocalFiles
 from tests.browsers.test_chromium import EXECUTABLE, Opened, needs_chromium, use
@@ -125,7 +125,7 @@ async def test_the_browser_gets_no_keys(pages: Pages, monkeypatch: pytest.Monkey
 
 async def prepared(tmp_path: Path, mode: str = "code", **arguments: Any) -> PreparedStep:
     wanted = find_mode(mode)
-    ctx = make_context(tmp_path, extras=Extras(browser=Opened()), mode=wanted)
+    ctx = make_context(tmp_path, capabilities=Capabilities(browser=Opened()), mode=wanted)
     tool = BrowserAction()
     return await tool.prepare(tool.parse(arguments), ctx)
 
@@ -166,6 +166,6 @@ async def test_a_screenshot_is_saved_only_where_the_mode_may_write(
 
 
 async def test_a_page_does_not_grow_without_end(tmp_path: Path) -> None:
-    ctx = make_context(tmp_path, extras=Extras(browser=Opened()))
+    ctx = make_context(tmp_path, capabilities=Capabilities(browser=Opened()))
     with pytest.raises(ArgumentError, match="at most 4000"):
         await use(ctx, action="resize", size="99999,99999")

@@ -28,9 +28,9 @@ from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Response
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.outcomes import Completed
-from joey.engine.runtime import Workbench
+from joey.engine.runtime import TaskRuntime
 from joey.engine.task import Task
-from joey.ports import Extras, Store
+from joey.ports import Capabilities, Store
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Call, Turn, call, say, think, usage
 from joey.workspace.checkpoints.pool import CheckpointStores
@@ -49,13 +49,13 @@ class Past(Workshop):
 
     def new_engine(self, store: Store | None = None) -> Engine:
         engine = super().new_engine(store)
-        make_bench = engine._make_bench
+        make_runtime = engine._build_runtime
 
-        def with_checkpoints(options: TaskOptions) -> Workbench:
-            self.extras = Extras(checkpoints=self._stores.lease(self.root))
-            return make_bench(options)
+        def with_checkpoints(options: TaskOptions) -> TaskRuntime:
+            self.capabilities = Capabilities(checkpoints=self._stores.lease(self.root))
+            return make_runtime(options)
 
-        engine._make_bench = with_checkpoints
+        engine._build_runtime = with_checkpoints
         return engine
 
     @property
@@ -64,7 +64,7 @@ class Past(Workshop):
 
     def talk_to(self, task: Task) -> None:
         """The task goes on with the model of the latest script."""
-        task.bench = structs.replace(task.bench, provider=self.provider)
+        task.runtime = structs.replace(task.runtime, provider=self.provider)
 
     def journal(self, task: Task) -> Path:
         return self.home / "tasks" / f"task_{task.id}" / "journal.jsonl"

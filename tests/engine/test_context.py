@@ -13,7 +13,7 @@ from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task
-from joey.ports import Extras
+from joey.ports import Capabilities
 from joey.testing.script import Turn, call, fail, say
 from joey.testing.scripted import ScriptedTurn
 from tests.engine.cast import hand
@@ -302,7 +302,7 @@ async def test_a_subtask_has_a_window_of_its_own(shop: Workshop) -> None:
 
 
 async def test_a_summary_names_what_the_files_define(shop: Workshop) -> None:
-    shop.extras = Extras(outlines=LocalOutlines())
+    shop.capabilities = Capabilities(outlines=LocalOutlines())
     (shop.root / "app.py").write_text("def answer() -> int:\n    x = 1\n    y = 2\n    return 42\n")
     narrow = model(shop, reads=18)
     narrow.left.insert(3, Turn(call("read_file", {"path": "app.py"})))

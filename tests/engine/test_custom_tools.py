@@ -11,7 +11,7 @@ from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.execution.custom_tools import LocalCustomTools
 from joey.execution.processes import end_marked
-from joey.ports import Extras
+from joey.ports import Capabilities
 from joey.testing.script import Turn, call, say
 from joey.testing.scripted import ScriptedProvider
 from tests.engine.workshop import Workshop, asked, finish
@@ -31,7 +31,7 @@ def give(workshop: Workshop, **files: str) -> None:
     tools = LocalCustomTools(
         workshop.home, workshop.root, os.environ, lambda contents: True, end_marked
     )
-    workshop.extras = Extras(custom_tools=tools)
+    workshop.capabilities = Capabilities(custom_tools=tools)
 
 
 @pytest.mark.requirement("tool:custom:approval")

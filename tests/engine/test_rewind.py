@@ -350,9 +350,9 @@ async def test_what_was_seen_of_files_is_forgotten_with_it(past: Past) -> None:
         Turn(call("read_file", {"path": "a.txt"})), finish(), policy=Unattended()
     )
     await settled(task)
-    assert task.bench.memory.newest(5)
+    assert task.runtime.memory.newest(5)
     await task.rewind(shown(task)[0])
-    assert not task.bench.memory.newest(5)
+    assert not task.runtime.memory.newest(5)
 
 
 async def test_a_task_whose_process_died_at_work_goes_back(past: Past) -> None:

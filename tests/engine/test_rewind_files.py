@@ -15,7 +15,7 @@ from joey.engine.asks import Unattended
 from joey.engine.checkpoints import preview_restore, restore_checkpoint
 from joey.engine.task import Task
 from joey.errors import UserError
-from joey.ports import Extras
+from joey.ports import Capabilities
 from joey.testing.script import Turn, call
 from tests.engine.rewinding import Past, check_past, past, rich_task, shown
 from tests.engine.workshop import Workshop, durable, finish, heard, settled
@@ -186,7 +186,7 @@ async def test_files_that_cannot_come_back_are_told_and_never_overwrite_later_wo
 
 
 async def test_without_checkpoints_only_the_history_goes_back(workshop: Workshop) -> None:
-    assert workshop.extras == Extras()
+    assert workshop.capabilities == Capabilities()
     task = await workshop.start(write("a", "1\n"), finish(), policy=Unattended())
     await settled(task)
     with pytest.raises(UserError, match="not kept in checkpoints"):

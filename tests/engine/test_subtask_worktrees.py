@@ -16,9 +16,9 @@ from joey.core.task import AskKind
 from joey.engine.asks import Unattended
 from joey.engine.engine import Engine, TaskOptions
 from joey.engine.outcomes import Completed
-from joey.engine.runtime import Workbench
+from joey.engine.runtime import TaskRuntime
 from joey.engine.task import Task
-from joey.ports import Extras, Store
+from joey.ports import Capabilities, Store
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Call, Turn, call, fail, pause, say
 from joey.workspace.git.worktrees import GitWorktrees
@@ -51,14 +51,14 @@ class Repository(Workshop):
 
     def new_engine(self, store: Store | None = None) -> Engine:
         engine = super().new_engine(store)
-        make_bench = engine._make_bench
+        make_runtime = engine._build_runtime
 
-        def with_worktrees(options: TaskOptions) -> Workbench:
+        def with_worktrees(options: TaskOptions) -> TaskRuntime:
             root = options.workspace or self.root
-            self.extras = Extras(worktrees=GitWorktrees.of(root, self.worktrees))
-            return make_bench(options)
+            self.capabilities = Capabilities(worktrees=GitWorktrees.of(root, self.worktrees))
+            return make_runtime(options)
 
-        engine._make_bench = with_worktrees
+        engine._build_runtime = with_worktrees
         return engine
 
     @property
@@ -232,13 +232,13 @@ async def test_a_worktree_below_a_worktree_starts_from_and_returns_to_it(shop: R
 @pytest.mark.requirement("worktrees:trust")
 async def test_the_workspace_above_is_the_one_whose_trust_counts(shop: Repository) -> None:
     seen: list[TaskOptions] = []
-    make = shop.engine._make_bench
+    make = shop.engine._build_runtime
 
-    def watching(options: TaskOptions) -> Workbench:
+    def watching(options: TaskOptions) -> TaskRuntime:
         seen.append(options)
         return make(options)
 
-    shop.engine._make_bench = watching
+    shop.engine._build_runtime = watching
     parts = {
         "the whole": [Turn(hand("part 1")), finish("whole")],
         "part 1": [Turn(hand("part 2"), hand("part 3", worktree=False)), finish("1")],

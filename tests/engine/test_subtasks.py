@@ -29,7 +29,7 @@ from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Aborted, Completed
 from joey.engine.task import Task
-from joey.ports import Extras
+from joey.ports import Capabilities
 from joey.testing.script import Turn, call, fail, pause, say
 from tests.engine.cast import ALLOWED, Cast, hand
 from tests.engine.workshop import (
@@ -543,7 +543,7 @@ async def test_what_looks_like_a_mention_in_the_words_of_a_model_is_left_as_it_i
 ) -> None:
     (workshop.root / "notes.txt").write_text("the notes")
     review = SlashCommand("review", "Read every line.", mode="ask", source="project")
-    workshop.extras = Extras(customs=WrittenCustoms(slash_commands=(review,)))
+    workshop.capabilities = Capabilities(customs=WrittenCustoms(slash_commands=(review,)))
     message = "a part: /review @/notes.txt"
     parts = {"the whole": [Turn(hand(message)), finish()], "a part": [finish("ok")]}
     task = await play(workshop, parts)

@@ -14,7 +14,7 @@ from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.task import AskKind, TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
-from joey.ports import Extras
+from joey.ports import Capabilities
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.scripted import ScriptedProvider
 from tests.engine.workshop import PATIENCE, Workshop, asked, finish, heard, results, settled
@@ -82,7 +82,7 @@ async def test_the_prompt_of_an_xml_task_shows_every_tool_with_its_tags(
     task = await workshop.start(policy=Unattended(), protocol=ToolProtocol.XML)
     await settled(task)
     (request,) = provider.requests
-    for tool in task.bench.tool_specs(task.mode):
+    for tool in task.runtime.tool_specs(task.mode):
         described = request.system.partition(f"## {tool.name}\n")[2].partition("\n## ")[0]
         assert f"<{tool.name}>" in described
         assert f"</{tool.name}>" in described
@@ -141,7 +141,7 @@ async def test_words_that_come_while_a_task_is_being_closed_are_kept_for_its_nex
     workshop: Workshop,
 ) -> None:
     servers = Lingering()
-    workshop.extras = Extras(mcp=servers)
+    workshop.capabilities = Capabilities(mcp=servers)
     task = await workshop.start(finish(), finish("said again"))
     await asked(task)
     await task.approve()

@@ -15,10 +15,10 @@ from joey.core.models import ToolProtocol
 from joey.core.settings import Limits, Settings
 from joey.engine.asks import AnswerPolicy
 from joey.engine.engine import Engine, TaskOptions
-from joey.engine.runtime import Workbench
+from joey.engine.runtime import TaskRuntime
 from joey.engine.task import Task
 from joey.execution.terminal import LocalTerminal
-from joey.ports import Extras, Provider, Store
+from joey.ports import Capabilities, Provider, Store
 from joey.storage.task_store import JsonFileLog, JsonFileStore
 from joey.testing.script import Call, Turn, call
 from joey.testing.scripted import ScriptedProvider, ScriptedTurn
@@ -65,16 +65,16 @@ class Workshop:
         self.home = tmp_path / "home"
         self.clock = TestClock()
         self.provider: Provider = ScriptedProvider([])
-        self.extras = Extras()
+        self.capabilities = Capabilities()
         self.engine = self.new_engine()
 
     def new_engine(self, store: Store | None = None) -> Engine:
         registry = Registry(default_tools())
 
-        def make_bench(options: TaskOptions) -> Workbench:
+        def make_runtime(options: TaskOptions) -> TaskRuntime:
             files = LocalFiles(options.workspace or self.root)
             search = LocalSearch(files)
-            return Workbench(
+            return TaskRuntime(
                 provider=self.provider,
                 registry=registry,
                 files=files,
@@ -84,10 +84,10 @@ class Workshop:
                 clock=self.clock,
                 settings=options.settings or ALLOW_ALL,
                 limits=options.limits,
-                extras=self.extras,
+                capabilities=self.capabilities,
             )
 
-        return Engine(store or JsonFileStore(self.home), self.clock, make_bench)
+        return Engine(store or JsonFileStore(self.home), self.clock, make_runtime)
 
     def script(self, *turns: ScriptedTurn | Callable[..., ScriptedTurn]) -> ScriptedProvider:
         self.provider = scripted = ScriptedProvider(turns)

@@ -17,7 +17,7 @@ from joey.core.hooks import Hook
 from joey.core.settings import Settings
 from joey.engine.task import Task
 from joey.execution.bash_grammar import BashGrammar
-from joey.ports import Extras
+from joey.ports import Capabilities
 from joey.workspace.files import LocalFiles
 from tests.engine.workshop import ALLOW_ALL, Workshop, durable
 
@@ -39,7 +39,7 @@ class HookWorkshop(Workshop):
         settings = msgspec.structs.replace(
             ALLOW_ALL, hooks=msgspec.convert(hooks, tuple[Hook, ...])
         )
-        self.extras = Extras(
+        self.capabilities = Capabilities(
             hooks=hooks_for(LocalFiles(self.root), self.home, self.env, settings),
             rulebook=SettingsRulebook(self.home),
             shell=BashGrammar(),

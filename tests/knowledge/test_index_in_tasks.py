@@ -15,7 +15,7 @@ from joey.core.models import ToolProtocol
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.errors import StoreError, ToolError
-from joey.ports import Extras
+from joey.ports import Capabilities
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from joey.workspace.files import LocalFiles
@@ -114,7 +114,7 @@ async def test_a_task_that_cannot_be_opened_lets_go_of_the_index(tmp_path: Path)
     async with asyncio.timeout(30), shop.engine as engine:
         await engine.start("do it", task_id="one")
         index = indexes.open(files, lambda stop: every_file(files, stop))
-        shop.extras = Extras(index=index)
+        shop.capabilities = Capabilities(index=index)
         with pytest.raises(StoreError, match="exists already"):
             await engine.start("do it", task_id="one")
         with pytest.raises(ToolError, match="closed"):

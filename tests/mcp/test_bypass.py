@@ -24,7 +24,7 @@ from joey.mcp.process import LastWords
 from joey.mcp.servers import Shelf
 from joey.mcp.transports import stdio_streams
 from joey.mcp.trust import wanted_of
-from joey.ports import Extras
+from joey.ports import Capabilities
 from joey.tools.mcp_tool import prepare_call, run_call
 from tests.mcp.house import PATIENCE, House, is_alive, server, settled, until
 from tests.mcp.rude import rude
@@ -350,7 +350,7 @@ async def test_a_tool_that_changes_while_a_person_decides_is_not_called(
     house: House, tmp_path: Path
 ) -> None:
     lease = await house.open(r=rude("redescribing", tmp_path))
-    ctx = make_context(tmp_path, extras=Extras(mcp=lease))
+    ctx = make_context(tmp_path, capabilities=Capabilities(mcp=lease))
     prepared = prepare_call("r", "echo", {"text": "x"}, ctx)
     await lease.call("r", "change", {})
     await until(lambda: all(tool.changed for tool in server(lease, "r").tools))

@@ -14,7 +14,7 @@ from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.core.task import AskKind
 from joey.engine.asks import Unattended
-from joey.ports import Extras
+from joey.ports import Capabilities
 from joey.testing.script import Turn, call, say
 from tests.engine.workshop import Workshop, asked, check_history, finish, results, rows, settled
 from tests.mcp.house import House, tiny
@@ -34,7 +34,7 @@ def with_servers(
     shop: Workshop, *servers: McpServer, answer: McpAnswer | None = None
 ) -> StillServers:
     mcp = StillServers(*servers, answer=answer)
-    shop.extras = Extras(mcp=mcp)
+    shop.capabilities = Capabilities(mcp=mcp)
     return mcp
 
 
@@ -44,7 +44,7 @@ async def test_a_model_calls_a_real_servers_tool_and_a_person_allows_it(
 ) -> None:
     house = House(tmp_path)
     house.write(tiny=tiny())
-    workshop.extras = Extras(mcp=house.hubs.lease(house.workspace))
+    workshop.capabilities = Capabilities(mcp=house.hubs.lease(house.workspace))
     task = await workshop.start(ECHO, finish())
     ask = await asked(task)
     assert ask.ask is AskKind.USE_MCP_SERVER

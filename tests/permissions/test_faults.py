@@ -15,7 +15,7 @@ from joey.core.permissions.shell import Chain
 from joey.core.settings import Settings
 from joey.engine.asks import Unattended
 from joey.execution.bash_grammar import BashGrammar
-from joey.ports import Extras
+from joey.ports import Capabilities
 from joey.testing.script import Turn, call
 from joey.tools.execute_command import ExecuteCommand
 from joey.workspace.files import LocalFiles
@@ -104,7 +104,7 @@ async def test_a_fault_in_looking_up_words_is_for_a_person(tmp_path: Path) -> No
 async def test_where_nobody_can_be_asked_a_fault_is_a_refusal(
     workshop: Workshop, shell: BashGrammar | Broken | None
 ) -> None:
-    workshop.extras = Extras(shell=shell)
+    workshop.capabilities = Capabilities(shell=shell)
     policy = Unattended()
     task = await workshop.start(LISTING, finish(), settings=SETTINGS, policy=policy)
     await settled(task)
@@ -115,7 +115,7 @@ async def test_where_nobody_can_be_asked_a_fault_is_a_refusal(
 
 @pytest.mark.requirement("permissions:commands:faults")
 async def test_a_fault_is_put_to_the_person_who_is_there(workshop: Workshop) -> None:
-    workshop.extras = Extras(shell=Broken())
+    workshop.capabilities = Capabilities(shell=Broken())
     task = await workshop.start(LISTING, finish(), settings=SETTINGS)
     question = await asked(task)
 

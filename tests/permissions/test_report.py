@@ -16,7 +16,7 @@ from joey.core.settings import Settings
 from joey.core.task import Answer, Response
 from joey.engine.asks import Unattended
 from joey.execution.bash_grammar import BashGrammar
-from joey.ports import Extras
+from joey.ports import Capabilities
 from joey.testing.script import Turn, call
 from tests.engine.cast import ALLOWED, Cast, hand
 from tests.engine.workshop import Workshop, asked, finish, settled
@@ -50,7 +50,9 @@ def command(line: str) -> Turn:
 async def worked(workshop: Workshop) -> Workshop:
     """A task in which something was allowed, refused, rejected, approved and always allowed."""
     workshop.home.mkdir()
-    workshop.extras = Extras(shell=BashGrammar(), rulebook=SettingsRulebook(workshop.home))
+    workshop.capabilities = Capabilities(
+        shell=BashGrammar(), rulebook=SettingsRulebook(workshop.home)
+    )
     (workshop.root / "a.txt").write_text("x\n")
     (workshop.root / ".rooignore").write_text("secret\n")
     (workshop.root / "secret").write_text("x")

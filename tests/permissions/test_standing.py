@@ -27,7 +27,7 @@ from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Response
 from joey.errors import ConfigError
 from joey.execution.bash_grammar import BashGrammar
-from joey.ports import Extras
+from joey.ports import Capabilities
 from joey.testing.script import Turn, call
 from tests.engine.workshop import Workshop, asked, finish, rows
 
@@ -180,7 +180,9 @@ class Book:
 
     def __init__(self, workshop: Workshop) -> None:
         workshop.home.mkdir()
-        workshop.extras = Extras(shell=BashGrammar(), rulebook=SettingsRulebook(workshop.home))
+        workshop.capabilities = Capabilities(
+            shell=BashGrammar(), rulebook=SettingsRulebook(workshop.home)
+        )
         self._file = workshop.home / "settings.json"
 
     @property

@@ -16,7 +16,7 @@ from joey.core.events import AskOpened, ToolAnnounced
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, Confinement, decide
 from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar
-from joey.ports import Extras
+from joey.ports import Capabilities
 from joey.testing.script import Turn, call
 from tests.engine.workshop import Workshop, asked, durable, finish, rows
 from tests.server.house import done, house
@@ -58,7 +58,7 @@ async def test_a_client_is_told_the_level_with_each_question(tmp_path: Path, set
 @pytest.mark.requirement("permissions:sandbox:told")
 async def test_the_level_is_in_the_journal_and_reaches_other_front_ends(workshop: Workshop) -> None:
     settings = Settings(always_allow_execute=True, allowed_commands=("ls",))
-    workshop.extras = Extras(shell=BashGrammar())
+    workshop.capabilities = Capabilities(shell=BashGrammar())
     task = await workshop.start(command("ls"), command("touch a"), finish(), settings=settings)
     question = await asked(task)
     assert (question.sandbox, question.reason) == (

@@ -9,7 +9,7 @@ import pytest
 from joey.core.models import ModelInfo
 from joey.core.settings import Settings
 from joey.errors import ToolError
-from joey.ports import Extras, ToolContext
+from joey.ports import Capabilities, ToolContext
 from joey.tools.base import Offer, Outcome, Prepared, Tool
 
 AnyTool = Tool[Any, Any]
@@ -34,4 +34,4 @@ async def problem(tool: AnyTool, ctx: ToolContext, arguments: dict[str, Any]) ->
 
 def is_offered(tool: AnyTool, edit_tool: Any = "auto", model: str = "apply_diff") -> bool:
     info = ModelInfo(id="m", edit_tool=model)
-    return tool.offered(Offer(Settings(edit_tool=edit_tool), info, Extras()))
+    return tool.offered(Offer(Settings(edit_tool=edit_tool), info, Capabilities()))

@@ -13,7 +13,7 @@ from joey.core.parsing.assembler import Assembler
 from joey.core.permissions.policy import Ask, decide
 from joey.core.settings import Settings
 from joey.errors import ArgumentError, HiddenError, ToolError
-from joey.ports import Extras, ToolContext
+from joey.ports import Capabilities, ToolContext
 from joey.tools.apply_patch import ApplyPatch, PreparedPatch
 from joey.tools.base import Access, Claim, Offer, Outcome
 from joey.tools.registry import Registry, default_tools
@@ -89,7 +89,7 @@ def test_it_is_offered_instead_of_the_other_edit_tools(
 ) -> None:
     mode = find_mode("code")
     assert mode is not None
-    offer = Offer(Settings(edit_tool=chosen), ModelInfo(id="m", edit_tool=model), Extras())
+    offer = Offer(Settings(edit_tool=chosen), ModelInfo(id="m", edit_tool=model), Capabilities())
     offered = [spec.name for spec in registry.specs(mode, offer)]
     assert [name for name in offered if name in ("apply_diff", "apply_patch", "write_to_file")] == (
         names

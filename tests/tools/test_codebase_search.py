@@ -13,7 +13,7 @@ from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import BUILT_IN
 from joey.core.settings import Settings
 from joey.errors import ArgumentError, HiddenError, ToolError
-from joey.ports import CodeAnswer, CodeHit, Extras, ToolContext
+from joey.ports import Capabilities, CodeAnswer, CodeHit, ToolContext
 from joey.tools.base import Access, Claim, Offer, Outcome
 from joey.tools.codebase_search import CodebaseSearch, render
 from joey.tools.registry import Registry, default_tools
@@ -29,7 +29,7 @@ async def ctx(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[T
     context = make_context(tmp_path, protocol=request.param)
     files = LocalFiles(context.files.root)
     index = Indexes(tmp_path / "home").open(files, lambda stop: every_file(files, stop))
-    yield structs.replace(context, extras=Extras(index=index))
+    yield structs.replace(context, capabilities=Capabilities(index=index))
     await index.close()
 
 
@@ -151,16 +151,16 @@ async def test_it_is_offered_where_there_is_an_index_whether_it_is_filled_or_not
     registry = Registry(default_tools())
     mode = BUILT_IN[0]
 
-    def names(settings: Settings, extras: Extras) -> set[str]:
+    def names(settings: Settings, extras: Capabilities) -> set[str]:
         offer = Offer(settings, ModelInfo(id="any"), extras)
         return {spec.name for spec in registry.specs(mode, offer)}
 
     on, off = Settings(), Settings(codebase_index_enabled=False)
-    assert ctx.extras.index is not None
-    assert not ctx.extras.index.state.ready
-    assert tool.name in names(on, ctx.extras)
-    assert tool.name not in names(off, ctx.extras)
-    assert tool.name not in names(on, Extras())
+    assert ctx.capabilities.index is not None
+    assert not ctx.capabilities.index.state.ready
+    assert tool.name in names(on, ctx.capabilities)
+    assert tool.name not in names(off, ctx.capabilities)
+    assert tool.name not in names(on, Capabilities())
 
 
 @pytest.mark.requirement("tool:codebase_search:schema:offered")

@@ -61,7 +61,7 @@ from tests.tools.tool_examples import (
     Failure,
     as_xml,
 )
-from tests.tools.tool_world import CHROMIUM, extras_for, furnish
+from tests.tools.tool_world import CHROMIUM, build_capabilities, furnish
 from tests.tools.weather_server import DESCRIPTION, SCHEMA
 
 OURS = {tool.name: tool for tool in default_tools()}
@@ -367,7 +367,7 @@ class Stage:
         failure = scene if isinstance(scene, Failure) else None
         furnish(self.shop.root)
         if failure is None or not failure.bare:
-            self.shop.extras = extras_for(self.example.kind, self.shop)
+            self.shop.capabilities = build_capabilities(self.example.kind, self.shop)
         xml = self.example.xml if failure is None else None
         meanwhile = failure.meanwhile if failure is not None else None
         provider = self.shop.script(

@@ -14,7 +14,7 @@ import pytest
 
 from joey.core.settings import Profile
 from joey.errors import HiddenError, ToolError
-from joey.ports import Extras, ToolContext
+from joey.ports import Capabilities, ToolContext
 from joey.providers.http import HttpClient
 from joey.providers.images import PictureMaker
 from joey.tools.base import Access, Outcome
@@ -64,7 +64,7 @@ def with_picture(uri: str) -> tuple[int, Any]:
 async def make(root: Path, url: str, **arguments: Any) -> tuple[Outcome, ToolContext]:
     http = HttpClient()
     profile = Profile(name="art", provider="openrouter", model="paint-1", base_url=url, api_key="k")
-    ctx = make_context(root, extras=Extras(images=PictureMaker(profile, http)))
+    ctx = make_context(root, capabilities=Capabilities(images=PictureMaker(profile, http)))
     tool = GenerateImage()
     prepared = await tool.prepare(tool.parse(arguments), ctx)
     try:
@@ -126,7 +126,9 @@ async def test_a_service_that_gives_no_picture_is_told_with_its_reason(
 @pytest.mark.requirement("tool:generate_image:approval")
 async def test_the_row_and_the_claims_name_both_files(tmp_path: Path) -> None:
     profile = Profile(provider="openrouter", model="paint-1")
-    ctx = make_context(tmp_path, extras=Extras(images=PictureMaker(profile, HttpClient())))
+    ctx = make_context(
+        tmp_path, capabilities=Capabilities(images=PictureMaker(profile, HttpClient()))
+    )
     tool = GenerateImage()
     given = {"prompt": "a roo", "path": "../out.png", "image": "in.png"}
     prepared = await tool.prepare(tool.parse(given), ctx)
@@ -138,7 +140,9 @@ async def test_the_row_and_the_claims_name_both_files(tmp_path: Path) -> None:
 
 async def test_hidden_files_are_neither_written_nor_started_from(tmp_path: Path) -> None:
     profile = Profile(provider="openrouter", model="paint-1")
-    ctx = make_context(tmp_path, extras=Extras(images=PictureMaker(profile, HttpClient())))
+    ctx = make_context(
+        tmp_path, capabilities=Capabilities(images=PictureMaker(profile, HttpClient()))
+    )
     (tmp_path / "work/.rooignore").write_text("secret*\n")
     tool = GenerateImage()
     for given in ({"path": "secret.png"}, {"path": "a.png", "image": "secret.png"}):

@@ -11,7 +11,7 @@ from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.parsing.assembler import Assembler
 from joey.core.settings import Settings
 from joey.errors import ArgumentError, HiddenError, ToolError
-from joey.ports import Extras, ToolContext
+from joey.ports import Capabilities, ToolContext
 from joey.tools.base import Access, Claim, Offer, Outcome
 from joey.tools.insert_content import InsertContent, InsertContentParams, PreparedInsertion
 from joey.tools.registry import Registry, default_tools
@@ -47,7 +47,7 @@ async def insert(
 @pytest.mark.requirement("tool:insert_content:schema")
 @pytest.mark.parametrize("chosen", ["auto", "apply_diff", "apply_patch", "edit"])
 def test_it_is_never_offered_and_has_a_schema_all_the_same(chosen: Any) -> None:
-    offer = Offer(Settings(edit_tool=chosen), ModelInfo(id="m"), Extras())
+    offer = Offer(Settings(edit_tool=chosen), ModelInfo(id="m"), Capabilities())
     assert not tool.offered(offer)
     assert tool.spec.parameters["required"] == ["path", "line", "content"]
     assert tool.spec.parameters["properties"]["line"]["type"] == "integer"

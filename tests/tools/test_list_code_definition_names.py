@@ -9,7 +9,7 @@ from joey.content.outlines import LocalOutlines
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.settings import Settings
 from joey.errors import ArgumentError, HiddenError, ToolError
-from joey.ports import Extras, ToolContext
+from joey.ports import Capabilities, ToolContext
 from joey.tools.base import Access, Claim, Offer
 from joey.tools.list_code_definition_names import MOST_FILES, ListCodeDefinitionNames
 from tests.tools.hostile import make_sparse, make_special_files
@@ -22,8 +22,8 @@ CODE = "def total(items):\n    a()\n    b()\n    return 1\n"
 
 @pytest.fixture(params=list(ToolProtocol))
 def ctx(tmp_path: Path, request: pytest.FixtureRequest) -> ToolContext:
-    extras = Extras(outlines=LocalOutlines())
-    return make_context(tmp_path, protocol=request.param, extras=extras)
+    extras = Capabilities(outlines=LocalOutlines())
+    return make_context(tmp_path, protocol=request.param, capabilities=extras)
 
 
 async def listed(ctx: ToolContext, path: str) -> str:
@@ -133,7 +133,7 @@ async def test_the_row_is_what_clients_know(ctx: ToolContext) -> None:
 @pytest.mark.requirement("tool:list_code_definition_names:xml")
 def test_it_is_offered_where_definitions_can_be_found_and_understood_in_xml() -> None:
     def offer(**extras: Any) -> Offer:
-        return Offer(Settings(), ModelInfo(id="test"), Extras(**extras))
+        return Offer(Settings(), ModelInfo(id="test"), Capabilities(**extras))
 
     assert tool.offered(offer(outlines=LocalOutlines()))
     assert not tool.offered(offer())

@@ -14,7 +14,7 @@ from joey.core.models import ModelInfo
 from joey.core.modes import find_mode
 from joey.core.settings import Settings
 from joey.errors import ToolError
-from joey.ports import Extras
+from joey.ports import Capabilities
 from joey.tools.base import Offer
 from joey.tools.mcp_tool import server_tools
 from joey.tools.registry import Registry, Toolbox, Toolboxes, default_tools
@@ -119,7 +119,7 @@ def test_the_same_tools_give_the_same_box_whatever_else_changes() -> None:
     for number in range(200):
         boxes.of(registry, (McpServer(f"s{number}", tools=(McpTool("x"),)),))
     again = boxes.of(registry, servers)
-    code, offer = find_mode("code"), Offer(Settings(), ModelInfo(id="m"), Extras())
+    code, offer = find_mode("code"), Offer(Settings(), ModelInfo(id="m"), Capabilities())
     assert code is not None
     assert again.specs(code, offer) == box.specs(code, offer)
     assert again.specs(code, offer) is again.specs(code, offer)

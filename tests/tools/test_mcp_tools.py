@@ -16,7 +16,7 @@ from joey.core.permissions.policy import Allow, Ask, decide
 from joey.core.settings import Settings
 from joey.core.task import AskKind
 from joey.errors import ArgumentError, ToolError, WordedError
-from joey.ports import Extras, ToolContext
+from joey.ports import Capabilities, ToolContext
 from joey.tools.access_mcp_resource import AccessMcpResource
 from joey.tools.base import Offer
 from joey.tools.mcp_tool import McpServerTool
@@ -29,7 +29,7 @@ FORECAST = {"server_name": "weather", "tool_name": "get_forecast", "arguments": 
 
 
 def context(root: Path, mcp: StillServers | None = None, **changes: Any) -> ToolContext:
-    return make_context(root, extras=Extras(mcp=mcp or StillServers()), **changes)
+    return make_context(root, capabilities=Capabilities(mcp=mcp or StillServers()), **changes)
 
 
 async def prepare(root: Path, call: dict[str, Any], **changes: Any) -> Any:
@@ -218,7 +218,7 @@ def offered(protocol: ToolProtocol, mode: str = "code", *servers: McpServer) -> 
     box = Toolbox(Registry(default_tools()), mcp.servers)
     chosen = find_mode(mode)
     assert chosen is not None
-    offer = Offer(Settings(), ModelInfo(id="m"), Extras(mcp=mcp), protocol)
+    offer = Offer(Settings(), ModelInfo(id="m"), Capabilities(mcp=mcp), protocol)
     return [spec.name for spec in box.specs(chosen, offer) if "mcp" in spec.name]
 
 

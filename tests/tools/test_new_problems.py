@@ -12,7 +12,7 @@ import pytest
 from joey.content.diagnostics import LocalProblems
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
-from joey.ports import Extras, ToolContext
+from joey.ports import Capabilities, ToolContext
 from joey.tools.registry import Registry, default_tools
 from joey.workspace.files import LocalFiles
 from tests.tools.shell_context import make_context
@@ -47,7 +47,9 @@ def context(root: Path, settings: Settings | None = None, **changes: Any) -> Too
     settings = settings or Settings()
     (root / "work").mkdir(exist_ok=True)
     problems = LocalProblems(LocalFiles(root / "work"), settings, os.environ)
-    return make_context(root, settings=settings, extras=Extras(problems=problems), **changes)
+    return make_context(
+        root, settings=settings, capabilities=Capabilities(problems=problems), **changes
+    )
 
 
 async def edit(ctx: ToolContext, name: str, arguments: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from joey.content.isolated import LocalDocuments
 from joey.content.outlines import LocalOutlines
 from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
-from joey.ports import Extras, ToolContext
+from joey.ports import Capabilities, ToolContext
 from joey.tools.base import Outcome
 from joey.tools.read_file import ReadFile
 from tests.knowledge.papers import docx, locked_pdf, paragraph, pdf
@@ -26,9 +26,9 @@ CODE = "".join(
 
 def context(root: Path, protocol: ToolProtocol = ToolProtocol.NATIVE, **settings: Any) -> Any:
     files = make_context(root).files
-    extras = Extras(outlines=LocalOutlines(), documents=LocalDocuments(files))
+    extras = Capabilities(outlines=LocalOutlines(), documents=LocalDocuments(files))
     return make_context(
-        root, protocol=protocol, settings=Settings(**settings), files=files, extras=extras
+        root, protocol=protocol, settings=Settings(**settings), files=files, capabilities=extras
     )
 
 

@@ -12,7 +12,7 @@ from joey.content.isolated import LocalDocuments
 from joey.content.outlines import LocalOutlines
 from joey.core.models import ToolProtocol
 from joey.errors import ToolError
-from joey.ports import Extras, Place, ToolContext
+from joey.ports import Capabilities, Place, ToolContext
 from joey.tools.base import Outcome
 from joey.tools.read_file import ReadFile
 from joey.workspace.files import LocalFiles
@@ -32,8 +32,8 @@ tool = ReadFile()
 @pytest.fixture(params=list(ToolProtocol))
 def ctx(tmp_path: Path, request: pytest.FixtureRequest) -> ToolContext:
     context = make_context(tmp_path, protocol=request.param)
-    extras = Extras(outlines=LocalOutlines(), documents=LocalDocuments(context.files))
-    return make_context(tmp_path, protocol=request.param, files=context.files, extras=extras)
+    extras = Capabilities(outlines=LocalOutlines(), documents=LocalDocuments(context.files))
+    return make_context(tmp_path, protocol=request.param, files=context.files, capabilities=extras)
 
 
 async def outcome(ctx: ToolContext, *paths: str, **fields: Any) -> Outcome:

@@ -10,7 +10,7 @@ from joey.core.modes import BUILT_IN, Grant, Group, Mode, find_mode
 from joey.core.permissions.policy import Access, Claim
 from joey.core.settings import Settings
 from joey.errors import ToolError
-from joey.ports import Extras
+from joey.ports import Capabilities
 from joey.tools.base import Offer
 from joey.tools.registry import Registry, default_tools
 from joey.workspace.files import LocalFiles
@@ -32,7 +32,7 @@ def mode(slug: str) -> Mode:
 
 
 def offer(**settings: Any) -> Offer:
-    return Offer(Settings(**settings), MODEL, Extras())
+    return Offer(Settings(**settings), MODEL, Capabilities())
 
 
 def offered(slug: str, **settings: Any) -> list[str]:

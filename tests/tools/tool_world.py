@@ -21,7 +21,7 @@ from joey.errors import ToolError
 from joey.execution.custom_tools import LocalCustomTools
 from joey.execution.processes import end_marked
 from joey.mcp.leases import Hubs, Surroundings
-from joey.ports import Extras, ImageMaker, Mcp
+from joey.ports import Capabilities, ImageMaker, Mcp
 from joey.workspace.files import LocalFiles
 from joey.workspace.listing import every_file
 from tests.engine.workshop import Workshop
@@ -68,31 +68,31 @@ class Painter:
 _fits: type[ImageMaker] = Painter
 
 
-def extras_for(kind: str, shop: Workshop) -> Extras:
+def build_capabilities(kind: str, shop: Workshop) -> Capabilities:
     """What tools of this kind need; nothing for most."""
     match kind:
         case "fetch_instructions" | "run_slash_command" | "skill":
             places = Places(shop.root, shop.home, shop.home.parent, lambda path: False)
-            return Extras(customs=LocalCustoms(places, Settings()))
+            return Capabilities(customs=LocalCustoms(places, Settings()))
         case "codebase_search":
             files = LocalFiles(shop.root)
             indexes = Indexes(shop.home)
-            return Extras(index=indexes.open(files, lambda stop: every_file(files, stop)))
+            return Capabilities(index=indexes.open(files, lambda stop: every_file(files, stop)))
         case "list_code_definition_names":
-            return Extras(outlines=LocalOutlines())
+            return Capabilities(outlines=LocalOutlines())
         case "generate_image":
-            return Extras(images=Painter())
+            return Capabilities(images=Painter())
         case "browser_action":
             files = LocalFiles(shop.root)
-            return Extras(browser=Chromium(CHROMIUM or "", gives=page_files(files)))
+            return Capabilities(browser=Chromium(CHROMIUM or "", gives=page_files(files)))
         case "use_mcp_tool" | "access_mcp_resource" | "mcp":
-            return Extras(mcp=_servers(shop))
+            return Capabilities(mcp=_servers(shop))
         case "custom":
             tools = LocalCustomTools(
                 shop.home, shop.root, os.environ, lambda wanted: True, end_marked
             )
-            return Extras(custom_tools=tools)
-    return Extras()
+            return Capabilities(custom_tools=tools)
+    return Capabilities()
 
 
 def _servers(shop: Workshop) -> Mcp:

@@ -16,7 +16,7 @@ from joey.content.outlines import LocalOutlines
 from joey.core.permissions.policy import Allow, decide
 from joey.core.settings import Settings
 from joey.errors import ToolError
-from joey.ports import Extras, ToolContext
+from joey.ports import Capabilities, ToolContext
 from joey.tools.apply_diff import ApplyDiff
 from joey.tools.apply_patch import ApplyPatch
 from joey.tools.base import Tool
@@ -92,7 +92,9 @@ class Scene:
         (self.work / "sub" / "secret.py").unlink()
         (self.work / "a.py").write_text("a = 1\n")
         self.context = make_context(
-            root, settings=EASY, extras=Extras(outlines=LocalOutlines(), images=Painter())
+            root,
+            settings=EASY,
+            capabilities=Capabilities(outlines=LocalOutlines(), images=Painter()),
         )
 
     def plant(self, name: str, target: Path | str) -> None:

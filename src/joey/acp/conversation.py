@@ -180,7 +180,7 @@ class Conversation:
     async def replay(self) -> None:
         """Tell the whole history."""
         assert self.task is not None
-        narrator = Narrator(self.task.bench.workspace)
+        narrator = Narrator(self.task.runtime.workspace)
         for record in list(live_path(self.task.bus.after(0))):
             await self._tell(narrator.tell(record.event, live=False))
         if not self.is_busy:
@@ -238,7 +238,7 @@ class Conversation:
     # What the task says -----------------------------------------------------------------------
 
     def _listen(self, task: Task, since: int) -> None:
-        self._narrators = {task.id: Narrator(task.bench.workspace)}
+        self._narrators = {task.id: Narrator(task.runtime.workspace)}
         self._listening = asyncio.create_task(self._hear(task, since), name=f"acp-{self.id}")
 
     async def _hear(self, task: Task, since: int) -> None:
@@ -259,7 +259,7 @@ class Conversation:
     async def _pass_on(self, task: Task, teller: Teller, event: Event) -> None:
         narrator = self._narrators.get(teller.id)
         if narrator is None:
-            narrator = Narrator(task.bench.workspace, of_subtask=teller.id)
+            narrator = Narrator(task.runtime.workspace, of_subtask=teller.id)
             self._narrators[teller.id] = narrator
         stopped = asyncio.Event() if self._turn is None else self._turn.cancelled
         await self._views.follow(teller, narrator, event, stopped)

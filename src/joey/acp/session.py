@@ -165,9 +165,9 @@ class Session:
 
     async def _adopt(self, task: Task) -> None:
         self._talk.adopt(task)
-        await self._look_around(task.bench.route.provider)
+        await self._look_around(task.runtime.route.provider)
         self._mode = task.mode.slug
-        self._model = task.bench.provider.model.id
+        self._model = task.runtime.provider.model.id
         self._wants_model = False
 
     async def _look_around(self, provider: str) -> None:
@@ -210,7 +210,7 @@ class Session:
 
     async def _reopen(self, task: Task) -> None:
         """Its bench has the model that it was opened with."""
-        earlier = task.bench.route
+        earlier = task.runtime.route
         secrets = self._engine.secrets(self.id)
         make = partial(self._house.other_options, self.folder, self._model, earlier, secrets)
         options = self._options(await asyncio.to_thread(make))

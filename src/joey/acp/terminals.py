@@ -286,8 +286,8 @@ class CommandViews:
         shown = self._terminals.show(
             self._session_id(),
             command,
-            teller.bench.workspace,
-            teller.bench.terminal.kill_running,
+            teller.runtime.workspace,
+            teller.runtime.terminal.kill_running,
         )
         opening = asyncio.create_task(self._opened(shown))
         await _either(opening, stopped)

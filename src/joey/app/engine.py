@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from joey.app.mcp_servers import Servers
-from joey.app.runtime import CodeIndexes, make_bench
+from joey.app.runtime import CodeIndexes, build_runtime
 from joey.config.home import joey_home
 from joey.engine.engine import Engine, TaskOptions
-from joey.engine.runtime import Workbench
+from joey.engine.runtime import TaskRuntime
 from joey.errors import ToolError
 from joey.ports import Store
 from joey.ports.storage import Progress, TaskIndex
@@ -44,10 +44,10 @@ def open_engine(
 
     worktrees = None if ephemeral else worktrees_folder(home)
 
-    def bench(options: TaskOptions) -> Workbench:
-        return make_bench(options, registry, servers, indexes, checkpoints, worktrees, home, env)
+    def runtime(options: TaskOptions) -> TaskRuntime:
+        return build_runtime(options, registry, servers, indexes, checkpoints, worktrees, home, env)
 
-    return Engine(store, SystemClock(), bench)
+    return Engine(store, SystemClock(), runtime)
 
 
 def open_store(home: Path | None = None, env: Mapping[str, str] | None = None) -> Store:

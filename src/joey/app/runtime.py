@@ -30,13 +30,13 @@ from joey.content.outlines import LocalOutlines
 from joey.core.redaction import without_user
 from joey.core.settings import Limits, Profile, Route, Settings
 from joey.engine.engine import TaskOptions
-from joey.engine.runtime import SUMMARIES, ModeProviders, Workbench
+from joey.engine.runtime import SUMMARIES, ModeProviders, TaskRuntime
 from joey.errors import ConfigError, ToolError
 from joey.execution.bash_grammar import BashGrammar
 from joey.execution.custom_tools import LocalCustomTools
 from joey.execution.processes import end_marked
 from joey.execution.terminal import LocalTerminal
-from joey.ports import CodeIndex, Embedder, Extras, Files, Provider, Sandbox
+from joey.ports import Capabilities, CodeIndex, Embedder, Files, Provider, Sandbox
 from joey.providers.factory import make_provider
 from joey.providers.images import PictureMaker
 from joey.providers.registry import KINDS
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from joey.engine.result_schema import ResultCheck
 
 
-def make_bench(
+def build_runtime(
     options: TaskOptions,
     registry: Registry,
     servers: Servers,
@@ -63,7 +63,7 @@ def make_bench(
     worktrees: Path | None,
     home: Path,
     env: Mapping[str, str],
-) -> Workbench:
+) -> TaskRuntime:
     """`worktrees` is the folder for those of subtasks, where they may have any."""
     options = _tightened(_as_configured(_made_whole(options, home, env)), home, env)
     assert options.profile and options.workspace and options.settings
@@ -71,7 +71,7 @@ def make_bench(
     search = LocalSearch(files)
     route = _route(options, options.profile)
     others = _other_providers(options.settings, route, options.limits, home, env)
-    return Workbench(
+    return TaskRuntime(
         provider=make_provider(options.profile, http_client(options.profile, env), route),
         registry=registry,
         files=_files_through(options, files),
@@ -88,7 +88,7 @@ def make_bench(
         system_prompt=options.system_prompt,
         result_check=_result_check(options),
         toolboxes=servers.toolboxes,
-        extras=Extras(
+        capabilities=Capabilities(
             outlines=LocalOutlines(),
             documents=LocalDocuments(files),
             customs=customs_for(files, home, env, options.settings, options.trusted_as),

@@ -101,7 +101,7 @@ LONGEST = 200
 
 def in_background(task: Task) -> list[RunningCommand]:
     """Those that were left running, and still do."""
-    left = task.bench.terminal.running
+    left = task.runtime.terminal.running
     return [each for each in left if each.end is None or each.end.left_running]
 
 
@@ -158,11 +158,11 @@ MOST_REMARKS = 5
 
 def introduce(task: Task) -> Task:
     """Say in a line each what of the person's files could not be used."""
-    customs = task.bench.extras.customs
+    customs = task.runtime.capabilities.customs
     line = notice(customs.warnings) if customs is not None else None
     lines = [] if line is None else [line]
-    if task.bench.extras.mcp is not None:
-        problems = problems_of_servers(task.bench.workspace)
+    if task.runtime.capabilities.mcp is not None:
+        problems = problems_of_servers(task.runtime.workspace)
         lines += (f"joey: {one_line(problem, 400)}" for problem in problems)
     lines += (f"joey: {one_line(remark, 400)}" for remark in remarks_on_settings()[:MOST_REMARKS])
     for line in lines:

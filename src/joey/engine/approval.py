@@ -55,7 +55,7 @@ async def make_ready(task: Task, placed: PlacedCall, mistakes: Mistakes) -> Read
         Stop: the model repeats itself and nobody tells it how to go on.
     """
     tool, prepared, context = await _prepare(task, placed, mistakes)
-    shell = task.bench.extras.shell
+    shell = task.runtime.capabilities.shell
     read = None if shell is None else shell.chain
     match decide(prepared.claims, task.settings, read, edits_granted=task.granted.edits):
         case Allow(rule):
@@ -78,11 +78,11 @@ async def make_ready(task: Task, placed: PlacedCall, mistakes: Mistakes) -> Read
 async def _prepare(
     task: Task, placed: PlacedCall, mistakes: Mistakes
 ) -> tuple[AnyTool, Prepared, ToolContext]:
-    call, registry = placed.call, task.bench.toolbox
+    call, registry = placed.call, task.runtime.toolbox
     if call.problem is not None:
         raise ArgumentError(call.problem)
     tool = registry.find(call.name)
-    registry.check_allowed(tool, task.mode, task.bench.settings, call.input)
+    registry.check_allowed(tool, task.mode, task.runtime.settings, call.input)
     params = tool.parse(call.input)
     mistakes.rounds.called(tool.name, call.input)
     verdict = mistakes.repetition.check(call.id, tool.name, call.input, is_busy=is_busy(task))
@@ -133,7 +133,7 @@ async def _put_to_person(
     return await task.ask(
         prepared.ask,
         _row_text(prepared),
-        lapse=_lapse(prepared, task.bench.settings),
+        lapse=_lapse(prepared, task.runtime.settings),
         ts=placed.row_ts,
         call_id=placed.call.id,
         tool=tool.name,
@@ -224,7 +224,7 @@ async def rule_to_offer(
     """What the person may add with their answer; None where that would not be just this."""
     if (leave := task_rule(claims, task.settings)) is not None:
         return leave
-    rulebook = task.bench.extras.rulebook
+    rulebook = task.runtime.capabilities.rulebook
     if rulebook is None:
         return None
     rule = standing_rule(claims, task.settings, read)
@@ -235,7 +235,7 @@ async def rule_to_offer(
 
 def _wakes_lists(task: Task) -> bool:
     """Tools that servers have on lists of their own would run unasked, too."""
-    mcp = task.bench.extras.mcp
+    mcp = task.runtime.capabilities.mcp
     if task.settings.always_allow_mcp or mcp is None:
         return False
     return any(tool.always_allowed for server in mcp.servers for tool in server.tools)
@@ -252,7 +252,7 @@ async def heed_always(
         task.granted.accept_edits(task.id, ask_ts)
         return
     task.granted.add(rule)
-    rulebook = task.bench.extras.rulebook
+    rulebook = task.runtime.capabilities.rulebook
     if rulebook is None:
         return
     try:

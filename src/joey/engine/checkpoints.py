@@ -49,7 +49,7 @@ CHANGING = frozenset({Access.WRITE, Access.EXECUTE, Access.MCP, Access.CUSTOM_TO
 
 def begin_checkpoints(task: Task) -> None:
     """Let the first checkpoint of the workspace be made while the model thinks."""
-    checkpoints = task.bench.extras.checkpoints
+    checkpoints = task.runtime.capabilities.checkpoints
     grants = (task.mode.grant(Group.EDIT), task.mode.grant(Group.COMMAND))
     if checkpoints is not None and any(grant is not None for grant in grants):
         checkpoints.begin(task.id)
@@ -57,7 +57,7 @@ def begin_checkpoints(task: Task) -> None:
 
 def checkpoints_of(task: Task) -> Checkpoints:
     """Raises UserError: there are none."""
-    checkpoints = task.bench.extras.checkpoints
+    checkpoints = task.runtime.capabilities.checkpoints
     if checkpoints is None:
         raise UserError(
             "The files of this workspace are not kept in checkpoints, so they cannot be brought"
@@ -100,11 +100,14 @@ class Keeper:
     async def _save(self, *, own: bool, anyway: bool = False) -> None:
         """It is recorded where it is another one than the last, or `anyway`."""
         task = self._task
-        checkpoints, last = task.bench.extras.checkpoints, task.recorder.facts.ledger.checkpoint
+        checkpoints, last = (
+            task.runtime.capabilities.checkpoints,
+            task.recorder.facts.ledger.checkpoint,
+        )
         if checkpoints is None:
             return
         try:
-            async with asyncio.timeout(task.bench.settings.checkpoint_timeout):
+            async with asyncio.timeout(task.runtime.settings.checkpoint_timeout):
                 saved = await checkpoints.save(task.id)
         except TimeoutError:
             self._tell("keeping them takes too long in a workspace of this size")
@@ -196,7 +199,7 @@ async def finish_restoring(task: Task) -> None:
 
 
 async def _restore(task: Task, checkpoint: str, before: str | None) -> None:
-    checkpoints = task.bench.extras.checkpoints
+    checkpoints = task.runtime.capabilities.checkpoints
     if checkpoints is None:
         raise CheckpointError("checkpoints are switched off.")
     changed = await checkpoints.restore(checkpoint, before)
@@ -323,7 +326,7 @@ class Stopped:
 
     def _may_change(self, tool: str) -> bool:
         try:
-            return not self._task.bench.toolbox.find(tool).parallel
+            return not self._task.runtime.toolbox.find(tool).parallel
         except ToolError:
             return True
 
@@ -400,6 +403,6 @@ def _files(task: Task, call: ToolAnnounced | AskOpened) -> tuple[str, ...]:
 
 def _edits(task: Task, tool: str) -> bool:
     try:
-        return task.bench.toolbox.find(tool).group is Group.EDIT
+        return task.runtime.toolbox.find(tool).group is Group.EDIT
     except ToolError:
         return False

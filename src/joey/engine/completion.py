@@ -43,8 +43,8 @@ async def present(
         Stop: it never had the form that was asked for.
     """
     _check_todos(task)
-    if task.bench.result_check is not None:
-        await task.bench.result_check.check(result)
+    if task.runtime.result_check is not None:
+        await task.runtime.result_check.check(result)
     await on_completion(task, call, result)
     facts = task.recorder.facts
     task.publish(Said(ts=row_ts, say="completion_result", text=result))
@@ -68,7 +68,7 @@ async def present(
 async def _hand_over(task: Task, call_id: str | None) -> Answer | None:
     """A subtask's result goes to the task that waits for it, if the rules or the person agree."""
     ts = task.now()
-    match decide((Claim(Access.DELEGATE),), task.bench.settings):
+    match decide((Claim(Access.DELEGATE),), task.runtime.settings):
         case Allow(rule):
             task.publish(
                 ToolAnnounced(ts=ts, call_id=call_id or "", tool=COMPLETION, text=FINISH, rule=rule)
@@ -84,7 +84,7 @@ async def _hand_over(task: Task, call_id: str | None) -> Answer | None:
 
 def _check_todos(task: Task) -> None:
     todos = task.recorder.facts.todos
-    if task.bench.settings.prevent_completion_with_open_todos and any(
+    if task.runtime.settings.prevent_completion_with_open_todos and any(
         todo.status != "completed" for todo in todos
     ):
         raise ToolError(replies.open_todos())
@@ -101,7 +101,7 @@ async def judge_plain_reply(
     if len(said) == 1 and task.mode.may_edit_or_run:
         return Continue((TextBlock(replies.no_tool_used(task.recorder.facts.protocol)),))
     # A program reads a result that has to fit a schema: nothing may stand in front of it.
-    answer = said[-1] if task.bench.result_check is not None else _joined(said[-2:])
+    answer = said[-1] if task.runtime.result_check is not None else _joined(said[-2:])
     return await _present(task, answer, row_ts, mistakes)
 
 

@@ -187,22 +187,22 @@ def _gather(task: Task, told_again: Sequence[UserBlock]) -> Kept:
         commands=commands_in(task.recorder.api.first),
         todos=facts.todos,
         mode=f"{task.mode.slug} ({task.mode.name})",
-        files=[place.shown for place in task.bench.memory.newest(_FILES)],
+        files=[place.shown for place in task.runtime.memory.newest(_FILES)],
     )
 
 
 async def _outlines(task: Task, most: int) -> list[str]:
     """What the latest files define; those that cannot be read or parsed are left out."""
-    outlines, found = task.bench.extras.outlines, list[str]()
+    outlines, found = task.runtime.capabilities.outlines, list[str]()
     if outlines is None:
         return found
-    for place in task.bench.memory.newest(_OUTLINED):
+    for place in task.runtime.memory.newest(_OUTLINED):
         if most <= 0:
             break
         if not outlines.supports(place.path.name):
             continue
         try:
-            definitions = await definitions_in(place, outlines, task.bench.files)
+            definitions = await definitions_in(place, outlines, task.runtime.files)
         except ToolError:
             continue  # the name stays in the list of files
         if definitions:
@@ -216,9 +216,9 @@ class _Writing:
 
     def __init__(self, task: Task, most: Allotment, instructions: str) -> None:
         self._task = task
-        bench, settings = task.bench, task.bench.settings
-        self._provider: Provider = bench.condenser or task.provider
-        problem = bench.others.take_problem_of_summaries() if bench.others is not None else None
+        runtime, settings = task.runtime, task.runtime.settings
+        self._provider: Provider = runtime.condenser or task.provider
+        problem = runtime.others.take_problem_of_summaries() if runtime.others is not None else None
         if problem is not None:
             task.publish(Said(ts=task.now(), say="error", text=problem))
         words = max(100, min(2_000, most.summary // 12))
@@ -233,7 +233,7 @@ class _Writing:
 
     async def write(self, messages: Sequence[Message]) -> str:
         """Raises CondenseError."""
-        budget, room, shrinkings = Budget(self._task.bench.settings), self._room, 0
+        budget, room, shrinkings = Budget(self._task.runtime.settings), self._room, 0
         while True:
             try:
                 text = await asyncio.to_thread(_fitting, messages, room)

@@ -48,7 +48,7 @@ from joey.engine.approval import Granted
 from joey.engine.asks import AnswerPolicy
 from joey.engine.checkpoints import finish_restoring
 from joey.engine.run_start import Opening
-from joey.engine.runtime import Workbench, new_task_id
+from joey.engine.runtime import TaskRuntime, new_task_id
 from joey.engine.subtasks import Subtasks
 from joey.engine.task import Task
 from joey.errors import StoreError, TaskNotFoundError, TaskStateError, UserError
@@ -90,16 +90,16 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     brought: Brought = Brought()
 
 
-BenchMaker = Callable[[TaskOptions], Workbench]
+RuntimeFactory = Callable[[TaskOptions], TaskRuntime]
 
 
 class Engine:
     """Open with `joey.open_engine`; close it, or use it as an async context manager."""
 
-    def __init__(self, store: Store, clock: Clock, make_bench: BenchMaker) -> None:
+    def __init__(self, store: Store, clock: Clock, build_runtime: RuntimeFactory) -> None:
         self._store = store
         self._clock = clock
-        self._make_bench = make_bench
+        self._build_runtime = build_runtime
         self._tasks: dict[str, Task] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         """Tasks that are being let go of, by their ids."""
@@ -119,28 +119,28 @@ class Engine:
         task = await self._create(task_id, options or TaskOptions())
         task.publish(UserSaid(ts=task.now(), text=well_formed(text), images=images, first=True))
         # Its first request tells of the workspace: one can look while the disk is at work.
-        task.bench.environment.expect_listing(task.bench.settings.max_workspace_files)
+        task.runtime.environment.expect_listing(task.runtime.settings.max_workspace_files)
         await task.recorder.commit()
         task.start(Opening.NEW)
         return task
 
     async def _create(self, task_id: str, options: TaskOptions, parent: Task | None = None) -> Task:
         """A task that has a name, a place and a mode, and nothing to do yet."""
-        bench = self._make_bench(options)
+        runtime = self._build_runtime(options)
         try:
-            return self._create_at(bench, task_id, options, parent)
+            return self._create_at(runtime, task_id, options, parent)
         except BaseException:
-            await bench.close()
+            await runtime.close()
             raise
 
     def _create_at(
-        self, bench: Workbench, task_id: str, options: TaskOptions, parent: Task | None
+        self, runtime: TaskRuntime, task_id: str, options: TaskOptions, parent: Task | None
     ) -> Task:
-        first_mode = usual_mode(options.mode or bench.settings.mode, bench.modes)
+        first_mode = usual_mode(options.mode or runtime.settings.mode, runtime.modes)
         protocol = choose_protocol(
             locked=options.protocol,
             detected=None,
-            model_has_native_tools=bench.provider_for(first_mode).model.native_tools,
+            model_has_native_tools=runtime.provider_for(first_mode).model.native_tools,
         )
         subtasks = Subtasks(self, options)
         journal = self._store.create(task_id)
@@ -150,18 +150,18 @@ class Engine:
         except BaseException:
             journal.close()
             raise
-        task = Task(journal, (), bench, subtasks, options.policy, options.granted)
+        task = Task(journal, (), runtime, subtasks, options.policy, options.granted)
         self._tasks[task_id] = task
         above = parent.recorder.facts if parent is not None else None
         task.publish(
             TaskCreated(
                 ts=task.now(),
                 task_id=task_id,
-                workspace=str(bench.workspace),
-                mode=options.mode or bench.settings.mode,
+                workspace=str(runtime.workspace),
+                mode=options.mode or runtime.settings.mode,
                 protocol=protocol,
                 profile=options.profile.name if options.profile is not None else "default",
-                model=bench.provider.model.id,
+                model=runtime.provider.model.id,
                 parent_id=above.task_id if above is not None else None,
                 root_id=(above.root_id or above.task_id) if above is not None else None,
                 depth=above.depth + 1 if above is not None else 0,
@@ -197,13 +197,13 @@ class Engine:
     async def _open_subtask(
         self, parent: Task, options: TaskOptions, spawned: ChildSpawned, workspace: Path
     ) -> Task:
-        facts, bench = parent.recorder.facts, parent.bench
+        facts, runtime = parent.recorder.facts, parent.runtime
         xml = facts.protocol is ToolProtocol.XML
         known = structs.replace(
             options,
             workspace=workspace,
-            trusted_as=options.trusted_as or (bench.workspace if spawned.worktree else None),
-            settings=bench.settings,
+            trusted_as=options.trusted_as or (runtime.workspace if spawned.worktree else None),
+            settings=runtime.settings,
             protocol=facts.protocol if xml else options.protocol,
             mode=None,
             earlier=facts.route,
@@ -273,15 +273,15 @@ class Engine:
 
     async def _reopen(self, task_id: str, options: TaskOptions) -> Task:
         journal, records = self._store.open(task_id)
-        bench: Workbench | None = None
+        runtime: TaskRuntime | None = None
         try:
-            bench = self._make_bench(self._as_left(task_id, records, options))
+            runtime = self._build_runtime(self._as_left(task_id, records, options))
             subtasks = Subtasks(self, options)
-            task = Task(journal, records, bench, subtasks, options.policy, options.granted)
+            task = Task(journal, records, runtime, subtasks, options.policy, options.granted)
         except BaseException:
             journal.close()
-            if bench is not None:
-                await bench.close()
+            if runtime is not None:
+                await runtime.close()
             raise
         if task.pending is not None:
             # The process that asked is gone, and with it whoever could have answered.

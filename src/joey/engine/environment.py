@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 
 async def describe_surroundings(task: Task, *, with_files: bool) -> str:
     """`<environment_details>`; the listing of the workspace goes with the first request only."""
-    bench, facts = task.bench, task.recorder.facts
-    now = datetime.fromtimestamp(bench.clock.now() / 1000, UTC)
+    runtime, facts = task.runtime, task.recorder.facts
+    now = datetime.fromtimestamp(runtime.clock.now() / 1000, UTC)
     model = task.provider.model
     priced = model.prices is not None or facts.usage.total_cost > 0
     return environment_details(
         now_utc=now.isoformat(timespec="seconds").replace("+00:00", "Z"),
-        zone=bench.environment.time_zone(),
+        zone=runtime.environment.time_zone(),
         cost=facts.usage.total_cost if priced else None,
         mode=task.mode,
         model_id=model.id,
         protocol=facts.protocol,
-        settings=bench.settings,
+        settings=runtime.settings,
         terminals=_terminals(task),
         todos=facts.todos,
         files=await _files(task) if with_files else None,
         git_status=await _git_status(task),
-        recently_modified=await recently_modified(bench.memory, bench.files),
+        recently_modified=await recently_modified(runtime.memory, runtime.files),
     )
 
 
 def is_busy(task: Task) -> bool:
     """Whether a command of the task is running in the background."""
-    return any(map(_is_running, task.bench.terminal.running))
+    return any(map(_is_running, task.runtime.terminal.running))
 
 
 def _is_running(command: RunningCommand) -> bool:
@@ -58,12 +58,15 @@ def _terminals(task: Task) -> list[TerminalNote]:
             running=_is_running(command),
             exit_code=command.end.exit_code if command.end is not None else None,
         )
-        for command in task.bench.terminal.running
+        for command in task.runtime.terminal.running
     ]
 
 
 async def _git_status(task: Task) -> str:
-    limit, repository = task.bench.settings.max_git_status_files, task.bench.extras.repository
+    limit, repository = (
+        task.runtime.settings.max_git_status_files,
+        task.runtime.capabilities.repository,
+    )
     if limit <= 0 or repository is None:
         return ""
     try:
@@ -73,10 +76,10 @@ async def _git_status(task: Task) -> str:
 
 
 async def _files(task: Task) -> WorkspaceFiles:
-    bench = task.bench
-    folder = str(bench.workspace)
+    runtime = task.runtime
+    folder = str(runtime.workspace)
     try:
-        listing = await bench.environment.workspace_listing(bench.settings.max_workspace_files)
+        listing = await runtime.environment.workspace_listing(runtime.settings.max_workspace_files)
     except WorkspaceError as error:
         return WorkspaceFiles(folder, trouble=str(error))
     return WorkspaceFiles(folder, listing.entries, listing.truncated)

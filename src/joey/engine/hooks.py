@@ -35,7 +35,7 @@ HOOK = "hook "
 
 async def read_hooks(task: Task) -> None:
     """Look at the project's hooks as a run begins; what is not used is told when it is first so."""
-    hooks = task.bench.extras.hooks
+    hooks = task.runtime.capabilities.hooks
     if hooks is None:
         return
     await hooks.refresh()
@@ -103,7 +103,7 @@ async def on_completion(task: Task, call: ToolCall | None, result: str) -> None:
 @asynccontextmanager
 async def while_asking(task: Task, opened: AskOpened) -> AsyncIterator[None]:
     """Hooks run beside the question. They may answer no; nobody but the person says yes."""
-    if task.bench.extras.hooks is None:
+    if task.runtime.capabilities.hooks is None:
         yield
         return
     running = asyncio.create_task(_tell_of_ask(task, opened))
@@ -144,13 +144,13 @@ def check_refused(answer: Answer) -> None:
 
 
 async def _run(task: Task, event: Moment, tool: str | None, **about: Any) -> HookReport:
-    hooks = task.bench.extras.hooks
+    hooks = task.runtime.capabilities.hooks
     if hooks is None:
         return HookReport()
     call = HookCall(
         event=event,
         task_id=task.id,
-        workspace=str(task.bench.workspace),
+        workspace=str(task.runtime.workspace),
         mode=task.mode.slug,
         tool=tool,
         **about,
@@ -165,7 +165,7 @@ async def _run(task: Task, event: Moment, tool: str | None, **about: Any) -> Hoo
 def _names(task: Task, tool: str) -> tuple[str, ...]:
     """All that it goes by."""
     try:
-        return (tool, *task.bench.toolbox.find(tool).aliases)
+        return (tool, *task.runtime.toolbox.find(tool).aliases)
     except ToolError:
         return (tool,)  # its server is gone
 

@@ -81,14 +81,14 @@ class Allowance:
     @classmethod
     def of(cls, task: Task) -> Self:
         """That of a run which begins now, or which was interrupted and goes on."""
-        bench, run = task.bench, task.recorder.facts.ledger.run
-        if run is None or run.is_over or run.limits is None or bench.limits != Limits():
-            return cls(f"{task.id}/{task.now()}", bench.limits, bench.settings)
+        runtime, run = task.runtime, task.recorder.facts.ledger.run
+        if run is None or run.is_over or run.limits is None or runtime.limits != Limits():
+            return cls(f"{task.id}/{task.now()}", runtime.limits, runtime.settings)
         below = task.subtasks.unreturned(task)
         ledgers = [task.recorder.facts.ledger, *(facts.ledger for facts in below)]
         until = max(ledger.worked_until for ledger in ledgers)
         worked = (run.worked + max(0, until - run.since)) / 1000
-        allowance = cls(run.name, run.limits, bench.settings, worked)
+        allowance = cls(run.name, run.limits, runtime.settings, worked)
         for facts in below:
             allowance.join(facts)
         return allowance
@@ -399,7 +399,7 @@ async def count_down(task: Task, error: ProviderError, wait: float, budget: Budg
                 )
             )
             step = min(1.0, remaining)
-            await task.bench.clock.sleep(step)
+            await task.runtime.clock.sleep(step)
             remaining -= step
     finally:
         task.publish(Said(ts=ts, say="api_req_retry_delayed", text=message))

@@ -55,7 +55,7 @@ async def run(task: Task, opening: Opening, allowance: Allowance) -> Completed |
 
 
 async def _converse(task: Task, opening: Opening, allowance: Allowance) -> Completed:
-    limit = task.bench.settings.consecutive_mistake_limit
+    limit = task.runtime.settings.consecutive_mistake_limit
     mistakes = Mistakes(limit, is_unattended=task.asks.is_unattended)
     await read_customs(task)
     content = await first_content(task, opening)
@@ -108,12 +108,12 @@ async def compose(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequ
     Room is made while nothing of it is announced: a summary covers the results, and is followed
     by these words.
     """
-    bench, facts = task.bench, task.recorder.facts
+    runtime, facts = task.runtime, task.recorder.facts
     first = not task.recorder.api.messages
     queued = tuple(facts.queue.values())[: task.words_at_once]
     for message in queued:
         content += await tell(task, message.text, message.images)
-    await bench.settle(task.mode)
+    await runtime.settle(task.mode)
     surroundings = await describe_surroundings(task, with_files=first)
     check_spending(task)
     content = await make_room(task, (*content, TextBlock(surroundings)))

@@ -79,7 +79,7 @@ def _call_commands(task: Task, text: str) -> tuple[str, list[UserBlock]]:
 def _follow(task: Task, command: SlashCommand) -> None:
     """Into the mode of a command; what a project wrote leads into one that may do more only where
     modes may be switched unasked."""
-    mode = find_mode(command.mode or "", task.bench.modes)
+    mode = find_mode(command.mode or "", task.runtime.modes)
     if mode is None or mode.slug == task.mode.slug:
         return
     is_free = isinstance(decide((Claim(Access.SWITCH_MODE),), task.settings), Allow)
@@ -95,7 +95,7 @@ def _follow(task: Task, command: SlashCommand) -> None:
 
 def _known_commands(task: Task) -> dict[str, SlashCommand]:
     """Slash commands by name; a skill can be called like one where no command has its name."""
-    customs = task.bench.extras.customs
+    customs = task.runtime.capabilities.customs
     if customs is None:
         return {}
     skills = {
@@ -120,7 +120,7 @@ class _Bringing:
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._bench = task.bench
+        self._runtime = task.runtime
         self._context: ToolContext = tool_context(task, "mention", task.now())
         self._viewer = FileViewer(self._context)
 
@@ -152,7 +152,7 @@ class _Bringing:
 
     async def _folder(self, path: str) -> list[UserBlock]:
         place = self._place(path)
-        listing = await self._bench.search.list(place, False, MOST_LISTED)
+        listing = await self._runtime.search.list(place, False, MOST_LISTED)
         names = listing.entries
         tree = [
             f"{'└── ' if name == names[-1] and not listing.truncated else '├── '}{name}"
@@ -177,7 +177,7 @@ class _Bringing:
         return await self._viewer.view(WantedFile(path), place)
 
     def _place(self, path: str) -> Place:
-        place = self._bench.files.resolve(path)
+        place = self._runtime.files.resolve(path)
         if place.ignored:
             raise ToolError(place.because or "it is hidden by .rooignore")
         if not place.inside:
@@ -185,21 +185,21 @@ class _Bringing:
         return place
 
     async def _page(self, url: str) -> str:
-        pages = self._bench.extras.pages
+        pages = self._runtime.capabilities.pages
         if pages is None:
             raise ToolError("pages cannot be fetched here")
         return await pages.text(url)
 
     async def _problems(self) -> str:
-        problems = self._bench.extras.problems
+        problems = self._runtime.capabilities.problems
         if problems is None:
             raise ToolError("no checker was found for the languages of this workspace")
-        limit = self._bench.settings.max_diagnostic_messages
+        limit = self._runtime.settings.max_diagnostic_messages
         most = sys.maxsize if limit < 0 else limit
         return problems_text(await problems.all(most)) or "No errors or warnings detected."
 
     def _repository(self) -> Repository:
-        repository = self._bench.extras.repository
+        repository = self._runtime.capabilities.repository
         if repository is None:
             raise ToolError("there is no git here")
         return repository

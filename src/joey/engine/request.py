@@ -58,7 +58,7 @@ async def take_turn_with_patience(
     Raises:
         Stop: the person, or the policy in their place, gave up.
     """
-    budget, recoveries = Budget(task.bench.settings), 0
+    budget, recoveries = Budget(task.runtime.settings), 0
     while True:
         try:
             return await take_turn(task, request, request_ts)
@@ -72,7 +72,7 @@ async def take_turn_with_patience(
                 words = await recover(task)
             elif wait is None:
                 words = await _ask_to_try_again(task, error)
-                budget, recoveries = Budget(task.bench.settings), 0
+                budget, recoveries = Budget(task.runtime.settings), 0
             else:
                 await count_down(task, error, wait, budget)
         check_spending(task)
@@ -101,12 +101,12 @@ class LiveReply:
         self._request_ts = request_ts
         self._rows: list[int] = []
         self._is_call: list[bool] = []
-        bench, facts = task.bench, task.recorder.facts
+        runtime, facts = task.runtime, task.recorder.facts
         self.assembler = Assembler(
             protocol=facts.protocol,
-            tools=bench.toolbox.xml_tools() if facts.protocol is ToolProtocol.XML else {},
+            tools=runtime.toolbox.xml_tools() if facts.protocol is ToolProtocol.XML else {},
             taken_ids=task.recorder.api.knows_call,
-            understand_text_calls=bench.settings.understand_text_calls,
+            understand_text_calls=runtime.settings.understand_text_calls,
             make_id=lambda: f"call_{task.now()}",
         )
 
@@ -134,13 +134,13 @@ class LiveReply:
 
     def _foresee(self, name: str) -> None:
         """The model is still writing the arguments: what their tool needs can be made ready."""
-        bench, toolbox = self._task.bench, self._task.bench.toolbox
+        runtime, toolbox = self._task.runtime, self._task.runtime.toolbox
         try:
             tool = toolbox.find(name)
-            toolbox.check_allowed(tool, self._task.mode, bench.settings)
+            toolbox.check_allowed(tool, self._task.mode, runtime.settings)
         except ToolError:
             return  # The model is told when the call is whole.
-        tool.foresee(bench.terminal)
+        tool.foresee(runtime.terminal)
 
     def commit(self, *, interrupted: bool) -> tuple[Placed, ...]:
         """Write the reply down; nothing acts on it before."""
@@ -284,13 +284,13 @@ async def recover(task: Task) -> tuple[UserBlock, ...]:
 
 
 def _is_due(task: Task, room: Room, content: Sequence[UserBlock]) -> bool:
-    settings = task.bench.settings
+    settings = task.runtime.settings
     if not settings.auto_condense_context:
         return False
     threshold = threshold_of(
         settings.auto_condense_context_percent,
         settings.profile_thresholds,
-        task.bench.route.profile,
+        task.runtime.route.profile,
     )
     if threshold.problem is not None and threshold.problem not in task.told:
         task.told.add(threshold.problem)

@@ -199,7 +199,7 @@ async def _go_back(task: Task, target: Target, force: bool) -> RewindPreview:
         )
     )
     await task.recorder.commit()
-    task.bench.memory.clear()
+    task.runtime.memory.clear()
     if preview.edits_asked:
         task.granted.withdraw_edits()
     try:

@@ -86,22 +86,22 @@ async def _ask_to_resume(task: Task) -> tuple[UserBlock, ...]:
 
 
 def _minutes_since(task: Task) -> int:
-    return (task.bench.clock.now() - task.recorder.facts.updated) // 60_000
+    return (task.runtime.clock.now() - task.recorder.facts.updated) // 60_000
 
 
 async def read_customs(task: Task) -> None:
     """Take in what was changed since the last run, and leave a mode that is gone."""
-    bench = task.bench
-    customs = bench.extras.customs
+    runtime = task.runtime
+    customs = runtime.capabilities.customs
     if customs is not None and await asyncio.to_thread(customs.refresh):
-        bench.prompts.clear()
+        runtime.prompts.clear()
     await _read_custom_tools(task)
     await read_hooks(task)
     slug = task.recorder.facts.mode
-    if find_mode(slug, bench.modes) is not None:
+    if find_mode(slug, runtime.modes) is not None:
         return
-    mode = usual_mode(bench.settings.mode, bench.modes)
-    known = ", ".join(known.slug for known in bench.modes)
+    mode = usual_mode(runtime.settings.mode, runtime.modes)
+    known = ", ".join(known.slug for known in runtime.modes)
     text = f"There is no mode {slug!r} (any more); going on in {mode.name} mode. Modes: {known}."
     task.publish(Said(ts=task.now(), say="error", text=text))
     task.publish(ModeSwitched(ts=task.now(), mode=mode.slug))
@@ -109,7 +109,7 @@ async def read_customs(task: Task) -> None:
 
 async def _read_custom_tools(task: Task) -> None:
     """Look at the user's own tools; what is wrong with a file is told when it is first seen."""
-    tools = task.bench.extras.custom_tools
+    tools = task.runtime.capabilities.custom_tools
     if tools is None:
         return
     known = tools.warnings
@@ -121,6 +121,6 @@ async def _read_custom_tools(task: Task) -> None:
 
 def tell_missing_profile(task: Task) -> None:
     """A mode that cannot have the model that the settings want for it says so once."""
-    others = task.bench.others
+    others = task.runtime.others
     if others is not None and (problem := others.take_problem(task.mode)) is not None:
         task.publish(Said(ts=task.now(), say="error", text=problem))

@@ -1,6 +1,6 @@
 """The runtime of a task: its id, models, tools, adapters and settings.
 
-`Workbench` is what a task is given when it is opened; nothing in it is shared between tasks but
+`TaskRuntime` is what a task is given when it is opened; nothing in it is shared between tasks but
 code. `ModeProviders` creates the models of other profiles when a mode or a summary needs them.
 `tool_context` selects the parts of the runtime that one tool call gets. Task ids are UUIDs of
 version 7, which sort by creation time.
@@ -27,7 +27,16 @@ from joey.core.paths import FileScope
 from joey.core.prompts.system import ToolDoc, system_prompt
 from joey.core.settings import Limits, Route, Settings
 from joey.errors import UserError
-from joey.ports import Clock, Environment, Extras, Files, Provider, Search, Terminal, ToolContext
+from joey.ports import (
+    Capabilities,
+    Clock,
+    Environment,
+    Files,
+    Provider,
+    Search,
+    Terminal,
+    ToolContext,
+)
 from joey.tools.base import Offer
 from joey.tools.registry import Registry, Toolboxes
 
@@ -43,7 +52,7 @@ MCP_PATIENCE = 10.0
 MOST_PROMPTS = 16
 
 
-class Workbench(Struct, frozen=True, kw_only=True):
+class TaskRuntime(Struct, frozen=True, kw_only=True):
     """Ready-made collaborators, given to a task when it is opened. Nothing is shared but code."""
 
     provider: Provider
@@ -65,7 +74,7 @@ class Workbench(Struct, frozen=True, kw_only=True):
     """The person's own, in place of ours."""
     result_check: ResultCheck | None = None
     """The form that the result must have."""
-    extras: Extras = Extras()
+    capabilities: Capabilities = Capabilities()
     others: ModeProviders | None = None
     """Models that modes have in place of the task's own."""
     toolboxes: Toolboxes = field(default_factory=Toolboxes)
@@ -80,7 +89,7 @@ class Workbench(Struct, frozen=True, kw_only=True):
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        return BUILT_IN if self.extras.customs is None else self.extras.customs.modes
+        return BUILT_IN if self.capabilities.customs is None else self.capabilities.customs.modes
 
     def provider_for(self, mode: Mode) -> Provider:
         """The mode's own model, where the settings give it one that can be used."""
@@ -94,14 +103,19 @@ class Workbench(Struct, frozen=True, kw_only=True):
 
     async def settle(self, mode: Mode) -> None:
         """MCP servers that connect get a moment: the model is to know of their tools at once."""
-        if self.extras.mcp is not None and mode.grant(Group.MCP) is not None:
-            await self.extras.mcp.settle(MCP_PATIENCE)
+        if self.capabilities.mcp is not None and mode.grant(Group.MCP) is not None:
+            await self.capabilities.mcp.settle(MCP_PATIENCE)
 
     async def close(self) -> None:
         """Let go of all that outlives a request; one that fails does not keep the others."""
         things = (self.terminal, self.provider, self.others, self.environment)
-        extras = (self.extras.mcp, self.extras.index, self.extras.browser, self.extras.checkpoints)
-        closing = [thing.close() for thing in (*things, *extras) if thing is not None]
+        capabilities = (
+            self.capabilities.mcp,
+            self.capabilities.index,
+            self.capabilities.browser,
+            self.capabilities.checkpoints,
+        )
+        closing = [thing.close() for thing in (*things, *capabilities) if thing is not None]
         for problem in await asyncio.gather(*closing, return_exceptions=True):
             if isinstance(problem, BaseException):
                 log.error("something of a task could not be closed", exc_info=problem)
@@ -109,13 +123,13 @@ class Workbench(Struct, frozen=True, kw_only=True):
     def tool_specs(
         self, mode: Mode, protocol: ToolProtocol = ToolProtocol.NATIVE
     ) -> tuple[ToolSpec, ...]:
-        offer = Offer(self.settings, self.provider_for(mode).model, self.extras, protocol)
+        offer = Offer(self.settings, self.provider_for(mode).model, self.capabilities, protocol)
         return self.toolbox.specs(mode, offer)
 
     @property
     def toolbox(self) -> Registry:
         """All tools as things stand now: the same object until other tools are offered."""
-        mcp, custom = self.extras.mcp, self.extras.custom_tools
+        mcp, custom = self.capabilities.mcp, self.capabilities.custom_tools
         servers = () if mcp is None else mcp.servers
         return self.toolboxes.of(self.registry, servers, () if custom is None else custom.tools)
 
@@ -131,7 +145,7 @@ class Workbench(Struct, frozen=True, kw_only=True):
         return self.prompts[key]
 
     def _servers(self, mode: Mode) -> tuple[McpServer, ...]:
-        mcp = self.extras.mcp
+        mcp = self.capabilities.mcp
         return () if mcp is None or mode.grant(Group.MCP) is None else mcp.servers
 
     def _compose_system(self, mode: Mode, protocol: ToolProtocol) -> str:
@@ -139,7 +153,7 @@ class Workbench(Struct, frozen=True, kw_only=True):
             ToolDoc(spec=spec, xml_usage=self.toolbox.find(spec.name).xml_usage)
             for spec in self.tool_specs(mode, protocol)
         )
-        customs = self.extras.customs
+        customs = self.capabilities.customs
         return system_prompt(
             mode=mode,
             modes=self.modes,
@@ -216,13 +230,13 @@ class ModeProviders:
 def tool_context(task: Task, call_id: str, row_ts: int) -> ToolContext:
     output_ts = task.now()
     return ToolContext(
-        files=task.bench.files,
-        search=task.bench.search,
-        terminal=task.bench.terminal,
+        files=task.runtime.files,
+        search=task.runtime.search,
+        terminal=task.runtime.terminal,
         settings=task.settings,
         protocol=task.recorder.facts.protocol,
         model=task.provider.model,
-        modes=task.bench.modes,
+        modes=task.runtime.modes,
         mode=task.mode,
         todos=task.recorder.facts.todos,
         artifacts=task.recorder.log.folder / "command-output",
@@ -230,8 +244,8 @@ def tool_context(task: Task, call_id: str, row_ts: int) -> ToolContext:
         row_ts=row_ts,
         output_ts=output_ts,
         on_output=lambda text: task.publish(CommandGrew(ts=output_ts, output=text)),
-        memory=task.bench.memory,
-        extras=task.bench.extras,
+        memory=task.runtime.memory,
+        capabilities=task.runtime.capabilities,
         depth=task.recorder.facts.depth,
         say=partial(_say, task, output_ts),
     )
@@ -252,6 +266,6 @@ def new_task_id(now_ms: int) -> str:
 def prompt_of(task: Task) -> tuple[str, tuple[ToolSpec, ...]]:
     """What every request of the task begins with in the mode that it is in."""
     protocol = task.recorder.facts.protocol
-    tools = task.bench.tool_specs(task.mode) if protocol is ToolProtocol.NATIVE else ()
-    system, form = task.bench.system(task.mode, protocol), task.bench.result_check
+    tools = task.runtime.tool_specs(task.mode) if protocol is ToolProtocol.NATIVE else ()
+    system, form = task.runtime.system(task.mode, protocol), task.runtime.result_check
     return system if form is None else f"{system}\n\n====\n\n{form.instructions}", tools

@@ -117,7 +117,7 @@ class Subtasks:
         """Name the child that shall do the work of a call."""
         spawned = ChildSpawned(
             ts=task.now(),
-            child_id=new_task_id(task.bench.clock.now()),
+            child_id=new_task_id(task.runtime.clock.now()),
             call_id=placed.call.id,
             row_ts=placed.row_ts,
             result_ts=task.now(),
@@ -281,7 +281,7 @@ async def workspace_for(task: Task, spawned: ChildSpawned) -> Path:
     Raises ToolError."""
     merged = task.recorder.facts.merged.get(spawned.child_id)
     if not spawned.worktree or (merged is not None and merged.clean):
-        return task.bench.workspace
+        return task.runtime.workspace
     return await _worktrees(task).add(spawned.child_id)
 
 
@@ -325,10 +325,10 @@ async def _merge(task: Task, worktrees: Worktrees, name: str) -> WorktreeMerged:
 def _refusal(task: Task, path: str) -> str:
     """Why a path of the workspace may not be changed by a merge. Without `-y`, the user was asked
     about each protected file when the subtask changed it."""
-    if not task.bench.scope.as_sandboxed:
+    if not task.runtime.scope.as_sandboxed:
         return ""
     try:
-        place = task.bench.files.resolve(path)
+        place = task.runtime.files.resolve(path)
     except ToolError as error:
         return str(error)
     if place.protected and not task.settings.always_allow_write_protected:
@@ -344,7 +344,7 @@ def _with_report(returned: Returned, report: str) -> Returned:
 
 
 def _worktrees(task: Task) -> Worktrees:
-    worktrees = task.bench.extras.worktrees
+    worktrees = task.runtime.capabilities.worktrees
     if worktrees is None:
         raise ToolError("Its worktree cannot be reached: the workspace is in no git repository.")
     return worktrees

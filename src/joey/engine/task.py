@@ -46,7 +46,7 @@ from joey.engine.limits import Allowance
 from joey.engine.outcomes import Completed, Ending, Failed
 from joey.engine.recorder import Recorder
 from joey.engine.run_start import Opening
-from joey.engine.runtime import Workbench
+from joey.engine.runtime import TaskRuntime
 from joey.engine.subtasks import Subtasks
 from joey.errors import CondenseError, JoeyError, StoreError, TaskStateError, UserError
 from joey.ports import Provider, TaskLog
@@ -57,7 +57,7 @@ ENDED = (TaskFinished, TaskAborted, TaskFailed)
 class TaskView:
     """The half of a `Task` that changes nothing."""
 
-    bench: Workbench
+    runtime: TaskRuntime
     subtasks: Subtasks
     recorder: Recorder
     bus: Bus
@@ -123,18 +123,18 @@ class TaskView:
     @property
     def mode(self) -> Mode:
         slug = self.recorder.facts.mode
-        modes = self.bench.modes
-        return find_mode(slug, modes) or usual_mode(self.bench.settings.mode, modes)
+        modes = self.runtime.modes
+        return find_mode(slug, modes) or usual_mode(self.runtime.settings.mode, modes)
 
     @property
     def settings(self) -> Settings:
         """Its own, with the rules that the person has added meanwhile."""
-        return self.granted.over(self.bench.settings)
+        return self.granted.over(self.runtime.settings)
 
     @property
     def provider(self) -> Provider:
         """The model that the task talks to in the mode that it is in."""
-        return self.bench.provider_for(self.mode)
+        return self.runtime.provider_for(self.mode)
 
     def subscribe(self, since: int | None = None) -> Subscription:
         """Numbered events, without end until the task is closed."""
@@ -165,12 +165,12 @@ class Task(TaskView):
         self,
         journal: TaskLog,
         records: Sequence[Record],
-        bench: Workbench,
+        runtime: TaskRuntime,
         subtasks: Subtasks,
         policy: AnswerPolicy | None = None,
         granted: Granted | None = None,
     ) -> None:
-        self.bench = bench
+        self.runtime = runtime
         self.granted = granted or Granted()
         self.subtasks = subtasks
         self.recorder = Recorder(journal, records)
@@ -370,14 +370,14 @@ class Task(TaskView):
                 self.bus.close()
                 await self.recorder.rest()
         finally:
-            await self.bench.close()
+            await self.runtime.close()
             await self.recorder.close()
 
     # What the engine does with it
 
     def now(self) -> int:
         """A number of milliseconds that no other event of this task has."""
-        self._last_ts = max(self.bench.clock.now(), self._last_ts + 1)
+        self._last_ts = max(self.runtime.clock.now(), self._last_ts + 1)
         return self._last_ts
 
     def publish(self, event: Event) -> None:
@@ -427,7 +427,7 @@ class Task(TaskView):
             TaskStarted(
                 ts=self.now(),
                 resumed=opening.resumed,
-                route=self.bench.route,
+                route=self.runtime.route,
                 run=self.allowance.run,
                 limits=None if limits == Limits() else limits,
             )
@@ -449,7 +449,7 @@ class Task(TaskView):
                 case Failed(code, message):
                     self._end(TaskFailed(ts=self.now(), code=code, message=message))
         except asyncio.CancelledError:
-            await self.bench.terminal.close()
+            await self.runtime.terminal.close()
             self._end(TaskAborted(ts=self.now()))
         except StoreError as error:
             self.break_down(error)

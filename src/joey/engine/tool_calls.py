@@ -146,7 +146,7 @@ class Dispatch:
 
     def _delegates(self, placed: PlacedCall) -> bool:
         try:
-            return self._task.bench.toolbox.find(placed.call.name).delegates
+            return self._task.runtime.toolbox.find(placed.call.name).delegates
         except ToolError:
             return False
 
@@ -427,7 +427,7 @@ def _refused_by(error: ToolError) -> str | None:
 
 def _header(task: Task, call: ToolCall) -> str:
     try:
-        description = task.bench.toolbox.find(call.name).describe(call.input)
+        description = task.runtime.toolbox.find(call.name).describe(call.input)
     except ToolError:
         description = f"[{call.name}]"
     return replies.result_header(description)

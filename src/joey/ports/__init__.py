@@ -44,7 +44,7 @@ from joey.ports.extensions import (
 )
 from joey.ports.model import Embedder, ImageMaker, Provider
 from joey.ports.storage import Store, TaskLog, TaskMetadata
-from joey.ports.tools import Extras, ToolContext
+from joey.ports.tools import Capabilities, ToolContext
 from joey.ports.workspace import (
     Boundary,
     Checkpoints,
@@ -66,6 +66,7 @@ __all__ = [
     "Browser",
     "BrowserLook",
     "BrowserStep",
+    "Capabilities",
     "Checkpoints",
     "Clock",
     "CodeAnswer",
@@ -79,7 +80,6 @@ __all__ = [
     "Documents",
     "Embedder",
     "Environment",
-    "Extras",
     "FileChange",
     "FileDiff",
     "FileKind",

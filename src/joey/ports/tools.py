@@ -20,7 +20,7 @@ from joey.ports.model import ImageMaker
 from joey.ports.workspace import Checkpoints, Files, Repository, Search, Worktrees
 
 
-class Extras(Struct, frozen=True, kw_only=True):
+class Capabilities(Struct, frozen=True, kw_only=True):
     """What a task may have beside files, search and commands; None where it has not."""
 
     customs: Customs | None = None
@@ -75,7 +75,7 @@ class ToolContext(Struct, frozen=True):
     """Live output of a command."""
     memory: FileMemory = field(default_factory=FileMemory)
     """Which versions of files the model has seen."""
-    extras: Extras = Extras()
+    capabilities: Capabilities = Capabilities()
     depth: int = 0
     """How many tasks stand above the one that calls."""
     say: Say = _unheard

@@ -280,7 +280,7 @@ class Hub:
         if task is None or feed is None or feed.task is not task or not self.ready:
             return
         idle = task.state in AT_REST and not task.running and task.bus.seq == seq
-        is_wanted = task.is_awaited or task is self.current or task.bench.terminal.running
+        is_wanted = task.is_awaited or task is self.current or task.runtime.terminal.running
         if idle and not is_wanted:
             release = asyncio.create_task(self.release(task))
             self._releases.add(release)

@@ -32,7 +32,7 @@ class AccessMcpResource(Tool[AccessMcpResourceParams, PreparedAccess]):
     params: ClassVar[type[Struct]] = AccessMcpResourceParams
 
     def offered(self, offer: Offer) -> bool:
-        mcp = offer.extras.mcp
+        mcp = offer.capabilities.mcp
         return mcp is not None and any(server.resources for server in mcp.servers)
 
     def parse(self, arguments: dict[str, Any]) -> AccessMcpResourceParams:

@@ -36,7 +36,7 @@ from joey.core.permissions.policy import Claim as Claim  # noqa: PLC0414
 from joey.core.settings import Settings
 from joey.core.task import Answer, AskKind, Todo
 from joey.errors import ArgumentError
-from joey.ports import Extras, Terminal, ToolContext
+from joey.ports import Capabilities, Terminal, ToolContext
 
 
 class Prepared(Struct, frozen=True, kw_only=True):
@@ -96,7 +96,7 @@ class Offer(Struct, frozen=True):
 
     settings: Settings
     model: ModelInfo
-    extras: Extras
+    capabilities: Capabilities
     protocol: ToolProtocol = ToolProtocol.NATIVE
 
     @property

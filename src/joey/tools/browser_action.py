@@ -71,7 +71,7 @@ class BrowserAction(Tool[BrowserActionParams, PreparedStep]):
 
     def offered(self, offer: Offer) -> bool:
         return (
-            offer.extras.browser is not None
+            offer.capabilities.browser is not None
             and offer.settings.browser_tool_enabled
             and offer.model.images
         )
@@ -241,9 +241,9 @@ def _told(prepared: PreparedStep, look: BrowserLook, viewport: tuple[int, int]) 
 
 
 def _browser(ctx: ToolContext) -> Browser:
-    if ctx.extras.browser is None:
+    if ctx.capabilities.browser is None:
         raise ToolError("There is no browser here: Chromium and Playwright are needed for it.")
-    return ctx.extras.browser
+    return ctx.capabilities.browser
 
 
 def _bytes_of(uri: str | None) -> bytes:

@@ -76,7 +76,7 @@ class CustomTool(Tool[CustomCall, PreparedCustomCall]):
     async def run(
         self, prepared: PreparedCustomCall, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        tools = ctx.extras.custom_tools
+        tools = ctx.capabilities.custom_tools
         if tools is None:
             raise ToolError(f"The custom tool {self.name} is gone.")
         return Outcome(await tools.run(self.name, prepared.arguments, ctx.mode.slug))

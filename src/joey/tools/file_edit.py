@@ -266,7 +266,7 @@ def _escaped(text: str) -> str:
 
 async def known_problems(ctx: ToolContext, place: Place) -> Sequence[Problem]:
     """What the checkers say about a file now; nothing where nobody wants to know."""
-    problems = ctx.extras.problems
+    problems = ctx.capabilities.problems
     if problems is None or not place.inside or not ctx.settings.include_diagnostic_messages:
         return ()
     return await problems.of([place])

@@ -101,7 +101,7 @@ class FileViewer:
         head = await reader.head(_SNIFFED)
         data = reader.whole
         is_binary = _is_binary(head)
-        documents = self._ctx.extras.documents
+        documents = self._ctx.capabilities.documents
         if head in _NOTHING:
             entry = Entry(wanted.path, note="File is empty", is_empty=True)
         elif documents is not None and documents.supports(place.path.name):
@@ -141,7 +141,7 @@ class FileViewer:
 
     async def _definitions(self, place: Place, shown: int | None) -> str | None:
         """What the file defines, in the lines that are shown if there are any."""
-        outlines = self._ctx.extras.outlines
+        outlines = self._ctx.capabilities.outlines
         name = place.path.name
         if outlines is None or not outlines.supports(name):
             return None

@@ -43,13 +43,13 @@ class GenerateImage(Tool[GenerateImageParams, PreparedPicture]):
     params: ClassVar[type[Struct]] = GenerateImageParams
 
     def offered(self, offer: Offer) -> bool:
-        return offer.extras.images is not None
+        return offer.capabilities.images is not None
 
     def parse(self, arguments: dict[str, Any]) -> GenerateImageParams:
         return convert(arguments, GenerateImageParams, self.name)
 
     async def prepare(self, params: GenerateImageParams, ctx: ToolContext) -> PreparedPicture:
-        if ctx.extras.images is None:
+        if ctx.capabilities.images is None:
             raise ToolError("No model for pictures is configured (setting `imageProfile`).")
         target = _visible(params.path, ctx)
         source = _visible(params.image, ctx) if params.image else None
@@ -78,9 +78,9 @@ class GenerateImage(Tool[GenerateImageParams, PreparedPicture]):
     async def run(
         self, prepared: PreparedPicture, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        assert ctx.extras.images is not None
+        assert ctx.capabilities.images is not None
         source = await _input(prepared.source, ctx) if prepared.source is not None else None
-        uri = await ctx.extras.images.make(prepared.prompt, source)
+        uri = await ctx.capabilities.images.make(prepared.prompt, source)
         format, data = _decoded(uri)
         target = await _named_after(format, prepared.target, ctx)
         await ctx.files.write(target, data)

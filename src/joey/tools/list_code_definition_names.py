@@ -42,7 +42,7 @@ class ListCodeDefinitionNames(Tool[ListCodeDefinitionNamesParams, PreparedDefini
     parallel: ClassVar[bool] = True
 
     def offered(self, offer: Offer) -> bool:
-        return offer.extras.outlines is not None
+        return offer.capabilities.outlines is not None
 
     def parse(self, arguments: dict[str, Any]) -> ListCodeDefinitionNamesParams:
         return convert(arguments, ListCodeDefinitionNamesParams, self.name)
@@ -76,7 +76,7 @@ class ListCodeDefinitionNames(Tool[ListCodeDefinitionNamesParams, PreparedDefini
 
 
 async def _listed(place: Place, ctx: ToolContext) -> str:
-    outlines = ctx.extras.outlines
+    outlines = ctx.capabilities.outlines
     if outlines is None:
         raise ToolError("Definitions cannot be listed here: use search_files or read_file.")
     kind = await ctx.files.stat(place)

@@ -119,9 +119,9 @@ Looks = tuple[str, dict[str, Any]]
 
 def servers_of(ctx: ToolContext) -> Mcp:
     """Raises ToolError."""
-    if ctx.extras.mcp is None:
+    if ctx.capabilities.mcp is None:
         raise ToolError(_SWITCHED_OFF)
-    return ctx.extras.mcp
+    return ctx.capabilities.mcp
 
 
 def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> PreparedCall:

@@ -77,7 +77,7 @@ class NewTask(Tool[NewTaskParams, PreparedTask]):
 
     def spec_for(self, offer: Offer) -> ToolSpec:
         """Worktrees are offered where there is a repository."""
-        return _specs(self)[0 if offer.extras.worktrees is None else 1]
+        return _specs(self)[0 if offer.capabilities.worktrees is None else 1]
 
     def parse(self, arguments: dict[str, Any]) -> NewTaskParams:
         params = convert(arguments, NewTaskParams, self.name)
@@ -98,7 +98,7 @@ class NewTask(Tool[NewTaskParams, PreparedTask]):
             raise ToolError(
                 f"Subtasks may be nested {DEEPEST} deep, and this one is: do the work here."
             )
-        if params.worktree and ctx.extras.worktrees is None:
+        if params.worktree and ctx.capabilities.worktrees is None:
             raise ToolError(
                 "worktree: this workspace is not in a git repository. Leave it out, and delegate"
                 " together only what does not touch the same files."

@@ -32,7 +32,7 @@ class RunSlashCommand(Tool[RunSlashCommandParams, PreparedCommand]):
     params: ClassVar[type[Struct]] = RunSlashCommandParams
 
     def offered(self, offer: Offer) -> bool:
-        customs = offer.extras.customs
+        customs = offer.capabilities.customs
         return customs is not None and any(
             command.source != "built-in" for command in customs.commands()
         )
@@ -80,7 +80,7 @@ class RunSlashCommand(Tool[RunSlashCommandParams, PreparedCommand]):
 
 def _find(name: str, ctx: ToolContext) -> SlashCommand:
     """A command of this name, else a skill of this name."""
-    customs = ctx.extras.customs
+    customs = ctx.capabilities.customs
     commands = {command.name: command for command in customs.commands()} if customs else {}
     if name in commands:
         return commands[name]

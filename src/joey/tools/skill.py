@@ -32,7 +32,7 @@ class SkillTool(Tool[SkillParams, PreparedSkill]):
     params: ClassVar[type[Struct]] = SkillParams
 
     def offered(self, offer: Offer) -> bool:
-        customs = offer.extras.customs
+        customs = offer.capabilities.customs
         return customs is not None and any(customs.skills(mode) for mode in customs.modes)
 
     def parse(self, arguments: dict[str, Any]) -> SkillParams:
@@ -57,7 +57,7 @@ class SkillTool(Tool[SkillParams, PreparedSkill]):
     async def run(
         self, prepared: PreparedSkill, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        skill, customs = prepared.skill, ctx.extras.customs
+        skill, customs = prepared.skill, ctx.capabilities.customs
         assert customs is not None
         facts = {
             "Skill": skill.name,
@@ -72,7 +72,7 @@ class SkillTool(Tool[SkillParams, PreparedSkill]):
 
 
 def _find(name: str, ctx: ToolContext) -> Skill:
-    customs = ctx.extras.customs
+    customs = ctx.capabilities.customs
     skills = {skill.name: skill for skill in customs.skills(ctx.mode)} if customs else {}
     if name in skills:
         return skills[name]

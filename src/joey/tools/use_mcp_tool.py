@@ -39,7 +39,7 @@ class UseMcpTool(Tool[UseMcpToolCall, PreparedCall]):
 
     def offered(self, offer: Offer) -> bool:
         """Native tasks have a tool for each tool instead."""
-        mcp = offer.extras.mcp
+        mcp = offer.capabilities.mcp
         return (
             offer.protocol is ToolProtocol.XML
             and mcp is not None

@@ -80,9 +80,9 @@ async def _run(
                 output.end(interrupted(code := _must_have(interruption)))
                 return code
             output.begin(task.id)
-            if where := destination(task.bench.route.provider, task.bench.base_url):
+            if where := destination(task.runtime.route.provider, task.runtime.base_url):
                 progress.line(f"joey: {where}")
-            if note := notices.note(task.bench.workspace):
+            if note := notices.note(task.runtime.workspace):
                 progress.line(f"joey: {note}")
             since = 0
             if arguments.continue_ or arguments.resume:
@@ -102,7 +102,7 @@ async def _run(
         # It judges commands anew, and most runs end otherwise.
         from joey.cli.headless.refusals import tell_refusals
 
-        for line in tell_refusals(policy.refused, task.bench.settings, yes=arguments.yes):
+        for line in tell_refusals(policy.refused, task.runtime.settings, yes=arguments.yes):
             progress.line(line)
     _tell(run, short, progress, kept=not arguments.ephemeral)
     return ExitCode(run.exit_code)
@@ -110,7 +110,9 @@ async def _run(
 
 async def _follow(task: Task, since: int, output: Output, progress: Progress) -> None:
     voices = FamilyProgress(task.id, progress)
-    servers = ServerWatch(task.bench.extras.mcp, lambda text: progress.line(f"joey: {text}"))
+    servers = ServerWatch(
+        task.runtime.capabilities.mcp, lambda text: progress.line(f"joey: {text}")
+    )
     with servers.waiting():
         async with family(task, task.events(since), whole=not since) as told:
             async for each in told:
@@ -148,7 +150,7 @@ def result_of(
     )
     match ending:
         case Completed(result):
-            run = _presented(run, result, structured=task.bench.result_check is not None)
+            run = _presented(run, result, structured=task.runtime.result_check is not None)
             reason = "Something was not allowed, and nobody was there to ask."
             return structs.replace(run, code="needs_person", reason=reason) if refused else run
         case Failed(code, reason):

@@ -223,7 +223,7 @@ class Conversation:
         if self._stopping:  # it was told to before there was anything to stop
             self._stop()
         scene = self._scene = Scene(self._task, self._renderer)
-        servers = ServerWatch(self._task.bench.extras.mcp, scene.renderer(self._task).note)
+        servers = ServerWatch(self._task.runtime.capabilities.mcp, scene.renderer(self._task).note)
         try:
             with servers.waiting():
                 async with family(self._task, _to_rest(subscription)) as told:

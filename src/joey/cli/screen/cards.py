@@ -139,7 +139,7 @@ def permissions_card(
         mode = usual_mode(arguments.mode or settings.mode, open_customs(workspace).modes)
     else:
         settings, edits_granted, mode = task.settings, task.granted.edits, task.mode
-        scope = task.bench.scope
+        scope = task.runtime.scope
     sandbox: Confinement = "off" if settings.sandbox == "off" else level.value if level else "none"
     overview = PermissionOverview(
         sources, settings, mode, sandbox, workspace, edits_granted=edits_granted, scope=scope

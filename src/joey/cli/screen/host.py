@@ -160,10 +160,10 @@ class ScreenHost:
 
     def remarks(self, session: Session) -> Sequence[str]:
         task = self._task(session)
-        customs = task.bench.extras.customs
+        customs = task.runtime.capabilities.customs
         found = [] if customs is None else list(customs.warnings)
-        if task.bench.extras.mcp is not None:
-            found += problems_of_servers(task.bench.workspace)
+        if task.runtime.capabilities.mcp is not None:
+            found += problems_of_servers(task.runtime.workspace)
         return [*found, *remarks_on_settings()][:MOST_REMARKS]
 
     def trouble(self, session: Session) -> str:
@@ -171,7 +171,7 @@ class ScreenHost:
         return "" if error is None else str(error)
 
     def server_watch(self, session: Session, tell: Callable[[str], None]) -> ServerWatch:
-        watch = ServerWatch(self._task(session).bench.extras.mcp, tell)
+        watch = ServerWatch(self._task(session).runtime.capabilities.mcp, tell)
         asyncio.get_running_loop().call_later(WORTH_A_WORD, watch.tell_waiting)
         return watch
 
@@ -233,7 +233,7 @@ class ScreenHost:
         return None if task is None else read_kept_output(task.recorder.log.folder, row_ts)
 
     def leave_command_running(self, session: Session) -> bool:
-        return self._task(session).bench.terminal.leave_running()
+        return self._task(session).runtime.terminal.leave_running()
 
     def preview_lines(self, session: Session, changes: RewindPreview) -> Sequence[str]:
         rows = [msgspec.to_builtins(row) for row in session.rows]
@@ -244,7 +244,7 @@ class ScreenHost:
     def modes(self, session: Session | None) -> Sequence[Entry]:
         if session is not None:
             task = self._task(session)
-            modes, current = task.bench.modes, task.mode.slug
+            modes, current = task.runtime.modes, task.mode.slug
         else:
             modes = open_customs(self.workspace).modes
             current = self.standing(None).mode
@@ -265,7 +265,7 @@ class ScreenHost:
 
     async def models(self, session: Session | None) -> Sequence[Entry]:
         """Those of the service that is talked to, its own list included, and the profiles."""
-        route = None if session is None else self._task(session).bench.route
+        route = None if session is None else self._task(session).runtime.route
         profile = None if (options := self._for_new()) is None else options.profile
         provider = (route and route.provider) or (profile.provider if profile else None)
         current = self.standing(session).model
@@ -321,7 +321,7 @@ class ScreenHost:
         return await asyncio.to_thread(cards.doctor)
 
     async def servers(self, session: Session | None) -> Text:
-        mcp = None if session is None else self._task(session).bench.extras.mcp
+        mcp = None if session is None else self._task(session).runtime.capabilities.mcp
         return await asyncio.to_thread(cards.servers, self.workspace, mcp)
 
     async def permissions(self, session: Session | None) -> Text:

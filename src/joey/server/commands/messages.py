@@ -109,7 +109,7 @@ async def switch_mode(hub: Hub, call: Call) -> Done:
         hub.announce("modeChanged", ModePayload(mode=asked.mode))
         return Done()
     task = await _open(hub, call)
-    _check_mode(asked.mode, task.bench.modes)
+    _check_mode(asked.mode, task.runtime.modes)
     if task.mode.slug != asked.mode:
         task.publish(ModeSwitched(ts=task.now(), mode=asked.mode))
         await task.recorder.commit()

@@ -201,7 +201,7 @@ def _running(hub: Hub, call: Call) -> Iterator[tuple[str, RunningCommand]]:
         raise not_found(call.task_id)
     for task in hub.engine.tasks:
         if call.task_id in (None, task.id):
-            for running in task.bench.terminal.running:
+            for running in task.runtime.terminal.running:
                 yield task.id, running
 
 
