@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from joey.config.customizations import LocalCustoms, Places
+from joey.config.customizations import FileCustomizations, Places
 from joey.core.modes import Instructions, Mode, find_mode
 from joey.core.settings import Settings
 
@@ -36,16 +36,16 @@ class Disk:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.symlink_to(target)
 
-    def customs(self, **settings: Any) -> LocalCustoms:
+    def load_customizations(self, **settings: Any) -> FileCustomizations:
         places = Places(self.work, self.home, self.person, lambda path: path in self.hidden)
-        return LocalCustoms(places, Settings(**settings))
+        return FileCustomizations(places, Settings(**settings))
 
 
-def mode_of(customs: LocalCustoms, slug: str = "code") -> Mode:
-    mode = find_mode(slug, customs.modes)
+def mode_of(customizations: FileCustomizations, slug: str = "code") -> Mode:
+    mode = find_mode(slug, customizations.modes)
     assert mode is not None
     return mode
 
 
-def rules_of(customs: LocalCustoms, slug: str = "code") -> Instructions:
-    return customs.instructions(mode_of(customs, slug))
+def rules_of(customizations: FileCustomizations, slug: str = "code") -> Instructions:
+    return customizations.instructions(mode_of(customizations, slug))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.config.customizations import LocalCustoms
+from joey.config.customizations import FileCustomizations
 from joey.core.modes import BUILT_IN, Instructions
 from tests.config.customs_on_disk import Disk, mode_of, rules_of
 
@@ -59,41 +59,48 @@ CHANGES: dict[str, Callable[[Disk], object]] = {
 def test_every_change_counts_after_a_refresh_and_not_before(
     disk: Disk, change: Callable[[Disk], object]
 ) -> None:
-    customs = disk.customs(enable_subfolder_rules=True)
-    before = told(customs)
-    assert not customs.refresh()
+    customizations = disk.load_customizations(enable_subfolder_rules=True)
+    before = told(customizations)
+    assert not customizations.refresh()
     change(disk)
-    assert told(customs) == before
-    assert customs.refresh()
-    assert told(customs) == told(disk.customs(enable_subfolder_rules=True)) != before
-    assert not customs.refresh()
+    assert told(customizations) == before
+    assert customizations.refresh()
+    assert (
+        told(customizations)
+        == told(disk.load_customizations(enable_subfolder_rules=True))
+        != before
+    )
+    assert not customizations.refresh()
 
 
 def test_a_file_that_is_saved_unchanged_changes_nothing(disk: Disk) -> None:
-    customs = disk.customs()
-    modes, rules = customs.modes, rules_of(customs)
+    customizations = disk.load_customizations()
+    modes, rules = customizations.modes, rules_of(customizations)
     os.utime(disk.path(".roo/rules/a.md"), ns=(1, 1))
     os.utime(disk.path(".roomodes"), ns=(1, 1))
-    assert not customs.refresh()
-    assert customs.modes is modes
-    assert rules_of(customs) is rules
+    assert not customizations.refresh()
+    assert customizations.modes is modes
+    assert rules_of(customizations) is rules
 
 
 def test_without_files_there_is_what_is_built_in(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
     disk.home.rmdir()
-    customs = disk.customs()
-    assert customs.modes == BUILT_IN
-    assert rules_of(customs) == Instructions()
-    assert customs.skills(mode_of(customs)) == ()
-    assert [command.name for command in customs.commands()] == ["init"]
-    assert (customs.warnings, customs.refresh()) == ((), False)
+    customizations = disk.load_customizations()
+    assert customizations.modes == BUILT_IN
+    assert rules_of(customizations) == Instructions()
+    assert customizations.skills(mode_of(customizations)) == ()
+    assert [command.name for command in customizations.commands()] == ["init"]
+    assert (customizations.warnings, customizations.refresh()) == ((), False)
 
 
-def told(customs: LocalCustoms) -> object:
+def told(customizations: FileCustomizations) -> object:
     return (
-        customs.modes,
-        [(customs.instructions(mode), customs.skills(mode)) for mode in customs.modes],
-        customs.commands(),
-        customs.warnings,
+        customizations.modes,
+        [
+            (customizations.instructions(mode), customizations.skills(mode))
+            for mode in customizations.modes
+        ],
+        customizations.commands(),
+        customizations.warnings,
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from joey.config.customizations import LocalCustoms, Places, trusted_parts
+from joey.config.customizations import FileCustomizations, Places, trusted_parts
 from joey.config.trust import Trust, Trusted
 from joey.core.modes import BUILT_IN, Group, find_mode
 from joey.core.settings import Settings
@@ -35,8 +35,8 @@ def places(disk: Disk) -> Places:
     return Places(disk.work, disk.home, disk.person, lambda _: False, trusts)
 
 
-def customs(disk: Disk, settings: Settings | None = None) -> LocalCustoms:
-    return LocalCustoms(places(disk), settings or Settings())
+def load_customizations(disk: Disk, settings: Settings | None = None) -> FileCustomizations:
+    return FileCustomizations(places(disk), settings or Settings())
 
 
 def trust(disk: Disk) -> None:
@@ -59,7 +59,7 @@ def test_a_built_in_mode_that_may_do_more_stays_as_it_is_until_trusted(
     disk: Disk, slug: str, groups: list[Any]
 ) -> None:
     write(disk, slug, *groups)
-    found = customs(disk)
+    found = load_customizations(disk)
     assert mode_of(found, slug) == find_mode(slug, BUILT_IN)
     (warning,) = found.warnings
     assert f"mode '{slug}' is not used: it may do more than the built-in mode" in warning
@@ -73,16 +73,16 @@ def test_a_built_in_mode_that_may_do_more_stays_as_it_is_until_trusted(
 def test_a_mode_that_was_changed_after_trust_is_not_used(disk: Disk) -> None:
     write(disk, "ask", "read", "command")
     trust(disk)
-    assert mode_of(customs(disk), "ask").grant(Group.COMMAND) is not None
+    assert mode_of(load_customizations(disk), "ask").grant(Group.COMMAND) is not None
     write(disk, "ask", "read", "command", "edit")
-    assert mode_of(customs(disk), "ask") == find_mode("ask", BUILT_IN)
+    assert mode_of(load_customizations(disk), "ask") == find_mode("ask", BUILT_IN)
 
 
 @pytest.mark.requirement("modes:trust")
 def test_what_the_person_has_made_stricter_is_not_loosened(disk: Disk) -> None:
     write(disk, "code", "read", name="~/.roo/modes.yaml")
     write(disk, "code", "read", "edit")
-    mine = mode_of(customs(disk), "code")
+    mine = mode_of(load_customizations(disk), "code")
     assert (mine.source, mine.grant(Group.EDIT)) == ("global", None)
 
 
@@ -94,7 +94,7 @@ def test_modes_that_are_new_or_may_do_less_are_used_at_once(
     disk: Disk, slug: str, groups: list[str]
 ) -> None:
     write(disk, slug, *groups)
-    found = customs(disk)
+    found = load_customizations(disk)
     assert mode_of(found, slug).name == "Theirs"
     assert found.warnings == ()
 
@@ -103,11 +103,11 @@ def test_modes_that_are_new_or_may_do_less_are_used_at_once(
 @pytest.mark.parametrize("slug", ["poet", "ask"])
 def test_where_nothing_is_asked_every_mode_of_a_project_needs_trust(disk: Disk, slug: str) -> None:
     write(disk, slug, "read")
-    found = customs(disk, UNASKED)
+    found = load_customizations(disk, UNASKED)
     assert all(mode.source == "built-in" for mode in found.modes)
     assert "nothing would be asked (-y)" in found.warnings[0]
     trust(disk)
-    assert mode_of(customs(disk, UNASKED), slug).name == "Theirs"
+    assert mode_of(load_customizations(disk, UNASKED), slug).name == "Theirs"
 
 
 def test_a_person_is_asked_at_once_about_modes_that_loosen_alone(disk: Disk) -> None:

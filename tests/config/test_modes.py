@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.config.customizations import LocalCustoms
+from joey.config.customizations import FileCustomizations
 from joey.config.untrusted_files import Sightings, YamlError, find_scopes, read_yaml
 from joey.core.modes import BUILT_IN, Grant, Group, Mode, ModePrompt
 from tests.config.customs_on_disk import Disk, mode_of
@@ -22,8 +22,8 @@ customModes:
 """
 
 
-def custom(customs: LocalCustoms) -> list[Mode]:
-    return [mode for mode in customs.modes if mode.source != "built-in"]
+def custom(customizations: FileCustomizations) -> list[Mode]:
+    return [mode for mode in customizations.modes if mode.source != "built-in"]
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ customModes:
 """
         }
     )
-    assert custom(disk.customs()) == [
+    assert custom(disk.load_customizations()) == [
         Mode(
             slug="docs-writer",
             name="📝 Docs",
@@ -83,7 +83,7 @@ customModes:
             source="project",
         )
     ]
-    assert disk.customs().warnings == ()
+    assert disk.load_customizations().warnings == ()
 
 
 @pytest.mark.requirement("modes:precedence")
@@ -98,7 +98,7 @@ def test_a_project_comes_before_the_person_and_both_before_what_is_built_in(disk
             "~/.roo/custom_modes.yaml": named("roo", "b", "c"),
         }
     )
-    modes = {mode.slug: mode.name for mode in disk.customs().modes}
+    modes = {mode.slug: mode.name for mode in disk.load_customizations().modes}
     built_in = {mode.slug: mode.name for mode in BUILT_IN}
     assert modes == built_in | {"code": "project", "a": "project", "b": "ours", "c": "roo"}
     assert list(modes)[-3:] == ["a", "b", "c"]
@@ -124,27 +124,27 @@ def test_a_project_comes_before_the_person_and_both_before_what_is_built_in(disk
 )
 def test_a_broken_mode_is_dropped_alone_and_named(disk: Disk, broken: Any, complaint: str) -> None:
     write(disk, entry(slug="first"), broken, entry(slug="last"))
-    customs = disk.customs()
-    assert [mode.slug for mode in custom(customs)] == ["first", "last"]
-    (warning,) = customs.warnings
+    customizations = disk.load_customizations()
+    assert [mode.slug for mode in custom(customizations)] == ["first", "last"]
+    (warning,) = customizations.warnings
     assert warning.startswith(".roomodes: mode ")
     assert complaint in warning
 
 
 def test_the_second_mode_of_a_slug_is_dropped(disk: Disk) -> None:
     write(disk, entry(name="one"), entry(name="two"))
-    customs = disk.customs()
-    assert [mode.name for mode in custom(customs)] == ["one"]
-    assert customs.warnings == (
+    customizations = disk.load_customizations()
+    assert [mode.name for mode in custom(customizations)] == ["one"]
+    assert customizations.warnings == (
         ".roomodes: mode 'poet' is not used: `slug` is that of another mode before it.",
     )
 
 
 def test_a_group_that_is_not_known_grants_nothing_and_is_told(disk: Disk) -> None:
     write(disk, entry(groups=["read", "magic", "always"]))
-    customs = disk.customs()
-    assert mode_of(customs, "poet").grants == (Grant(Group.READ),)
-    assert [warning.split(": ", 2)[2] for warning in customs.warnings] == [
+    customizations = disk.load_customizations()
+    assert mode_of(customizations, "poet").grants == (Grant(Group.READ),)
+    assert [warning.split(": ", 2)[2] for warning in customizations.warnings] == [
         "`groups` has 'magic', which is not known and grants nothing.",
         "`groups` has 'always', which is not known and grants nothing.",
     ]
@@ -168,16 +168,16 @@ def test_a_group_that_is_not_known_grants_nothing_and_is_told(disk: Disk) -> Non
 )
 def test_files_are_cleaned_of_what_editors_put_in(disk: Disk, text: str) -> None:
     disk.write({".roomodes": text})
-    customs = disk.customs()
-    assert customs.warnings == ()
-    (poet,) = custom(customs)
+    customizations = disk.load_customizations()
+    assert customizations.warnings == ()
+    (poet,) = custom(customizations)
     assert (poet.slug, poet.name, poet.role) == ("poet", "Poet", "You are Roo, a poet.")
     assert poet.grants == (Grant(Group.READ),)
 
 
 def test_cleaning_that_would_spoil_a_file_is_left_out(disk: Disk) -> None:
     disk.write({".roomodes": POET.replace("You are Roo, a poet.", "'It’s a poet 👩\u200d🎨.'")})
-    (poet,) = custom(disk.customs())
+    (poet,) = custom(disk.load_customizations())
     assert poet.role == "It’s a poet 👩\u200d🎨."
 
 
@@ -198,18 +198,18 @@ def test_a_file_that_is_none_is_told_and_nothing_else_happens(
     disk: Disk, text: str, complaint: str
 ) -> None:
     disk.write({".roomodes": text})
-    customs = disk.customs()
-    assert customs.modes == BUILT_IN
+    customizations = disk.load_customizations()
+    assert customizations.modes == BUILT_IN
     assert any(
         warning.startswith(".roomodes is not used: ") and complaint in warning
-        for warning in customs.warnings
+        for warning in customizations.warnings
     )
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "customModes:", "customModes: []", "# nothing"])
 def test_a_file_without_modes_is_fine(disk: Disk, text: str) -> None:
     disk.write({".roomodes": text})
-    assert (disk.customs().modes, disk.customs().warnings) == (BUILT_IN, ())
+    assert (disk.load_customizations().modes, disk.load_customizations().warnings) == (BUILT_IN, ())
 
 
 def test_references_and_tags_of_yaml_do_no_harm() -> None:
@@ -240,15 +240,18 @@ def test_whatever_is_in_the_file_there_are_modes(
 
 def test_settings_change_the_words_of_built_in_modes(disk: Disk) -> None:
     prompts = {"ask": ModePrompt(role_definition="You know it all.")}
-    assert mode_of(disk.customs(custom_mode_prompts=prompts), "ask").role == "You know it all."
+    assert (
+        mode_of(disk.load_customizations(custom_mode_prompts=prompts), "ask").role
+        == "You know it all."
+    )
 
 
 def test_a_link_to_a_file_elsewhere_is_not_followed(disk: Disk, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text(POET)
     disk.link(".roomodes", tmp_path / "elsewhere")
-    customs = disk.customs()
-    assert customs.modes == BUILT_IN
-    assert customs.warnings == (
+    customizations = disk.load_customizations()
+    assert customizations.modes == BUILT_IN
+    assert customizations.warnings == (
         ".roomodes is not read: it is a link that leads out of the workspace.",
     )
 
@@ -256,7 +259,7 @@ def test_a_link_to_a_file_elsewhere_is_not_followed(disk: Disk, tmp_path: Path) 
 def test_a_file_with_entries_without_end_is_given_up_early(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
     disk.write({".roomodes": f"customModes: [{'a,' * 100_000}]"})
-    assert disk.customs().warnings == (
+    assert disk.load_customizations().warnings == (
         ".roomodes is not used: line 1: there are too many entries.",
     )
 
@@ -265,6 +268,6 @@ def test_half_a_character_in_a_name_spoils_the_file_and_not_the_prompt(tmp_path:
     disk = Disk(tmp_path)
     mode = {"slug": "x", "name": "a\ud800", "roleDefinition": "r", "groups": []}
     disk.write({".roomodes": json.dumps({"customModes": [mode]})})
-    customs = disk.customs()
-    assert custom(customs) == []
-    assert ".roomodes is not used" in customs.warnings[0]
+    customizations = disk.load_customizations()
+    assert custom(customizations) == []
+    assert ".roomodes is not used" in customizations.warnings[0]

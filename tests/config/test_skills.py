@@ -19,8 +19,10 @@ def skill(name: str, description: str = "Does things.", more: str = "") -> str:
 
 
 def found(disk: Disk, mode: str = "code") -> dict[str, str]:
-    customs = disk.customs()
-    return {each.name: each.description for each in customs.skills(mode_of(customs, mode))}
+    customizations = disk.load_customizations()
+    return {
+        each.name: each.description for each in customizations.skills(mode_of(customizations, mode))
+    }
 
 
 @pytest.mark.requirement("skills:index")
@@ -34,8 +36,8 @@ def test_skills_are_found_in_all_four_places(disk: Disk) -> None:
             "~/.roo/skills/none/README.md": "not a skill",
         }
     )
-    customs = disk.customs()
-    skills = customs.skills(mode_of(customs))
+    customizations = disk.load_customizations()
+    skills = customizations.skills(mode_of(customizations))
     assert [(each.name, each.source) for each in skills] == [
         ("a", "global"),
         ("b", "global"),
@@ -45,8 +47,8 @@ def test_skills_are_found_in_all_four_places(disk: Disk) -> None:
     assert skills[3] == Skill(
         "d", "Does things.", str(disk.work / ".roo" / "skills" / "d" / "SKILL.md"), source="project"
     )
-    assert customs.skill_text(skills[3]) == "Do it for d."
-    assert customs.warnings == ()
+    assert customizations.skill_text(skills[3]) == "Do it for d."
+    assert customizations.warnings == ()
 
 
 @pytest.mark.requirement("skills:priority")
@@ -100,9 +102,9 @@ def test_a_skill_that_cannot_be_used_is_told(
     disk: Disk, folder: str, text: str, complaint: str
 ) -> None:
     disk.write({f".roo/skills/{folder}/SKILL.md": text})
-    customs = disk.customs()
-    assert customs.skills(mode_of(customs)) == ()
-    (warning,) = customs.warnings
+    customizations = disk.load_customizations()
+    assert customizations.skills(mode_of(customizations)) == ()
+    (warning,) = customizations.warnings
     assert warning.startswith(f".roo/skills/{folder}/SKILL.md is not used: ")
     assert complaint in warning
 
@@ -119,18 +121,18 @@ def test_linked_skills_stay_inside_the_project(disk: Disk, tmp_path: Path) -> No
 @pytest.mark.requirement("skills:text")
 def test_the_text_of_a_skill_is_read_when_it_is_asked_for(disk: Disk, tmp_path: Path) -> None:
     disk.write({".roo/skills/a/SKILL.md": skill("a")})
-    customs = disk.customs()
-    (known,) = customs.skills(mode_of(customs))
+    customizations = disk.load_customizations()
+    (known,) = customizations.skills(mode_of(customizations))
     file = Path(known.location)
     file.write_text(skill("a") + "And more.\n")
-    assert customs.skill_text(known) == "Do it for a.\nAnd more."
+    assert customizations.skill_text(known) == "Do it for a.\nAnd more."
     file.unlink()
     with pytest.raises(ToolError, match="The skill 'a' cannot be used: its file is gone"):
-        customs.skill_text(known)
+        customizations.skill_text(known)
     (tmp_path / "secret").write_text("PRIVATE")
     file.symlink_to(tmp_path / "secret")
     with pytest.raises(ToolError, match="leads out of the workspace"):
-        customs.skill_text(known)
-    assert customs.refresh()
+        customizations.skill_text(known)
+    assert customizations.refresh()
     with pytest.raises(ToolError, match="gone"):
-        customs.skill_text(known)
+        customizations.skill_text(known)

@@ -22,7 +22,7 @@ def test_commands_have_front_matter_and_text(disk: Disk) -> None:
             "~/.roo/commands/tidy-up.v2.md": "Tidy up.\n",
         }
     )
-    deploy, init, tidy = disk.customs().commands()
+    deploy, init, tidy = disk.load_customizations().commands()
     assert deploy == SlashCommand(
         name="deploy",
         content="Build it.\n\n---\nThen ship it.",
@@ -39,7 +39,7 @@ def test_commands_have_front_matter_and_text(disk: Disk) -> None:
 def test_the_projects_command_hides_the_persons_and_that_hides_ours(disk: Disk) -> None:
     disk.write({"~/.roo/commands/init.md": "mine", "~/.roo/commands/a.md": "mine"})
     disk.write({".roo/commands/a.md": "the project's"})
-    found = {command.name: command.content for command in disk.customs().commands()}
+    found = {command.name: command.content for command in disk.load_customizations().commands()}
     assert found == {"a": "the project's", "init": "mine"}
 
 
@@ -53,11 +53,11 @@ def test_what_cannot_be_a_command_is_told(disk: Disk) -> None:
             ".roo/commands/folder.md/x": "x",
         }
     )
-    customs = disk.customs()
-    found = {command.name: command.content for command in customs.commands()}
+    customizations = disk.load_customizations()
+    found = {command.name: command.content for command in customizations.commands()}
     assert {"broken": "Still said.", "listed": "Still said."}.items() <= found.items()
     assert set(found) == {"broken", "init", "listed"}
-    assert sorted(warning.partition(".md")[0] for warning in customs.warnings) == [
+    assert sorted(warning.partition(".md")[0] for warning in customizations.warnings) == [
         ".roo/commands/broken",
         ".roo/commands/folder",
         ".roo/commands/listed",
@@ -68,6 +68,6 @@ def test_what_cannot_be_a_command_is_told(disk: Disk) -> None:
 def test_a_command_that_links_to_a_secret_is_not_read(disk: Disk, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("PRIVATE")
     disk.link(".roo/commands/steal.md", tmp_path / "secret")
-    customs = disk.customs()
-    assert [command.name for command in customs.commands()] == ["init"]
-    assert customs.warnings
+    customizations = disk.load_customizations()
+    assert [command.name for command in customizations.commands()] == ["init"]
+    assert customizations.warnings

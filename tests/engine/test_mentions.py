@@ -21,7 +21,7 @@ from joey.testing.script import Turn, call
 from joey.testing.scripted import ScriptedProvider
 from joey.workspace.git.repository import GitRepository
 from tests.engine.workshop import Workshop, asked, durable, finish
-from tests.engine.written_customs import WrittenCustoms
+from tests.engine.written_customs import StaticCustomizations
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
@@ -253,7 +253,9 @@ REVIEW = SlashCommand(
 
 @pytest.mark.requirement("commands:in-a-message")
 async def test_a_slash_command_brings_its_text_and_its_mode(workshop: Workshop) -> None:
-    workshop.capabilities = Capabilities(customs=WrittenCustoms(slash_commands=(REVIEW,)))
+    workshop.capabilities = Capabilities(
+        customizations=StaticCustomizations(slash_commands=(REVIEW,))
+    )
     task = await workshop.start(finish(), text="please /review the code, not /unknown")
     await asked(task)
     assert isinstance(workshop.provider, ScriptedProvider)
@@ -273,7 +275,9 @@ async def test_a_command_of_the_project_does_not_lead_into_a_mode_that_may_do_mo
 ) -> None:
     theirs = SlashCommand("deploy", "Deploy.", mode="code", source="project")
     mine = SlashCommand("mine", "Do it.", mode="code", source="global")
-    workshop.capabilities = Capabilities(customs=WrittenCustoms(slash_commands=(theirs, mine)))
+    workshop.capabilities = Capabilities(
+        customizations=StaticCustomizations(slash_commands=(theirs, mine))
+    )
     task = await workshop.start(finish(), text="/deploy it", settings=Settings(mode="ask"))
     await asked(task)
     assert task.mode.slug == "ask"
@@ -288,7 +292,7 @@ async def test_a_command_of_the_project_does_not_lead_into_a_mode_that_may_do_mo
 
 async def test_a_skill_can_be_called_like_a_command(workshop: Workshop) -> None:
     skill = Skill("brew-tea", "How tea is made", "/home/.roo/skills/brew-tea/SKILL.md")
-    workshop.capabilities = Capabilities(customs=WrittenCustoms(known_skills=(skill,)))
+    workshop.capabilities = Capabilities(customizations=StaticCustomizations(known_skills=(skill,)))
     blocks = await first_blocks(workshop, "/brew-tea for two")
     assert "Use the skill `brew-tea`" in blocks[1]
 
@@ -296,7 +300,7 @@ async def test_a_skill_can_be_called_like_a_command(workshop: Workshop) -> None:
 @pytest.mark.requirement("tool:skill:success")
 async def test_the_model_fetches_a_skill(workshop: Workshop) -> None:
     skill = Skill("brew-tea", "How tea is made", "/home/.roo/skills/brew-tea/SKILL.md")
-    workshop.capabilities = Capabilities(customs=WrittenCustoms(known_skills=(skill,)))
+    workshop.capabilities = Capabilities(customizations=StaticCustomizations(known_skills=(skill,)))
     task = await workshop.start(
         Turn(call("skill", {"skill": "brew-tea", "args": "for two"})),
         Turn(call("skill", {"skill": "coffee"})),
@@ -311,7 +315,9 @@ async def test_the_model_fetches_a_skill(workshop: Workshop) -> None:
 
 @pytest.mark.requirement("tool:run_slash_command:success")
 async def test_the_model_runs_a_slash_command_and_its_mode_follows(workshop: Workshop) -> None:
-    workshop.capabilities = Capabilities(customs=WrittenCustoms(slash_commands=(REVIEW,)))
+    workshop.capabilities = Capabilities(
+        customizations=StaticCustomizations(slash_commands=(REVIEW,))
+    )
     task = await workshop.start(
         Turn(call("run_slash_command", {"command": "/review", "args": "all"})),
         Turn(call("run_slash_command", {"command": "rewiev"})),
@@ -335,7 +341,7 @@ async def test_skills_and_commands_are_offered_only_where_there_are_some(
     assert offered.isdisjoint({"skill", "run_slash_command"})
     skill = Skill("brew-tea", "How tea is made", "somewhere")
     workshop.capabilities = Capabilities(
-        customs=WrittenCustoms(slash_commands=(REVIEW,), known_skills=(skill,))
+        customizations=StaticCustomizations(slash_commands=(REVIEW,), known_skills=(skill,))
     )
     await asked(await workshop.start(finish()))
     offered = {tool.name for tool in workshop.provider.requests[0].tools}

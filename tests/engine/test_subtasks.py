@@ -47,7 +47,7 @@ from tests.engine.workshop import (
     settled,
     texts,
 )
-from tests.engine.written_customs import WrittenCustoms
+from tests.engine.written_customs import StaticCustomizations
 
 
 async def play(
@@ -543,7 +543,9 @@ async def test_what_looks_like_a_mention_in_the_words_of_a_model_is_left_as_it_i
 ) -> None:
     (workshop.root / "notes.txt").write_text("the notes")
     review = SlashCommand("review", "Read every line.", mode="ask", source="project")
-    workshop.capabilities = Capabilities(customs=WrittenCustoms(slash_commands=(review,)))
+    workshop.capabilities = Capabilities(
+        customizations=StaticCustomizations(slash_commands=(review,))
+    )
     message = "a part: /review @/notes.txt"
     parts = {"the whole": [Turn(hand(message)), finish()], "a part": [finish("ok")]}
     task = await play(workshop, parts)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from joey.core.modes import BUILT_IN, Instructions, Mode, Skill, SlashCommand
-from joey.ports import Customs
+from joey.ports import Customizations
 
 
-class WrittenCustoms(Struct, frozen=True, kw_only=True):
+class StaticCustomizations(Struct, frozen=True, kw_only=True):
     modes: tuple[Mode, ...] = BUILT_IN
     slash_commands: tuple[SlashCommand, ...] = ()
     known_skills: tuple[Skill, ...] = ()
@@ -36,4 +36,4 @@ class WrittenCustoms(Struct, frozen=True, kw_only=True):
         return False
 
 
-_fits: type[Customs] = WrittenCustoms
+_fits: type[Customizations] = StaticCustomizations

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from joey.app.runtime import page_files
-from joey.config.customizations import LocalCustoms, Places
+from joey.config.customizations import FileCustomizations, Places
 from joey.content.browser import Chromium, find_chromium
 from joey.content.code_index import Indexes
 from joey.content.outlines import LocalOutlines
@@ -73,7 +73,7 @@ def build_capabilities(kind: str, shop: Workshop) -> Capabilities:
     match kind:
         case "fetch_instructions" | "run_slash_command" | "skill":
             places = Places(shop.root, shop.home, shop.home.parent, lambda path: False)
-            return Capabilities(customs=LocalCustoms(places, Settings()))
+            return Capabilities(customizations=FileCustomizations(places, Settings()))
         case "codebase_search":
             files = LocalFiles(shop.root)
             indexes = Indexes(shop.home)

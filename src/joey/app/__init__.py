@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from joey.app.customizations import open_customs
+    from joey.app.customizations import open_customizations
     from joey.app.engine import open_engine, open_store, open_task_index
     from joey.app.options import make_options
     from joey.app.service import Setup
@@ -19,7 +19,7 @@ _HOMES = {
     "Setup": "joey.app.service",
     "joey_home": "joey.config.home",
     "make_options": "joey.app.options",
-    "open_customs": "joey.app.customizations",
+    "open_customizations": "joey.app.customizations",
     "open_engine": "joey.app.engine",
     "open_store": "joey.app.engine",
     "open_task_index": "joey.app.engine",
@@ -29,7 +29,7 @@ __all__ = [
     "Setup",
     "joey_home",
     "make_options",
-    "open_customs",
+    "open_customizations",
     "open_engine",
     "open_store",
     "open_task_index",

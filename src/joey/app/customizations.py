@@ -10,7 +10,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from joey.config.customizations import LocalCustoms, Places, read_modes, scopes_of, trusted_parts
+from joey.config.customizations import (
+    FileCustomizations,
+    Places,
+    read_modes,
+    scopes_of,
+    trusted_parts,
+)
 from joey.config.home import joey_home, person_home
 from joey.config.hooks import read_project_hooks
 from joey.config.settings import load_settings, read_tightening, tightened
@@ -29,9 +35,9 @@ from joey.ports.extensions import Wanted
 from joey.workspace.files import LocalFiles
 
 
-def open_customs(
+def open_customizations(
     workspace: Path, home: Path | None = None, env: Mapping[str, str] | None = None
-) -> LocalCustoms:
+) -> FileCustomizations:
     """Modes, rules, commands and skills that count in a workspace, for those who only look.
 
     Raises:
@@ -39,18 +45,18 @@ def open_customs(
     """
     env = os.environ if env is None else env
     home = home or joey_home(env)
-    return customs_for(LocalFiles(workspace), home, env, load_settings(home))
+    return load_customizations(LocalFiles(workspace), home, env, load_settings(home))
 
 
-def customs_for(
+def load_customizations(
     files: LocalFiles,
     home: Path,
     env: Mapping[str, str],
     settings: Settings,
     trusted_as: Path | None = None,
-) -> LocalCustoms:
+) -> FileCustomizations:
     """`trusted_as` is the workspace whose trust counts, where that is not the folder itself."""
-    return LocalCustoms(_places(files, home, env, trusted_as), settings)
+    return FileCustomizations(_places(files, home, env, trusted_as), settings)
 
 
 def scopes_for(files: LocalFiles, home: Path, env: Mapping[str, str]) -> Scopes:

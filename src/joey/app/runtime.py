@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from joey.app.customizations import customs_for, hooks_for, is_trusted, settings_within
+from joey.app.customizations import hooks_for, is_trusted, load_customizations, settings_within
 from joey.app.mcp_servers import Servers
 from joey.app.model_choice import tuned
 from joey.app.options import check_price, make_options, remembered_workspace
@@ -91,7 +91,9 @@ def build_runtime(
         capabilities=Capabilities(
             outlines=LocalOutlines(),
             documents=LocalDocuments(files),
-            customs=customs_for(files, home, env, options.settings, options.trusted_as),
+            customizations=load_customizations(
+                files, home, env, options.settings, options.trusted_as
+            ),
             hooks=hooks_for(files, home, env, options.settings, options.trusted_as),
             rulebook=SettingsRulebook(home),
             repository=GitRepository(options.workspace),

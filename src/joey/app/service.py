@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from joey.app.customizations import modes_for, open_customs
+from joey.app.customizations import modes_for, open_customizations
 from joey.app.engine import remove_worktree
 from joey.app.model_choice import KnownModel
 from joey.app.options import UNLIMITED, configured, reconfigured, remembered_workspace, usable
@@ -108,7 +108,7 @@ class Setup:
         Raises:
             ConfigError
         """
-        return open_customs(self.workspace, self.home, self._env).commands()
+        return open_customizations(self.workspace, self.home, self._env).commands()
 
     def models(self, provider: str | None) -> dict[str, ModelInfo]:
         """Models worth offering, of the active profile's provider unless one is named."""

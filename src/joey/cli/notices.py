@@ -158,8 +158,8 @@ MOST_REMARKS = 5
 
 def introduce(task: Task) -> Task:
     """Say in a line each what of the person's files could not be used."""
-    customs = task.runtime.capabilities.customs
-    line = notice(customs.warnings) if customs is not None else None
+    customizations = task.runtime.capabilities.customizations
+    line = notice(customizations.warnings) if customizations is not None else None
     lines = [] if line is None else [line]
     if task.runtime.capabilities.mcp is not None:
         problems = problems_of_servers(task.runtime.workspace)

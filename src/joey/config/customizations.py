@@ -39,7 +39,7 @@ from joey.core.modes import Instructions, Mode, Skill, SlashCommand, all_modes
 from joey.core.settings import Settings
 from joey.core.text import regex
 from joey.errors import ToolError
-from joey.ports import Customs
+from joey.ports import Customizations
 from joey.ports.extensions import Wanted
 
 
@@ -78,7 +78,7 @@ def trusted_parts(places: Places) -> tuple[Wanted, ...]:
     return wanted_modes(load_modes(scopes_of(places), Sightings()))
 
 
-class LocalCustoms:
+class FileCustomizations:
     def __init__(self, places: Places, settings: Settings) -> None:
         self._places = places
         self._settings = settings
@@ -150,7 +150,7 @@ def scopes_of(places: Places) -> Scopes:
     )
 
 
-_fits: type[Customs] = LocalCustoms
+_fits: type[Customizations] = FileCustomizations
 
 
 FOLDER = "commands"

@@ -33,7 +33,12 @@ from joey.engine.limits import GOES_ROUND, TOO_MANY_MISTAKES, Allowance, Mistake
 from joey.engine.mentions import tell
 from joey.engine.outcomes import Completed, Continue, Failed, PlacedCall, Stop
 from joey.engine.request import make_room, take_turn_with_patience
-from joey.engine.run_start import Opening, first_content, read_customs, tell_missing_profile
+from joey.engine.run_start import (
+    Opening,
+    first_content,
+    reload_customizations,
+    tell_missing_profile,
+)
 from joey.engine.runtime import prompt_of
 from joey.engine.tool_calls import Dispatch
 
@@ -57,10 +62,10 @@ async def run(task: Task, opening: Opening, allowance: Allowance) -> Completed |
 async def _converse(task: Task, opening: Opening, allowance: Allowance) -> Completed:
     limit = task.runtime.settings.consecutive_mistake_limit
     mistakes = Mistakes(limit, is_unattended=task.asks.is_unattended)
-    await read_customs(task)
+    await reload_customizations(task)
     content = await first_content(task, opening)
     if opening is Opening.RESUME:
-        await read_customs(task)  # the answer may have come days after the question
+        await reload_customizations(task)  # the answer may have come days after the question
     await Dispatch(task, mistakes).take_up()
     while True:
         content += await heed(task, mistakes, allowance)

@@ -95,8 +95,8 @@ def _follow(task: Task, command: SlashCommand) -> None:
 
 def _known_commands(task: Task) -> dict[str, SlashCommand]:
     """Slash commands by name; a skill can be called like one where no command has its name."""
-    customs = task.runtime.capabilities.customs
-    if customs is None:
+    customizations = task.runtime.capabilities.customizations
+    if customizations is None:
         return {}
     skills = {
         skill.name: SlashCommand(
@@ -105,9 +105,9 @@ def _known_commands(task: Task) -> dict[str, SlashCommand]:
             description=skill.description,
             source=skill.source,
         )
-        for skill in customs.skills(task.mode)
+        for skill in customizations.skills(task.mode)
     }
-    return skills | {command.name: command for command in customs.commands()}
+    return skills | {command.name: command for command in customizations.commands()}
 
 
 def _command_block(command: SlashCommand) -> TextBlock:

@@ -89,11 +89,11 @@ def _minutes_since(task: Task) -> int:
     return (task.runtime.clock.now() - task.recorder.facts.updated) // 60_000
 
 
-async def read_customs(task: Task) -> None:
+async def reload_customizations(task: Task) -> None:
     """Take in what was changed since the last run, and leave a mode that is gone."""
     runtime = task.runtime
-    customs = runtime.capabilities.customs
-    if customs is not None and await asyncio.to_thread(customs.refresh):
+    customizations = runtime.capabilities.customizations
+    if customizations is not None and await asyncio.to_thread(customizations.refresh):
         runtime.prompts.clear()
     await _read_custom_tools(task)
     await read_hooks(task)

@@ -89,7 +89,11 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        return BUILT_IN if self.capabilities.customs is None else self.capabilities.customs.modes
+        return (
+            BUILT_IN
+            if self.capabilities.customizations is None
+            else self.capabilities.customizations.modes
+        )
 
     def provider_for(self, mode: Mode) -> Provider:
         """The mode's own model, where the settings give it one that can be used."""
@@ -153,7 +157,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
             ToolDoc(spec=spec, xml_usage=self.toolbox.find(spec.name).xml_usage)
             for spec in self.tool_specs(mode, protocol)
         )
-        customs = self.capabilities.customs
+        customizations = self.capabilities.customizations
         return system_prompt(
             mode=mode,
             modes=self.modes,
@@ -162,8 +166,10 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
             facts=self.environment.system_facts(),
             custom_instructions=self.settings.custom_instructions,
             language=self.settings.language,
-            instructions=customs.instructions(mode) if customs is not None else Instructions(),
-            skills=customs.skills(mode) if customs is not None else (),
+            instructions=customizations.instructions(mode)
+            if customizations is not None
+            else Instructions(),
+            skills=customizations.skills(mode) if customizations is not None else (),
             servers=self._servers(mode) if protocol is ToolProtocol.XML else (),
         )
 

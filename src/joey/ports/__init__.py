@@ -34,7 +34,7 @@ from joey.ports.execution import (
 )
 from joey.ports.extensions import (
     Brought,
-    Customs,
+    Customizations,
     CustomToolInfo,
     CustomTools,
     Hooks,
@@ -75,7 +75,7 @@ __all__ = [
     "CommandEnd",
     "CustomToolInfo",
     "CustomTools",
-    "Customs",
+    "Customizations",
     "Definition",
     "Documents",
     "Embedder",

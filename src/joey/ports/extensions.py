@@ -1,9 +1,9 @@
 """Ports of extensions: what the user, the project or a front end adds to a task.
 
-These are modes, rules, commands and skills (`Customs`), permission rules from "always" answers
-(`Rulebook`), hooks, custom tools and MCP servers. `Brought` is what a front end supplies for its
-task. `Wanted` is one thing of a workspace that would run, or loosen rules, once the user trusts
-it.
+These are modes, rules, commands and skills (`Customizations`), permission rules from "always"
+answers (`Rulebook`), hooks, custom tools and MCP servers. `Brought` is what a front end supplies
+for its task. `Wanted` is one thing of a workspace that would run, or loosen rules, once the user
+trusts it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from joey.core.permissions.policy import StandingRule
 
 
-class Customs(Protocol):
+class Customizations(Protocol):
     """What was on disk when it was last read: the same objects until `refresh` says otherwise."""
 
     @property

@@ -15,7 +15,7 @@ from joey.core.settings import Settings
 from joey.core.task import Todo
 from joey.ports.content import Browser, CodeIndex, Documents, Outlines, Pages, Problems
 from joey.ports.execution import ShellGrammar, Terminal
-from joey.ports.extensions import Customs, CustomTools, Hooks, Mcp, Rulebook
+from joey.ports.extensions import Customizations, CustomTools, Hooks, Mcp, Rulebook
 from joey.ports.model import ImageMaker
 from joey.ports.workspace import Checkpoints, Files, Repository, Search, Worktrees
 
@@ -23,7 +23,7 @@ from joey.ports.workspace import Checkpoints, Files, Repository, Search, Worktre
 class Capabilities(Struct, frozen=True, kw_only=True):
     """What a task may have beside files, search and commands; None where it has not."""
 
-    customs: Customs | None = None
+    customizations: Customizations | None = None
     custom_tools: CustomTools | None = None
     mcp: Mcp | None = None
     index: CodeIndex | None = None

@@ -36,7 +36,7 @@ class FetchInstructions(Tool[FetchInstructionsParams, PreparedInstructions]):
     parallel: ClassVar[bool] = True
 
     def offered(self, offer: Offer) -> bool:
-        return offer.capabilities.customs is not None
+        return offer.capabilities.customizations is not None
 
     def parse(self, arguments: dict[str, Any]) -> FetchInstructionsParams:
         return convert(arguments, FetchInstructionsParams, self.name)

@@ -32,9 +32,9 @@ class RunSlashCommand(Tool[RunSlashCommandParams, PreparedCommand]):
     params: ClassVar[type[Struct]] = RunSlashCommandParams
 
     def offered(self, offer: Offer) -> bool:
-        customs = offer.capabilities.customs
-        return customs is not None and any(
-            command.source != "built-in" for command in customs.commands()
+        customizations = offer.capabilities.customizations
+        return customizations is not None and any(
+            command.source != "built-in" for command in customizations.commands()
         )
 
     def parse(self, arguments: dict[str, Any]) -> RunSlashCommandParams:
@@ -80,13 +80,19 @@ class RunSlashCommand(Tool[RunSlashCommandParams, PreparedCommand]):
 
 def _find(name: str, ctx: ToolContext) -> SlashCommand:
     """A command of this name, else a skill of this name."""
-    customs = ctx.capabilities.customs
-    commands = {command.name: command for command in customs.commands()} if customs else {}
+    customizations = ctx.capabilities.customizations
+    commands = (
+        {command.name: command for command in customizations.commands()} if customizations else {}
+    )
     if name in commands:
         return commands[name]
-    skills = {skill.name: skill for skill in customs.skills(ctx.mode)} if customs else {}
-    if customs is not None and name in skills:
+    skills = (
+        {skill.name: skill for skill in customizations.skills(ctx.mode)} if customizations else {}
+    )
+    if customizations is not None and name in skills:
         skill = skills[name]
-        return SlashCommand(name, customs.skill_text(skill), skill.description, source=skill.source)
+        return SlashCommand(
+            name, customizations.skill_text(skill), skill.description, source=skill.source
+        )
     known = ", ".join(sorted({*commands, *skills})) or "(none)"
     raise ToolError(f"There is no command '{name}'. Available: {known}.")

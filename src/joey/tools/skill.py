@@ -32,8 +32,10 @@ class SkillTool(Tool[SkillParams, PreparedSkill]):
     params: ClassVar[type[Struct]] = SkillParams
 
     def offered(self, offer: Offer) -> bool:
-        customs = offer.capabilities.customs
-        return customs is not None and any(customs.skills(mode) for mode in customs.modes)
+        customizations = offer.capabilities.customizations
+        return customizations is not None and any(
+            customizations.skills(mode) for mode in customizations.modes
+        )
 
     def parse(self, arguments: dict[str, Any]) -> SkillParams:
         return convert(arguments, SkillParams, self.name)
@@ -57,23 +59,25 @@ class SkillTool(Tool[SkillParams, PreparedSkill]):
     async def run(
         self, prepared: PreparedSkill, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        skill, customs = prepared.skill, ctx.capabilities.customs
-        assert customs is not None
+        skill, customizations = prepared.skill, ctx.capabilities.customizations
+        assert customizations is not None
         facts = {
             "Skill": skill.name,
             "Description": skill.description,
             "Provided arguments": prepared.args,
             "Source": skill.source,
         }
-        return Outcome(guidance_text(facts, "Skill Instructions", customs.skill_text(skill)))
+        return Outcome(guidance_text(facts, "Skill Instructions", customizations.skill_text(skill)))
 
     def describe(self, arguments: dict[str, Any]) -> str:
         return f"[{self.name} for '{arguments.get('skill')}']"
 
 
 def _find(name: str, ctx: ToolContext) -> Skill:
-    customs = ctx.capabilities.customs
-    skills = {skill.name: skill for skill in customs.skills(ctx.mode)} if customs else {}
+    customizations = ctx.capabilities.customizations
+    skills = (
+        {skill.name: skill for skill in customizations.skills(ctx.mode)} if customizations else {}
+    )
     if name in skills:
         return skills[name]
     known = ", ".join(sorted(skills)) or "(none)"

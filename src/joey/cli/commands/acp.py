@@ -15,7 +15,7 @@ from joey.acp.agent import Agent, serve
 from joey.acp.jsonrpc import Frames
 from joey.acp.session import Choice, Page
 from joey.app import make_options, open_engine, open_task_index
-from joey.app.customizations import open_customs
+from joey.app.customizations import open_customizations
 from joey.app.mcp_servers import problems_of_servers
 from joey.app.model_choice import Asked, choose
 from joey.app.options import usable
@@ -114,16 +114,16 @@ class Household:
         return Setup(workspace=folder).modes()
 
     def commands(self, folder: Path) -> Sequence[Choice]:
-        customs = open_customs(folder)
-        skills = (skill for mode in customs.modes for skill in customs.skills(mode))
+        customizations = open_customizations(folder)
+        skills = (skill for mode in customizations.modes for skill in customizations.skills(mode))
         named = {skill.name: Choice(skill.name, skill.description) for skill in skills}
-        for command in customs.commands():
+        for command in customizations.commands():
             known = Choice(command.name, command.description, command.argument_hint)
             named[command.name] = known
         return [named[name] for name in sorted(named)]
 
     def remarks(self, folder: Path) -> Sequence[str]:
-        lines = (note(folder), *open_customs(folder).warnings, *problems_of_servers(folder))
+        lines = (note(folder), *open_customizations(folder).warnings, *problems_of_servers(folder))
         return [one_line(line.removeprefix("joey: "), 400) for line in lines if line][:MOST_REMARKS]
 
     def models(self, provider: str) -> Sequence[str]:

@@ -41,7 +41,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("Sandbox", doctor_checks.probe_sandbox),
     Probe("Browser", doctor_checks.probe_browser),
     Probe("Settings", doctor_checks.probe_settings),
-    Probe("Modes and rules", doctor_checks.probe_customs),
+    Probe("Modes and rules", doctor_checks.check_customizations),
     Probe("MCP servers", doctor_checks.probe_servers),
     Probe("Hooks", doctor_checks.probe_hooks),
     Probe("This folder", doctor_checks.probe_trust),

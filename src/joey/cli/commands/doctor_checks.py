@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from joey import __version__
 from joey.app import doctor, joey_home
-from joey.app.customizations import hooks_here, open_customs
+from joey.app.customizations import hooks_here, open_customizations
 from joey.app.doctor import find_chromium, keys_here
 from joey.app.mcp_servers import problems_of_servers
 from joey.app.models import (
@@ -313,11 +313,11 @@ def probe_settings() -> Finding:
     return Finding("Settings", Status.OK, f"{settings.path}{_unless(settings.path)}")
 
 
-def probe_customs() -> Finding:
+def check_customizations() -> Finding:
     """Modes, rules, commands and skills that count here."""
     try:
-        customs = open_customs(here())
-        modes, warnings = customs.modes, customs.warnings
+        customizations = open_customizations(here())
+        modes, warnings = customizations.modes, customizations.warnings
     except UserError as error:
         return Finding("Modes and rules", Status.WARN, "could not be read", str(error))
     told = set(PersonalSettings(here()).remarks())

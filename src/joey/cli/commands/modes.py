@@ -9,27 +9,27 @@ from typing import Any
 
 import msgspec
 
-from joey.app.customizations import check_mode, open_customs
+from joey.app.customizations import check_mode, open_customizations
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.launch import workspace_of
 from joey.cli.output import table, write_out
 from joey.core.modes import Grant, Mode, RuleFile, find_mode
 from joey.errors import ConfigError
-from joey.ports import Customs
+from joey.ports import Customizations
 from joey.presentation.text import columns, one_line, sanitise, wrap
 
 _OWNERS = {"built-in": "built-in", "project": "project", "global": "yours"}
 
 
 def run_modes(arguments: Namespace) -> ExitCode:
-    customs = open_customs(workspace_of(arguments))
+    customizations = open_customizations(workspace_of(arguments))
     if arguments.action == "show":
-        _show(customs, arguments.slug, as_json=arguments.json)
+        _show(customizations, arguments.slug, as_json=arguments.json)
     elif arguments.json:
-        _write_json([_fields(mode) for mode in customs.modes])
+        _write_json([_fields(mode) for mode in customizations.modes])
     else:
-        _write(_table(customs.modes, columns(sys.stdout)), wrapped=False)
-    for warning in customs.warnings:
+        _write(_table(customizations.modes, columns(sys.stdout)), wrapped=False)
+    for warning in customizations.warnings:
         text = f"joey: {sanitise(warning)}"
         print(wrap(text, columns(sys.stderr)), file=sys.stderr)
     return ExitCode.DONE
@@ -53,16 +53,16 @@ def _groups(mode: Mode) -> str:
     return " ".join(f"{group}{mark}" for group, mark in limited.items()) or "-"
 
 
-def _show(customs: Customs, slug: str, *, as_json: bool) -> None:
+def _show(customizations: Customizations, slug: str, *, as_json: bool) -> None:
     try:
-        check_mode(slug, lambda: customs.modes)
+        check_mode(slug, lambda: customizations.modes)
     except ConfigError as error:
         raise UsageError(str(error)) from error
-    mode = find_mode(slug, customs.modes)
+    mode = find_mode(slug, customizations.modes)
     assert mode is not None
-    instructions = customs.instructions(mode)
+    instructions = customizations.instructions(mode)
     rules = [*instructions.mode_rules, *instructions.agents, *instructions.rules]
-    skills = [skill.name for skill in customs.skills(mode)]
+    skills = [skill.name for skill in customizations.skills(mode)]
     if as_json:
         told = {"rules": [file.label for file in rules], "skills": skills}
         own_prompt = instructions.override is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.text import Text
 
 from joey.app import open_store, open_task_index
-from joey.app.customizations import open_customs
+from joey.app.customizations import open_customizations
 from joey.app.models import find_local_servers, known_providers
 from joey.app.permission_overview import Judgement, PermissionOverview, SettingSources
 from joey.app.permissions import scope_of
@@ -72,8 +72,10 @@ def servers(workspace: Path, mcp: Mcp | None) -> Text:
 
 
 def skills(workspace: Path) -> Text:
-    customs = open_customs(workspace)
-    found = {skill.name: skill for mode in customs.modes for skill in customs.skills(mode)}
+    customizations = open_customizations(workspace)
+    found = {
+        skill.name: skill for mode in customizations.modes for skill in customizations.skills(mode)
+    }
     text = Text("Skills", "bold")
     for name, skill in sorted(found.items()):
         text.append(f"\n  {one_line(name, 40)}", "cyan")
@@ -81,7 +83,7 @@ def skills(workspace: Path) -> Text:
     if not found:
         text.append("\n  none; they are folders with a SKILL.md below .roo/skills", "dim")
     text.append("\n\nCommands of your own", "bold")
-    commands = customs.commands()
+    commands = customizations.commands()
     for command in commands:
         text.append(f"\n  /{one_line(command.name, 40)}", "cyan")
         text.append(f"  {one_line(command.description, 300)}", "dim")
@@ -136,7 +138,7 @@ def permissions_card(
     if task is None:
         scope = scope_of(flags)
         settings, edits_granted = sources.settings, False
-        mode = usual_mode(arguments.mode or settings.mode, open_customs(workspace).modes)
+        mode = usual_mode(arguments.mode or settings.mode, open_customizations(workspace).modes)
     else:
         settings, edits_granted, mode = task.settings, task.granted.edits, task.mode
         scope = task.runtime.scope

@@ -14,7 +14,7 @@ from msgspec import structs
 from rich.text import Text
 
 from joey.app import open_store, open_task_index
-from joey.app.customizations import open_customs
+from joey.app.customizations import open_customizations
 from joey.app.file_finder import open_file_offers
 from joey.app.mcp_servers import problems_of_servers
 from joey.app.models import LocalServer, list_models
@@ -160,8 +160,8 @@ class ScreenHost:
 
     def remarks(self, session: Session) -> Sequence[str]:
         task = self._task(session)
-        customs = task.runtime.capabilities.customs
-        found = [] if customs is None else list(customs.warnings)
+        customizations = task.runtime.capabilities.customizations
+        found = [] if customizations is None else list(customizations.warnings)
         if task.runtime.capabilities.mcp is not None:
             found += problems_of_servers(task.runtime.workspace)
         return [*found, *remarks_on_settings()][:MOST_REMARKS]
@@ -246,7 +246,7 @@ class ScreenHost:
             task = self._task(session)
             modes, current = task.runtime.modes, task.mode.slug
         else:
-            modes = open_customs(self.workspace).modes
+            modes = open_customizations(self.workspace).modes
             current = self.standing(None).mode
         return [
             Entry(mode.slug, mode.slug, mode.description or mode.purpose, mode.slug == current)
@@ -421,10 +421,10 @@ def slash_names(workspace: Path) -> dict[str, str]:
     Raises:
         ConfigError, WorkspaceError
     """
-    customs = open_customs(workspace)
-    skills = (skill for mode in customs.modes for skill in customs.skills(mode))
+    customizations = open_customizations(workspace)
+    skills = (skill for mode in customizations.modes for skill in customizations.skills(mode))
     named = {skill.name: skill.description for skill in skills}
-    for command in customs.commands():
+    for command in customizations.commands():
         hint = f" {command.argument_hint}" if command.argument_hint else ""
         named[command.name] = f"{command.description}{hint}".strip()
     return dict(sorted(named.items()))
