@@ -26,7 +26,7 @@ class Tool(StrEnum):
     SUBTASK = "`alwaysAllowSubtasks`; its own calls are decided one by one"
     PAGES = "`alwaysAllowBrowser`"
     GUIDANCE = f"`{ANY}`"
-    PERSON = "a person answers, always"
+    USER = "a person answers, always"
     ITSELF = "touches nothing but the task"
 
 
@@ -40,7 +40,7 @@ TOOL_SWITCHES: dict[Tool, str | None] = {
     Tool.SUBTASK: "alwaysAllowSubtasks",
     Tool.PAGES: "alwaysAllowBrowser",
     Tool.GUIDANCE: ANY,
-    Tool.PERSON: ALWAYS,
+    Tool.USER: ALWAYS,
     Tool.ITSELF: None,
 }
 
@@ -64,8 +64,8 @@ TOOLS: dict[str, Tool] = {
     "execute_command": Tool.RUNS,
     "read_command_output": Tool.ITSELF,
     "update_todo_list": Tool.ITSELF,
-    "ask_followup_question": Tool.PERSON,
-    "attempt_completion": Tool.PERSON,
+    "ask_followup_question": Tool.USER,
+    "attempt_completion": Tool.USER,
     "switch_mode": Tool.MODE,
     "new_task": Tool.SUBTASK,
     "browser_action": Tool.PAGES,

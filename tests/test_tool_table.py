@@ -99,6 +99,6 @@ def test_the_table_in_the_document_is_up_to_date() -> None:
     hold(DOCUMENT, BEGIN, END, table(), "tests/test_tool_table.py")
 
 
-def test_only_what_a_person_must_answer_is_always_asked() -> None:
+def test_only_what_a_user_must_answer_is_always_asked() -> None:
     kinds = [kind for kind, example in EXAMPLES.items() if example.switch == ALWAYS]
     assert kinds == ["ask_followup_question", "attempt_completion"]

@@ -224,7 +224,7 @@ async def test_a_screenshot_stays_in_the_workspace_and_is_a_picture(
 
 
 @needs_chromium
-async def test_a_task_opens_a_page_once_the_person_agrees(
+async def test_a_task_opens_a_page_once_the_user_agrees(
     workshop: Workshop, site: str, browser: Chromium
 ) -> None:
     workshop.capabilities = Capabilities(browser=browser)

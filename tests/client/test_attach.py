@@ -70,7 +70,7 @@ def attached(stage: Stage, *arguments: str) -> AbstractAsyncContextManager[Scree
 
 
 @pytest.mark.requirement("client:attach")
-async def test_a_person_follows_a_task_answers_it_and_sends_words(tmp_path: Path) -> None:
+async def test_a_user_follows_a_task_answers_it_and_sends_a_message(tmp_path: Path) -> None:
     gate = asyncio.Event()
     turns = (
         Turn(say("I shall write it."), write("note", "hi\n")),

@@ -21,7 +21,7 @@ def hand(*messages: str) -> Turn:
 
 
 @pytest.mark.requirement("subtasks:followed")
-async def test_a_person_who_comes_later_answers_subtasks_one_after_the_other(
+async def test_a_user_who_comes_later_answers_subtasks_one_after_the_other(
     tmp_path: Path,
 ) -> None:
     parts = {

@@ -11,12 +11,12 @@ from joey.core.settings import Settings
 
 
 class Disk:
-    """`work` is the workspace, `person` the home folder with `.roo` in it."""
+    """`work` is the workspace, `user_home` the home folder with `.roo` in it."""
 
     def __init__(self, root: Path) -> None:
         self.work = root / "work"
-        self.person = root / "person"
-        self.home = self.person / ".roo"
+        self.user_home = root / "person"
+        self.home = self.user_home / ".roo"
         for folder in (self.work, self.home):
             folder.mkdir(parents=True)
         self.hidden: set[Path] = set()
@@ -29,7 +29,7 @@ class Disk:
             path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
     def path(self, name: str) -> Path:
-        return self.person / name[2:] if name.startswith("~/") else self.work / name
+        return self.user_home / name[2:] if name.startswith("~/") else self.work / name
 
     def link(self, name: str, target: str | Path) -> None:
         path = self.path(name)
@@ -37,7 +37,7 @@ class Disk:
         path.symlink_to(target)
 
     def load_customizations(self, **settings: Any) -> FileCustomizations:
-        places = Places(self.work, self.home, self.person, lambda path: path in self.hidden)
+        places = Places(self.work, self.home, self.user_home, lambda path: path in self.hidden)
         return FileCustomizations(places, Settings(**settings))
 
 

@@ -32,7 +32,7 @@ def places(disk: Disk) -> Places:
     def trusts(wanted: Any) -> bool:
         return isinstance(Trust(disk.home).standing(disk.work, wanted), Trusted)
 
-    return Places(disk.work, disk.home, disk.person, lambda _: False, trusts)
+    return Places(disk.work, disk.home, disk.user_home, lambda _: False, trusts)
 
 
 def load_customizations(disk: Disk, settings: Settings | None = None) -> FileCustomizations:
@@ -79,7 +79,7 @@ def test_a_mode_that_was_changed_after_trust_is_not_used(disk: Disk) -> None:
 
 
 @pytest.mark.requirement("modes:trust")
-def test_what_the_person_has_made_stricter_is_not_loosened(disk: Disk) -> None:
+def test_what_the_user_has_made_stricter_is_not_loosened(disk: Disk) -> None:
     write(disk, "code", "read", name="~/.roo/modes.yaml")
     write(disk, "code", "read", "edit")
     mine = mode_of(load_customizations(disk), "code")
@@ -110,7 +110,7 @@ def test_where_nothing_is_asked_every_mode_of_a_project_needs_trust(disk: Disk, 
     assert mode_of(load_customizations(disk, UNASKED), slug).name == "Theirs"
 
 
-def test_a_person_is_asked_at_once_about_modes_that_loosen_alone(disk: Disk) -> None:
+def test_a_user_is_asked_at_once_about_modes_that_loosen_alone(disk: Disk) -> None:
     modes = [
         {"slug": slug, "name": "X", "roleDefinition": "x", "groups": ["read", "command"]}
         for slug in ("ask", "poet")

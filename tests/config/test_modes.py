@@ -87,7 +87,7 @@ customModes:
 
 
 @pytest.mark.requirement("modes:precedence")
-def test_a_project_comes_before_the_person_and_both_before_what_is_built_in(disk: Disk) -> None:
+def test_a_project_comes_before_the_user_and_both_before_what_is_built_in(disk: Disk) -> None:
     def named(name: str, *slugs: str) -> str:
         return json.dumps({"customModes": [entry(slug=slug, name=name) for slug in slugs]})
 

@@ -36,7 +36,7 @@ def disk(tmp_path: Path) -> Disk:
 
 
 def read(disk: Disk, settings: Settings = OPEN) -> tuple[Settings, tuple[str, ...]]:
-    places = Places(disk.work, disk.home, disk.person, lambda _: False)
+    places = Places(disk.work, disk.home, disk.user_home, lambda _: False)
     sightings = Sightings()
     found = tightened(settings, read_tightening(scopes_of(places), sightings))
     return found, sightings.warnings
@@ -141,12 +141,12 @@ def test_a_file_that_cannot_be_understood_makes_everything_asked(disk: Disk, tex
 @pytest.mark.requirement("project-settings:unclear")
 def test_a_link_out_of_the_workspace_makes_everything_asked(disk: Disk) -> None:
     disk.write({"~/other.json": "{}"})
-    disk.link(FILE, disk.person / "other.json")
+    disk.link(FILE, disk.user_home / "other.json")
     assert not read(disk)[0].auto_approval_enabled
 
 
-def test_the_persons_own_settings_are_not_those_of_a_project(disk: Disk) -> None:
-    places = Places(disk.person, disk.home, disk.person, lambda _: False)
+def test_the_users_own_settings_are_not_those_of_a_project(disk: Disk) -> None:
+    places = Places(disk.user_home, disk.home, disk.user_home, lambda _: False)
     disk.write({"~/.roo/settings.json": '{"alwaysAllowWrite": false}'})
     assert tightened(OPEN, read_tightening(scopes_of(places), Sightings())) == OPEN
 
@@ -155,7 +155,7 @@ def test_the_persons_own_settings_are_not_those_of_a_project(disk: Disk) -> None
 async def test_flags_do_not_get_around_it(disk: Disk) -> None:
     disk.write({FILE: '{"deniedCommands": ["git push"], "alwaysAllowWrite": false}'})
     flags = Flags(yes=True, no_sandbox=True)
-    explainer = Explainer(disk.work, flags, disk.home, {"HOME": str(disk.person)})
+    explainer = Explainer(disk.work, flags, disk.home, {"HOME": str(disk.user_home)})
     assert (await explainer.command("git push")).decision == "deny"
     assert (await explainer.write("a.txt")).decision == "ask"
     assert (await explainer.command("git status")).decision == "allow"

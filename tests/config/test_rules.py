@@ -20,7 +20,7 @@ def labels(files: tuple[RuleFile, ...]) -> list[str]:
 
 
 @pytest.mark.requirement("rules:order")
-def test_rules_of_the_person_come_before_those_of_the_project_and_of_its_parts(
+def test_rules_of_the_user_come_before_those_of_the_project_and_of_its_parts(
     disk: Disk,
 ) -> None:
     disk.write(
@@ -241,7 +241,7 @@ def test_a_link_does_not_get_around_what_the_project_hides(disk: Disk) -> None:
     assert rules_of(disk.load_customizations()) == Instructions()
 
 
-def test_links_of_the_person_may_lead_anywhere(disk: Disk, tmp_path: Path) -> None:
+def test_links_of_the_user_may_lead_anywhere(disk: Disk, tmp_path: Path) -> None:
     (tmp_path / "dotfiles").write_text("mine")
     disk.link("~/.roo/rules/linked.md", tmp_path / "dotfiles")
     assert rules_of(disk.load_customizations()).rules == (
@@ -279,10 +279,10 @@ def test_what_may_not_be_read_is_told(disk: Disk) -> None:
     assert len(customizations.warnings) == 2
 
 
-def test_a_workspace_that_is_the_persons_home_tells_its_rules_once(tmp_path: Path) -> None:
+def test_a_workspace_that_is_the_users_home_tells_its_rules_once(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
     disk.work.rmdir()
-    disk.work = disk.person
+    disk.work = disk.user_home
     disk.write({".roo/rules/a.md": "once", ".roo/commands/a.md": "once"})
     customizations = disk.load_customizations()
     assert labels(rules_of(customizations).rules) == ["~/.roo/rules/a.md"]

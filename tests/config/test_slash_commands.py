@@ -36,7 +36,7 @@ def test_commands_have_front_matter_and_text(disk: Disk) -> None:
     assert "AGENTS.md" in init.content
 
 
-def test_the_projects_command_hides_the_persons_and_that_hides_ours(disk: Disk) -> None:
+def test_the_projects_command_hides_the_users_and_that_hides_ours(disk: Disk) -> None:
     disk.write({"~/.roo/commands/init.md": "mine", "~/.roo/commands/a.md": "mine"})
     disk.write({".roo/commands/a.md": "the project's"})
     found = {command.name: command.content for command in disk.load_customizations().commands()}

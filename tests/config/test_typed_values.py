@@ -28,7 +28,7 @@ def test_a_default_can_be_written_and_read_back(kind: type[Struct], key: Describ
 
 
 @given(st.sampled_from(EVERY), st.lists(st.text(), max_size=3))
-def test_any_words_are_a_value_or_an_error_for_a_person(
+def test_any_arguments_are_a_value_or_an_error_for_a_user(
     each: tuple[type[Struct], DescribedKey], words: list[str]
 ) -> None:
     kind, key = each

@@ -20,7 +20,7 @@ def problems(document: Any, value: Any) -> list[str]:
     return problems_of(read_schema(document), value, found)
 
 
-PERSON = {
+USER = {
     "type": "object",
     "properties": {
         "name": {"type": "string", "minLength": 1, "maxLength": 5},
@@ -49,7 +49,7 @@ TREE = {
 @pytest.mark.parametrize(
     ("document", "value"),
     [
-        (PERSON, {"name": "Ada", "age": 36.0, "tags": ["a"]}),
+        (USER, {"name": "Ada", "age": 36.0, "tags": ["a"]}),
         (TREE, {"value": 1, "below": [{"value": 2.5, "below": []}]}),
         (True, "anything"),
         ({}, None),
@@ -77,14 +77,14 @@ def test_what_fits_has_no_problems(document: Any, value: Any) -> None:
 @pytest.mark.parametrize(
     ("document", "value", "told"),
     [
-        (PERSON, {}, "$: 'name' is missing."),
-        (PERSON, {"name": ""}, "$.name: shorter than 1 characters."),
-        (PERSON, {"name": "Eleonora"}, "$.name: longer than 5 characters."),
-        (PERSON, {"name": "A", "age": 150}, "$.age: 150 is not less than 150."),
-        (PERSON, {"name": "A", "age": True}, "$.age: True is not of type integer."),
-        (PERSON, {"name": "A", "tags": ["c"]}, "$.tags[0]: 'c' is none of ['a', 'b']."),
-        (PERSON, {"name": "A", "tags": []}, "$.tags: has 0 items, and needs 1."),
-        (PERSON, {"name": "A", "x": 1}, "$: 'x' is not a property that it may have."),
+        (USER, {}, "$: 'name' is missing."),
+        (USER, {"name": ""}, "$.name: shorter than 1 characters."),
+        (USER, {"name": "Eleonora"}, "$.name: longer than 5 characters."),
+        (USER, {"name": "A", "age": 150}, "$.age: 150 is not less than 150."),
+        (USER, {"name": "A", "age": True}, "$.age: True is not of type integer."),
+        (USER, {"name": "A", "tags": ["c"]}, "$.tags[0]: 'c' is none of ['a', 'b']."),
+        (USER, {"name": "A", "tags": []}, "$.tags: has 0 items, and needs 1."),
+        (USER, {"name": "A", "x": 1}, "$: 'x' is not a property that it may have."),
         (TREE, {"value": 1, "below": [{}]}, "$.below[0]: 'value' is missing."),
         ({"const": 1}, True, "$: True is not 1."),
         ({"uniqueItems": True}, [{"a": 1}, {"a": 1.0}], "$: the same item stands in it twice."),

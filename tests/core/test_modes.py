@@ -42,7 +42,7 @@ def test_words_of_built_in_modes_can_be_replaced_one_by_one() -> None:
     assert find_mode("poet", modes) == POET
 
 
-def test_the_usual_mode_is_the_persons_own_if_it_exists() -> None:
+def test_the_usual_mode_is_the_users_own_if_it_exists() -> None:
     modes = all_modes((POET,))
     assert usual_mode("poet", modes) == POET
     assert usual_mode("gone", modes).slug == "code"

@@ -299,7 +299,7 @@ async def test_going_back_before_a_summary_shows_what_it_hid(shop: Workshop) -> 
     assert event.condense_id == task.recorder.api.first.condense_parent
 
 
-async def test_the_persons_own_words_stand_in_place_of_ours(shop: Workshop) -> None:
+async def test_the_users_own_prompt_replaces_ours(shop: Workshop) -> None:
     settings = Settings(custom_condensing_prompt="Write a haiku.", always_allow_read_only=True)
     task = await worked(shop, Turn(say("Leaves fall on the code.")), settings=settings)
     await task.condense()

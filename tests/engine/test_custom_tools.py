@@ -35,7 +35,7 @@ def give(workshop: Workshop, **files: str) -> None:
 
 
 @pytest.mark.requirement("tool:custom:approval")
-async def test_a_custom_tool_is_offered_and_runs_once_the_person_agrees(
+async def test_a_custom_tool_is_offered_and_runs_once_the_user_agrees(
     workshop: Workshop,
 ) -> None:
     give(workshop, greet=GREET)
@@ -68,7 +68,7 @@ async def test_a_custom_tool_is_called_in_xml_too(workshop: Workshop) -> None:
     assert "Greet somebody." in workshop.provider.requests[0].system
 
 
-async def test_a_file_that_is_no_tool_is_told_to_the_person_once(workshop: Workshop) -> None:
+async def test_a_file_that_is_no_tool_is_shown_to_the_user_once(workshop: Workshop) -> None:
     give(workshop, broken="def run(:", greet=GREET)
     task = await workshop.start(finish("one"), finish("two"))
     await asked(task)

@@ -159,7 +159,7 @@ class Forever(asyncio.Event):
         return await super().wait()
 
 
-class Person:
+class ScriptedUser:
     """Says yes to results, and what it was told to say to calls."""
 
     name = "person"
@@ -220,7 +220,7 @@ class LongTask(RuleBasedStateMachine):
         self.shop = Workshop(self.folder)
         (self.shop.root / "a.txt").write_text("a word\n" * 50)
         self.model = AnyAnswer()
-        self.policy = Person()
+        self.policy = ScriptedUser()
         self.shop.provider = self.model
         self.looks: dict[int, Look] = {}
         """By the row that was the last one when the task rested."""

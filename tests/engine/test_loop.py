@@ -111,7 +111,7 @@ async def test_a_reply_without_a_tool_is_answered_with_the_reminder_of_its_proto
 
 
 @pytest.mark.requirement("engine:loop:mistake-limit")
-async def test_mistakes_in_a_row_stop_for_a_person_whose_advice_reaches_the_model(
+async def test_mistakes_in_a_row_stop_for_a_user_whose_advice_reaches_the_model(
     workshop: Workshop,
 ) -> None:
     task = await workshop.start(*(Turn(call("no_such_tool", {"n": n})) for n in range(3)), finish())
@@ -126,7 +126,7 @@ async def test_mistakes_in_a_row_stop_for_a_person_whose_advice_reaches_the_mode
 
 
 @pytest.mark.requirement("engine:asks:nobody-there")
-async def test_mistakes_without_a_person_end_the_run_as_failed(workshop: Workshop) -> None:
+async def test_mistakes_without_a_user_end_the_run_as_failed(workshop: Workshop) -> None:
     task = await workshop.start(
         *(Turn(call("no_such_tool", {"n": n})) for n in range(10)), policy=Unattended()
     )
@@ -311,7 +311,7 @@ async def test_a_tool_outside_the_modes_groups_is_refused_with_the_reason(
 
 
 @pytest.mark.requirement("engine:asks:nobody-there", "permissions:nobody-there")
-async def test_without_a_person_questions_get_the_first_suggestion_and_writes_are_refused(
+async def test_without_a_user_questions_get_the_first_suggestion_and_writes_are_refused(
     workshop: Workshop,
 ) -> None:
     policy = Unattended()

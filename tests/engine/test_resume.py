@@ -49,7 +49,7 @@ async def test_a_completed_task_goes_on_and_its_completion_gets_its_result(
     assert await settled(again) == Completed("two")
 
 
-async def test_without_words_a_person_is_asked_whether_to_go_on(workshop: Workshop) -> None:
+async def test_without_a_message_a_user_is_asked_whether_to_go_on(workshop: Workshop) -> None:
     task = await workshop.start(finish("one"), policy=Unattended())
     await settled(task)
     again = await reopened(workshop, task)
@@ -165,7 +165,7 @@ async def test_a_message_to_a_task_at_rest_sets_it_to_work(workshop: Workshop) -
 
 
 @pytest.mark.requirement("store:at-rest", "store:layout")
-async def test_both_history_files_are_on_disk_when_the_task_waits_for_a_person(
+async def test_both_history_files_are_on_disk_when_the_task_waits_for_a_user(
     workshop: Workshop,
 ) -> None:
     task = await workshop.start(finish("one"))

@@ -75,7 +75,7 @@ async def test_the_service_says_how_long_to_wait_and_each_second_is_announced(
 
 
 @pytest.mark.requirement("engine:retry:bounded")
-async def test_the_budget_ends_and_a_person_is_asked(workshop: Workshop) -> None:
+async def test_the_budget_ends_and_a_user_is_asked(workshop: Workshop) -> None:
     down = [Turn(fail(529, "overloaded")) for _ in range(3)]
     task = await workshop.start(*down, finish(), settings=Settings(max_retries=2))
     ask = await asked(task)

@@ -226,7 +226,7 @@ async def test_the_files_on_disk_and_a_new_process_show_the_earlier_state(past: 
     check_past(again)
 
 
-async def test_words_of_the_person_that_are_last_reach_the_model(past: Past) -> None:
+async def test_a_message_of_the_user_that_is_last_reaches_the_model(past: Past) -> None:
     """They were told with a request that is gone."""
     task = await past.start(finish("one"), policy=Unattended())
     await settled(task)

@@ -82,7 +82,7 @@ async def test_a_preview_names_the_files_and_touches_none(past: Past) -> None:
     assert files(past)["a"] == "2\n"
 
 
-async def test_what_a_person_changed_since_is_not_overwritten(past: Past) -> None:
+async def test_what_a_user_changed_since_is_not_overwritten(past: Past) -> None:
     task = await written(past)
     (past.root / "a").write_text("by hand\n")
     (past.root / "own.txt").write_text("more\n")
@@ -98,7 +98,7 @@ async def test_what_a_person_changed_since_is_not_overwritten(past: Past) -> Non
     assert files(past) == {"a": "by hand\n", "b": "3\n", "own.txt": "more\n"}
 
 
-async def test_what_a_person_changed_between_two_steps_is_not_overwritten(past: Past) -> None:
+async def test_what_a_user_changed_between_two_steps_is_not_overwritten(past: Past) -> None:
     task = await written(past)
     (past.root / "own.txt").write_text("later\n")
     past.script(write("c", "4\n"), finish())

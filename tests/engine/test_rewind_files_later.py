@@ -135,7 +135,7 @@ async def test_what_an_undo_has_brought_back_is_still_theirs(past: Past) -> None
         assert files(past)["own.txt"] == "more\n"
 
 
-async def test_what_a_person_changed_while_they_were_asked_is_theirs(past: Past) -> None:
+async def test_what_a_user_changed_while_they_were_asked_is_theirs(past: Past) -> None:
     (past.root / "own.txt").write_text("mine\n")
     one, two = (call("write_to_file", {"path": name, "content": "1\n"}) for name in "ab")
     task = await past.start(Turn(one, two), finish(), settings=Settings())
@@ -155,7 +155,7 @@ async def test_what_a_person_changed_while_they_were_asked_is_theirs(past: Past)
     ]
 
 
-async def test_what_a_person_changed_after_a_death_is_not_overwritten(past: Past) -> None:
+async def test_what_a_user_changed_after_a_death_is_not_overwritten(past: Past) -> None:
     task = await written(past)
     await task.rewind(shown(task)[0], files=True)
     await past.engine.release(task)

@@ -150,7 +150,7 @@ async def test_the_second_of_two_that_do_not_fit_stays_in_its_worktree(shop: Rep
 
 
 @pytest.mark.requirement("worktrees:approval")
-async def test_the_person_sees_that_it_is_a_worktree_before_there_is_one(shop: Repository) -> None:
+async def test_the_user_sees_that_it_is_a_worktree_before_there_is_one(shop: Repository) -> None:
     shop.provider = Cast({"the whole": [Turn(hand("a part")), finish()], "a part": [finish()]})
     settings = structs.replace(ALLOWED, always_allow_subtasks=False)
     task = await shop.start(text="the whole", settings=settings)

@@ -90,14 +90,14 @@ async def test_the_prompt_of_an_xml_task_shows_every_tool_with_its_tags(
 
 @pytest.mark.requirement("engine:asks:nobody-there", "permissions:nobody-there")
 @pytest.mark.parametrize("kind", list(AskKind))
-def test_without_a_person_every_kind_of_ask_has_an_answer(kind: AskKind) -> None:
+def test_without_a_user_every_kind_of_ask_has_an_answer(kind: AskKind) -> None:
     policy = Unattended()
     text = '{"question": "which?", "suggest": []}' if kind is AskKind.FOLLOWUP else ""
     ask = AskOpened(ts=1, ask=kind, text=text)
     answer = policy.answer(ask)
     assert answer is not None
-    needs_a_person = kind in (AskKind.TOOL, AskKind.COMMAND, AskKind.USE_MCP_SERVER)
-    if needs_a_person:
+    needs_a_user = kind in (AskKind.TOOL, AskKind.COMMAND, AskKind.USE_MCP_SERVER)
+    if needs_a_user:
         assert not answer.approves
         assert policy.refused == [ask]
 

@@ -67,7 +67,7 @@ async def test_words_that_come_with_a_yes_to_try_again_reach_the_model(
     assert "use tabs" in said_to_model(workshop.provider)
 
 
-async def test_a_message_sent_to_a_failed_request_is_shown_to_the_person(
+async def test_a_message_sent_to_a_failed_request_is_shown_to_the_user(
     workshop: Workshop,
 ) -> None:
     task = await workshop.start(Turn(fail(401, "no")))
@@ -87,7 +87,7 @@ async def test_a_picture_that_comes_with_a_yes_reaches_the_model(workshop: Works
     assert pictures(workshop.provider) == 1
 
 
-async def test_a_picture_alone_that_answers_a_question_is_shown_to_the_person(
+async def test_a_image_alone_that_answers_a_question_is_shown_to_the_user(
     workshop: Workshop,
 ) -> None:
     task = await workshop.start(

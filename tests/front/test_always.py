@@ -37,7 +37,7 @@ def test_always_is_understood_where_a_rule_is_shown(word: str) -> None:
 
 
 @pytest.mark.requirement("always:written")
-async def test_a_person_allows_a_command_for_good(joey: Joey) -> None:
+async def test_a_user_allows_a_command_for_good(joey: Joey) -> None:
     turns = [running("touch a.txt"), running("touch a.txt"), DONE]
     async with ModelServer(turns) as server, terminal(joey, *reach(server.url), "go") as screen:
         assert "always: touch a.txt\n" in await screen.until(ASK)
@@ -49,7 +49,7 @@ async def test_a_person_allows_a_command_for_good(joey: Joey) -> None:
 
 
 @pytest.mark.requirement("always:edits")
-async def test_a_person_accepts_the_edits_of_a_task(joey: Joey) -> None:
+async def test_a_user_accepts_the_edits_of_a_task(joey: Joey) -> None:
     def write(path: str) -> Turn:
         return Turn(call("write_to_file", {"path": path, "content": "x\n"}))
 

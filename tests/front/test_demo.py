@@ -40,7 +40,7 @@ async def test_the_demonstration_does_real_work_in_either_protocol_on_either_wir
     assert not (joey.home).exists()
 
 
-async def test_the_pace_of_a_person_changes_nothing(joey: Joey, tmp_path: Path) -> None:
+async def test_the_pace_of_a_user_changes_nothing(joey: Joey, tmp_path: Path) -> None:
     env = {**joey.env, "TMPDIR": str(tmp_path)}
     done = await joey.run("demo", env=env)
     assert done.code == 0

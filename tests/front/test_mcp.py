@@ -107,7 +107,7 @@ async def test_what_of_a_file_cannot_be_used_is_told_beside_what_can(joey: Joey)
 
 
 @pytest.mark.requirement("front:trust")
-async def test_a_projects_server_runs_once_the_person_has_seen_and_trusted_it(joey: Joey) -> None:
+async def test_a_projects_server_runs_once_the_user_has_seen_and_trusted_it(joey: Joey) -> None:
     trust_project(joey)
     shown = await joey.run("trust", "--show")
     assert f"{sys.executable} {TINY}" in shown.out
@@ -127,7 +127,7 @@ async def test_a_folder_that_brings_nothing_along_needs_no_trust(joey: Joey) -> 
 
 
 @pytest.mark.requirement("trust:headless")
-async def test_without_a_person_an_untrusted_server_is_left_alone_and_named(joey: Joey) -> None:
+async def test_without_a_user_an_untrusted_server_is_left_alone_and_named(joey: Joey) -> None:
     trust_project(joey)
     async with ModelServer([DONE]) as model:
         done = await joey.run("-p", "-y", *reach(model.url), "do it")
@@ -147,7 +147,7 @@ async def test_yes_allows_tools_of_servers_too(joey: Joey) -> None:
 
 
 @pytest.mark.requirement("front:mcp:refused")
-async def test_without_a_person_a_tool_that_no_rule_allows_is_not_called(joey: Joey) -> None:
+async def test_without_a_user_a_tool_that_no_rule_allows_is_not_called(joey: Joey) -> None:
     await joey.run("mcp", "add", "tiny", *COMMAND)
     async with ModelServer([ECHO, DONE]) as model:
         done = await joey.run("-p", *reach(model.url), "do it")
@@ -173,7 +173,7 @@ async def test_a_conversation_asks_once_before_it_begins(joey: Joey) -> None:
 
 
 @pytest.mark.requirement("front:mcp:shown")
-async def test_a_person_sees_server_tool_arguments_and_answer(joey: Joey) -> None:
+async def test_a_user_sees_server_tool_arguments_and_answer(joey: Joey) -> None:
     await joey.run("mcp", "add", "tiny", *COMMAND)
     async with (
         ModelServer([ECHO, DONE]) as model,

@@ -182,7 +182,7 @@ async def test_the_only_profile_is_used_and_settled_when_another_is_added(joey: 
     assert document(joey)["active"] == "b"
 
 
-async def test_of_several_the_person_is_told_how_to_choose(joey: Joey) -> None:
+async def test_with_several_profiles_the_error_says_how_to_choose(joey: Joey) -> None:
     damage(joey, "a", "b")
     refused = await joey.run("-p", "hi")
     assert refused.code == 78

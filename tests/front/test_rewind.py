@@ -173,7 +173,7 @@ async def test_what_cannot_be_done_is_said_in_a_line(
     assert words in refused.err.replace("\n", " ")
 
 
-async def test_the_only_words_of_a_person_are_gone_back_to_by_default(joey: Joey) -> None:
+async def test_the_only_message_of_a_user_is_gone_back_to_by_default(joey: Joey) -> None:
     async with ModelServer([write("one\n"), done()]) as server:
         run = await joey.run("-p", "-y", "--output-format", "json", *reach(server.url), "write one")
     task_id = run.json["taskId"]
@@ -197,7 +197,7 @@ async def test_nothing_to_undo(joey: Joey) -> None:
     assert (undo.code, "nothing to undo" in undo.err) == (1, True)
 
 
-async def test_on_a_terminal_a_person_is_asked(joey: Joey) -> None:
+async def test_on_a_terminal_a_user_is_asked(joey: Joey) -> None:
     task_id = await play(joey)
     async with terminal(joey, "tasks", "rewind", task_id) as screen:
         assert "messages go" in await screen.until("Rewind? [y/N] ")

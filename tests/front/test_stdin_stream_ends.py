@@ -165,7 +165,7 @@ async def test_a_question_is_answered_by_the_next_message(joey: Joey) -> None:
         await steered.shut_down()
 
 
-async def test_what_needs_a_person_is_refused_unless_the_program_wants_to_be_asked(
+async def test_what_needs_a_user_is_refused_unless_the_program_wants_to_be_asked(
     joey: Joey,
 ) -> None:
     edit = Turn(call("write_to_file", {"path": "a.txt", "content": "hello\n"}))

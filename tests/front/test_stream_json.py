@@ -329,7 +329,7 @@ def test_the_output_of_a_command_names_its_call() -> None:
 
 
 @pytest.mark.parametrize("tool", ["attempt_completion", "ask_followup_question"])
-def test_calls_that_speak_to_the_person_are_told_only_as_words(tool: str) -> None:
+def test_calls_that_speak_to_the_user_are_sent_only_as_text(tool: str) -> None:
     stream = StreamJson()
     assert stream.feed(RowOpened(ts=1, say="tool", tool=tool, call_id="c")) == []
     assert stream.feed(CallGrew(ts=1, delta='{"res')) == []

@@ -39,7 +39,7 @@ def writing(path: str) -> Turn:
 
 
 @pytest.mark.requirement("subtasks:unattended")
-async def test_a_run_without_a_person_tells_what_its_subtasks_do(joey: Joey) -> None:
+async def test_a_run_without_a_user_tells_what_its_subtasks_do(joey: Joey) -> None:
     parts = {
         "the whole": [hand("part one", "part two"), done("Whole.")],
         "part one": [writing("1.txt"), hand("part three"), done("One.")],
@@ -114,7 +114,7 @@ async def test_without_permission_nothing_is_delegated(joey: Joey) -> None:
 
 
 @pytest.mark.requirement("subtasks:conversation")
-async def test_a_person_sees_a_subtask_and_answers_its_questions(joey: Joey) -> None:
+async def test_a_user_sees_a_subtask_and_answers_its_questions(joey: Joey) -> None:
     parts = {
         "the whole": [hand("a part of it"), done("Whole.")],
         "a part of it": [writing("a.txt"), done("Part.")],

@@ -159,7 +159,7 @@ async def test_a_result_that_was_never_answered_is_a_completed_task(joey: Joey) 
     assert await listed(joey, "list", "--status", "interrupted") == []
 
 
-async def test_a_run_that_lacked_a_person_is_not_a_completed_task(joey: Joey) -> None:
+async def test_a_run_that_lacked_a_user_is_not_a_completed_task(joey: Joey) -> None:
     edit = Turn(say("I write."), call("write_to_file", {"path": "a.txt", "content": "one\n"}))
     async with ModelServer([edit, DONE]) as server:
         done = await joey.run("-p", *reach(server.url), "do it")

@@ -22,7 +22,7 @@ def test_a_task_begins_with_its_title_and_its_facts() -> None:
     assert "## User\n\nfix it\nplease" in document
 
 
-def test_the_first_words_are_the_persons_and_later_ones_the_assistants() -> None:
+def test_the_first_text_is_the_users_and_later_ones_are_the_assistants() -> None:
     document = as_markdown(TASK, [PROMPT, row("text", "Yes."), row("user_feedback", "more")])
     assert document.index("## User") < document.index("## Assistant\n\nYes.")
     assert "## User\n\nmore" in document

@@ -186,7 +186,7 @@ EXIT_CODES = {
     "done": ExitCode.DONE,
     "failed": ExitCode.FAILED,
     "wrong usage": ExitCode.USAGE,
-    "a person was needed": ExitCode.NEEDS_PERSON,
+    "a person was needed": ExitCode.NEEDS_USER,
     "limit of turns or tool calls": ExitCode.TURNS,
     "limit of money, tokens or time": ExitCode.BUDGET,
     "provider down": ExitCode.TRY_AGAIN,

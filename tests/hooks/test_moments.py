@@ -38,7 +38,7 @@ async def test_a_hook_sees_the_call_and_stops_it_with_its_reason(workshop: HookW
     assert "no writes today" in outcomes(task)[0]
 
 
-async def test_a_hook_that_is_content_changes_nothing_and_may_speak_to_the_person(
+async def test_a_hook_that_is_content_changes_nothing_and_may_speak_to_the_user(
     workshop: HookWorkshop,
 ) -> None:
     workshop.give(
@@ -150,7 +150,7 @@ async def test_a_hook_cannot_say_yes_to_a_question(workshop: HookWorkshop) -> No
     assert {answer.by for answer in answers} == {"person"}
 
 
-async def test_a_hook_may_say_no_in_place_of_the_person(workshop: HookWorkshop) -> None:
+async def test_a_hook_may_say_no_in_place_of_the_user(workshop: HookWorkshop) -> None:
     workshop.give(hook("onAsk", "echo 'not while I am away' >&2; exit 2", tools=["write_to_file"]))
     task = await workshop.start(WRITE, finish(), settings=Settings())
     answered = await heard(task, AskAnswered)
@@ -163,7 +163,7 @@ async def test_a_hook_may_say_no_in_place_of_the_person(workshop: HookWorkshop) 
     await settled(task)
 
 
-async def test_a_slow_hook_at_a_question_does_not_keep_the_person_waiting(
+async def test_a_slow_hook_at_a_question_does_not_keep_the_user_waiting(
     workshop: HookWorkshop,
 ) -> None:
     workshop.give(hook("onAsk", "touch began; sleep 100", tools=["write_to_file"]))

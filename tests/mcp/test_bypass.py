@@ -136,7 +136,7 @@ def test_a_script_counts_however_the_entry_names_it(ground: Ground, entry: dict[
 
 
 @pytest.mark.requirement("trust:scripts")
-def test_a_program_of_the_workspace_that_is_found_by_the_persons_own_path_counts(
+def test_a_program_of_the_workspace_that_is_found_by_the_users_own_path_counts(
     ground: Ground,
 ) -> None:
     program = ground.write("bin/serve")
@@ -176,7 +176,7 @@ def detail(**entry: Any) -> list[str]:
 
 
 @pytest.mark.requirement("trust:shown")
-def test_no_variable_of_the_person_is_passed_on_unseen() -> None:
+def test_no_variable_of_the_user_is_passed_on_unseen() -> None:
     shown = detail(command="x", env={"MODE": "fast ${env:A_KEY} and ${env:OTHER}", "PLAIN": "hush"})
     assert "sets      MODE from ${env:A_KEY}, ${env:OTHER}" in shown
     shown = detail(type="sse", url="https://a/", headers={"Auth": "Bearer hush ${env:A_KEY}"})
@@ -251,7 +251,7 @@ async def test_trust_that_is_taken_back_stops_a_server_that_is_busy_not_answerin
 
 
 @pytest.mark.requirement("trust:no-start")
-async def test_a_relative_folder_in_the_persons_path_runs_nothing_of_the_workspace(
+async def test_a_relative_directory_in_the_users_path_runs_nothing_of_the_workspace(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trap = house.workspace / "bin" / "serve"
@@ -335,7 +335,7 @@ async def test_pins_do_not_grow_without_end(house: House, tmp_path: Path) -> Non
 
 
 @pytest.mark.requirement("mcp:pins")
-async def test_tools_that_only_the_persons_settings_allow_are_pinned_too(
+async def test_tools_that_only_the_users_settings_allow_are_pinned_too(
     house: House, tmp_path: Path
 ) -> None:
     lease = await house.open(r=rude("redescribing", tmp_path))
@@ -346,7 +346,7 @@ async def test_tools_that_only_the_persons_settings_allow_are_pinned_too(
 
 
 @pytest.mark.requirement("mcp:pins")
-async def test_a_tool_that_changes_while_a_person_decides_is_not_called(
+async def test_a_tool_that_changes_while_a_user_decides_is_not_called(
     house: House, tmp_path: Path
 ) -> None:
     lease = await house.open(r=rude("redescribing", tmp_path))

@@ -120,7 +120,7 @@ def place(tmp_path: Path) -> Place:
 
 
 @pytest.mark.requirement("mcp:config:scopes")
-def test_the_projects_server_hides_the_persons_of_the_same_name(place: Place) -> None:
+def test_the_projects_server_hides_the_users_of_the_same_name(place: Place) -> None:
     place.write(place.home / "mcp_settings.json", a={"command": "roo"}, c={"command": "roo"})
     place.write(place.home / "mcp.json", a={"command": "mine"}, b={"command": "mine"})
     place.write(place.project, b={"command": "project"})
@@ -159,7 +159,7 @@ def test_a_pipe_or_a_giant_in_place_of_the_file_is_a_problem_and_no_wait(place: 
 
 
 @pytest.mark.requirement("mcp:config:home-is-workspace")
-def test_where_the_persons_folder_is_the_workspaces_its_servers_are_the_persons(
+def test_where_the_users_directory_is_the_workspaces_its_servers_are_the_users(
     tmp_path: Path,
 ) -> None:
     home = tmp_path / ".roo"

@@ -144,7 +144,7 @@ async def test_a_login_is_kept_privately_and_used_by_tasks(house: House, web: We
 
 
 @pytest.mark.requirement("mcp:oauth:refresh")
-async def test_a_token_that_ran_out_is_renewed_without_a_person(house: House, web: Web) -> None:
+async def test_a_token_that_ran_out_is_renewed_without_a_user(house: House, web: Web) -> None:
     web.login = True
     house.write(web=entry(web))
     await log_in(house)

@@ -30,7 +30,7 @@ async def test_an_answer_counts_once_and_only_under_its_id(house: House, tmp_pat
     await lease.close()
 
 
-async def test_a_server_that_wants_a_model_folders_or_a_person_is_refused(
+async def test_a_server_that_wants_a_model_directories_or_a_user_is_refused(
     house: House, tmp_path: Path
 ) -> None:
     lease = await house.open(r=rude("asking", tmp_path))

@@ -39,7 +39,7 @@ def with_servers(
 
 
 @pytest.mark.requirement("tool:mcp:success")
-async def test_a_model_calls_a_real_servers_tool_and_a_person_allows_it(
+async def test_a_model_calls_a_real_servers_tool_and_a_user_allows_it(
     workshop: Workshop, tmp_path: Path
 ) -> None:
     house = House(tmp_path)

@@ -83,7 +83,7 @@ def test_the_decision_is_that_of_the_engine(
 
 
 @pytest.mark.requirement("permissions:explain")
-def test_the_persons_settings_count(work: Path) -> None:
+def test_the_users_settings_count(work: Path) -> None:
     settings = {"alwaysAllowExecute": True, "allowedCommands": ["ls"], "deniedCommands": ["rm"]}
 
     assert answer(work, "--", "ls -la", settings=settings)["decision"] == "allow"
@@ -168,7 +168,7 @@ def test_the_sandbox_is_part_of_the_answer(work: Path) -> None:
     assert "sandbox" not in answer(work, "--read", "plain.txt")
 
 
-def test_a_person_gets_a_line_for_each_command(work: Path) -> None:
+def test_a_user_gets_a_line_for_each_command(work: Path) -> None:
     run = explain(work, "--no-sandbox", "--allow", "ls", "--", "ls && rm x")
 
     assert run.stdout.splitlines()[0].startswith("ask: running `ls && rm x`")

@@ -58,7 +58,7 @@ def test_a_reading_that_took_too_long_allows_nothing(line: str) -> None:
 @pytest.mark.requirement("permissions:commands:faults")
 @pytest.mark.parametrize("opening", ["(", "$(", "${", "{ (", "`", "<(", "[[ ", "! (", '"$(', "$(("])
 @pytest.mark.parametrize("depth", [100, 2_000, 8_000, 100_000])
-def test_deep_nesting_is_for_a_person(opening: str, depth: int) -> None:
+def test_deep_nesting_is_for_a_user(opening: str, depth: int) -> None:
     closing = {"(": ")", "{": "}", "[": "]"}.get(opening.strip()[-1], opening.strip())
     for line in (f"echo {opening * depth}", f"echo {opening * depth}x{closing * depth}"):
         claims = [Claim(Access.EXECUTE, command=line)]
@@ -70,7 +70,7 @@ def test_deep_nesting_is_for_a_person(opening: str, depth: int) -> None:
     pieces=st.lists(st.sampled_from(["ls ", "x", ";", "'", '"', " ", "a/b "]), min_size=1),
     size=st.integers(20_000, 1_000_000),
 )
-def test_a_line_that_is_too_long_is_for_a_person(pieces: list[str], size: int) -> None:
+def test_a_line_that_is_too_long_is_for_a_user(pieces: list[str], size: int) -> None:
     once = "".join(pieces)
     line = "ls " + (once * (size // len(once) + 1))[:size]
 
@@ -89,7 +89,7 @@ class FailingFiles(LocalFiles):
 
 
 @pytest.mark.requirement("permissions:commands:faults")
-async def test_a_fault_in_looking_up_words_is_for_a_person(tmp_path: Path) -> None:
+async def test_a_fault_in_looking_up_words_is_for_a_user(tmp_path: Path) -> None:
     tool = ExecuteCommand()
     ctx = make_context(tmp_path, settings=SETTINGS)
     for files, allowed in ((ctx.files, True), (FailingFiles(ctx.files.root), False)):
@@ -114,7 +114,7 @@ async def test_where_nobody_can_be_asked_a_fault_is_a_refusal(
 
 
 @pytest.mark.requirement("permissions:commands:faults")
-async def test_a_fault_is_put_to_the_person_who_is_there(workshop: Workshop) -> None:
+async def test_a_fault_is_put_to_the_user_who_is_there(workshop: Workshop) -> None:
     workshop.capabilities = Capabilities(shell=Broken())
     task = await workshop.start(LISTING, finish(), settings=SETTINGS)
     question = await asked(task)

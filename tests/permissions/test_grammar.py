@@ -113,7 +113,7 @@ def overflows(line: str) -> Chain | None:
 
 @pytest.mark.requirement("permissions:commands:two-readings", "permissions:commands:faults")
 @pytest.mark.parametrize("read", [other_words, nothing, fails, overflows, None])
-def test_a_reading_that_differs_fails_or_is_missing_is_for_a_person(read: object) -> None:
+def test_a_reading_that_differs_fails_or_is_missing_is_for_a_user(read: object) -> None:
     assert isinstance(judged("ls"), Allow)
     assert isinstance(judged("ls", read), Ask)
 
@@ -142,7 +142,7 @@ def test_the_fault_is_the_reason() -> None:
     ],
     ids=lambda line: line[:12],
 )
-def test_huge_deep_and_broken_lines_are_for_a_person(line: str) -> None:
+def test_huge_deep_and_broken_lines_are_for_a_user(line: str) -> None:
     assert isinstance(judged(line), Ask)
 
 

@@ -182,7 +182,7 @@ def test_google_answers_with_a_list() -> None:
     assert "Resource exhausted" in str(error)
 
 
-async def test_a_web_page_is_not_shown_to_the_person() -> None:
+async def test_a_web_page_is_not_shown_to_the_user() -> None:
     page = "<html><body>" + "x" * 5000 + "</body></html>"
     error = await failing(
         "openai", fail(502, body=page, headers={"content-type": "text/html; charset=utf-8"})

@@ -121,7 +121,7 @@ def links(root: Path) -> list[Path]:
     return sorted(path for path in root.rglob("*") if path.is_symlink())
 
 
-async def test_a_person_can_open_a_protected_name_deep_in_the_workspace(scene: Scene) -> None:
+async def test_a_user_can_open_a_protected_name_deep_in_the_workspace(scene: Scene) -> None:
     opened = Settings(sandbox_writable=("sub/.vscode", "sub/.git"))
     (scene.workspace / "sub").mkdir()
     (answer,) = await scene.run(

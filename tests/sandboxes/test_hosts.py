@@ -338,7 +338,7 @@ async def test_a_host_that_does_not_answer_is_told_as_not_reached(closed_port: i
     assert note.removeprefix("network: ") in answer
 
 
-async def test_a_proxy_of_the_persons_own_is_used_and_gets_its_password() -> None:
+async def test_a_proxy_of_the_users_own_is_used_and_gets_its_password() -> None:
     async with site() as found:
         upstream = upstream_of({"HTTPS_PROXY": f"http://me:p%40ss@127.0.0.1:{found.port}"})
         assert upstream == Upstream("127.0.0.1", found.port, "me:p@ss")

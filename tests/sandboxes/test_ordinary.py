@@ -113,7 +113,7 @@ async def test_signals_and_codes_are_told(scene: Scene) -> None:
     assert said[2].signal == "SIGTERM"
 
 
-async def test_other_folders_are_seen_and_written_when_the_person_says_so(scene: Scene) -> None:
+async def test_other_directories_are_seen_and_written_when_the_user_says_so(scene: Scene) -> None:
     (scene.outside / "file").write_text("seen", encoding="utf-8")
     line = f"cat {scene.outside}/file; echo x > {scene.outside}/new"
     (read,) = await scene.run(line, settings=Settings(sandbox_readable=(str(scene.outside),)))

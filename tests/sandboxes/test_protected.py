@@ -71,7 +71,7 @@ async def test_protected_names_that_were_absent_are_so_again_afterwards(scene: S
     assert all(not answer.error for answer in answers)
 
 
-async def test_a_person_can_open_a_protected_name(scene: Scene) -> None:
+async def test_a_user_can_open_a_protected_name(scene: Scene) -> None:
     opened = Settings(sandbox_writable=(".vscode", ".git"))
     (answer,) = await scene.run(
         "mkdir .vscode && echo mine > .vscode/a && git init -q && git config a.b c", settings=opened

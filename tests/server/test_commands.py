@@ -269,7 +269,7 @@ async def test_a_picture_reaches_the_model(tmp_path: Path) -> None:
             await peer.ask("startNewTask", images=["http://elsewhere/a.png"])
 
 
-async def test_without_a_key_the_person_is_told_what_to_do(tmp_path: Path) -> None:
+async def test_without_a_key_the_user_is_shown_what_to_do(tmp_path: Path) -> None:
     async with house(tmp_path) as here, here.peer() as peer:
         await peer.ask("createProfile", name="bare", profile={"provider": "groq", "model": "m"})
         with pytest.raises(CommandFailedError, match=r"EXECUTION_ERROR.*GROQ_API_KEY"):

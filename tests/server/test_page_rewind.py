@@ -58,9 +58,9 @@ async def written(at: Visit) -> None:
 
 
 async def open_dialog(page: Page, words: str) -> None:
-    person = page.locator(".person").filter(has_text=words)
-    await person.hover()
-    await person.get_by_role("button", name="Go back to this message").click()
+    user_row = page.locator(".person").filter(has_text=words)
+    await user_row.hover()
+    await user_row.get_by_role("button", name="Go back to this message").click()
 
 
 async def test_rows_vanish_and_come_back(browser: Browser, tmp_path: Path) -> None:

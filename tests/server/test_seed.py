@@ -99,7 +99,7 @@ async def test_an_unknown_task_is_told_in_the_words_of_the_document(
         }
 
 
-async def test_a_tool_that_needs_a_person_is_asked_answered_and_told(
+async def test_a_tool_that_needs_a_user_is_asked_answered_and_reported(
     client: Client, tmp_path: Path
 ) -> None:
     write = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))

@@ -322,7 +322,7 @@ def test_values_of_the_wrong_kind_are_never_worse_than_refused(
 # What becomes of a call -----------------------------------------------------------------------
 
 
-class Person:
+class RecordingUser:
     """Looks at every question, and says yes to all but one."""
 
     name = "person"
@@ -356,7 +356,7 @@ class Stage:
 
     def __init__(self, shop: Workshop, example: Example, protocol: ToolProtocol) -> None:
         self.shop, self.example, self.protocol = shop, example, protocol
-        self.person = Person()
+        self.user = RecordingUser()
         self.request: ModelRequest | None = None
         """The first one."""
         self._place = 0
@@ -376,9 +376,9 @@ class Stage:
             *(Turn(self._spoken(then.name, then.input)) for then in scene.then),
             *(finish() for _ in range(3)),
         )
-        task = await self.shop.start(settings=settings, policy=self.person, protocol=self.protocol)
+        task = await self.shop.start(settings=settings, policy=self.user, protocol=self.protocol)
         await settled(task)
-        if self.person.asks and self.example.ask is AskKind.COMPLETION_RESULT and failure is None:
+        if self.user.asks and self.example.ask is AskKind.COMPLETION_RESULT and failure is None:
             await task.send("go on")
             await settled(task)
         self.request = provider.requests[0]
@@ -520,9 +520,9 @@ def check_question(stage: Stage, task: Task) -> None:
     """The person was asked exactly when they had to be, and saw what it is about."""
     example = stage.example
     if example.ask is AskKind.COMPLETION_RESULT:
-        assert [ask.ask for ask in stage.person.asks] == [AskKind.COMPLETION_RESULT] * 2
+        assert [ask.ask for ask in stage.user.asks] == [AskKind.COMPLETION_RESULT] * 2
         return
-    row, asks = row_of(task, example.called), stage.person.asked_about(example.called)
+    row, asks = row_of(task, example.called), stage.user.asked_about(example.called)
     check_row(row, example)
     assert (row.result or "") in stage.told(task).text
     if example.switch is None:
@@ -546,7 +546,7 @@ async def test_a_call_that_the_rules_allow_is_not_asked_about(
     stage = Stage(shop, example, ToolProtocol.NATIVE)
     task = await stage.play(example, all_allowed(example))
     assert example.result in stage.told(task).text
-    assert stage.person.asked_about(example.called) == []
+    assert stage.user.asked_about(example.called) == []
     row = row_of(task, example.called)
     check_row(row, example)
     assert (row.type, row.say, row.approval_state) == ("say", "tool", "approved")
@@ -561,7 +561,7 @@ async def test_a_rejected_call_is_not_carried_out(
     if example.switch in (None, ALWAYS):
         return
     stage = Stage(shop, example, protocol)
-    stage.person.rejects = example.called
+    stage.user.rejects = example.called
     task = await stage.play(example, without_its_switch(example))
     told = stage.told(task)
     denied = '"status":"denied"' if protocol is ToolProtocol.NATIVE else "did not allow this call"

@@ -142,7 +142,7 @@ async def test_a_folder_that_is_none_is_named_in_full(tmp_path: Path, cwd: str) 
         await tool.prepare(tool.parse({"command": "pwd", "cwd": cwd}), ctx)
 
 
-async def test_a_folder_that_vanishes_while_a_person_decides_is_named_too(tmp_path: Path) -> None:
+async def test_a_directory_that_vanishes_while_a_user_decides_is_named_too(tmp_path: Path) -> None:
     ctx = make_context(tmp_path)
     (ctx.files.root / "sub").mkdir()
     prepared = await tool.prepare(tool.parse({"command": "pwd", "cwd": "sub"}), ctx)

@@ -113,13 +113,13 @@ async def test_the_question_names_the_place_behind_the_link(tmp_path: Path) -> N
         assert str(tmp_path / "outside" / "secret.txt") in verdict.reason
 
 
-async def test_more_words_than_can_be_looked_up_are_for_a_person(tmp_path: Path) -> None:
+async def test_more_arguments_than_can_be_looked_up_are_for_a_user(tmp_path: Path) -> None:
     workspace(tmp_path)
     command = "cat " + " ".join(f"{number:x}" for number in range(4_000)) + " link.txt"
     assert isinstance(await judged(tmp_path, command, rules(*ALLOWED)), Ask)
 
 
-async def test_a_word_of_more_steps_than_can_be_gone_is_for_a_person(tmp_path: Path) -> None:
+async def test_a_word_of_more_steps_than_can_be_gone_is_for_a_user(tmp_path: Path) -> None:
     workspace(tmp_path)
     command = "cat " + "./a," * 4_000
     async with asyncio.timeout(60):
@@ -194,7 +194,7 @@ async def test_a_variable_set_by_printf_does_not_run_a_program_of_the_workspace(
         *("mv sub new", "rm sub", "chmod 777 sub", "cp sub new", "mv -vt new sub"),
     ],
 )
-async def test_a_command_that_would_change_what_is_protected_is_for_a_person(
+async def test_a_command_that_would_change_what_is_protected_is_for_a_user(
     tmp_path: Path, command: str
 ) -> None:
     root = workspace(tmp_path)

@@ -173,7 +173,7 @@ async def test_dashes_and_underscores_may_be_confused(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("tool:use_mcp_tool:success:says")
-async def test_a_call_is_told_to_the_person_from_its_start_to_its_answer(tmp_path: Path) -> None:
+async def test_a_call_is_shown_to_the_user_from_its_start_to_its_answer(tmp_path: Path) -> None:
     said: list[tuple[str, str, tuple[str, ...]]] = []
     shown: list[str] = []
     mcp = StillServers(answer=McpAnswer("sunny", ("data:image/png;base64,AA",)))

@@ -16,39 +16,39 @@ from tests.tui.composing import COMMANDS, writing
 
 
 async def test_files_and_words_are_offered_behind_an_at_sign() -> None:
-    async with writing() as person:
-        await person.write("see @")
-        assert person.offered[:2] == ["@problems", "@terminal"]
-        await person.write("app")
-        assert person.offered == ["src/app.py"]
-        await person.press("tab", "enter")
-        assert person.sent == ["see @/src/app.py "]
+    async with writing() as user:
+        await user.write("see @")
+        assert user.offered[:2] == ["@problems", "@terminal"]
+        await user.write("app")
+        assert user.offered == ["src/app.py"]
+        await user.press("tab", "enter")
+        assert user.sent == ["see @/src/app.py "]
 
 
 async def test_the_list_is_walked_with_the_arrows() -> None:
-    async with writing() as person:
-        await person.write("@src")
-        assert person.offered == ["src/", "src/app.py", "src/a b.py"]
-        await person.press("down", "down", "up", "enter")
-        assert (person.text, person.sent) == ("@/src/app.py ", [])
+    async with writing() as user:
+        await user.write("@src")
+        assert user.offered == ["src/", "src/app.py", "src/a b.py"]
+        await user.press("down", "down", "up", "enter")
+        assert (user.text, user.sent) == ("@/src/app.py ", [])
 
 
 async def test_tab_goes_into_a_folder_and_enter_takes_it() -> None:
-    async with writing() as person:
-        await person.write("@src")
-        await person.press("tab")
-        assert person.text == "@/src/"
-        assert person.offered == ["src/app.py", "src/a b.py"]
-        await person.press("backspace", "enter")  # before there is another list
-        assert person.text == "@/src/ "
+    async with writing() as user:
+        await user.write("@src")
+        await user.press("tab")
+        assert user.text == "@/src/"
+        assert user.offered == ["src/app.py", "src/a b.py"]
+        await user.press("backspace", "enter")  # before there is another list
+        assert user.text == "@/src/ "
 
 
 async def test_a_name_with_a_blank_is_written_as_mentions_want_it() -> None:
-    async with writing() as person:
-        await person.write("@b.p")
-        await person.press("enter")
-        assert person.text == "@/src/a\\ b.py "
-        assert [one.subject for one in find_mentions(person.text)] == ["src/a b.py"]
+    async with writing() as user:
+        await user.write("@b.p")
+        await user.press("enter")
+        assert user.text == "@/src/a\\ b.py "
+        assert [one.subject for one in find_mentions(user.text)] == ["src/a b.py"]
 
 
 @given(st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), min_size=1))
@@ -60,68 +60,68 @@ def test_every_offered_path_is_found_again_as_a_mention(name: str) -> None:
 
 
 async def test_escape_closes_the_list_until_something_else_is_typed() -> None:
-    async with writing() as person:
-        await person.write("@src")
-        await person.press("escape")
-        assert (person.offered, person.text, person.app.escaped) == ([], "@src", 0)
-        await person.press("/")
-        assert person.offered != []
+    async with writing() as user:
+        await user.write("@src")
+        await user.press("escape")
+        assert (user.offered, user.text, user.app.escaped) == ([], "@src", 0)
+        await user.press("/")
+        assert user.offered != []
 
 
 @pytest.mark.parametrize("text", ["mail me@src", "@https://example.org/src", "@nothing", "a\\@src"])
 async def test_nothing_is_offered_for(text: str) -> None:
-    async with writing() as person:
-        await person.write(text)
-        assert person.offered == []
+    async with writing() as user:
+        await user.write(text)
+        assert user.offered == []
 
 
 async def test_commands_are_offered_at_the_beginning_with_what_they_do() -> None:
-    async with writing() as person:
-        await person.press("/")
-        assert person.offered == ["/help", "/new"]
-        await person.press("n", "tab", "enter")
-        assert person.sent == ["/new "]
+    async with writing() as user:
+        await user.press("/")
+        assert user.offered == ["/help", "/new"]
+        await user.press("n", "tab", "enter")
+        assert user.sent == ["/new "]
 
 
 async def test_enter_completes_a_command_and_sends_a_complete_one() -> None:
-    async with writing() as person:
-        await person.press("/", "h", "enter")
-        assert (person.text, person.sent) == ("/help ", [])
-        await person.press("enter")
-        assert person.sent == ["/help "]
-        await person.press(*"/help", "enter")
-        assert person.sent == ["/help ", "/help"]
+    async with writing() as user:
+        await user.press("/", "h", "enter")
+        assert (user.text, user.sent) == ("/help ", [])
+        await user.press("enter")
+        assert user.sent == ["/help "]
+        await user.press(*"/help", "enter")
+        assert user.sent == ["/help ", "/help"]
 
 
 async def test_enter_sends_a_mention_that_is_complete() -> None:
-    async with writing() as person:
-        await person.write("@/src/app.py")
-        assert person.offered == ["src/app.py"]
-        await person.press("enter")
-        assert person.sent == ["@/src/app.py"]
+    async with writing() as user:
+        await user.write("@/src/app.py")
+        assert user.offered == ["src/app.py"]
+        await user.press("enter")
+        assert user.sent == ["@/src/app.py"]
 
 
 @pytest.mark.parametrize("text", ["see @/src/app.py", "what about @problems", "look @nowhere"])
 async def test_a_mention_that_is_typed_at_once_with_enter_is_sent(text: str) -> None:
-    async with writing() as person:
-        await person.write("see @")
-        person.composer.clear()
-        await person.press(*text, "enter")
-        assert person.sent == [text]
+    async with writing() as user:
+        await user.write("see @")
+        user.composer.clear()
+        await user.press(*text, "enter")
+        assert user.sent == [text]
 
 
 async def test_a_slash_in_the_middle_offers_nothing() -> None:
-    async with writing() as person:
-        await person.write("say /he")
-        assert person.offered == []
+    async with writing() as user:
+        await user.write("say /he")
+        assert user.offered == []
 
 
 async def test_a_recalled_command_does_not_open_the_list() -> None:
-    async with writing() as person:
-        await person.press(*"/help", "enter", *"first", "enter", "up", "up")
-        assert (person.text, person.offered) == ("/help", [])
-        await person.press("down")
-        assert person.text == "first"
+    async with writing() as user:
+        await user.press(*"/help", "enter", *"first", "enter", "up", "up")
+        assert (user.text, user.offered) == ("/help", [])
+        await user.press("down")
+        assert user.text == "first"
 
 
 class Slow:
@@ -143,21 +143,21 @@ class Slow:
 
 async def test_typing_goes_on_while_files_are_being_looked_for() -> None:
     offers = Slow()
-    async with writing(offers=offers) as person, asyncio.timeout(20):
-        person.hurry(*"@abc")
+    async with writing(offers=offers) as user, asyncio.timeout(20):
+        user.hurry(*"@abc")
         await offers.asked.wait()
-        assert person.text == "@abc"
+        assert user.text == "@abc"
         offers.found.set()
-        await person.settle()
-        assert person.offered == ["abc.py"]
+        await user.settle()
+        assert user.offered == ["abc.py"]
 
 
 async def test_a_list_that_was_closed_is_not_opened_by_what_is_found_later() -> None:
     offers = Slow()
-    async with writing(offers=offers) as person, asyncio.timeout(20):
-        await person.press(*"@ab")
-        person.hurry("c", "escape")
+    async with writing(offers=offers) as user, asyncio.timeout(20):
+        await user.press(*"@ab")
+        user.hurry("c", "escape")
         await offers.asked.wait()
         offers.found.set()
-        await person.settle()
-        assert (person.text, person.offered, person.app.escaped) == ("@abc", [], 0)
+        await user.settle()
+        assert (user.text, user.offered, user.app.escaped) == ("@abc", [], 0)

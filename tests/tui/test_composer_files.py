@@ -82,10 +82,10 @@ async def test_a_file_of_the_workspace_is_mentioned(house: Path) -> None:
         async def files(self, typed: str) -> Sequence[str]:
             return await self._files.find(typed)
 
-    async with writing(offers=House()) as person:
-        await person.write("read @ab.md")
-        await person.press("tab", "enter")
-        assert person.sent == ["read @/docs/a\\ b.md "]
+    async with writing(offers=House()) as user:
+        await user.write("read @ab.md")
+        await user.press("tab", "enter")
+        assert user.sent == ["read @/docs/a\\ b.md "]
 
 
 NAMES = st.lists(st.text("abAB_-", min_size=1, max_size=4), min_size=1, max_size=3).map("/".join)

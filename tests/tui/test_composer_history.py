@@ -34,93 +34,93 @@ def texts(history: PromptHistory) -> list[str]:
 
 
 async def test_up_and_down_go_through_the_history_and_back_to_the_draft() -> None:
-    async with writing(past("one", "two")) as person:
-        await person.write("dra")
-        await person.press("up")
-        assert person.text == "two"
-        await person.press("up", "up")
-        assert person.text == "one"
-        await person.press("down", "down")
-        assert person.text == "dra"
-        await person.press("f", "t", "enter")
-        assert person.sent == ["draft"]
+    async with writing(past("one", "two")) as user:
+        await user.write("dra")
+        await user.press("up")
+        assert user.text == "two"
+        await user.press("up", "up")
+        assert user.text == "one"
+        await user.press("down", "down")
+        assert user.text == "dra"
+        await user.press("f", "t", "enter")
+        assert user.sent == ["draft"]
 
 
 async def test_the_arrows_move_in_the_text_first() -> None:
-    async with writing(past("earlier")) as person:
-        await person.write("one\ntwo")
-        await person.press("up", "X")
-        assert person.text == "oneX\ntwo"
-        await person.press("up")
-        assert person.text == "earlier"
+    async with writing(past("earlier")) as user:
+        await user.write("one\ntwo")
+        await user.press("up", "X")
+        assert user.text == "oneX\ntwo"
+        await user.press("up")
+        assert user.text == "earlier"
 
 
 async def test_wrapped_lines_count_as_lines() -> None:
-    async with writing(past("earlier"), size=(30, 20)) as person:
-        await person.write("the quick brown fox jumps over the lazy dog")
-        await person.press("up")
-        assert person.text.startswith("the quick")
-        await person.press("up")
-        assert person.text == "earlier"
+    async with writing(past("earlier"), size=(30, 20)) as user:
+        await user.write("the quick brown fox jumps over the lazy dog")
+        await user.press("up")
+        assert user.text.startswith("the quick")
+        await user.press("up")
+        assert user.text == "earlier"
 
 
 async def test_lines_of_an_earlier_prompt_do_not_stop_the_way_up() -> None:
-    async with writing(past("first", "a\nb\nc")) as person:
-        await person.press("up", "up")
-        assert person.text == "first"
-        await person.press("down", "down", "down")
-        assert person.composer.is_empty
+    async with writing(past("first", "a\nb\nc")) as user:
+        await user.press("up", "up")
+        assert user.text == "first"
+        await user.press("down", "down", "down")
+        assert user.composer.is_empty
 
 
 async def test_what_was_changed_on_the_way_stays_changed() -> None:
-    async with writing(past("one", "two")) as person:
-        await person.press("up", "X", "up", "down")
-        assert person.text == "twoX"
+    async with writing(past("one", "two")) as user:
+        await user.press("up", "X", "up", "down")
+        assert user.text == "twoX"
 
 
 async def test_what_was_sent_is_recalled_with_its_pastes_and_its_mark() -> None:
-    async with writing() as person:
-        await person.write("see ")
-        await person.paste("line\n" * 20)
-        await person.press("enter", *"!ls", "enter", "up")
-        assert (person.mark, person.text) == ("!", "ls")
-        await person.press("up")
-        assert (person.mark, person.text) == ("›", "see [pasted text #1, 20 lines]")
-        await person.press("enter")
-        assert person.sent == ["see " + "line\n" * 20] * 2
+    async with writing() as user:
+        await user.write("see ")
+        await user.paste("line\n" * 20)
+        await user.press("enter", *"!ls", "enter", "up")
+        assert (user.mark, user.text) == ("!", "ls")
+        await user.press("up")
+        assert (user.mark, user.text) == ("›", "see [pasted text #1, 20 lines]")
+        await user.press("enter")
+        assert user.sent == ["see " + "line\n" * 20] * 2
 
 
 # Searching
 
 
 async def test_ctrl_r_finds_a_prompt_by_its_words() -> None:
-    async with writing(past("fix the parser", "write docs", "fix the tests")) as person:
-        await person.write("draft")
-        await person.press("ctrl+r", *"FIX")
-        assert person.offered == ["fix the tests", "fix the parser"]
-        assert person.text == "draft"
-        await person.press("ctrl+r", "enter")
-        assert (person.text, person.offered, person.sent) == ("fix the parser", [], [])
+    async with writing(past("fix the parser", "write docs", "fix the tests")) as user:
+        await user.write("draft")
+        await user.press("ctrl+r", *"FIX")
+        assert user.offered == ["fix the tests", "fix the parser"]
+        assert user.text == "draft"
+        await user.press("ctrl+r", "enter")
+        assert (user.text, user.offered, user.sent) == ("fix the parser", [], [])
 
 
 async def test_escape_leaves_the_search_with_the_draft_as_it_was() -> None:
-    async with writing(past("one")) as person:
-        await person.write("draft")
-        await person.press("ctrl+r", "o", "escape")
-        assert (person.text, person.offered, person.app.escaped) == ("draft", [], 0)
+    async with writing(past("one")) as user:
+        await user.write("draft")
+        await user.press("ctrl+r", "o", "escape")
+        assert (user.text, user.offered, user.app.escaped) == ("draft", [], 0)
 
 
 async def test_a_search_without_hits_says_so_and_takes_nothing() -> None:
-    async with writing(past("one")) as person:
-        await person.write("draft")
-        await person.press("ctrl+r", *"xyz", "enter")
-        assert person.text == "draft"
+    async with writing(past("one")) as user:
+        await user.write("draft")
+        await user.press("ctrl+r", *"xyz", "enter")
+        assert user.text == "draft"
 
 
 async def test_a_key_that_edits_takes_what_was_found() -> None:
-    async with writing(past("fix it")) as person:
-        await person.press("ctrl+r", "f", "ctrl+a", "X")
-        assert person.text == "Xfix it"
+    async with writing(past("fix it")) as user:
+        await user.press("ctrl+r", "f", "ctrl+a", "X")
+        assert user.text == "Xfix it"
 
 
 # The file

@@ -16,13 +16,13 @@ LONG = "".join(f"line {number}\n" for number in range(120))
 
 
 async def test_a_long_paste_is_folded_and_sent_whole() -> None:
-    async with writing() as person:
-        await person.write("see ")
-        await person.paste(LONG)
-        await person.write(" there")
-        assert person.text == "see [pasted text #1, 120 lines] there"
-        await person.press("enter")
-        assert person.sent == [f"see {LONG} there"]
+    async with writing() as user:
+        await user.write("see ")
+        await user.paste(LONG)
+        await user.write(" there")
+        assert user.text == "see [pasted text #1, 120 lines] there"
+        await user.press("enter")
+        assert user.sent == [f"see {LONG} there"]
 
 
 @pytest.mark.parametrize(
@@ -35,91 +35,91 @@ async def test_a_long_paste_is_folded_and_sent_whole() -> None:
     ],
 )
 async def test_what_is_folded(pasted: str, folded: str) -> None:
-    async with writing() as person:
-        await person.paste(pasted)
-        assert person.text == folded
+    async with writing() as user:
+        await user.paste(pasted)
+        assert user.text == folded
 
 
 @pytest.mark.parametrize("key", ["backspace", "ctrl+w", "alt+backspace"])
 async def test_a_mark_is_deleted_whole_and_undoing_brings_it_back(key: str) -> None:
-    async with writing() as person:
-        await person.write("a ")
-        await person.paste(LONG)
-        await person.press(key)
-        assert person.text == "a "
-        await person.press("ctrl+underscore")
-        assert person.text == "a [pasted text #1, 120 lines]"
-        await person.press("enter")
-        assert person.sent == [f"a {LONG}"]
+    async with writing() as user:
+        await user.write("a ")
+        await user.paste(LONG)
+        await user.press(key)
+        assert user.text == "a "
+        await user.press("ctrl+underscore")
+        assert user.text == "a [pasted text #1, 120 lines]"
+        await user.press("enter")
+        assert user.sent == [f"a {LONG}"]
 
 
 async def test_the_cursor_jumps_over_a_mark() -> None:
-    async with writing() as person:
-        await person.paste(LONG)
-        await person.press("left", "x", "right", "y")
-        assert person.text == "x[pasted text #1, 120 lines]y"
-        await person.press("left", "left", "delete")
-        assert person.text == "xy"
+    async with writing() as user:
+        await user.paste(LONG)
+        await user.press("left", "x", "right", "y")
+        assert user.text == "x[pasted text #1, 120 lines]y"
+        await user.press("left", "left", "delete")
+        assert user.text == "xy"
 
 
 async def test_a_mark_is_killed_and_yanked_as_one() -> None:
-    async with writing() as person:
-        await person.paste(LONG)
-        await person.press("ctrl+u", "a", "ctrl+y", "enter")
-        assert person.sent == [f"a{LONG}"]
+    async with writing() as user:
+        await user.paste(LONG)
+        await user.press("ctrl+u", "a", "ctrl+y", "enter")
+        assert user.sent == [f"a{LONG}"]
 
 
 async def test_pasting_the_same_again_shows_it_whole() -> None:
-    async with writing() as person:
-        await person.paste(LONG)
-        await person.paste(LONG)
-        assert person.text == LONG
+    async with writing() as user:
+        await user.paste(LONG)
+        await user.paste(LONG)
+        assert user.text == LONG
 
 
 async def test_tab_behind_a_mark_shows_it_whole() -> None:
-    async with writing() as person:
-        await person.paste(LONG)
-        assert "Tab" in person.hint
-        await person.press("tab")
-        assert (person.text, person.hint) == (LONG, "")
+    async with writing() as user:
+        await user.paste(LONG)
+        assert "Tab" in user.hint
+        await user.press("tab")
+        assert (user.text, user.hint) == (LONG, "")
 
 
 async def test_a_paste_of_a_megabyte_stays_folded() -> None:
     text = "0123456789abcde\n" * 65_536
-    async with writing() as person:
-        await person.paste(text)
-        await person.press("tab")
-        assert "too long to be shown here" in person.hint
-        await person.press("enter")
-        assert person.sent == [text]
+    async with writing() as user:
+        await user.paste(text)
+        await user.press("tab")
+        assert "too long to be shown here" in user.hint
+        await user.press("enter")
+        assert user.sent == [text]
 
 
 async def test_words_that_look_like_a_mark_are_words() -> None:
-    async with writing() as person:
-        await person.paste(LONG)
-        await person.write(" [pasted text #1, 120 lines]")
-        await person.press("backspace", "enter")
-        assert person.sent == [f"{LONG} [pasted text #1, 120 lines"]
+    async with writing() as user:
+        await user.paste(LONG)
+        await user.write(" [pasted text #1, 120 lines]")
+        await user.press("backspace", "enter")
+        assert user.sent == [f"{LONG} [pasted text #1, 120 lines"]
 
 
 async def test_characters_that_nobody_sees_are_shown_and_sent() -> None:
-    async with writing() as person:
-        await person.paste("pay\u202e\u200bme")
-        assert person.text == "pay▯▯me"
-        await person.press("enter")
-        assert person.sent == ["pay\u202e\u200bme"]
+    async with writing() as user:
+        await user.paste("pay\u202e\u200bme")
+        assert user.text == "pay▯▯me"
+        await user.press("enter")
+        assert user.sent == ["pay\u202e\u200bme"]
 
 
 async def test_a_folded_paste_says_how_much_of_it_nobody_would_see() -> None:
-    async with writing() as person:
-        await person.paste("x\n" * 20 + "\U000e0041\U000e0042")
-        assert person.text == "[pasted text #1, 21 lines, 2 hidden characters]"
+    async with writing() as user:
+        await user.paste("x\n" * 20 + "\U000e0041\U000e0042")
+        assert user.text == "[pasted text #1, 21 lines, 2 hidden characters]"
 
 
 async def test_a_paste_cannot_command_the_terminal() -> None:
-    async with writing() as person:
-        await person.paste("a\x1b[2Jb\x07c\r\nd\re\x00")
-        assert person.text == "abc\nd\ne"
+    async with writing() as user:
+        await user.paste("a\x1b[2Jb\x07c\r\nd\re\x00")
+        assert user.text == "abc\nd\ne"
 
 
 ANYTHING = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\n\t\r\u202e\u2028"))
@@ -160,8 +160,8 @@ def test_pastes_are_single_things_to_every_key(moves: list[str]) -> None:
 async def _press_and_compare(moves: list[str]) -> None:
     """The same moves over a list of things, in which a whole paste is one."""
     things, at = ["x"], 1
-    async with writing() as person:
-        await person.press("x")
+    async with writing() as user:
+        await user.press("x")
         for number, move in enumerate(moves):
             match move:
                 case "left" | "right":
@@ -177,12 +177,12 @@ async def _press_and_compare(moves: list[str]) -> None:
                     things.insert(at, f"{number}\n" * 9 if move == "paste" else move)
                     at += 1
             if move == "paste":
-                person.app.post_message(events.Paste(f"{number}\n" * 9))
+                user.app.post_message(events.Paste(f"{number}\n" * 9))
             else:
-                person.hurry(move)
-        await person.press("enter")
+                user.hurry(move)
+        await user.press("enter")
         whole = "".join(things)
-        assert person.sent == ([whole] if whole.strip() else [])
+        assert user.sent == ([whole] if whole.strip() else [])
 
 
 @given(ANYTHING)

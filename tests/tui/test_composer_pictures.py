@@ -41,32 +41,32 @@ def shot(tmp_path: Path) -> Path:
 async def test_the_pasted_path_of_an_image_becomes_the_image(
     shot: Path, spelled: Callable[[Path], str]
 ) -> None:
-    async with writing() as person:
-        await person.write("look: ")
-        await person.paste(spelled(shot))
-        assert person.text == "look: [image #1]"
-        await person.press("enter")
-        assert person.sent == ["look: [image #1]"]
-        assert person.images == [(URI,)]
+    async with writing() as user:
+        await user.write("look: ")
+        await user.paste(spelled(shot))
+        assert user.text == "look: [image #1]"
+        await user.press("enter")
+        assert user.sent == ["look: [image #1]"]
+        assert user.images == [(URI,)]
 
 
 async def test_several_files_that_are_dropped_at_once(tmp_path: Path) -> None:
     for name in ("a.png", "b c.PNG"):
         (tmp_path / name).write_bytes(PNG + name.encode())
-    async with writing() as person:
-        await person.paste(f"{tmp_path}/a.png {tmp_path}/b\\ c.PNG ")
-        assert person.text == "[image #1] [image #2]"
-        await person.press("home", "delete", "delete", "enter")
-        assert person.sent == ["[image #1]"]
-        assert [base64.b64decode(uri[22:])[-7:] for uri in person.images[0]] == [b"b c.PNG"]
+    async with writing() as user:
+        await user.paste(f"{tmp_path}/a.png {tmp_path}/b\\ c.PNG ")
+        assert user.text == "[image #1] [image #2]"
+        await user.press("home", "delete", "delete", "enter")
+        assert user.sent == ["[image #1]"]
+        assert [base64.b64decode(uri[22:])[-7:] for uri in user.images[0]] == [b"b c.PNG"]
 
 
 @pytest.mark.parametrize("words", ["see {}", "{} is wrong", "{}.txt", "shot.png", "/none/x.png"])
 async def test_a_name_among_words_stays_a_word(shot: Path, words: str) -> None:
     pasted = words.format(shot)
-    async with writing() as person:
-        await person.paste(pasted)
-        assert person.text == pasted
+    async with writing() as user:
+        await user.paste(pasted)
+        assert user.text == pasted
 
 
 @pytest.mark.parametrize(
@@ -78,29 +78,29 @@ async def test_a_file_that_cannot_be_sent_stays_a_word_with_the_reason(
 ) -> None:
     path = tmp_path / "x.png"
     path.write_bytes(content)
-    async with writing() as person:
-        await person.paste(str(path))
-        assert person.text == str(path)
-        assert reason in person.hint
+    async with writing() as user:
+        await user.paste(str(path))
+        assert user.text == str(path)
+        assert reason in user.hint
 
 
 async def test_more_pictures_than_can_be_sent_are_refused(tmp_path: Path) -> None:
     paths = [tmp_path / f"{number}.png" for number in range(21)]
     for path in paths:
         path.write_bytes(PNG + path.name.encode())
-    async with writing() as person:
-        await person.paste("\n".join(map(str, paths[:20])))
-        await person.paste(str(paths[20]))
-        assert "at most 20" in person.hint
-        await person.press("enter")
-        assert len(person.images[0]) == 20
+    async with writing() as user:
+        await user.paste("\n".join(map(str, paths[:20])))
+        await user.paste(str(paths[20]))
+        assert "at most 20" in user.hint
+        await user.press("enter")
+        assert len(user.images[0]) == 20
 
 
 async def test_a_pipe_with_the_name_of_a_picture_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.png")
-    async with writing() as person:
-        await person.paste(str(tmp_path / "x.png"))
-        assert person.text == str(tmp_path / "x.png")
+    async with writing() as user:
+        await user.paste(str(tmp_path / "x.png"))
+        assert user.text == str(tmp_path / "x.png")
 
 
 def install(folder: Path, name: str, script: str) -> None:
@@ -115,11 +115,11 @@ async def test_ctrl_v_takes_the_picture_of_the_clipboard(
     install(tmp_path, "wl-paste", f'test "$*" = "--no-newline --type image/png" && cat "{shot}"')
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
-    async with writing() as person:
-        await person.press("ctrl+v")
-        assert person.text == "[image #1]"
-        await person.press("enter")
-        assert person.images == [(URI,)]
+    async with writing() as user:
+        await user.press("ctrl+v")
+        assert user.text == "[image #1]"
+        await user.press("enter")
+        assert user.images == [(URI,)]
 
 
 async def test_powershell_brings_the_picture_of_windows(
@@ -130,10 +130,10 @@ async def test_powershell_brings_the_picture_of_windows(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path}")
     monkeypatch.setenv("WSL_DISTRO_NAME", "Ubuntu")
-    async with writing() as person:
-        await person.press("ctrl+v", "enter")
-        await person.press("enter")
-        assert person.images == [(URI,)]
+    async with writing() as user:
+        await user.press("ctrl+v", "enter")
+        await user.press("enter")
+        assert user.images == [(URI,)]
 
 
 async def test_a_tool_that_never_answers_is_given_up(
@@ -142,9 +142,9 @@ async def test_a_tool_that_never_answers_is_given_up(
     install(tmp_path, "pngpaste", "sleep 1000 & sleep 1000")
     monkeypatch.setattr(clipboard, "_SECONDS", 0.2)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    async with writing() as person:
-        await person.press("ctrl+v")
-        assert "did not answer" in person.hint
+    async with writing() as user:
+        await user.press("ctrl+v")
+        assert "did not answer" in user.hint
 
 
 async def test_a_clipboard_without_a_picture_is_told(
@@ -154,10 +154,10 @@ async def test_a_clipboard_without_a_picture_is_told(
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("DISPLAY", ":0")
-    async with writing() as person:
-        await person.press("a", "ctrl+v")
-        assert person.text == "a"
-        assert "no picture in the clipboard" in person.hint
+    async with writing() as user:
+        await user.press("a", "ctrl+v")
+        assert user.text == "a"
+        assert "no picture in the clipboard" in user.hint
 
 
 @pytest.mark.parametrize(
@@ -170,6 +170,6 @@ async def test_what_is_missing_to_read_the_clipboard_is_told(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, "0")
     monkeypatch.setenv("PATH", str(tmp_path))
-    async with writing() as person:
-        await person.press("ctrl+v")
-        assert advice in person.hint
+    async with writing() as user:
+        await user.press("ctrl+v")
+        assert advice in user.hint

@@ -94,7 +94,7 @@ async def test_a_paste_with_enter_right_behind_it_is_sent_whole(tmp_path: Path) 
     assert await said(keys, tmp_path / "said") == [f"see {text}"]
 
 
-async def test_the_draft_is_edited_in_the_editor_of_the_person(tmp_path: Path) -> None:
+async def test_the_draft_is_edited_in_the_editor_of_the_user(tmp_path: Path) -> None:
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nsed -i "s/wrong/right/" "$2"\n', encoding="utf-8")
     editor.chmod(0o755)

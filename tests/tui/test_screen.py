@@ -188,7 +188,7 @@ async def test_the_last_lines_name_a_command_that_is_ended_with_joey(joey: Joey)
         assert "to go on: joey -r" in left
 
 
-async def test_a_line_for_the_persons_own_shell_goes_along_with_the_next_words(joey: Joey) -> None:
+async def test_a_line_for_the_users_own_shell_is_sent_with_the_next_message(joey: Joey) -> None:
     async with ModelServer([done()]) as server, screen(joey, *reach(server.url)) as shown:
         await shown.until("what shall be done?")
         await shown.send("!echo two; false; echo $((20 + 22)); exit 3")
@@ -227,7 +227,7 @@ async def test_a_long_output_of_a_command_is_shown_whole_by_ctrl_o(joey: Joey) -
             await shown.until("│ line29", "│ line30", "│ line31")
 
 
-async def test_a_long_output_of_the_persons_own_shell_is_shown_whole_by_ctrl_o(joey: Joey) -> None:
+async def test_a_long_output_of_the_users_own_shell_is_shown_whole_by_ctrl_o(joey: Joey) -> None:
     async with ModelServer([]) as server, screen(joey, *reach(server.url), size=(80, 60)) as shown:
         await shown.until("what shall be done?")
         await shown.send("!seq 40")
@@ -237,7 +237,7 @@ async def test_a_long_output_of_the_persons_own_shell_is_shown_whole_by_ctrl_o(j
         await shown.until("│ 29", "│ 30", "│ 31")
 
 
-async def test_a_line_for_the_persons_own_shell_is_stopped_with_escape(joey: Joey) -> None:
+async def test_a_line_for_the_users_own_shell_is_stopped_with_escape(joey: Joey) -> None:
     async with ModelServer([]) as server, screen(joey, *reach(server.url)) as shown:
         await shown.until("what shall be done?")
         await shown.send("!echo begun; sleep 1000")

@@ -109,7 +109,7 @@ async def test_a_home_folder_is_listed_without_what_lies_below(
     assert listing.truncated
 
 
-async def test_a_workspace_that_is_gone_is_an_error_for_the_person(workspace: Path) -> None:
+async def test_a_workspace_that_is_gone_is_an_error_for_the_user(workspace: Path) -> None:
     here = environment(workspace)
     shutil.rmtree(workspace)
 

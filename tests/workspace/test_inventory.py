@@ -37,7 +37,7 @@ def test_all_files_are_listed_but_those_that_are_hidden_ignored_or_made_by_other
     assert not listing.truncated
 
 
-def test_what_a_person_may_point_at_is_more_than_what_is_worth_reading(tmp_path: Path) -> None:
+def test_what_a_user_may_point_at_is_more_than_what_is_worth_reading(tmp_path: Path) -> None:
     shown = {"a.py", ".gitignore", ".env", "uv.lock", "lib/app.min.js", "vendor/a.go", "large.txt"}
     write(tmp_path, *shown, "a.log", "secret/a.py", ".git/config")
     (tmp_path / ".gitignore").write_text("*.log\n")

@@ -317,7 +317,7 @@ class Conversation:
         if asking.pending is None or asking.pending.ts != ask.ts:
             return  # it is answered already
         if ask.ask in APPROVALS:
-            self._begin((asking.id, ask.ts), self._put_to_person(asking, ask, narrator))
+            self._begin((asking.id, ask.ts), self._request_permission(asking, ask, narrator))
         elif ask.ask in ENDS_TURN:
             self._asked = (asking, ask)
             self._end_turn(ENDS_TURN[AskKind(ask.ask)])
@@ -332,7 +332,7 @@ class Conversation:
             if (job := self._jobs.get(key)) is not None:
                 job.cancel()
 
-    async def _put_to_person(self, asking: Teller, ask: AskOpened, narrator: Narrator) -> None:
+    async def _request_permission(self, asking: Teller, ask: AskOpened, narrator: Narrator) -> None:
         name, look = narrator.look_of(ask)
         try:
             response = await self._editor.ask(

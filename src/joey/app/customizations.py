@@ -17,7 +17,7 @@ from joey.config.customizations import (
     scopes_of,
     trusted_parts,
 )
-from joey.config.home import joey_home, person_home
+from joey.config.home import joey_home, resolve_user_home
 from joey.config.hooks import read_project_hooks
 from joey.config.settings import load_settings, read_tightening, tightened
 from joey.config.trust import Trust, Trusted
@@ -101,7 +101,7 @@ def _places(
             return True
 
     trusts = partial(is_trusted, home, trusted_as or files.root)
-    return Places(files.root, home, person_home(env), hides, trusts)
+    return Places(files.root, home, resolve_user_home(env), hides, trusts)
 
 
 def hooks_for(

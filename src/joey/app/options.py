@@ -24,7 +24,7 @@ from joey.app.model_choice import (
     users_choice,
     with_client_fields,
 )
-from joey.config.home import joey_home, person_home
+from joey.config.home import joey_home, resolve_user_home
 from joey.config.preferences import Preferences
 from joey.config.profiles import Profiles, client_fields, load_profiles, split
 from joey.config.settings import PRIVATE, load_settings, unknown_settings, with_configuration
@@ -188,25 +188,25 @@ def added_directories(
         return ()
     import tempfile  # few runs come here, and it is slow to load
 
-    places = (person_home(env), home, tempfile.gettempdir())
-    person, own, temp = (Path(os.path.realpath(each)) for each in places)
+    places = (resolve_user_home(env), home, tempfile.gettempdir())
+    user_home, own, temp = (Path(os.path.realpath(each)) for each in places)
     found: dict[Path, None] = {}
     for name in names:
         folder = Path(os.path.realpath(Path(name).expanduser()))
-        if problem := _why_not_added(folder, person, own, temp):
+        if problem := _why_not_added(folder, user_home, own, temp):
             raise WorkspaceError(f"--add-dir {name}: {problem}.")
         found[folder] = None
     return tuple(found)
 
 
-def _why_not_added(folder: Path, person: Path, own: Path, temp: Path) -> str:
+def _why_not_added(folder: Path, user_home: Path, own: Path, temp: Path) -> str:
     if not folder.exists():
         return "there is no such directory"
     if not folder.is_dir():
         return "it is not a directory"
-    if folder == person:
+    if folder == user_home:
         return "it is your home directory, with your keys and start-up files; add one inside it"
-    if person.is_relative_to(folder):
+    if user_home.is_relative_to(folder):
         return "it contains your home directory; add a directory inside that"
     if folder.is_relative_to(own) or own.is_relative_to(folder):
         return "joey keeps its own files there (JOEY_HOME)"
@@ -223,9 +223,9 @@ def remembered_workspace(folder: Path, home: Path, env: Mapping[str, str]) -> Pa
         WorkspaceError
     """
     real = Path(os.path.realpath(folder))
-    person, own = (Path(os.path.realpath(each)) for each in (person_home(env), home))
-    is_wide = person.is_relative_to(real) or own.is_relative_to(real) or real.is_relative_to(own)
-    is_hidden = real.is_relative_to(person) and str(real.relative_to(person)).startswith(".")
+    user_home, own = (Path(os.path.realpath(each)) for each in (resolve_user_home(env), home))
+    is_wide = user_home.is_relative_to(real) or own.is_relative_to(real) or real.is_relative_to(own)
+    is_hidden = real.is_relative_to(user_home) and str(real.relative_to(user_home)).startswith(".")
     if (is_wide or is_hidden) and real.exists() and real != Path(os.path.realpath(Path.cwd())):
         raise WorkspaceError(
             f"This task works in {folder}, as its folder says; keys and start-up files of yours may"

@@ -17,7 +17,7 @@ from joey.app.customizations import scopes_for
 from joey.app.options import with_permissions
 from joey.app.permissions import Flags
 from joey.config.files import read_document
-from joey.config.home import joey_home, person_home
+from joey.config.home import joey_home, resolve_user_home
 from joey.config.settings import SETTINGS, load_settings, read_tightening, tightened
 from joey.config.untrusted_files import Sightings
 from joey.core.modes import Group, Mode
@@ -215,7 +215,7 @@ class SettingSources:
         env = os.environ if env is None else env
         home = home or joey_home(env)
         self._flags = flags
-        self._file = _shown(home / SETTINGS, person_home(env))
+        self._file = _shown(home / SETTINGS, resolve_user_home(env))
         self._given = read_document(home / SETTINGS) or {}
         self._own = load_settings(home)
         self._flagged = with_permissions(

@@ -15,7 +15,7 @@ class ExitCode(IntEnum):
     DONE = 0
     FAILED = 1
     USAGE = 2
-    NEEDS_PERSON = 3
+    NEEDS_USER = 3
     """The model gave up, or something had to be refused because nobody was there to allow it."""
     TURNS = 53
     """The limit of turns or of tool calls."""
@@ -34,9 +34,9 @@ class UsageError(UserError):
 
 
 _OF_FAILURE = {
-    "mistakes": ExitCode.NEEDS_PERSON,
-    "declined": ExitCode.NEEDS_PERSON,
-    "schema": ExitCode.NEEDS_PERSON,
+    "mistakes": ExitCode.NEEDS_USER,
+    "declined": ExitCode.NEEDS_USER,
+    "schema": ExitCode.NEEDS_USER,
     "turns": ExitCode.TURNS,
     "calls": ExitCode.TURNS,
     "budget": ExitCode.BUDGET,
@@ -61,7 +61,7 @@ def exit_code_of(ending: Ending, *, refused: bool = False) -> ExitCode:
 
     match ending:
         case Completed():
-            return ExitCode.NEEDS_PERSON if refused else ExitCode.DONE
+            return ExitCode.NEEDS_USER if refused else ExitCode.DONE
         case Aborted():
             return ExitCode.INTERRUPTED
         case Failed(code):

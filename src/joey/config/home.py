@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 
-def person_home(env: Mapping[str, str]) -> Path:
+def resolve_user_home(env: Mapping[str, str]) -> Path:
     return Path(env["HOME"]) if env.get("HOME") else Path.home()
 
 
 def joey_home(env: Mapping[str, str]) -> Path:
     """`JOEY_HOME`, else `.roo` in the home folder."""
-    home = person_home(env)
+    home = resolve_user_home(env)
     chosen = env.get("JOEY_HOME", "").strip()
     if not chosen:
         return home / ".roo"

@@ -66,7 +66,7 @@ async def make_ready(task: Task, placed: PlacedCall, mistakes: Mistakes) -> Read
             raise RefusedError(reason, rule)
         case Ask(reason):
             offered = await rule_to_offer(task, prepared.claims, read)
-            answer = await _put_to_person(task, placed, tool, prepared, reason, offered)
+            answer = await _ask_approval(task, placed, tool, prepared, reason, offered)
     check_refused(answer)
     await heed_always(task, offered, answer, placed.row_ts)
     show_words(task, answer)
@@ -122,7 +122,7 @@ def _announce(task: Task, placed: PlacedCall, tool: AnyTool, prepared: Prepared,
     )
 
 
-async def _put_to_person(
+async def _ask_approval(
     task: Task,
     placed: PlacedCall,
     tool: AnyTool,

@@ -167,7 +167,7 @@ def parse_server(
     )
 
 
-def set_aside(config: ServerConfig, aside: Path, person_home: Path) -> ServerConfig:
+def set_aside(config: ServerConfig, aside: Path, user_home: Path) -> ServerConfig:
     """One of the person's own, away from the workspace unless its entry says otherwise: there,
     `npx x` and `python -m x` would run what a stranger calls so."""
     if config.transport != "stdio":
@@ -177,7 +177,7 @@ def set_aside(config: ServerConfig, aside: Path, person_home: Path) -> ServerCon
         entry = structs.replace(config.entry, cwd=str(aside))
         return structs.replace(config, entry=entry, aside=aside)
     inside = cwd[2:] if cwd == "~" or cwd.startswith("~/") else cwd
-    entry = structs.replace(config.entry, cwd=str(person_home / inside))
+    entry = structs.replace(config.entry, cwd=str(user_home / inside))
     return structs.replace(config, entry=entry)
 
 

@@ -76,7 +76,7 @@ class ConfigFiles:
         self._is_new = bool(given)
         self._variables = {**env, "workspaceFolder": str(workspace)}
         self._aside = home / OWN_FOLDER
-        self._person_home = Path(env["HOME"]) if env.get("HOME") else Path.home()
+        self._user_home = Path(env["HOME"]) if env.get("HOME") else Path.home()
         self.paths = config_paths(home, workspace)
         self.project, *self._user = self.paths
         self._stamps: dict[Path, Stamp] = {}
@@ -135,7 +135,7 @@ class ConfigFiles:
             return
         own = parse_servers(document, "global", path, self._variables)
         placed = {
-            name: set_aside(config, self._aside, self._person_home)
+            name: set_aside(config, self._aside, self._user_home)
             for name, config in own.configs.items()
         }
         self._loaded[path] = Servers(placed, own.problems)

@@ -268,8 +268,8 @@ def messages_from_rows(rows: list[Row]) -> list[Any]:
         text = _spoken(row)
         if not text:
             continue
-        person = place == 0 or row.get("say") == "user_feedback"
-        role = "user" if person else "assistant"
+        user = place == 0 or row.get("say") == "user_feedback"
+        role = "user" if user else "assistant"
         content = [{"type": "text", "text": text}]
         messages.append({"role": role, "ts": row["ts"], "content": content})
     return messages

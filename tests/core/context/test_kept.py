@@ -23,7 +23,7 @@ def told(kept: Kept, most: Allotment = AMPLE, summary: str = "In short.") -> str
 
 
 @pytest.mark.requirement("context:kept")
-def test_the_persons_words_stand_as_they_were_said_in_their_order() -> None:
+def test_the_users_messages_stand_as_they_were_said_in_their_order() -> None:
     text = told(Kept(task="mend it", said=["then", "at last"]))
     assert text.index("In short.") < text.index("mend it") < text.index("then")
     assert text.index("then") < text.index("at last")

@@ -417,7 +417,7 @@ def test_a_damaged_journal_that_rewinds_to_a_later_record_is_read_to_its_end(to:
     assert [record.seq for record in live_path(journal)] == [1, 2, 3, 4]
 
 
-def test_words_of_a_person_are_found_at_a_row_or_before_it() -> None:
+def test_messages_of_a_user_are_found_at_a_row_or_before_it() -> None:
     rows: list[Any] = [
         {"ts": 1, "say": "text"},
         {"ts": 2, "say": "text"},

@@ -45,7 +45,7 @@ def shown(history: UiHistory, ts: int) -> dict[str, Any]:
     return row
 
 
-def test_the_first_row_is_the_persons_request_and_later_words_are_feedback() -> None:
+def test_the_first_row_is_the_users_request_and_later_messages_are_feedback() -> None:
     history = folded(UserSaid(ts=1, text="do it", first=True), UserSaid(ts=2, text="faster"))
     assert msgspec.to_builtins(list(history.stored())) == [
         {"ts": 1, "type": "say", "say": "text", "text": "do it"},

@@ -124,7 +124,7 @@ def test_hidden_files_are_refused_whatever_is_allowed(access: Access, settings: 
 
 
 @pytest.mark.parametrize("settings", [NOTHING, EVERYTHING], ids=["nothing", "everything"])
-def test_a_question_always_goes_to_the_person(settings: Settings) -> None:
+def test_a_question_always_goes_to_the_user(settings: Settings) -> None:
     assert isinstance(decide([Claim(access=Access.QUESTION)], settings), Ask)
 
 

@@ -101,7 +101,7 @@ def test_no_setter_that_passes_makes_bash_run_a_program_of_the_workspace(
         *("hg --config alias.x=y status", "svn diff --diff-cmd ./evil", "hyperfine ./evil"),
     ],
 )
-def test_an_option_that_runs_or_writes_something_needs_a_person(command: str) -> None:
+def test_an_option_that_runs_or_writes_something_needs_a_user(command: str) -> None:
     assert isinstance(judge_command(command, [program_of(command)], ()), Ask)
 
 
@@ -113,7 +113,7 @@ def test_an_option_that_runs_or_writes_something_needs_a_person(command: str) ->
         *("find -L . -name x", "find . -follow", "fd -L x", "ls -LR", "diff -r a b", "tree -l"),
     ],
 )
-def test_a_walk_that_follows_links_needs_a_person(command: str) -> None:
+def test_a_walk_that_follows_links_needs_a_user(command: str) -> None:
     assert isinstance(judge_command(command, [program_of(command)], ()), Ask)
 
 

@@ -31,7 +31,7 @@ from joey.core.permissions.policy import Ask
         ("ls \x07", "signs that are none of a word"),
     ],
 )
-def test_a_person_is_told_what_the_rules_cannot_judge(line: str, told: str) -> None:
+def test_a_user_is_shown_what_the_rules_cannot_judge(line: str, told: str) -> None:
     words = f"it has {told}, and rules judge plain words only"
     assert describe_syntax(line) == words
     allowed = ("ls", "cat", "echo", "pytest", "npm test", "git")

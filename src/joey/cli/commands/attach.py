@@ -157,7 +157,7 @@ class View:
             await asyncio.wait([drawing, leaving], return_when=asyncio.FIRST_COMPLETED)
             if drawing.done():
                 return drawing.result()
-            return ExitCode.NEEDS_PERSON if self._gave_up else ExitCode.INTERRUPTED
+            return ExitCode.NEEDS_USER if self._gave_up else ExitCode.INTERRUPTED
         finally:
             for job in (drawing, leaving, *self._jobs):
                 job.cancel()

@@ -25,7 +25,7 @@ from joey.presentation.questions import why_asked
 from joey.presentation.text import columns, one_line
 
 _WIDEST = 1000
-_PERSON = "person"
+_ANSWERED_BY_USER = "person"
 _NOBODY = "unattended"
 
 
@@ -90,7 +90,7 @@ def _who(call: Judged) -> str:
     if call.by == _NOBODY:
         return "nobody was there"
     said = "no" if call.outcome == "rejected" or call.by.startswith("hook ") else "yes"
-    name = "you" if call.by == _PERSON else call.by
+    name = "you" if call.by == _ANSWERED_BY_USER else call.by
     if call.always is not None:
         return f"{name} said always `{call.always}`"
     return f"{name} said {said}"

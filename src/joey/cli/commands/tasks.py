@@ -334,7 +334,7 @@ def delete_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> ExitCo
     doomed = [task, *below] if arguments.with_subtasks else [task]
     if not arguments.yes and not _agreed(doomed, below):
         print("nothing was deleted", file=sys.stderr)
-        return ExitCode.NEEDS_PERSON
+        return ExitCode.NEEDS_USER
     # Open ones first: they refuse, while everything is still there. Subtasks before their parent,
     # which keeps naming those that are left when something goes wrong.
     held = [each for each in doomed if _is_held(store, each)]

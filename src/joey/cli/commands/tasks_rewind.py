@@ -70,7 +70,7 @@ async def _rewind(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
             raise UserError(problem)
         if not arguments.yes and not _agreed(changes, arguments, rows):
             print("nothing was changed", file=sys.stderr)
-            return ExitCode.NEEDS_PERSON
+            return ExitCode.NEEDS_USER
         if target is None:
             await task.undo_rewind(force=arguments.force)
         else:

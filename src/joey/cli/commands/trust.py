@@ -35,7 +35,7 @@ def run_trust(arguments: Namespace) -> ExitCode:
         return ExitCode.DONE
     if not arguments.yes and not _agreed():
         print("not trusted; none of this runs")
-        return ExitCode.NEEDS_PERSON
+        return ExitCode.NEEDS_USER
     trust.grant()
     print("trusted, as it is now")
     return ExitCode.DONE

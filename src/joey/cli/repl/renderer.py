@@ -58,7 +58,7 @@ REASONING_LINES = 8
 LONGEST_RULE = 2000
 """Characters: a person has to see what they allow."""
 _TODO_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
-_PERSON = "person"
+_ANSWERED_BY_USER = "person"
 
 
 class Renderer:
@@ -310,7 +310,7 @@ class Renderer:
         call = self._asked.pop(event.ask_ts, None)
         if call is not None and not event.answer.approves:
             self._rejected.add(call)
-        if event.by != _PERSON:
+        if event.by != _ANSWERED_BY_USER:
             self._console.out(_typed(event, event.by), style="bold", highlight=False)
 
     def _said(self, event: Said) -> None:

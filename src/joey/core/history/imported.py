@@ -268,7 +268,7 @@ def _shown(value: object) -> str:
 
 _NO_BEGINNING = "[The beginning of this conversation is lost.]"
 _REQUEST = "api_req_started"
-_PERSONS = ("user_feedback", "user_feedback_diff")
+_USER_ROW_KINDS = ("user_feedback", "user_feedback_diff")
 
 _Row = dict[str, Any]
 
@@ -303,20 +303,20 @@ def _end(messages: Sequence[Message], rows: Sequence[_Row], first_gone: _Row) ->
     later = [place for place, message in enumerate(messages) if (message.ts or 0) >= ts]
     if not later:
         return len(messages)
-    if first_gone.get("say") in _PERSONS:
+    if first_gone.get("say") in _USER_ROW_KINDS:
         # The reply that they are an answer to may have been stamped after them.
         exact = (place for place in later if messages[place].ts == ts)
-        person = (place for place in later if _is_persons(messages[place]))
-        return next(exact, next(person, later[0]))
+        user = (place for place in later if _is_user_message(messages[place]))
+        return next(exact, next(user, later[0]))
     end = later[0]
     requests = [row["ts"] for row in (*rows, first_gone) if row.get("say") == _REQUEST]
     before = (messages[end - 1].ts or 0) if end else 0
-    if _is_persons(messages[end]) and requests and requests[-1] > before:
+    if _is_user_message(messages[end]) and requests and requests[-1] > before:
         return end + 1
     return end
 
 
-def _is_persons(message: Message) -> bool:
+def _is_user_message(message: Message) -> bool:
     return message.role == "user" and not message.is_summary and not message.is_truncation_marker
 
 

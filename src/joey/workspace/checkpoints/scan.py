@@ -355,10 +355,10 @@ def check_folder(root: Path, home: Path) -> None:
 
 def _homes_of_many() -> set[Path]:
     try:
-        person = Path.home()
+        user_home = Path.home()
     except RuntimeError:  # a user without a home
         return set()
-    return {Path(os.path.realpath(person / name)) for name in _NO_PROJECTS}
+    return {Path(os.path.realpath(user_home / name)) for name in _NO_PROJECTS}
 
 
 def own_folder(root: Path, home: Path) -> tuple[str, ...]:
