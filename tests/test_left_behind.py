@@ -15,7 +15,7 @@ import pytest
 
 from joey.content.isolated import run_apart
 from joey.system import subprocess
-from joey.tui.widgets.clipboard import clipboard_picture
+from joey.tui.widgets.clipboard import read_clipboard_image
 from joey.workspace import ripgrep
 from tests.terminals.processes import open_transports
 
@@ -46,7 +46,7 @@ async def searcher(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def clipboard(folder: Path, _: pytest.MonkeyPatch) -> None:
     program(folder, "xclip")
-    await clipboard_picture({"DISPLAY": ":0", "PATH": str(folder)})
+    await read_clipboard_image({"DISPLAY": ":0", "PATH": str(folder)})
 
 
 async def reader(folder: Path, _: pytest.MonkeyPatch) -> None:

@@ -36,15 +36,13 @@ def last_words(server: ModelServer, number: int = 0) -> list[Any]:
     return content
 
 
-async def test_a_picture_reaches_the_model_and_is_told_again(
-    joey: Joey, rules: Rules | None
-) -> None:
+async def test_an_image_reaches_the_model_and_is_replayed(joey: Joey, rules: Rules | None) -> None:
     async with ModelServer([done()]) as server:
         async with connected(joey, server.url, rules) as here:
             session = await here.new(joey.workspace)
             await here.prompt(session, "what is this?", image_block(PNG, "image/png"))
-            (picture,) = [block for block in last_words(server) if block["type"] == "image"]
-            assert picture["source"]["data"] == PNG
+            (image,) = [block for block in last_words(server) if block["type"] == "image"]
+            assert image["source"]["data"] == PNG
         async with connected(joey, server.url, rules) as again:
             await again.agent.load_session(
                 session_id=session, cwd=str(joey.workspace), mcp_servers=[]
@@ -133,13 +131,13 @@ async def test_what_cannot_be_taken_in_is_named(
             await here.prompt(session, "  ")
 
 
-async def test_a_picture_is_told_as_what_it_is(joey: Joey, rules: Rules | None) -> None:
+async def test_an_image_is_sent_as_what_it_is(joey: Joey, rules: Rules | None) -> None:
     """A service refuses one that is named wrongly, and with it every later turn of the task."""
     async with ModelServer([done()]) as server, connected(joey, server.url, rules) as here:
         session = await here.new(joey.workspace)
         await here.prompt(session, "what is this?", image_block(PNG, "image/jpeg"))
-        (picture,) = [block for block in last_words(server) if block["type"] == "image"]
-        assert picture["source"]["media_type"] == "image/png"
+        (image,) = [block for block in last_words(server) if block["type"] == "image"]
+        assert image["source"]["media_type"] == "image/png"
 
 
 READ = Turn(call("read_file", {"files": [{"path": "open.txt"}]}))

@@ -215,7 +215,7 @@ async def test_a_point_that_is_none_is_refused(tmp_path: Path, coordinate: str) 
 
 @pytest.mark.requirement("tool:browser_action:failure:screenshot")
 @pytest.mark.parametrize("path", ["../out.png", "/tmp/out.png", "notes.txt"])
-async def test_a_screenshot_stays_in_the_workspace_and_is_a_picture(
+async def test_a_screenshot_stays_in_the_workspace_and_is_an_image(
     tmp_path: Path, path: str
 ) -> None:
     ctx = make_context(tmp_path, capabilities=Capabilities(browser=Opened()))

@@ -61,7 +61,7 @@ WIDE, NARROW = 200_000, 9_000
 ASKING = Settings(
     always_allow_write=False, always_allow_mode_switch=True, always_allow_subtasks=True
 )
-PICTURE = "data:image/png;base64,iVBORw0KGgo="
+IMAGE_URI = "data:image/png;base64,iVBORw0KGgo="
 T = TypeVar("T")
 
 CALLS = st.sampled_from(
@@ -263,7 +263,7 @@ class LongTask(RuleBasedStateMachine):
         replies=st.lists(st.lists(CALLS, min_size=1, max_size=4), max_size=3),
         before=st.sampled_from([[], [say("Let me see.")], THOUGHTS, [*THOUGHTS, say("So.")]]),
         yes=st.booleans(),
-        images=st.sampled_from([(), (PICTURE,)]),
+        images=st.sampled_from([(), (IMAGE_URI,)]),
     )
     def speak(
         self, replies: list[list[Call]], before: list[Step], yes: bool, images: tuple[str, ...]

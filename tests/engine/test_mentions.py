@@ -107,7 +107,7 @@ async def test_a_mentioned_folder_comes_along_with_its_files(workshop: Workshop)
     assert "hidden words" not in told
 
 
-async def test_a_mentioned_picture_is_seen_by_the_model(workshop: Workshop) -> None:
+async def test_a_mentioned_image_is_seen_by_the_model(workshop: Workshop) -> None:
     (workshop.root / "shot.png").write_bytes(PIXEL)
     task = await workshop.start(finish(), text="what is on @/shot.png")
     await asked(task)
@@ -234,7 +234,7 @@ def site() -> Iterator[str]:
 @pytest.mark.requirement("mentions:url")
 async def test_a_mentioned_page_comes_along_as_text(workshop: Workshop, site: str) -> None:
     workshop.capabilities = Capabilities(pages=WebPages())
-    _, page, missing, picture, local = await first_blocks(
+    _, page, missing, image, local = await first_blocks(
         workshop, f"see @{site}/page and @{site}/missing and @{site}/picture and @file:///etc/hosts"
     )
     assert page.startswith(f'<url_content url="{site}/page">\n# Größe')
@@ -242,7 +242,7 @@ async def test_a_mentioned_page_comes_along_as_text(workshop: Workshop, site: st
     assert "```\na\n  b\n```" in page
     assert "evil" not in page
     assert "404" in missing
-    assert "image/png" in picture
+    assert "image/png" in image
     assert "only http and https" in local
 
 

@@ -24,7 +24,7 @@ from tests.engine.workshop import (
     slow_disk,
 )
 
-PICTURE = "data:image/png;base64,iVBORw0KGgo="
+IMAGE = "data:image/png;base64,iVBORw0KGgo="
 
 
 def said_to_model(provider: object) -> str:
@@ -32,7 +32,7 @@ def said_to_model(provider: object) -> str:
     return str([message.content for message in provider.requests[-1].messages])
 
 
-def pictures(provider: object) -> int:
+def count_images(provider: object) -> int:
     assert isinstance(provider, ScriptedProvider)
     return sum(
         isinstance(block, ImageBlock)
@@ -77,14 +77,14 @@ async def test_a_message_sent_to_a_failed_request_is_shown_to_the_user(
     assert "use the other key" in [row.text for row in rows(task, "user_feedback")]
 
 
-async def test_a_picture_that_comes_with_a_yes_reaches_the_model(workshop: Workshop) -> None:
+async def test_a_image_that_comes_with_a_yes_reaches_the_model(workshop: Workshop) -> None:
     task = await workshop.start(
         Turn(call("execute_command", {"command": "true"})), finish(), settings=Settings()
     )
     ask = await asked(task)
-    await task.answer(ask.ts, Answer(Response.YES, text="like this", images=(PICTURE,)))
+    await task.answer(ask.ts, Answer(Response.YES, text="like this", images=(IMAGE,)))
     assert (await asked(task)).ask is AskKind.COMPLETION_RESULT
-    assert pictures(workshop.provider) == 1
+    assert count_images(workshop.provider) == 1
 
 
 async def test_a_image_alone_that_answers_a_question_is_shown_to_the_user(
@@ -94,21 +94,21 @@ async def test_a_image_alone_that_answers_a_question_is_shown_to_the_user(
         Turn(call("ask_followup_question", {"question": "which?", "follow_up": []})), finish()
     )
     await asked(task)
-    await task.send("", (PICTURE,))
+    await task.send("", (IMAGE,))
     await asked(task)
-    assert [row.images for row in rows(task, "user_feedback")] == [(PICTURE,)]
+    assert [row.images for row in rows(task, "user_feedback")] == [(IMAGE,)]
 
 
-async def test_a_picture_that_answers_the_repetition_limit_reaches_the_model(
+async def test_a_image_that_answers_the_repetition_limit_reaches_the_model(
     workshop: Workshop,
 ) -> None:
     same = call("update_todo_list", {"todos": "[ ] a"})
     task = await workshop.start(Turn(same), Turn(same), Turn(same), Turn(same), finish())
     ask = await asked(task)
     assert ask.ask is AskKind.MISTAKE_LIMIT_REACHED
-    await task.answer(ask.ts, Answer(Response.MESSAGE, text="look", images=(PICTURE,)))
+    await task.answer(ask.ts, Answer(Response.MESSAGE, text="look", images=(IMAGE,)))
     await asked(task)
-    assert pictures(workshop.provider) == 1
+    assert count_images(workshop.provider) == 1
 
 
 async def test_words_sent_while_a_finished_task_is_being_saved_set_it_to_work_again(

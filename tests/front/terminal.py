@@ -41,7 +41,7 @@ class Screen:
     @property
     def lines(self) -> list[str]:
         """What stands on the screen, as if it had no lower end."""
-        return picture(self.raw, self._columns)
+        return render_lines(self.raw, self._columns)
 
     def press(self, keys: str) -> None:
         os.write(self._fd, keys.encode())
@@ -84,7 +84,7 @@ class Screen:
         return bool(data)
 
 
-def picture(raw: str, columns: int) -> list[str]:
+def render_lines(raw: str, columns: int) -> list[str]:
     """The lines that a terminal of so many columns shows for this output."""
     lines: list[list[str]] = [[]]
     row, column = 0, 0

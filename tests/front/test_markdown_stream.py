@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from joey.cli.repl.markdown import MarkdownStream
-from tests.front.terminal import picture
+from tests.front.terminal import render_lines
 
 TEXT = """\
 
@@ -76,20 +76,20 @@ def test_however_the_text_is_cut_it_is_drawn_the_same(places: list[int]) -> None
 def test_on_a_terminal_lines_end_between_words_however_the_text_is_cut(
     places: list[int], columns: int
 ) -> None:
-    lines = picture(drawn(cut(TEXT, places), columns), columns)
-    assert lines == picture(drawn([TEXT], columns), columns)
+    lines = render_lines(drawn(cut(TEXT, places), columns), columns)
+    assert lines == render_lines(drawn([TEXT], columns), columns)
     words = " ".join(DRAWN.replace("─" * 20, "").split())
     assert " ".join(" ".join(lines).replace("─", "").split()) == words
 
 
 def test_lines_that_follow_stand_under_the_text_of_an_item() -> None:
-    lines = picture(drawn(["- one two three four five six seven"], 20), 20)
+    lines = render_lines(drawn(["- one two three four five six seven"], 20), 20)
     assert lines == ["• one two three", "  four five six", "  seven", ""]
 
 
 @pytest.mark.parametrize("word", ["x" * 70, "漢字" * 30])
 def test_what_has_no_words_to_break_between_is_drawn_whole(word: str) -> None:
-    lines = picture(drawn([f"It is {word} they say."], 30), 30)
+    lines = render_lines(drawn([f"It is {word} they say."], 30), 30)
     assert "".join("".join(lines).split()) == f"Itis{word}theysay."
 
 

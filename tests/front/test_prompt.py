@@ -104,9 +104,9 @@ def test_a_pipe_that_says_nothing_does_not_hold_up_a_prompt(
 
 
 def test_an_image_becomes_a_data_uri_of_its_own_type(tmp_path: Path) -> None:
-    picture = tmp_path / "picture.dat"
-    picture.write_bytes(PNG)
-    (uri,) = load_images([str(picture)])
+    image = tmp_path / "picture.dat"
+    image.write_bytes(PNG)
+    (uri,) = load_images([str(image)])
     assert uri.startswith("data:image/png;base64,")
     assert base64.b64decode(uri.partition(",")[2]) == PNG
 

@@ -30,7 +30,7 @@ from joey.core.messages import ReasoningPart, TextPart
 from joey.core.permissions.policy import Confinement
 from joey.core.task import Answer, AskKind, Response, parse_todos
 from joey.presentation.tool_calls import ASKED_LINES, CommandOutput, card, coloured_diff
-from tests.front.terminal import picture
+from tests.front.terminal import render_lines
 
 DIFF = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-old\n+new\n"
 
@@ -207,7 +207,7 @@ def test_a_passing_note_is_gone_before_anything_else_is_drawn() -> None:
     wait = Countdown(ts=2, seconds=5, message="529\nbusy " * 30, attempt=2, attempts=6)
     raw = drawn(wait, Said(ts=2, say="api_req_retry_delayed", text="529\nbusy"), terminal=True)
     assert "(attempt 2 of 6): busy" in raw
-    assert picture(raw, 80) == ["busy", ""]
+    assert render_lines(raw, 80) == ["busy", ""]
 
 
 def test_an_answer_that_nobody_typed_is_shown_with_who_gave_it() -> None:

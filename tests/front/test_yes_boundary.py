@@ -12,7 +12,7 @@ import pytest
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.front.binary import Finished, Joey, reach
-from tests.tools.test_generate_image import URI, Painter, painter, with_picture
+from tests.tools.test_generate_image import URI, Painter, make_image_answer, painter
 
 __all__ = ["painter"]
 
@@ -170,11 +170,11 @@ async def test_a_temporary_directory_around_the_home_opens_nothing(
     assert not (home / "new.txt").exists()
 
 
-async def test_pictures_stay_in_the_workspace(
+async def test_images_stay_in_the_workspace(
     joey: Joey, home: Path, painter: tuple[type[Painter], str]
 ) -> None:
     kind, url = painter
-    kind.answer = with_picture(URI)
+    kind.answer = make_image_answer(URI)
     art = {"provider": "openrouter", "model": "paint", "baseUrl": url, "apiKey": "k"}
     joey.settings(imageProfile="art")
     profiles = json.dumps({"profiles": {"art": art}})

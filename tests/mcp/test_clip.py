@@ -59,7 +59,7 @@ def test_the_beginning_of_a_text_is_kept_under_the_same_id(last: bool) -> None:
     assert "The answer was cut" in note
 
 
-def test_half_a_picture_is_left_out() -> None:
+def test_half_an_image_is_left_out() -> None:
     content = [{"type": "text", "text": "see"}, {"type": "image", "data": "A" * 900}]
     short = cut({"id": "a", "result": {"content": content}}, 300)
     assert short is not None

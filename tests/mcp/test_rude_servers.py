@@ -123,13 +123,13 @@ _JPEG = base64.b64encode(b"\xff\xd8\xff" + bytes(20)).decode()
         ("text/html", _PNG, f"data:image/png;base64,{_PNG}"),
     ],
 )
-async def test_only_what_is_a_picture_is_passed_on_as_one(
+async def test_only_what_is_an_image_is_passed_on_as_one(
     house: House, tmp_path: Path, kind: str, data: str, seen: str | None
 ) -> None:
     """A picture that is none would make every later request of the task fail."""
     lease = await house.open(r=rude("plain", tmp_path))
-    picture = {"type": "image", "data": data, "mimeType": kind}
-    answer = await lease.call("r", "pictures", {"pictures": [picture]})
+    image = {"type": "image", "data": data, "mimeType": kind}
+    answer = await lease.call("r", "pictures", {"pictures": [image]})
     assert answer.images == (() if seen is None else (seen,))
     assert ("cannot be passed on" in answer.text) == (seen is None)
     await lease.close()

@@ -152,7 +152,7 @@ async def test_an_unknown_tool_of_a_server_counts_as_a_mistake_and_is_answered_i
     assert "has no tool 'x'" in (rows(task, "error")[0].text or "")
 
 
-async def test_pictures_of_a_server_reach_the_model(workshop: Workshop) -> None:
+async def test_images_of_a_server_reach_the_model(workshop: Workshop) -> None:
     pixel = "data:image/png;base64,iVBORw0KGgo="
     with_servers(workshop, answer=McpAnswer("look", (pixel,)))
     workshop.script(Turn(call("mcp--weather--listed", {})), finish())

@@ -29,7 +29,7 @@ TASK = "Create a simple Express.js server with a /hello endpoint that returns 'H
 DETAILS = "<environment_details>\nNo terminals running\n</environment_details>"
 SYSTEM = "You are Roo, a highly skilled software engineer..."
 CALL_ID = "toolu_01A7BcD3eFgH4iJkL5mNo6pQ"
-PICTURE = ImageBlock(ImageSource("image/png", base64.b64encode(b"picture").decode()))
+IMAGE_BLOCK = ImageBlock(ImageSource("image/png", base64.b64encode(b"picture").decode()))
 
 READ_FILE = ToolSpec(
     name="read_file",

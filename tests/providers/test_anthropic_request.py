@@ -22,7 +22,7 @@ from joey.providers.factory import model_of
 from tests.providers.conversations import (
     CALL_ID,
     DETAILS,
-    PICTURE,
+    IMAGE_BLOCK,
     READ_FILE,
     SYSTEM,
     TASK,
@@ -134,7 +134,9 @@ async def test_marks_move_on_with_the_last_two_user_messages() -> None:
     later = [
         *messages,
         Message("assistant", (ToolUseBlock("t2", "read_file", {"path": "b"}),)),
-        Message("user", (ToolResultBlock("t2", [TextBlock("one"), PICTURE]), TextBlock(DETAILS))),
+        Message(
+            "user", (ToolResultBlock("t2", [TextBlock("one"), IMAGE_BLOCK]), TextBlock(DETAILS))
+        ),
         Message("assistant", "A last word."),
         Message("user", "Go on."),
     ]
@@ -152,7 +154,9 @@ async def test_marks_move_on_with_the_last_two_user_messages() -> None:
 
 
 def test_a_result_with_an_image_carries_the_mark_itself() -> None:
-    message = Message("user", (ToolResultBlock("t", [TextBlock("seen"), PICTURE], is_error=True),))
+    message = Message(
+        "user", (ToolResultBlock("t", [TextBlock("seen"), IMAGE_BLOCK], is_error=True),)
+    )
     (sent,) = body(SONNET, native([message]))["messages"]
     (block,) = sent["content"]
     assert block["cache_control"] == MARK["cache_control"]
@@ -161,7 +165,7 @@ def test_a_result_with_an_image_carries_the_mark_itself() -> None:
     assert block["content"][1]["source"] == {
         "type": "base64",
         "media_type": "image/png",
-        "data": PICTURE.source.data,
+        "data": IMAGE_BLOCK.source.data,
     }
 
 
@@ -215,7 +219,7 @@ def test_what_the_service_would_refuse_as_empty_is_left_out() -> None:
 
 def test_a_model_without_eyes_gets_words_for_images() -> None:
     model = ModelInfo(id="blind", images=False)
-    message = Message("user", (ToolResultBlock("t", [PICTURE]), PICTURE))
+    message = Message("user", (ToolResultBlock("t", [IMAGE_BLOCK]), IMAGE_BLOCK))
     sent = b"".join(AnthropicRequests(SONNET, model, legacy=True).body(native([message])))
     assert sent.count(b"takes no images") == 2
     assert b"base64" not in sent

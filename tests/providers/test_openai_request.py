@@ -20,7 +20,7 @@ from joey.providers.openai import OpenAiRequests
 from tests.providers.conversations import (
     CALL_ID,
     DETAILS,
-    PICTURE,
+    IMAGE_BLOCK,
     READ_FILE,
     SYSTEM,
     TASK,
@@ -35,7 +35,7 @@ QWEN = Profile(provider="openai", model="qwen3-max", api_key="sk-1")
 MARK = {"cache_control": {"type": "ephemeral"}}
 IMAGE_PART = {
     "type": "image_url",
-    "image_url": {"url": f"data:image/png;base64,{PICTURE.source.data}"},
+    "image_url": {"url": f"data:image/png;base64,{IMAGE_BLOCK.source.data}"},
 }
 
 
@@ -133,11 +133,11 @@ def test_results_come_first_then_their_images_then_the_rest() -> None:
         (
             TextBlock("Look at that."),
             ToolResultBlock("t1", "first"),
-            ToolResultBlock("t2", [TextBlock("one"), TextBlock("two"), PICTURE]),
+            ToolResultBlock("t2", [TextBlock("one"), TextBlock("two"), IMAGE_BLOCK]),
             ToolResultBlock("t3", ""),
-            ToolResultBlock("t4", [PICTURE]),
+            ToolResultBlock("t4", [IMAGE_BLOCK]),
             TextBlock(DETAILS),
-            PICTURE,
+            IMAGE_BLOCK,
         ),
     )
     sent = body(QWEN, native([message]), ModelInfo(id="seeing"))["messages"][1:]
@@ -175,7 +175,9 @@ def test_a_request_without_a_system_prompt_has_no_system_message() -> None:
 
 def test_a_model_without_eyes_gets_words_for_images() -> None:
     model = ModelInfo(id="blind", images=False)
-    sent = body(QWEN, xml([Message("user", (TextBlock("See:"), PICTURE))]), model)["messages"][1]
+    sent = body(QWEN, xml([Message("user", (TextBlock("See:"), IMAGE_BLOCK))]), model)["messages"][
+        1
+    ]
     assert [part["type"] for part in sent["content"]] == ["text", "text"]
 
 
@@ -255,10 +257,10 @@ def test_marks_go_on_the_system_and_the_last_text_of_the_last_two_users() -> Non
     messages = [
         *first_turn(),
         Message("assistant", (ToolUseBlock("t1", "read_file", {"path": "a"}),)),
-        Message("user", (ToolResultBlock("t1", "x"), TextBlock("Look:"), PICTURE)),
+        Message("user", (ToolResultBlock("t1", "x"), TextBlock("Look:"), IMAGE_BLOCK)),
         Message("assistant", (ToolUseBlock("t2", "read_file", {"path": "b"}),)),
         Message("user", (ToolResultBlock("t2", "y"),)),
-        Message("user", (PICTURE,)),
+        Message("user", (IMAGE_BLOCK,)),
     ]
     sent = body(QWEN, native(messages), model)["messages"]
     assert sent[0]["content"] == [{**text(SYSTEM), **MARK}]

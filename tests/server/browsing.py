@@ -202,12 +202,12 @@ def status(page: Page) -> Any:
     return expect(page.locator(".header .status"))
 
 
-async def look_at(page: Page, picture: Path) -> None:
+async def look_at(page: Page, screenshot: Path) -> None:
     """Keep a picture of a view, which keeps nobody out and is not wider than the screen."""
-    await page.screenshot(path=picture)
-    await _check_access(page, picture.stem)
+    await page.screenshot(path=screenshot)
+    await _check_access(page, screenshot.stem)
     assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), (
-        f"{picture.stem} is wider than the screen"
+        f"{screenshot.stem} is wider than the screen"
     )
 
 

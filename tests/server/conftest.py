@@ -22,7 +22,7 @@ def client(request: pytest.FixtureRequest) -> Client:
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where tests of the page leave pictures of its views."""
     folder = tmp_path_factory.mktemp("pictures")
     print(f"\npictures of the page: {folder}")  # noqa: T201

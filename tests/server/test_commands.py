@@ -259,10 +259,10 @@ async def test_a_tool_that_fails_is_told(tmp_path: Path) -> None:
         await peer.asked("completion_result")
 
 
-async def test_a_picture_reaches_the_model(tmp_path: Path) -> None:
-    picture = "data:image/png;base64,iVBORw0KGgo="
+async def test_an_image_reaches_the_model(tmp_path: Path) -> None:
+    image = "data:image/png;base64,iVBORw0KGgo="
     async with house(tmp_path, done()) as here, here.peer() as peer:
-        await peer.ask("startNewTask", images=[picture])
+        await peer.ask("startNewTask", images=[image])
         await peer.asked("completion_result")
         assert "iVBORw0KGgo=" in json.dumps(here.model.requests[0].body)
         with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*images"):

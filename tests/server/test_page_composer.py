@@ -60,7 +60,7 @@ async def test_words_while_it_works_are_queued_and_can_be_taken_back(
         assert "Forget this" not in str(at.model.requests[1].body)
 
 
-async def test_a_picture_goes_along_and_is_shown(browser: Browser, tmp_path: Path) -> None:
+async def test_an_image_goes_along_and_is_shown(browser: Browser, tmp_path: Path) -> None:
     async with visit(browser, tmp_path, [DONE]) as at:
         page = at.page
         dot = {"name": "dot.png", "mimeType": "image/png", "buffer": DOT}
@@ -84,7 +84,7 @@ async def test_the_mode_of_a_task_is_changed_on_the_way(browser: Browser, tmp_pa
 
 
 async def test_slash_commands_are_offered_and_completed_by_keyboard(
-    browser: Browser, tmp_path: Path, pictures: Path
+    browser: Browser, tmp_path: Path, screenshots: Path
 ) -> None:
     folder = tmp_path / "work" / ".roo" / "commands"
     folder.mkdir(parents=True)
@@ -97,7 +97,7 @@ async def test_slash_commands_are_offered_and_completed_by_keyboard(
         field, menu = page.get_by_label("The new task"), page.get_by_role("listbox")
         await field.press_sequentially("Please /")
         await expect(menu.get_by_role("option", name="/review <commit>")).to_be_visible()
-        await look_at(page, pictures / "slash.png")
+        await look_at(page, screenshots / "slash.png")
         await field.press("Escape")
         await expect(menu).to_have_count(0)
         await expect(field).to_be_focused()

@@ -112,13 +112,13 @@ def a_whole_task(gate: asyncio.Event) -> list[Turn]:
     ("size", "scheme"), [(DESKTOP, "light"), (DESKTOP, "dark"), (PHONE, "light"), (PHONE, "dark")]
 )
 async def test_every_view_is_readable_by_everybody(
-    browser: Browser, tmp_path: Path, pictures: Path, size: tuple[int, int], scheme: str
+    browser: Browser, tmp_path: Path, screenshots: Path, size: tuple[int, int], scheme: str
 ) -> None:
     gate = asyncio.Event()
     kind = f"{'phone' if size == PHONE else 'desktop'}-{scheme}"
 
     async def look(page: Page, view: str) -> None:
-        await look_at(page, pictures / f"{kind}-{view}.png")
+        await look_at(page, screenshots / f"{kind}-{view}.png")
 
     async with (
         ModelServer(a_whole_task(gate)) as model,

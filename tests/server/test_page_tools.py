@@ -114,7 +114,7 @@ async def headlines(page: Page) -> list[str]:
 
 @pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
 async def test_every_tool_says_what_it_does_and_shows_what_it_found(
-    browser: Browser, tmp_path: Path, pictures: Path, size: tuple[int, int], scheme: str
+    browser: Browser, tmp_path: Path, screenshots: Path, size: tuple[int, int], scheme: str
 ) -> None:
     work = furnish(tmp_path)
     kind = "phone" if size == PHONE else "desktop"
@@ -126,11 +126,11 @@ async def test_every_tool_says_what_it_does_and_shows_what_it_found(
         await expect(page.locator(".card.pending pre")).to_have_text(
             '{\n  "text": "hello there"\n}'
         )
-        await look_at(page, pictures / f"{kind}-1-mcp.png")
+        await look_at(page, screenshots / f"{kind}-1-mcp.png")
         await page.set_viewport_size({"width": size[0], "height": 3000})
         await page.get_by_role("button", name="place found").click()
         await expect(page.locator(".hits")).to_contain_text("shop.py:1")
-        await look_at(page, pictures / f"{kind}-2-tools.png")
+        await look_at(page, screenshots / f"{kind}-2-tools.png")
         assert await headlines(page) == [
             "Patch: 2 files",
             "Edit: notes.md",
@@ -154,11 +154,11 @@ async def test_every_tool_says_what_it_does_and_shows_what_it_found(
         await expect(page.locator(".browser img")).to_be_visible()
         await page.get_by_role("button", name="Console").click()
         await expect(page.locator(".browser .plain")).to_contain_text("open")
-        await look_at(page, pictures / f"{kind}-3-browser.png")
+        await look_at(page, screenshots / f"{kind}-3-browser.png")
 
 
 async def test_rows_of_other_programs_are_shown_and_nothing_in_them_is_believed(
-    browser: Browser, tmp_path: Path, pictures: Path
+    browser: Browser, tmp_path: Path, screenshots: Path
 ) -> None:
     hurt = '<img src=x onerror="window.hurt = 1">'
     evil = "data:image/svg+xml;base64,PHN2Zy8+"
@@ -187,7 +187,7 @@ async def test_rows_of_other_programs_are_shown_and_nothing_in_them_is_believed(
         await expect(page.locator(".row")).to_have_count(len(rows))
         for fold in ("Console", "1 place found", "Answer of the server"):
             await page.get_by_role("button", name=fold).click()
-        await look_at(page, pictures / "others.png")
+        await look_at(page, screenshots / "others.png")
         sources = await page.locator("#thread img").evaluate_all("all => all.map(one => one.src)")
         assert sources == [DOT, DOT]
         assert await page.evaluate("window.hurt") is None

@@ -16,7 +16,7 @@ from joey.core.settings import Profile
 from joey.errors import HiddenError, ToolError
 from joey.ports import Capabilities, ToolContext
 from joey.providers.http import HttpClient
-from joey.providers.images import PictureMaker
+from joey.providers.images import ProfileImageGenerator
 from joey.tools.base import Access, Outcome
 from joey.tools.generate_image import GenerateImage
 from tests.tools.shell_context import make_context
@@ -56,7 +56,7 @@ def painter() -> Iterator[tuple[type[Painter], str]]:
         thread.join()
 
 
-def with_picture(uri: str) -> tuple[int, Any]:
+def make_image_answer(uri: str) -> tuple[int, Any]:
     message = {"content": "", "images": [{"image_url": {"url": uri}}]}
     return 200, {"choices": [{"message": message}]}
 
@@ -64,7 +64,7 @@ def with_picture(uri: str) -> tuple[int, Any]:
 async def make(root: Path, url: str, **arguments: Any) -> tuple[Outcome, ToolContext]:
     http = HttpClient()
     profile = Profile(name="art", provider="openrouter", model="paint-1", base_url=url, api_key="k")
-    ctx = make_context(root, capabilities=Capabilities(images=PictureMaker(profile, http)))
+    ctx = make_context(root, capabilities=Capabilities(images=ProfileImageGenerator(profile, http)))
     tool = GenerateImage()
     prepared = await tool.prepare(tool.parse(arguments), ctx)
     try:
@@ -74,11 +74,11 @@ async def make(root: Path, url: str, **arguments: Any) -> tuple[Outcome, ToolCon
 
 
 @pytest.mark.requirement("tool:generate_image:success")
-async def test_a_picture_is_made_and_written(
+async def test_a_image_is_made_and_written(
     tmp_path: Path, painter: tuple[type[Painter], str]
 ) -> None:
     server, url = painter
-    server.answer = with_picture(URI)
+    server.answer = make_image_answer(URI)
     outcome, _ = await make(tmp_path, url, prompt="a kangaroo", path="art/roo")
     assert outcome.text == "The picture is in art/roo.png."
     assert outcome.said == (("image", URI),)
@@ -89,11 +89,11 @@ async def test_a_picture_is_made_and_written(
     assert body["modalities"] == ["image", "text"]
 
 
-async def test_a_picture_can_be_made_from_another_one(
+async def test_a_image_can_be_made_from_another_one(
     tmp_path: Path, painter: tuple[type[Painter], str]
 ) -> None:
     server, url = painter
-    server.answer = with_picture(URI)
+    server.answer = make_image_answer(URI)
     (tmp_path / "work").mkdir()
     (tmp_path / "work/old.png").write_bytes(PNG)
     await make(tmp_path, url, prompt="brighter", path="new.png", image="old.png")
@@ -109,11 +109,11 @@ async def test_a_picture_can_be_made_from_another_one(
         ((200, {"error": {"message": "out of paint"}}), "out of paint"),
         ((200, b"<html>"), "not JSON"),
         ((429, {"error": {"message": "slow down"}}), "No picture was made"),
-        (with_picture("https://example.org/x.png"), "not a PNG, JPEG or WebP"),
-        (with_picture("data:image/png;base64,%%%"), "damaged"),
+        (make_image_answer("https://example.org/x.png"), "not a PNG, JPEG or WebP"),
+        (make_image_answer("data:image/png;base64,%%%"), "damaged"),
     ],
 )
-async def test_a_service_that_gives_no_picture_is_told_with_its_reason(
+async def test_a_service_that_gives_no_image_is_reported_with_its_reason(
     tmp_path: Path, painter: tuple[type[Painter], str], answer: tuple[int, Any], words: str
 ) -> None:
     server, url = painter
@@ -127,7 +127,7 @@ async def test_a_service_that_gives_no_picture_is_told_with_its_reason(
 async def test_the_row_and_the_claims_name_both_files(tmp_path: Path) -> None:
     profile = Profile(provider="openrouter", model="paint-1")
     ctx = make_context(
-        tmp_path, capabilities=Capabilities(images=PictureMaker(profile, HttpClient()))
+        tmp_path, capabilities=Capabilities(images=ProfileImageGenerator(profile, HttpClient()))
     )
     tool = GenerateImage()
     given = {"prompt": "a roo", "path": "../out.png", "image": "in.png"}
@@ -141,7 +141,7 @@ async def test_the_row_and_the_claims_name_both_files(tmp_path: Path) -> None:
 async def test_hidden_files_are_neither_written_nor_started_from(tmp_path: Path) -> None:
     profile = Profile(provider="openrouter", model="paint-1")
     ctx = make_context(
-        tmp_path, capabilities=Capabilities(images=PictureMaker(profile, HttpClient()))
+        tmp_path, capabilities=Capabilities(images=ProfileImageGenerator(profile, HttpClient()))
     )
     (tmp_path / "work/.rooignore").write_text("secret*\n")
     tool = GenerateImage()
@@ -150,7 +150,7 @@ async def test_hidden_files_are_neither_written_nor_started_from(tmp_path: Path)
             await tool.prepare(tool.parse({"prompt": "x", **given}), ctx)
 
 
-async def test_without_a_model_for_pictures_it_says_which_setting_is_missing(
+async def test_without_a_model_for_images_it_says_which_setting_is_missing(
     tmp_path: Path,
 ) -> None:
     tool = GenerateImage()

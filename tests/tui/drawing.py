@@ -69,7 +69,7 @@ async def settled(pilot: Pilot[Any]) -> None:
     await pilot.pause()
 
 
-def keep_picture(app: App[Any], name: str, tmp_path: Path) -> None:
+def save_screenshot(app: App[Any], name: str, tmp_path: Path) -> None:
     """The screen as an SVG file, in the folder that JOEY_SNAPSHOTS names."""
     folder = Path(os.environ.get("JOEY_SNAPSHOTS") or tmp_path)
     folder.mkdir(parents=True, exist_ok=True)

@@ -84,7 +84,7 @@ async def test_a_file_that_cannot_be_sent_stays_a_word_with_the_reason(
         assert reason in user.hint
 
 
-async def test_more_pictures_than_can_be_sent_are_refused(tmp_path: Path) -> None:
+async def test_more_images_than_can_be_sent_are_refused(tmp_path: Path) -> None:
     paths = [tmp_path / f"{number}.png" for number in range(21)]
     for path in paths:
         path.write_bytes(PNG + path.name.encode())
@@ -96,7 +96,7 @@ async def test_more_pictures_than_can_be_sent_are_refused(tmp_path: Path) -> Non
         assert len(user.images[0]) == 20
 
 
-async def test_a_pipe_with_the_name_of_a_picture_is_not_waited_for(tmp_path: Path) -> None:
+async def test_a_pipe_with_the_name_of_an_image_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.png")
     async with writing() as user:
         await user.paste(str(tmp_path / "x.png"))
@@ -109,7 +109,7 @@ def install(folder: Path, name: str, script: str) -> None:
     tool.chmod(0o755)
 
 
-async def test_ctrl_v_takes_the_picture_of_the_clipboard(
+async def test_ctrl_v_takes_the_image_of_the_clipboard(
     shot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, "wl-paste", f'test "$*" = "--no-newline --type image/png" && cat "{shot}"')
@@ -122,7 +122,7 @@ async def test_ctrl_v_takes_the_picture_of_the_clipboard(
         assert user.images == [(URI,)]
 
 
-async def test_powershell_brings_the_picture_of_windows(
+async def test_powershell_brings_the_image_of_windows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, "powershell.exe", f"echo {base64.b64encode(PNG).decode()}")
@@ -147,7 +147,7 @@ async def test_a_tool_that_never_answers_is_given_up(
         assert "did not answer" in user.hint
 
 
-async def test_a_clipboard_without_a_picture_is_told(
+async def test_a_clipboard_without_an_image_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, "xclip", "echo 'target image/png not available' >&2; exit 1")

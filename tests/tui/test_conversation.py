@@ -15,7 +15,7 @@ from joey.client.session import Session
 from joey.core.events import Event, RowGrew, RowOpened, TaskRewound, ToolAnnounced, UserSaid
 from joey.core.history.ui import Row
 from joey.tui.widgets.conversation import Conversation
-from tests.tui.drawing import Past, Theatre, all_lines, keep_picture, screen_lines, settled
+from tests.tui.drawing import Past, Theatre, all_lines, save_screenshot, screen_lines, settled
 
 SIZES = [(200, 50), (80, 24), (60, 20), (30, 10)]
 HINT = "more below"
@@ -274,7 +274,7 @@ async def test_everything_is_readable_in_every_look(
         )
         app.conversation.error("wrong")
         await settled(pilot)
-        keep_picture(app, f"conversation {look}", tmp_path)
+        save_screenshot(app, f"conversation {look}", tmp_path)
         shown = screen_lines(app.conversation)
         assert shown[:5] == ["● apply_diff a +1 -1", "  1 - old", "  1 + new", "", "! wrong"]
         [ground] = app.conversation.render_line(20)

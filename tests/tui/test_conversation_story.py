@@ -47,7 +47,7 @@ async def workshop(tmp_path: Path) -> AsyncIterator[Workshop]:
     await shop.engine.close()
 
 
-def picture(story: Story, *, whole: bool = False, width: int = 60) -> list[str]:
+def render_timeline(story: Story, *, whole: bool = False, width: int = 60) -> list[str]:
     look = Look(width + 1, PALETTE, whole)
     lines: list[str] = []
     for block in story.blocks:
@@ -68,7 +68,7 @@ async def watched(task: Task, answers: dict[AskKind, Sequence[Answer]]) -> Story
     async with asyncio.timeout(PATIENCE), family(task, task.events(0), whole=True) as told:
         async for one in told:
             story.hear(one.teller, one.event)
-            picture(story)
+            render_timeline(story)
             if isinstance(one.event, AskOpened):
                 await one.teller.answer(one.event.ts, left[one.event.ask].pop(0))
     return story
@@ -78,7 +78,7 @@ YES, NO = Answer(Response.YES), Answer(Response.NO)
 
 
 @pytest.mark.parametrize("whole", [False, True])
-async def test_rows_and_events_lead_to_the_same_picture(workshop: Workshop, whole: bool) -> None:
+async def test_rows_and_events_are_drawn_the_same(workshop: Workshop, whole: bool) -> None:
     (workshop.root / "a.py").write_text("old = 1\nkept = 2\n")
     todos = "[x] read it\n[-] change it\n[ ] test it"
     question = {"question": "Which one?", "follow_up": [{"text": "the first"}, {"text": "both"}]}
@@ -106,8 +106,8 @@ async def test_rows_and_events_lead_to_the_same_picture(workshop: Workshop, whol
             AskKind.COMPLETION_RESULT: [YES],
         },
     )
-    drawn = picture(live, whole=whole)
-    assert drawn == picture(from_rows(task.rows), whole=whole)
+    drawn = render_timeline(live, whole=whole)
+    assert drawn == render_timeline(from_rows(task.rows), whole=whole)
     for line in (
         *("› repair it", "Plan", "● read_file a.py", "☑ todo list: 1 of 3 done · now: change it"),
         *("● write_to_file a.py +1 -1", "  1 - old = 1", "  1 + new = 1", "  └ ✗ rejected"),
@@ -136,12 +136,12 @@ async def test_text_and_calls_that_turn_out_to_be_reasoning_are_drawn_as_thinkin
     async with asyncio.timeout(PATIENCE):
         async for event in task.events(0):
             story.hear(task, event)
-            if "No." in picture(story):
+            if "No." in render_timeline(story):
                 gate.set()
             if isinstance(event, AskOpened):
                 await task.answer(event.ts, YES)
-    drawn = picture(story)
-    assert drawn == picture(from_rows(task.rows))
+    drawn = render_timeline(story)
+    assert drawn == render_timeline(from_rows(task.rows))
     assert [line for line in drawn if "thought" in line] == [
         "∴ thought: I could look:",
         "∴ thought: <list_files><path>.</path></list_files>",
@@ -151,7 +151,7 @@ async def test_text_and_calls_that_turn_out_to_be_reasoning_are_drawn_as_thinkin
     assert not [line for line in drawn if "● list_files" in line]
 
 
-async def test_an_interrupted_task_is_the_same_picture_when_it_is_opened_again(
+async def test_an_interrupted_task_is_drawn_the_same_when_it_is_opened_again(
     workshop: Workshop,
 ) -> None:
     gate = asyncio.Event()
@@ -163,8 +163,8 @@ async def test_an_interrupted_task_is_the_same_picture_when_it_is_opened_again(
             story.hear(task, event)
             if isinstance(event, RowGrew):
                 await task.cancel()
-    assert picture(story) == ["› do it", "", "I begin to", "", "interrupted"]
-    assert picture(from_rows(task.rows)) == picture(story)
+    assert render_timeline(story) == ["› do it", "", "I begin to", "", "interrupted"]
+    assert render_timeline(from_rows(task.rows)) == render_timeline(story)
 
 
 async def test_subtasks_speak_under_their_name_and_the_task_goes_on(workshop: Workshop) -> None:
@@ -175,13 +175,13 @@ async def test_subtasks_speak_under_their_name_and_the_task_goes_on(workshop: Wo
     workshop.provider = Cast(parts)
     task = await workshop.start(text="the whole", settings=ALLOWED)
     story = await watched(task, {AskKind.COMPLETION_RESULT: [YES, YES]})
-    assert picture(story) == [
+    assert render_timeline(story) == [
         *("› the whole", "", "I delegate.", "", "● new_task 💻 Code", "  part one", ""),
         *("┄┄ subtask 1: part one", "┊", "┊ I work.", "┊", "┊ ● list_files .", "┊"),
         *("┊ ✓ result", "┊ One.", "┊", "┊ ● the subtask is done", ""),
         *("┄┄ the task goes on", "", "✓ result", "Whole."),
     ]
-    assert picture(from_rows(task.rows))[4:] == [
+    assert render_timeline(from_rows(task.rows))[4:] == [
         *("● new_task 💻 Code", "  part one", "", "✓ result of the subtask", "One.", ""),
         *("✓ result", "Whole."),
     ]
@@ -192,8 +192,8 @@ def told(*events: Event) -> list[str]:
     story.begin(session)
     for event in events:
         story.hear(session, event)
-        picture(story)
-    return picture(story)
+        render_timeline(story)
+    return render_timeline(story)
 
 
 def test_a_countdown_is_one_line_that_goes_when_it_is_over() -> None:
@@ -222,7 +222,7 @@ def test_a_call_that_was_never_made_is_not_left_behind() -> None:
 async def test_a_failed_request_tells_why(workshop: Workshop) -> None:
     task = await workshop.start(Turn(fail(400, "bad request")), settings=ALLOWED)
     story = await watched(task, {AskKind.API_REQ_FAILED: [NO]})
-    assert any("bad request" in line for line in picture(story))
+    assert any("bad request" in line for line in render_timeline(story))
 
 
 KINDS = st.sampled_from(
@@ -279,7 +279,7 @@ FOREIGN = st.fixed_dictionaries(
 def test_rows_that_others_wrote_are_drawn_whatever_is_in_them(
     rows: list[dict[str, Any]], whole: bool, width: int
 ) -> None:
-    for line in picture(from_rows(rows), whole=whole, width=width):
+    for line in render_timeline(from_rows(rows), whole=whole, width=width):
         assert sanitise(line) == line
 
 
@@ -288,17 +288,17 @@ def test_a_request_that_failed_for_good_is_told_once() -> None:
     story.begin(teller)
     story.hear(teller, AskOpened(ts=1, ask=AskKind.API_REQ_FAILED, text="no such model"))
     story.hear(teller, TaskFailed(ts=2, code="provider:not_found", message="no such model"))
-    assert "\n".join(picture(story)).count("no such model") == 1
+    assert "\n".join(render_timeline(story)).count("no such model") == 1
     story.hear(teller, TaskFailed(ts=3, code="time", message="the time is up"))
-    assert "the time is up" in "\n".join(picture(story))
+    assert "the time is up" in "\n".join(render_timeline(story))
 
 
 async def test_a_plain_answer_is_shown_once_as_the_result(workshop: Workshop) -> None:
     settings = Settings(mode="ask")
     task = await workshop.start(Turn(say("It is the linker.", chunk=3)), settings=settings)
     story = await watched(task, {AskKind.COMPLETION_RESULT: [YES]})
-    shown = picture(story)
-    assert shown == picture(from_rows(task.rows))
+    shown = render_timeline(story)
+    assert shown == render_timeline(from_rows(task.rows))
     assert shown.count("It is the linker.") == 1
     assert shown.index("✓ result") < shown.index("It is the linker.")
 
@@ -310,7 +310,7 @@ async def test_a_result_that_is_not_presented_stays_as_plain_text(workshop: Work
     )
     task = await workshop.start(Turn(todos, early), finish("Late."))
     story = await watched(task, {AskKind.COMPLETION_RESULT: [YES]})
-    shown = picture(story)
-    assert shown == picture(from_rows(task.rows))
+    shown = render_timeline(story)
+    assert shown == render_timeline(from_rows(task.rows))
     assert shown.count("✓ result") == 1
     assert shown.index("Soon.") < shown.index("✓ result") < shown.index("Late.")

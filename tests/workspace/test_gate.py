@@ -301,7 +301,7 @@ async def test_writing_leaves_the_other_name_of_a_file_as_it_is(scene: Scene) ->
     assert (scene.work / "hard.py").read_bytes() == b"new"
 
 
-async def test_a_picture_replaces_no_file_that_nobody_was_asked_about(scene: Scene) -> None:
+async def test_an_image_replaces_no_file_that_nobody_was_asked_about(scene: Scene) -> None:
     (scene.work / "ship.png").write_text("mine")
     result = await attempt(GenerateImage(), {"prompt": "p", "path": "ship"}, scene.context)
     assert "The picture is in ship." in result

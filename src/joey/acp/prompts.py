@@ -26,7 +26,7 @@ from acp.schema import (
 )
 
 from joey.acp.editor import Update
-from joey.client.images import PictureError, picture
+from joey.client.images import ImageError, encode_image
 from joey.core.mentions import find_commands, find_mentions, replace_spans
 from joey.presentation.text import sanitise
 
@@ -37,7 +37,7 @@ Block = (
     | ResourceContentBlock
     | EmbeddedResourceContentBlock
 )
-PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+IMAGE_MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 LONGEST = 8 * 1024 * 1024
 _SPECIAL = re.compile(r"([\s\\])|(?<=.)([.,;:!?])$")
 
@@ -52,36 +52,36 @@ def read_prompt(
     """
     words: list[str] = []
     context: list[str] = []
-    pictures: list[str] = []
+    images: list[str] = []
     for place, block in enumerate(blocks):
         match block:
             case TextContentBlock(text=text):
                 words.append(text)
             case ImageContentBlock():
-                pictures.append(_data_uri(block.data, place))
+                images.append(_data_uri(block.data, place))
             case ResourceContentBlock(uri=uri, name=name):
                 words.append(_link(uri, name, workspace))
             case EmbeddedResourceContentBlock(resource=BlobResourceContents() as blob):
-                _take_blob(blob, place, context, pictures)
+                _take_blob(blob, place, context, images)
             case EmbeddedResourceContentBlock(resource=TextResourceContents() as resource):
                 words.append(_link(resource.uri, "", workspace, content_follows=True))
                 context.append(_embedded(resource.uri, resource.text, commands))
             case _:
                 raise _refused(place, "sound is not understood; send text instead")
     text = "\n\n".join(filter(None, ("".join(words).strip(), *context)))
-    if not text and not pictures:
+    if not text and not images:
         raise RequestError(-32602, "prompt: there is nothing to send.")
     if len(text) > LONGEST:
         raise RequestError(-32602, f"prompt: more than {LONGEST // 2**20} million characters.")
-    return text, tuple(pictures)
+    return text, tuple(images)
 
 
 def _take_blob(
-    blob: BlobResourceContents, place: int, context: list[str], pictures: list[str]
+    blob: BlobResourceContents, place: int, context: list[str], images: list[str]
 ) -> None:
     media = blob.mime_type or ""
-    if media in PICTURES:
-        pictures.append(_data_uri(blob.blob, place))
+    if media in IMAGE_MEDIA_TYPES:
+        images.append(_data_uri(blob.blob, place))
         return
     context.append(f"[{blob.uri} was sent along, but {media or 'its kind'} cannot be shown.]")
 
@@ -90,10 +90,10 @@ def _data_uri(data: str, place: int) -> str:
     """By what it is, whatever it is called: a service refuses a task with a picture that is none,
     and would do so at every later turn."""
     try:
-        return picture(base64.b64decode(data, validate=True), "what was sent")
+        return encode_image(base64.b64decode(data, validate=True), "what was sent")
     except ValueError as error:
         raise _refused(place, "the picture is not Base64") from error
-    except PictureError as error:
+    except ImageError as error:
         raise _refused(place, str(error)) from error
 
 
@@ -146,7 +146,7 @@ def user_chunks(ts: int, text: str, images: tuple[str, ...] = ()) -> Iterator[Up
     for uri in images:
         head, _, data = uri.partition(",")
         media = head.removeprefix("data:").partition(";")[0]
-        picture = ImageContentBlock(type="image", mime_type=media, data=data)
+        image_block = ImageContentBlock(type="image", mime_type=media, data=data)
         yield UserMessageChunk(
-            session_update="user_message_chunk", content=picture, message_id=str(ts)
+            session_update="user_message_chunk", content=image_block, message_id=str(ts)
         )

@@ -431,8 +431,8 @@ def _updates(
     match kind:
         case "user_feedback":
             images = row.get("images")
-            pictures = tuple(map(str, images)) if isinstance(images, list) else ()
-            yield from user_chunks(ts, text, pictures)
+            image_uris = tuple(map(str, images)) if isinstance(images, list) else ()
+            yield from user_chunks(ts, text, image_uris)
         case "text" | "completion_result" | "subtask_result" if text.strip():
             yield _words(ts, text)
         case "followup":

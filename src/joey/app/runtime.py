@@ -38,7 +38,7 @@ from joey.execution.processes import end_marked
 from joey.execution.terminal import LocalTerminal
 from joey.ports import Capabilities, CodeIndex, Embedder, Files, Provider, Sandbox
 from joey.providers.factory import make_provider
-from joey.providers.images import PictureMaker
+from joey.providers.images import ProfileImageGenerator
 from joey.providers.registry import KINDS
 from joey.tools.registry import Registry
 from joey.workspace.checkpoints.pool import CheckpointStores, TaskCheckpoints
@@ -263,12 +263,12 @@ def _checkpoints(
     )
 
 
-def _images(settings: Settings, home: Path, env: Mapping[str, str]) -> PictureMaker | None:
+def _images(settings: Settings, home: Path, env: Mapping[str, str]) -> ProfileImageGenerator | None:
     if not settings.image_profile:
         return None
     profiles = load_profiles(home)
     chosen = choose_profile(profiles=profiles, env=env, kinds=KINDS, profile=settings.image_profile)
-    return PictureMaker(chosen, http_client(chosen, env))
+    return ProfileImageGenerator(chosen, http_client(chosen, env))
 
 
 def page_files(files: Files) -> Callable[[str, bool], Awaitable[bytes | None]]:

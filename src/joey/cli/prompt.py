@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from joey.cli.exit_codes import UsageError
-from joey.client.images import MAX_IMAGES, PictureError, load_picture
+from joey.client.images import MAX_IMAGES, ImageError, load_image
 
 MAX_PROMPT = 8 * 1024 * 1024
 """Bytes. No model's window holds more; a file in the workspace can be read piece by piece."""
@@ -113,6 +113,6 @@ def load_images(paths: Sequence[str]) -> tuple[str, ...]:
     if len(paths) > MAX_IMAGES:
         raise UsageError(f"{len(paths)} images are too many; at most {MAX_IMAGES} can be sent")
     try:
-        return tuple(map(load_picture, paths))
-    except PictureError as error:
+        return tuple(map(load_image, paths))
+    except ImageError as error:
         raise UsageError(str(error)) from error

@@ -17,37 +17,37 @@ _SIGNATURES = (
 )
 
 
-class PictureError(UserError):
+class ImageError(UserError):
     """Not a picture that models can see, too large, too many, or not readable."""
 
 
-def load_picture(path: str) -> str:
+def load_image(path: str) -> str:
     """An image file as a data URI.
 
     Raises:
-        PictureError
+        ImageError
     """
     try:
         with Path(path).open("rb") as file:
             data = file.read(MAX_IMAGE + 1)
     except OSError as error:
-        raise PictureError(f"the image {path} cannot be read: {error.strerror}") from error
-    return picture(data, path)
+        raise ImageError(f"the image {path} cannot be read: {error.strerror}") from error
+    return encode_image(data, path)
 
 
-def picture(data: bytes, name: str) -> str:
+def encode_image(data: bytes, name: str) -> str:
     """An image as a data URI; `name` is for complaints.
 
     Raises:
-        PictureError
+        ImageError
     """
     if len(data) > MAX_IMAGE:
-        raise PictureError(
+        raise ImageError(
             f"the image {name} is larger than {MAX_IMAGE // 1024 // 1024} MB; make it smaller"
         )
     media_type = _media_type(data)
     if media_type is None:
-        raise PictureError(f"{name} is not a PNG, JPEG, GIF or WebP image")
+        raise ImageError(f"{name} is not a PNG, JPEG, GIF or WebP image")
     return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
 
 

@@ -218,7 +218,9 @@ class Chromium:
         console = "\n".join(self._console)
         self._console.clear()
         return BrowserLook(
-            screenshot=await _picture(page, step.text if step.action == "screenshot" else "webp"),
+            screenshot=await _take_screenshot(
+                page, step.text if step.action == "screenshot" else "webp"
+            ),
             console=console,
             url=page.url,
             cursor=self._cursor,
@@ -353,7 +355,7 @@ async def _settled(page: Page) -> str:
     return "The page is still loading."
 
 
-async def _picture(page: Page, format: str) -> str:
+async def _take_screenshot(page: Page, format: str) -> str:
     """The page as it looks, as a data URI. WebP, the smallest, only the browser itself makes."""
     session = await page.context.new_cdp_session(page)
     try:

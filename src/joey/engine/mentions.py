@@ -46,11 +46,11 @@ async def tell(
     task: Task, text: str, images: Sequence[str] = (), wrap: Wrap = replies.user_message
 ) -> tuple[UserBlock, ...]:
     """A message in blocks. `wrap` puts the tags around the text that say whose words they are."""
-    pictures = tuple(image_block(uri) for uri in images)
-    if pictures and not text:
-        return pictures
+    image_blocks = tuple(image_block(uri) for uri in images)
+    if image_blocks and not text:
+        return image_blocks
     if "@" not in text and "/" not in text:
-        return (TextBlock(wrap(text)), *pictures)
+        return (TextBlock(wrap(text)), *image_blocks)
     text, commands = _call_commands(task, text)
     mentions = find_mentions(text)[:MOST_MENTIONS]
     shown = replace_spans(text, [(m.start, m.end, as_shown(m)) for m in mentions])
@@ -58,7 +58,7 @@ async def tell(
     brought: list[UserBlock] = []
     for mention in dict.fromkeys((mention.kind, mention.subject) for mention in mentions):
         brought += await bringing.bring(*mention)
-    return (TextBlock(wrap(shown)), *pictures, *commands, *brought)
+    return (TextBlock(wrap(shown)), *image_blocks, *commands, *brought)
 
 
 def _call_commands(task: Task, text: str) -> tuple[str, list[UserBlock]]:

@@ -245,7 +245,7 @@ _STARTS = {
 
 
 def answer_of_call(result: CallToolResult) -> McpAnswer:
-    images = tuple(_pictures(result.content))
+    images = tuple(_iter_images(result.content))
     text = "\n\n".join(filter(None, map(_text, result.content)))
     if not text and not images and result.structured_content is not None:
         text = _pretty(msgspec.json.encode(result.structured_content))
@@ -259,7 +259,7 @@ def answer_of_call(result: CallToolResult) -> McpAnswer:
 def answer_of_reading(result: ReadResourceResult) -> McpAnswer:
     texts = [part.text for part in result.contents if isinstance(part, TextResourceContents)]
     blobs = [part.blob for part in result.contents if isinstance(part, BlobResourceContents)]
-    images = tuple(filter(None, map(_picture, blobs)))
+    images = tuple(filter(None, map(_to_image_data_uri, blobs)))
     text = "\n\n".join(filter(None, texts))
     if not text and images:
         text = f"[{len(images)} image(s) received]"
@@ -276,18 +276,21 @@ def _text(block: ContentBlock) -> str:
             return _pretty(_json(block, {"icons"}))
         case AudioContent(mime_type=kind):
             return f"[audio of type {kind}, which cannot be passed on]"
-        case ImageContent(mime_type=kind, data=data) if _picture(data) is None:
+        case ImageContent(mime_type=kind, data=data) if _to_image_data_uri(data) is None:
             return f"[an image of type {kind}, which cannot be passed on]"
     return ""
 
 
-def _pictures(content: Iterable[ContentBlock]) -> Iterator[str]:
+def _iter_images(content: Iterable[ContentBlock]) -> Iterator[str]:
     for block in content:
-        if isinstance(block, ImageContent) and (picture := _picture(block.data)) is not None:
-            yield picture
+        if (
+            isinstance(block, ImageContent)
+            and (image := _to_image_data_uri(block.data)) is not None
+        ):
+            yield image
 
 
-def _picture(data: str) -> str | None:
+def _to_image_data_uri(data: str) -> str | None:
     """As a data URI, by what it is and not by what it is said to be.
 
     One that a model's service does not take would make every later request of the task fail.

@@ -18,7 +18,7 @@ _MOST_BYTES = 64 * 1024 * 1024
 _CHAT = "/chat/completions"
 
 
-class PictureMaker:
+class ProfileImageGenerator:
     """The service that a profile names, asked for pictures."""
 
     def __init__(self, profile: Profile, http: HttpClient) -> None:
@@ -82,4 +82,4 @@ def _answered(answer: Any) -> str:
     raise ToolError("No picture was made: the service's answer has none.")
 
 
-_fits: type[ImageMaker] = PictureMaker
+_fits: type[ImageMaker] = ProfileImageGenerator

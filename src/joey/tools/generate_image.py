@@ -18,7 +18,7 @@ from joey.ports import Place, ToolContext
 from joey.tools.base import Access, Claim, Offer, Outcome, Prepared, Tool, convert
 from joey.tools.images import ImageAllowance, data_uri, media_type
 
-_PICTURE = regex(r"data:image/(png|jpe?g|webp);base64,(.*)", re.DOTALL)
+_IMAGE_URI_RE = regex(r"data:image/(png|jpe?g|webp);base64,(.*)", re.DOTALL)
 _SUFFIXES = {"png": ".png", "jpeg": ".jpeg", "webp": ".webp"}
 _INPUTS = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
 
@@ -31,13 +31,13 @@ class GenerateImageParams(Struct, frozen=True):
     ] = None
 
 
-class PreparedPicture(Prepared, frozen=True, kw_only=True):
+class PreparedImage(Prepared, frozen=True, kw_only=True):
     prompt: str
     target: Place
     source: Place | None
 
 
-class GenerateImage(Tool[GenerateImageParams, PreparedPicture]):
+class GenerateImage(Tool[GenerateImageParams, PreparedImage]):
     name: ClassVar[str] = "generate_image"
     group: ClassVar[Group] = Group.EDIT
     params: ClassVar[type[Struct]] = GenerateImageParams
@@ -48,7 +48,7 @@ class GenerateImage(Tool[GenerateImageParams, PreparedPicture]):
     def parse(self, arguments: dict[str, Any]) -> GenerateImageParams:
         return convert(arguments, GenerateImageParams, self.name)
 
-    async def prepare(self, params: GenerateImageParams, ctx: ToolContext) -> PreparedPicture:
+    async def prepare(self, params: GenerateImageParams, ctx: ToolContext) -> PreparedImage:
         if ctx.capabilities.images is None:
             raise ToolError("No model for pictures is configured (setting `imageProfile`).")
         target = _visible(params.path, ctx)
@@ -66,7 +66,7 @@ class GenerateImage(Tool[GenerateImageParams, PreparedPicture]):
                 raise ToolError(f"{source.shown} is not a picture that can be started from.")
             claims.append(Claim(Access.READ, place=source))
             row["inputImage"] = source.shown
-        return PreparedPicture(
+        return PreparedImage(
             claims=tuple(claims),
             row=row,
             path=target.shown,
@@ -76,7 +76,7 @@ class GenerateImage(Tool[GenerateImageParams, PreparedPicture]):
         )
 
     async def run(
-        self, prepared: PreparedPicture, ctx: ToolContext, answer: Answer | None
+        self, prepared: PreparedImage, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         assert ctx.capabilities.images is not None
         source = await _input(prepared.source, ctx) if prepared.source is not None else None
@@ -108,7 +108,7 @@ async def _input(place: Place, ctx: ToolContext) -> str:
 
 
 def _decoded(uri: str) -> tuple[str, bytes]:
-    found = _PICTURE.fullmatch(uri)
+    found = _IMAGE_URI_RE.fullmatch(uri)
     if found is None:
         raise ToolError("The service gave something that is not a PNG, JPEG or WebP picture.")
     try:

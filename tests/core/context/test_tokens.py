@@ -40,10 +40,10 @@ def test_calls_results_and_images_count() -> None:
     call = ToolUseBlock(id="a", name="read_file", input={"path": "x" * 300})
     assert block_tokens(call) > 100
     assert block_tokens(ToolResultBlock(tool_use_id="a", content="x" * 300)) > 100
-    picture = ImageBlock(ImageSource(media_type="image/png", data="A" * 3_000_000))
-    assert 1_000 < block_tokens(picture) < 10_000
-    both = ToolResultBlock(tool_use_id="a", content=[TextBlock("x" * 300), picture])
-    assert block_tokens(both) > block_tokens(picture) + 100
+    image = ImageBlock(ImageSource(media_type="image/png", data="A" * 3_000_000))
+    assert 1_000 < block_tokens(image) < 10_000
+    both = ToolResultBlock(tool_use_id="a", content=[TextBlock("x" * 300), image])
+    assert block_tokens(both) > block_tokens(image) + 100
 
 
 def test_a_list_of_tools_counts_as_its_json() -> None:

@@ -27,11 +27,11 @@ def turn(number: int, result: str) -> list[Message]:
 
 
 def test_calls_and_results_become_text() -> None:
-    picture = ImageBlock(ImageSource(media_type="image/png", data="AAAA"))
+    image = ImageBlock(ImageSource(media_type="image/png", data="AAAA"))
     failed = ToolResultBlock(tool_use_id="x", content=[TextBlock("no such file")], is_error=True)
     text = transcript(
         [
-            Message(role="user", content=(TextBlock("do it"), picture)),
+            Message(role="user", content=(TextBlock("do it"), image)),
             *turn(1, "print(1)"),
             Message(role="assistant", content=(ThinkingBlock("hm", "sig"), TextBlock("and now"))),
             Message(role="user", content=(failed,)),

@@ -21,7 +21,7 @@ from msgspec import UNSET, Struct, UnsetType
 from joey.cli.headless.run import result_of
 from joey.cli.headless.stream_json import Line, StreamJson, error_lines, result_line
 from joey.cli.prompt import MAX_PROMPT
-from joey.client.images import MAX_IMAGE, MAX_IMAGES, PictureError, picture
+from joey.client.images import MAX_IMAGE, MAX_IMAGES, ImageError, encode_image
 from joey.core.events import (
     AskAnswered,
     AskOpened,
@@ -163,7 +163,7 @@ def _unusable(command: Command) -> str | None:
                 '"images" are data URIs (data:image/png;base64,… or jpeg, gif, webp) of at most'
                 f" {MAX_IMAGE // 1024 // 1024} MB"
             )
-        if not _is_picture(image):
+        if not _is_image(image):
             return f'"images": {image[:30]}… is not a picture of the kind that it names'
     task_id = command.task_id if command.command == "start" else UNSET
     if task_id is not UNSET and not _UUID.fullmatch(task_id.lower()):
@@ -171,12 +171,12 @@ def _unusable(command: Command) -> str | None:
     return None
 
 
-def _is_picture(uri: str) -> bool:
+def _is_image(uri: str) -> bool:
     """A service would refuse any other, and with it every later turn of the task."""
     kind, _, data = uri.partition(",")
     try:
-        return picture(base64.b64decode(data, validate=True), "").startswith(f"{kind},")
-    except (ValueError, PictureError):
+        return encode_image(base64.b64decode(data, validate=True), "").startswith(f"{kind},")
+    except (ValueError, ImageError):
         return False
 
 

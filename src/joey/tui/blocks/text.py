@@ -44,9 +44,9 @@ class Said(Block):
         self._images = images
 
     def settled(self, *, whole: bool) -> Sequence[Piece]:
-        pictures = " ".join(["[image]"] * self._images)
+        images = " ".join(["[image]"] * self._images)
         words = in_short(self._text).rstrip()
-        text = f"{words}\n{pictures}" if words and pictures else words or pictures
+        text = f"{words}\n{images}" if words and images else words or images
         lines = sanitise(text).expandtabs(TAB).split("\n")
         return [
             Line([("› " if n == 0 else "  ", "person bold"), (line, "person")], MARGIN)

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from joey.client.images import MAX_IMAGE, MAX_IMAGES, PictureError, picture
+from joey.client.images import MAX_IMAGE, MAX_IMAGES, ImageError, encode_image
 from joey.system.subprocess import begun, hear_out
 
 _SECONDS = 5.0
@@ -32,22 +32,22 @@ _POWERSHELL = (
 _ADVICE = "paste the path of an image file, or drop the file here"
 
 
-async def clipboard_picture(env: Mapping[str, str] = os.environ) -> str:
+async def read_clipboard_image(env: Mapping[str, str] = os.environ) -> str:
     """The picture as a data URI.
 
     Raises:
-        PictureError: there is none, or no tool to ask for it.
+        ImageError: there is none, or no tool to ask for it.
     """
     command = next(_commands(env), None)
     if command is None:
-        raise PictureError(f"the clipboard cannot be asked for pictures {_lacking(env)}; {_ADVICE}")
+        raise ImageError(f"the clipboard cannot be asked for pictures {_lacking(env)}; {_ADVICE}")
     data = await _printed(command)
     if command[0].endswith("powershell.exe"):
         with suppress(binascii.Error):
             data = base64.b64decode(data, validate=False)
     if not data:
-        raise PictureError(f"there is no picture in the clipboard; {_ADVICE}")
-    return picture(data, "in the clipboard")
+        raise ImageError(f"there is no picture in the clipboard; {_ADVICE}")
+    return encode_image(data, "in the clipboard")
 
 
 def _commands(env: Mapping[str, str]) -> Iterator[list[str]]:
@@ -84,7 +84,7 @@ async def _printed(command: list[str]) -> bytes:
         )
         process = await begun(starting)
     except OSError as error:
-        raise PictureError(f"{command[0]} cannot be run: {error.strerror}") from error
+        raise ImageError(f"{command[0]} cannot be run: {error.strerror}") from error
     assert process.stdout is not None
     data = bytearray()
     try:
@@ -95,7 +95,7 @@ async def _printed(command: list[str]) -> bytes:
                 return bytes(data) if await process.wait() == 0 else b""
             return bytes(data)
     except TimeoutError:
-        raise PictureError(f"{command[0]} did not answer; {_ADVICE}") from None
+        raise ImageError(f"{command[0]} did not answer; {_ADVICE}") from None
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
@@ -107,7 +107,7 @@ _ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _LONGEST = 4_096 * 4
 
 
-def dropped_pictures(pasted: str) -> list[Path]:
+def parse_dropped_images(pasted: str) -> list[Path]:
     """The files, when the text names nothing else; otherwise none.
 
     Only whole paths count: a name in a sentence is a word of it.
@@ -117,7 +117,7 @@ def dropped_pictures(pasted: str) -> list[Path]:
         return []
     for words in _ways_to_read(text):
         paths = [_path(word) for word in words]
-        if len(paths) <= MAX_IMAGES and all(map(_is_picture, paths)):
+        if len(paths) <= MAX_IMAGES and all(map(_is_image_file, paths)):
             return [path for path in paths if path is not None]
     return []
 
@@ -143,7 +143,7 @@ def _path(word: str) -> Path | None:
     return Path(word) if word.startswith("/") else None
 
 
-def _is_picture(path: Path | None) -> bool:
+def _is_image_file(path: Path | None) -> bool:
     if path is None or path.suffix.lower() not in _ENDINGS:
         return False
     try:

@@ -17,10 +17,10 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
-from joey.client.images import MAX_IMAGES, PictureError, load_picture
+from joey.client.images import MAX_IMAGES, ImageError, load_image
 from joey.presentation.text import one_line
 from joey.tui.host import Offers
-from joey.tui.widgets.clipboard import clipboard_picture, dropped_pictures
+from joey.tui.widgets.clipboard import parse_dropped_images, read_clipboard_image
 from joey.tui.widgets.completion import Choices, Completer, Wanted
 from joey.tui.widgets.draft import Attachments, Draft, accepted, can_be_shown, is_long, released
 from joey.tui.widgets.external_editor import EditorError, edited
@@ -150,7 +150,7 @@ class Composer(Widget):
         text = released(self._attached.unfold(draft.text))
         if not text.strip():
             return
-        pictures = self._attached.pictures(draft.text)
+        images = self._attached.list_images(draft.text)
         self._past.add(draft)
         self._sent = draft
         self._attached, self._walk = Attachments(), Walk(self._past)
@@ -158,7 +158,7 @@ class Composer(Widget):
         self.shell = False
         self._completer.close()
         self.say(self._past.trouble)
-        self.post_message(self.ShellWanted(text) if draft.shell else self.Submitted(text, pictures))
+        self.post_message(self.ShellWanted(text) if draft.shell else self.Submitted(text, images))
 
     def watch_placeholder(self, placeholder: str) -> None:
         self._entry.placeholder = Content(placeholder)
@@ -221,7 +221,7 @@ class Composer(Widget):
                 self._completer.close()
                 self._search.begin()
             case "ctrl+v" | "alt+v":
-                self._paste_picture()
+                self._paste_clipboard_image()
             case "ctrl+g":
                 self._edit_outside()
             case "ctrl+x":
@@ -289,7 +289,7 @@ class Composer(Widget):
         text = accepted(pasted)
         if self._search.is_on:
             self._search.type(text)
-        elif paths := dropped_pictures(pasted):
+        elif paths := parse_dropped_images(pasted):
             self._attach_files(paths, text)
         elif not is_long(text):
             self._entry.write(text)
@@ -321,25 +321,25 @@ class Composer(Widget):
     def _attach_files(self, paths: list[Path], text: str) -> None:
         """Put pictures in, or the words as they are when one cannot be sent."""
         try:
-            pictures = [load_picture(str(path)) for path in paths]
-        except PictureError as error:
+            images = [load_image(str(path)) for path in paths]
+        except ImageError as error:
             self._entry.write(text)
             self.say(str(error))
         else:
-            self._put_in(pictures)
+            self._put_in(images)
 
-    def _put_in(self, pictures: list[str]) -> None:
-        there = len(self._attached.pictures(self._entry.text))
-        if there + len(pictures) > MAX_IMAGES:
+    def _put_in(self, images: list[str]) -> None:
+        there = len(self._attached.list_images(self._entry.text))
+        if there + len(images) > MAX_IMAGES:
             self.say(f"at most {MAX_IMAGES} images can be sent at once")
             return
-        self._entry.write(" ".join(map(self._attached.attach, pictures)))
+        self._entry.write(" ".join(map(self._attached.attach, images)))
 
     @work(group="clipboard", exclusive=True)
-    async def _paste_picture(self) -> None:
+    async def _paste_clipboard_image(self) -> None:
         try:
-            self._put_in([await clipboard_picture()])
-        except PictureError as error:
+            self._put_in([await read_clipboard_image()])
+        except ImageError as error:
             self.say(str(error))
 
     # The person's own editor

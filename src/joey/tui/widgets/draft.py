@@ -80,7 +80,7 @@ class Draft(Struct, frozen=True):
 
     text: str
     pasted: dict[int, str] = {}
-    pictures: dict[int, str] = {}
+    images: dict[int, str] = {}
     """Data URIs."""
     shell: bool = False
 
@@ -90,7 +90,7 @@ class Attachments:
 
     def __init__(self) -> None:
         self._pasted: dict[int, str] = {}
-        self._pictures: dict[int, str] = {}
+        self._images: dict[int, str] = {}
 
     def fold(self, text: str) -> str:
         """A mark for an accepted text."""
@@ -101,8 +101,8 @@ class Attachments:
         hidden = f", {unseen} hidden characters" if unseen else ""
         return f"{OPEN}pasted text #{number}, {size}{hidden}{SHUT}"
 
-    def attach(self, picture: str) -> str:
-        return f"{OPEN}image #{_number(self._pictures, picture)}{SHUT}"
+    def attach(self, image: str) -> str:
+        return f"{OPEN}image #{_number(self._images, image)}{SHUT}"
 
     def pasted(self, mark: str) -> str | None:
         """The folded text; None for other marks."""
@@ -122,10 +122,10 @@ class Attachments:
 
         return _MARK.sub(put, text)
 
-    def pictures(self, text: str) -> tuple[str, ...]:
+    def list_images(self, text: str) -> tuple[str, ...]:
         """Those that are still in the text, in its order."""
         found = (match for match in _MARK.finditer(text) if not _is_paste(match[0]))
-        return tuple(self._pictures[int(match[1])] for match in found)
+        return tuple(self._images[int(match[1])] for match in found)
 
     def spread(self, text: str) -> str:
         """For an editor, where marks are plain words: `gather` knows them again."""
@@ -136,7 +136,7 @@ class Attachments:
         text = accepted(text)
         for pasted in sorted(self._pasted.values(), key=len, reverse=True):
             text = text.replace(pasted, self.fold(pasted))
-        for number in self._pictures:
+        for number in self._images:
             text = text.replace(f"[image #{number}]", f"{OPEN}image #{number}{SHUT}")
         return text
 
@@ -146,7 +146,7 @@ class Attachments:
         return Draft(
             text,
             {number: self._pasted[number] for number, paste in found if paste},
-            {number: self._pictures[number] for number, paste in found if not paste},
+            {number: self._images[number] for number, paste in found if not paste},
             shell,
         )
 
@@ -157,7 +157,7 @@ class Attachments:
             number = int(match[1])
             if _is_paste(match[0]):
                 return self.fold(draft.pasted[number]) if number in draft.pasted else ""
-            return self.attach(draft.pictures[number]) if number in draft.pictures else ""
+            return self.attach(draft.images[number]) if number in draft.images else ""
 
         return _MARK.sub(renumber, draft.text)
 
